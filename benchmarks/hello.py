@@ -1,15 +1,14 @@
 """The smallest program with the same command-line library: what `--help` costs before any code of ours."""
 
-import typer
-
-app = typer.Typer()
+import click
 
 
-@app.command()
-def hello(name: str = "world") -> None:
+@click.command()
+@click.option("--name", default="world")
+def hello(name: str) -> None:
     """Say hello."""
-    typer.echo(f"Hello {name}")
+    click.echo(f"Hello {name}")
 
 
 if __name__ == "__main__":
-    app()
+    hello()

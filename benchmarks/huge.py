@@ -30,13 +30,13 @@ _STEPS = (
     ("embed-origins", ()),
     ("annotate-affinity", _AFFINITY),
     ("fix-outputs", ()),
-    ("verify", ()),
+    ("check", ("--structure-only",)),
     ("inspect", ()),
     ("dump-origins", ()),
-    ("strip-metadata", ("--origins", "--affinity")),
+    ("metadata remove", ("--origins", "--affinity")),
     ("compact", ()),
 )
-_READING = {"verify", "inspect", "dump-origins"}
+_READING = {"check", "inspect", "dump-origins"}
 _COMPARED_AT_ONCE = 1 << 24
 _TIMEOUT = 600.0
 

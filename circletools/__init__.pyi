@@ -1,6 +1,6 @@
 from circletools import affinity as affinity
 from circletools import checks as checks
-from circletools import origin, storage
+from circletools import entries, origin, storage
 from circletools import outputs as outputs
 from circletools import planning as planning
 from circletools import render as render
@@ -12,7 +12,6 @@ from circletools.diff.difference import compare_models
 from circletools.edit.compact import compact as compact
 from circletools.edit.edit import ModelEdit as ModelEdit
 from circletools.editing import edit as edit
-from circletools.editing import strip_metadata as strip_metadata
 from circletools.errors import CircleToolsError as CircleToolsError
 from circletools.errors import EditError as EditError
 from circletools.errors import InvalidInputError as InvalidInputError
@@ -28,7 +27,6 @@ from circletools.inspection import inspect_model
 from circletools.model.digests import content_digests
 from circletools.model.model import Model as Model
 from circletools.model.model import open_model as open_model
-from circletools.model.verify import check_model
 from circletools.origin import exporters as exporters
 from circletools.origin.tracking.tracker import track
 from circletools.planning.planner import plan as plan
@@ -47,7 +45,7 @@ diff = compare_models
 digests = content_digests
 files = storage
 inspect = inspect_model
+metadata = entries
 open = open_model  # noqa: A001  (`ct.open`, as in gzip and zipfile)
 origins = origin
 track_origins = track
-verify = check_model

@@ -27,18 +27,20 @@ _ENDS = {
 _LISTED = 5  # of the sources that operators came from
 
 
-def check(model: Model, with_: Sequence[str] = (), *, timeout_s: float = 600.0) -> Findings:
-    """Return what `verify` finds, and where all indices lead somewhere, what else is wrong with the model.
+def check(
+    model: Model, with_: Sequence[str] = (), *, structure_only: bool = False, timeout_s: float = 600.0
+) -> Findings:
+    """Return what is wrong with a model: indices and external data out of range, and where there are none, the rest.
 
-    That is its graph, tensors, operators, signatures, names, outputs, and where no metadata lies outside the
-    file, origins and affinity.
+    The rest, which `structure_only` leaves out: graph, tensors, operators, signatures, names, outputs, and unless
+    metadata lies outside the file, origins and affinity.
 
     `with_` names runtimes and compilers to load the model in, as `PROGRAM` or `PROGRAM:VARIANT` (docs/runtimes.md);
     each may take `timeout_s` seconds. Raises ModelFormatError when the structure is broken, UsageError where a
     program is not known or not installed.
     """
     findings = check_model(model)
-    if any(map(is_index, findings)):
+    if structure_only or any(map(is_index, findings)):
         return findings
     outside = {finding.location for finding in findings if leads_nowhere(finding)}
     unreadable = any(f"buffers[{entry.buffer}]" in outside for entry in model.metadata)

@@ -1,16 +1,11 @@
-"""Edits of a whole model: those that keep its tables true, and those that remove them."""
+"""Edits of a whole model, which keep its tables of origins and devices true."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from circletools.affinity import store
 from circletools.edit.edit import ModelEdit
-from circletools.edit.results import RewriteResult
-from circletools.errors import UsageError
 from circletools.model.model import Model
 from circletools.origin import remap
-from circletools.origin.embed import strip
 
 
 def edit(model: Model) -> ModelEdit:
@@ -27,22 +22,3 @@ def edit(model: Model) -> ModelEdit:
     remap.follow(started)
     store.follow(started)
     return started
-
-
-def strip_metadata(
-    edit: ModelEdit, names: Iterable[str] = (), *, origins: bool = False, affinity: bool = False
-) -> RewriteResult:
-    """Remove the metadata entries of these names; with `origins` and `affinity`, their tables and stamps.
-
-    All entries of a name go, and the data that only they use. Raises UsageError for a name that the model does not
-    have, so that a typing mistake is not taken for success.
-    """
-    changes = []
-    for name in dict.fromkeys(names):
-        if not edit.remove_metadata(name):
-            known = ", ".join(sorted({entry.name for entry in edit.model.metadata})) or "none"
-            raise UsageError(f"the model has no metadata entry {name!r}", hint=f"it has: {known}")
-        changes.append(f"metadata {name}: removed")
-    changes += strip(edit).changes if origins else ()
-    changes += store.strip(edit).changes if affinity else ()
-    return RewriteResult(tuple(changes))

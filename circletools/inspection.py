@@ -15,8 +15,8 @@ from circletools.errors import UsageError
 from circletools.flatbuf.budget import OBJECT_BYTES
 from circletools.model.external import external_data
 from circletools.model.model import Model
-from circletools.model.rows import Buffers, Rows, Subgraph
-from circletools.model.views import Metadata, Signature
+from circletools.model.rows import Rows, Subgraph
+from circletools.model.views import Signature
 from circletools.wording import Tabular
 
 
@@ -146,7 +146,7 @@ def inspect_model(
         operators=_histogram(codes, model.operator_columns.code_indices),
         subgraphs=tuple(_subgraph(subgraph, codes, charge) for subgraph in model.subgraphs),
         signatures=tuple(_signature(signature, charge) for signature in model.signatures),
-        metadata=tuple(_metadata(entry, buffers, charge) for entry in model.metadata),
+        metadata=metadata_summaries(model, charge),
         operator_rows=_rows(model, (graph.operators for graph in graphs)) if operators else None,
         tensor_rows=_rows(model, (graph.tensors for graph in graphs)) if tensors else None,
     )
@@ -214,8 +214,11 @@ def _signature(signature: Signature, charge: Callable[[int], None]) -> Signature
     return signature
 
 
-def _metadata(entry: Metadata, buffers: Buffers, charge: Callable[[int], None]) -> MetadataSummary:
-    charge(OBJECT_BYTES + len(entry.name))
-    return MetadataSummary(
-        entry.name, entry.buffer, len(buffers[entry.buffer].data) if entry.buffer < len(buffers) else None
-    )
+def metadata_summaries(model: Model, charge: Callable[[int], None]) -> tuple[MetadataSummary, ...]:
+    """Return the metadata entries of a model in their order; `charge` counts the bytes of their names."""
+    buffers, found = model.buffers, []
+    for entry in model.metadata:
+        charge(OBJECT_BYTES + len(entry.name))
+        size = len(buffers[entry.buffer].data) if entry.buffer < len(buffers) else None
+        found.append(MetadataSummary(entry.name, entry.buffer, size))
+    return tuple(found)

@@ -84,15 +84,15 @@ class Judgement(Tabular):
 def _baseline(path: str | os.PathLike[str]) -> dict[str, list[Finding]]:
     """Return the findings by file."""
     found: dict[str, list[Finding]] = {}
-    for models in read_baseline(path, "check", _models):
-        for file, findings in models:
-            found.setdefault(file, findings)
+    for file, findings in read_baseline(path, "check", _findings):
+        found.setdefault(file, findings)
     return found
 
 
-def _models(document: Mapping[str, Any]) -> list[tuple[str, list[Finding]]]:
-    """Return the findings of a document by file; it has no models where a process was lost."""
-    return [(model["file"], list(map(finding_of, model["findings"]))) for model in document.get("models", ())]
+def _findings(document: Mapping[str, Any]) -> tuple[str, list[Finding]]:
+    """Return the file that a document is about, and its findings; a file that could not be read has none."""
+    rows = () if "exit_status" in document else document["findings"]
+    return document["file"], list(map(finding_of, rows))
 
 
 def judge(findings: Sequence[Finding], file: str, request: CheckRequest | CheckInputs) -> Judgement:

@@ -11,94 +11,104 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-from typer.core import TyperCommand, TyperGroup
+import click
 
 import circletools as ct
 
+from . import moved
 from .console import signals
 from .console.reading import use_schema
 from .console.terminal import complain, fail
-from .console.usage import AsGiven, Command
+from .console.usage import command_of
 from .signature import BETWEEN
-from .table import COMMANDS, GROUPS, Row
+from .table import COMMANDS, GROUPS, VERBS, Row
 
 _HELP = {"help_option_names": ["--help", "-h"]}
 
 
-def _typer(**settings: Any) -> typer.Typer:
-    # plain help: half the start-up time, and the same in every terminal
-    return typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, context_settings=_HELP, **settings)
-
-
-class _Grouped(AsGiven, TyperGroup):
+class _Grouped(click.Group):
     """The list of commands, under headings."""
 
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write a section for each group."""
-        width = max(len(row.name) for row in COMMANDS)
-        for title, modules in GROUPS.items():
+        sections = {
+            title: {row.name.split()[0]: VERBS.get(row.name.split()[0], row.summary) for row in rows}
+            for title, rows in GROUPS.items()
+        }
+        width = max(len(name) for section in sections.values() for name in section)
+        for title, section in sections.items():
             with formatter.section(title):
-                formatter.write_dl(
-                    [(f"{row.name:<{width}}", row.summary) for row in COMMANDS if row.module in modules]
-                )
+                formatter.write_dl([(f"{name:<{width}}", summary) for name, summary in section.items()])
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a command; of one that moved, raise UsageError with its new place."""
+        if cmd_name in moved.COMMANDS:
+            raise click.UsageError(f"'{cmd_name}' is now 'circletool {moved.COMMANDS[cmd_name]}'.", ctx)
+        return super().get_command(ctx, cmd_name)
 
 
-class _Deferred(TyperCommand):
+class _Deferred(click.Command):
     """A command of the table, which is imported when its own words are to be read."""
 
     def __init__(self, row: Row) -> None:
-        super().__init__(row.name, help=row.summary, rich_markup_mode=None)
+        super().__init__(row.name, help=row.summary)
         self._row = row
 
-    def make_context(self, info_name: str | None, args: list[str], *more: Any, **settings: Any) -> Any:
+    def make_context(self, info_name: str | None, args: list[str], *more: Any, **settings: Any) -> click.Context:
         """Read the words of the command: its context has the whole command."""
         words = [BETWEEN if self._row.sides and word == "--" else word for word in args]
-        whole = _typer(add_completion=False)
         name, example = self._row.name, self._row.example
-        whole.command(name, cls=Command, epilog=f"Example: circletool {name} {example}")(self._row.function)
-        return typer.main.get_command(whole).make_context(info_name, words, *more, **settings)
+        whole = command_of(name, self._row.function, f"Example: circletool {name} {example}")
+        return whole.make_context(info_name, words, *more, **settings)
 
 
-def _version(shown: bool) -> None:
-    if shown:
-        typer.echo(f"circletool {ct.__version__}")
-        raise typer.Exit
+def _show_completion(ctx: click.Context, _option: click.Parameter, shell: str | None) -> None:
+    if shell is not None and not ctx.resilient_parsing:
+        from click.shell_completion import get_completion_class  # noqa: PLC0415 - help does not need it
+
+        kind = get_completion_class(shell)
+        assert kind is not None
+        click.echo(kind(ctx.command, {}, "circletool", "_CIRCLETOOL_COMPLETE").source())
+        ctx.exit()
 
 
-def _options(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
-    ] = False,
-    schema: Annotated[
-        Path | None,
-        typer.Option("--schema", metavar="FILE", help="A newer schema (.bfbs): edits carry what it adds."),
-    ] = None,
-) -> None:
+@click.group(
+    "circletool",
+    cls=_Grouped,
+    context_settings=_HELP,
+    help="Inspect, diagnose, repair and annotate TFLite and Circle model files.",
+    epilog="Exit status: 0 done, 1 findings, 2 usage, 3 unreadable or invalid input, 4 the edit cannot be made.",
+)
+@click.version_option(ct.__version__, message="circletool %(version)s", help="Show the version and exit.")
+@click.option(
+    "--schema",
+    metavar="FILE",
+    type=Path,
+    help="Schema (.bfbs) of a newer format, whose fields edits then carry over.",
+)
+@click.option(
+    "--completion",
+    type=click.Choice(["bash", "fish", "zsh"]),
+    is_eager=True,
+    expose_value=False,
+    callback=_show_completion,
+    help="Print the completion script of a shell and exit.",
+)
+def app(schema: Path | None) -> None:
     """Take the options that stand before the command."""
     if schema is not None:
         use_schema(schema)
 
 
-def _command_line() -> TyperGroup:
-    whole = _typer(
-        name="circletool",
-        cls=_Grouped,
-        help="Read, annotate and repair TFLite and Circle models without a compiler.",
-        epilog="Exit status: 0 done, 1 findings, 2 usage, 3 unreadable or invalid input, 4 the edit cannot be made.",
-        no_args_is_help=True,
-    )
-    whole.callback()(_options)
-    group = typer.main.get_command(whole)
-    assert isinstance(group, TyperGroup)
-    for row in COMMANDS:
-        group.add_command(_Deferred(row))
-    return group
-
-
-app = _command_line()
+for _name, _summary in VERBS.items():
+    app.add_command(click.Group(_name, help=_summary, context_settings=_HELP, subcommand_metavar="COMMAND ..."))
+for _row in COMMANDS:
+    _verb, _, _name = _row.name.rpartition(" ")
+    _group = app.commands[_verb] if _verb else app
+    assert isinstance(_group, click.Group)
+    _group.add_command(_Deferred(_row), _name)
 
 
 def main() -> None:

@@ -1,30 +1,45 @@
-"""How a command declares its parameters, and how it gets other ones."""
+"""How a command declares its parameters: by the annotations of a function.
+
+def expose(source: Input, tensor: Annotated[tuple[str, ...], option("--tensor", "A tensor.", "TENSOR")] = ()) -> None
+"""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any
-
-import typer
 
 Command = Callable[..., None]
 """What a command does; the first argument is the file. A function of a module."""
 
-
 BETWEEN = "\0"
-"""What a command with two sides gets for the -- between them; no word of a command line has it."""
+"""Stands for the -- between the two sides of a command; no word of a command line contains it."""
 
 
-def argument(metavar: str, words: str) -> Any:
-    """Return what help says of an argument."""
-    return typer.Argument(metavar=metavar, help=words, show_default=False)
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """What help shows of a parameter: an option where it has `names`, else an argument.
+
+    `settings` are min, max, parser (a function of the text), show_default, and shows: what the command does with the
+    value instead of anything else.
+    """
+
+    help: str
+    metavar: str | None
+    names: tuple[str, ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
 
-def option(names: str, words: str, metavar: str | None = None, **settings: Any) -> Any:
-    """Return what help says of an option; `names` are apart by blanks, `settings` are those of typer."""
-    return typer.Option(*names.split(), metavar=metavar, help=words, **settings)
+def argument(metavar: str, words: str) -> Declared:
+    """Declare an argument."""
+    return Declared(words, metavar)
+
+
+def option(names: str, words: str, metavar: str | None = None, **settings: Any) -> Declared:
+    """Declare an option; `names` are separated by blanks."""
+    return Declared(words, metavar, tuple(names.split()), settings)
 
 
 def parameters_of(command: Command) -> list[inspect.Parameter]:

@@ -1,4 +1,4 @@
-"""Check a statement of `circletool attest --json` without circletools, with the standard library alone.
+"""Check a statement of `circletool diff --attest --json` without circletools, with the standard library alone.
 
     python docs/attest.py STATEMENT.json OLD NEW [FOLDER WITH THE SCHEMAS]
 

@@ -8,11 +8,11 @@ from fuzz.target import Target
 
 _MARKS = "trace-stats trace-compare trace-export"
 _PLANS = "annotate-affinity partition"
-_DUMPS = "dump-origins extract-origins dump-affinity export-affinity"
+_DUMPS = "dump-origins export-affinity"
 TARGETS = {
     target.name: target
     for target in (
-        Target("look", models.look, models.model_seeds, mutate_model, "inspect verify check"),
+        Target("look", models.look, models.model_seeds, mutate_model, "inspect check"),
         Target(
             "dump",
             models.dump,
@@ -29,7 +29,7 @@ TARGETS = {
             _PLANS,
         ),
         Target("fix-outputs", models.fix, models.model_seeds, mutate_model, "fix-outputs"),
-        Target("strip-metadata", models.strip_all, models.model_seeds, mutate_model, "strip-metadata"),
+        Target("metadata", models.strip_all, models.model_seeds, mutate_model, "metadata list get set remove rename"),
         Target("compact", models.compact, models.model_seeds, mutate_model, "compact"),
         Target("prune", surgery.pruned, models.model_seeds, mutate_model, "compact"),
         Target("extract", surgery.cut, models.model_seeds, mutate_model, "extract"),
@@ -38,12 +38,12 @@ TARGETS = {
         Target("page", models.page, models.model_seeds, mutate_model, "report"),
         Target("fit", models.fit_all, models.model_seeds, mutate_model, "fit"),
         Target("baseline", documents.baseline, seeds.baselines, mutate_bytes, "fit"),
-        Target("diff", pairs.difference, models.model_seeds, mutate_model, "diff attest"),
+        Target("diff", pairs.difference, models.model_seeds, mutate_model, "diff"),
         Target("track-origins", pairs.tracking, models.model_seeds, mutate_model, "track-origins"),
         Target("split", parts.split_model, models.model_seeds, mutate_model, "split verify-split"),
         Target("split-part", parts.replaced_part, parts.part_seeds, mutate_model, "verify-split"),
         Target("split-connections", parts.connections, parts.connections_seeds, mutate_bytes, "verify-split measure"),
-        Target("tables", tables.tables, tables.table_seeds, mutate_bytes, "dump-origins dump-affinity"),
+        Target("tables", tables.tables, tables.table_seeds, mutate_bytes, "dump-origins partition"),
         Target("origins-json", documents.origins_json, seeds.origins_json, mutate_bytes, "embed-origins"),
         Target("origins-csv", documents.origins_csv, seeds.origins_csv, mutate_bytes, "embed-origins"),
         Target("rules", documents.rules_json, seeds.rules, mutate_bytes, _PLANS),

@@ -13,7 +13,7 @@ from circletools.codes import Explanation, explanations
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "findings.md"
 _HEADINGS = {
-    "check": "Models: `verify` and `check`",
+    "check": "Models: `check`",
     "edits": "Edits",
     "origins": "Origins",
     "devices": "Devices and partitions",

@@ -252,7 +252,7 @@ def main() -> None:
     every = [mutant for path in paths for mutant in mutants_of(path)]
     sample = Random(given.seed).sample(every, min(given.count, len(every)))  # noqa: S311
     os.chdir(ROOT)
-    for module in ("pytest", "hypothesis", "numpy", "typer", "flatbuffers", "flatbuffers.flexbuffers"):
+    for module in ("pytest", "hypothesis", "numpy", "click", "flatbuffers", "flatbuffers.flexbuffers"):
         importlib.import_module(module)
     counts = dict.fromkeys(("killed", "timeout", "survived", "unreached", "invalid", "skipped"), 0)
     with tempfile.TemporaryDirectory() as name:

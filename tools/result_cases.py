@@ -19,9 +19,9 @@ from struct import error, unpack_from
 from tools.result_worker import Given, Group
 
 COMMANDS = (
-    "embed-origins", "dump-origins", "extract-origins", "track-origins", "fix-outputs", "annotate-affinity",
-    "dump-affinity", "partition", "export-affinity", "split", "verify-split", "strip-metadata", "compact", "inspect",
-    "verify", "check", "diff", "trace-stats", "trace-compare", "trace-export", "attribute", "report",
+    "embed-origins", "dump-origins", "track-origins", "fix-outputs", "annotate-affinity",
+    "partition", "export-affinity", "split", "verify-split", "metadata remove", "compact", "inspect",
+    "check", "diff", "trace-stats", "trace-compare", "trace-export", "attribute", "report",
 )  # fmt: skip
 MODELS, TRACES = (".circle", ".tflite"), (".html", ".ftrace", ".ctrace", ".pftrace", ".gz", ".csv", ".txt", ".json")
 MODES = ("seed", "safe", "min", "epochs")
@@ -87,8 +87,8 @@ def random_rules(path: Path, seed: str, devices: tuple[str, ...]) -> str:
 def origin_cases(m: str, e: str) -> list[str]:
     """Cases of what a model says of its operators' sources, and of commands that write models."""
     return [
-        *(f"{name} {m} --json" for name in ("inspect", "verify", "check")),
-        *(f"~ {name} {m}" for name in ("inspect", "verify", "check")),
+        *(f"{name} {m} --json" for name in ("inspect", "check --structure-only", "check")),
+        *(f"~ {name} {m}" for name in ("inspect", "check --structure-only", "check")),
         f"~ inspect - --json < {m}",
         f"~ embed-origins - - < {m}",
         f"embed-origins {m} o{e}",
@@ -101,13 +101,13 @@ def origin_cases(m: str, e: str) -> list[str]:
         f"~ dump-origins t{e} --json",
         f"~ dump-origins d{e} --json",
         f"~ dump-origins {m} --json",
-        f"~ dump-origins o{e} --operator 0-3,5 --json --subgraph 0",
+        f"~ dump-origins o{e} --operators 0-3,5 --json --subgraph 0",
         f"~ dump-origins o{e} --source [aeiou] --json",
-        f"extract-origins o{e} tables",
+        f"dump-origins o{e} --tables tables",
         f"~ embed-origins {m} again{e} --origins tables/origins.json",
         f"check o{e} t{e} --json",
-        f"strip-metadata o{e} back{e} --origins",
-        f"~ strip-metadata {m} x{e} --name nothing",
+        f"metadata remove o{e} back{e} --origins",
+        f"~ metadata remove {m} x{e} --name nothing",
         f"compact {m} c{e}",
         f"~ compact o{e} oc{e}",
         f"track-origins {m} c{e} tr{e} --json",
@@ -119,7 +119,7 @@ def origin_cases(m: str, e: str) -> list[str]:
         f"~ diff {m} c{e} --json --full",
         f"~ diff o{e} back{e} --json --ignore metadata.*",
         f"~ diff {m} c{e} --only structure,file --json",
-        f"~ strip-metadata o{e} --in-place --origins",
+        f"~ metadata remove o{e} --in-place --origins",
         f"report {m} -o page.html",
     ]
 
@@ -131,8 +131,8 @@ def output_cases(m: str, e: str) -> list[str]:
         f"~ fix-outputs {m} j{e} --json",
         f"fix-outputs {m} all{e} --subgraph all --json",
         f"~ fix-outputs {m} one{e} --subgraph 1 --json",
-        *(f"~ fix-outputs {m} {op}{e} --copy-op {op} --json" for op in COPIES),
-        f"~ fix-outputs {m} auto{e} --copy-op auto",
+        *(f"~ fix-outputs {m} {op}{e} --copy-operator {op} --json" for op in COPIES),
+        f"~ fix-outputs {m} auto{e} --copy-operator auto",
         f"fix-outputs {m} keep{e} --keep-constants --json",
         f"~ fix-outputs {m} --detach-taps --dry-run --json",
         f"fix-outputs {m} taps{e} --detach-taps --subgraph all",
@@ -164,12 +164,12 @@ def affinity_cases(m: str, e: str) -> list[str]:
         f"~ annotate-affinity {m} u{e} {two} --set op:*=tpu --json",
         f"~ annotate-affinity {m} u{e} {two} --set index:99999=npu --default cpu --json",
         f"~ annotate-affinity a-safe{e} again{e} {two} --set op:*=npu --json",
-        *(f"dump-affinity a-safe{e} --format {form}" for form in ("json", "csv")),
-        f"~ dump-affinity a-safe{e}",
-        f"dump-affinity 3{e} --by partition --json",
-        f"~ dump-affinity 3{e} --by partition --format csv",
-        f"~ dump-affinity 3{e} --costs costs.json --json",
-        f"~ dump-affinity {m} --json",
+        *(f"partition a-safe{e} --format {form}" for form in ("json", "csv")),
+        f"~ partition a-safe{e}",
+        f"partition 3{e} --by partition --json",
+        f"~ partition 3{e} --by partition --format csv",
+        f"~ partition 3{e} --costs costs.json --json",
+        f"~ partition {m} --json",
         f"~ partition 3{e} --json --mode min",
         f"annotate-affinity {m} on{e} --devices ruy,cpu --capabilities ruy=onert-ruy --default cpu --json",
         *(f"export-affinity {model}{e} --to {to} -o {model}.{to}.export" for to, model in EXPORTS),
@@ -190,7 +190,7 @@ def affinity_cases(m: str, e: str) -> list[str]:
         f"fix-outputs oa{e} oaf{e} --json",
         f"check oa{e} oac{e} oaf{e} --json",
         f"~ diff oa{e} 3{e} --json",
-        f"~ strip-metadata oa{e} os{e} --affinity",
+        f"~ metadata remove oa{e} os{e} --affinity",
         f"report oa{e} -o page.html",
     ]
 
@@ -276,7 +276,7 @@ def timed_cases(m: str, t: str) -> list[str]:
         f"partition {m} --trace cpu={t} --json",
         f"annotate-affinity {m} on-{m} --devices cpu,ruy --set op:*=cpu",
         f"export-affinity on-{m} --to onert-exec-time --trace cpu={t} -o times.json",
-        f"dump-affinity on-{m} --trace cpu={t} --json",
+        f"partition on-{m} --trace cpu={t} --json",
     ]
 
 
@@ -326,18 +326,18 @@ def directory_groups(models: dict[str, Path]) -> Iterator[Group]:
             f"directory {jobs}",
             some,
             [
-                *(f"{name} models --json --jobs {jobs}" for name in ("inspect", "verify", "check")),
+                *(f"{name} models --json --jobs {jobs}" for name in ("inspect", "check --structure-only", "check")),
                 f"check models --jobs {jobs} --log check.jsonl",
                 f"check models --jobs {jobs} --log check.jsonl --resume --json",
                 f"embed-origins models out --log run.jsonl --jobs {jobs}",
                 f"dump-origins out --format csv --jobs {jobs}",
                 f"dump-origins out --json --jobs {jobs}",
-                f"extract-origins out tables --jobs {jobs}",
+                f"dump-origins out --tables tables --jobs {jobs}",
                 f"fix-outputs models fixed --json --jobs {jobs}",
                 f"annotate-affinity models placed --devices cpu --default cpu --json --jobs {jobs}",
-                f"dump-affinity placed --format csv --jobs {jobs}",
+                f"partition placed --format csv --jobs {jobs}",
                 f"partition placed --json --jobs {jobs}",
-                f"strip-metadata out back --origins --jobs {jobs}",
+                f"metadata remove out back --origins --jobs {jobs}",
                 f"compact out small --jobs {jobs}",
             ],
         )

@@ -15,8 +15,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from circletool_cli.main import app
-from circletool_cli.table import COMMANDS, GROUPS
+from circletool_cli.console.usage import command_of
+from circletool_cli.table import GROUPS
 from mkdocs.structure.files import File
 
 import circletools as ct
@@ -40,15 +40,13 @@ _COLUMNS = 100
 def commands() -> str:
     """Return the page of all commands: the help of each."""
     parts = ["# Commands\n"]
-    for title, modules in GROUPS.items():
+    width = {"terminal_width": _COLUMNS, "max_content_width": _COLUMNS}
+    for title, rows in GROUPS.items():
         parts.append(f"## {title}\n")
-        for row in COMMANDS:
-            if row.module in modules:
-                width = {"terminal_width": _COLUMNS, "max_content_width": _COLUMNS}
-                context = app.commands[row.name].make_context(
-                    f"circletool {row.name}", [], resilient_parsing=True, **width
-                )
-                parts.append(f"### {row.name}\n\n```text\n{context.get_help()}\n```\n")
+        for row in rows:
+            name = f"circletool {row.name}"
+            context = command_of(row.name, row.function, "").make_context(name, [], resilient_parsing=True, **width)
+            parts.append(f"### {row.name}\n\n```text\n{context.get_help()}\n```\n")
     return "\n".join(parts)
 
 
@@ -64,7 +62,8 @@ def reference() -> str:
 
 
 def _described(place: ModuleType) -> Iterator[str]:
-    places = places_of(Path(str(place.__file__)).with_suffix(".pyi"))
+    stub = Path(str(place.__file__)).with_suffix(".pyi")
+    places = places_of(stub) if stub.exists() else {name: (place.__name__, name) for name in place.__all__}
     for name in place.__all__:
         value = getattr(place, name)
         if callable(value):

@@ -21,7 +21,7 @@ def check_editable(model: Model) -> None:
         raise EditError(
             f"{broken.message}; new entries could make it valid",
             location=broken.location,
-            hint="`circletool verify` lists all such places",
+            hint="`circletool check --structure-only` lists all such places",
         )
 
 

@@ -31,7 +31,7 @@ def _of_plan(model: ModelGraph) -> list[Finding]:
         if plan is not None:
             decode_execution_plan(plan)
     except TableFormatError as error:
-        message = f"{error.message}; run `circletool strip-metadata --name {EXECUTION_PLAN_TABLE}`"
+        message = f"{error.message}; run `circletool metadata remove --name {EXECUTION_PLAN_TABLE}`"
         return [Finding("MALFORMED_EXECUTION_PLAN", "warning", f"metadata {error.location}", message)]
     return []
 
@@ -49,7 +49,7 @@ def _of_origins(model: ModelGraph) -> list[Finding]:
         origins = origins_in(model)
         return [] if origins is None else table_findings(model, origins, origins_freshness(model, origins))
     except TableFormatError as error:
-        message = f"{error.message}; run `circletool strip-metadata --origins`"
+        message = f"{error.message}; run `circletool metadata remove --origins`"
         return [Finding(code, "error", f"metadata {error.location}", message)]
 
 

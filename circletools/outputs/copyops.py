@@ -131,7 +131,7 @@ def _described(traits: _Traits) -> str:
 def _refusal(model: Model, output: AliasedOutput, choice: CopyChoice, legal: list[str], what: str) -> EditError:
     does_not = "no operator copies" if choice == "auto" else f"{choice.upper()} does not copy"
     if legal:
-        hint = f"--copy-op {legal[0].lower()} does"
+        hint = f"--copy-operator {legal[0].lower()} does"
     elif output.kind is AliasKind.CONSTANT:
         hint = "--keep-constants leaves constants as they are"
     elif output.subgraph not in entry_subgraphs(model):

@@ -83,6 +83,13 @@ class PlanRequest(CostRequest):
     explain: bool = False
 
     @property
+    def chooses_devices(self) -> bool:
+        """Whether anything but costs decides on devices."""
+        named = (self.rules_file, self.default, self.reproject)
+        several = (self.devices, self.rules, self.capabilities, self.what_if)
+        return any(name is not None for name in named) or any(several)
+
+    @property
     def files(self) -> tuple[str, ...]:
         """The files that are read."""
         named = [os.fspath(name) for name in (self.rules_file, self.reproject) if name is not None]

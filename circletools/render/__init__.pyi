@@ -14,7 +14,7 @@ from circletools.render.digests import attestation_json as attestation_json
 from circletools.render.digests import attestation_text as attestation_text
 from circletools.render.digests import digests_json as digests_json
 from circletools.render.digests import digests_text as digests_text
-from circletools.render.findings import check_json as check_json
+from circletools.render.findings import error_json as error_json
 from circletools.render.findings import findings_text as findings_text
 from circletools.render.findings import verdict as verdict
 from circletools.render.fit import fit_json as fit_json
@@ -47,6 +47,9 @@ from circletools.render.origins import origins_text as origins_text
 from circletools.render.plans import plan_json as plan_json
 from circletools.render.plans import plan_text as plan_text
 from circletools.render.rewrite import rewrite_json as rewrite_json
+from circletools.render.rows import entries_json as entries_json
+from circletools.render.rows import rows_csv as rows_csv
+from circletools.render.rows import rows_text as rows_text
 from circletools.render.sarif import sarif_log as sarif_log
 from circletools.render.sarif import sarif_run as sarif_run
 from circletools.render.split import split_json as split_json

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from circletools.findings import Finding
@@ -17,10 +16,9 @@ def verdict(findings: Iterable[Finding], error: str | None = None) -> str:
     return "findings" if any(finding.severity != "info" for finding in findings) else "ok"
 
 
-def check_json(file: str, findings: Sequence[Finding], error: str | None = None) -> dict[str, Any]:
-    """Return the JSON document of `verify` and `check`; `error` says why the file cannot be read."""
-    about = {"file": file, "verdict": verdict(findings, error), "error": error}
-    return {"schema_version": SCHEMA_VERSION, "models": [about | {"findings": list(map(asdict, findings))}]}
+def error_json(exit_status: int, error: str) -> dict[str, Any]:
+    """Return the JSON document of a file that a command cannot be applied to."""
+    return {"schema_version": SCHEMA_VERSION, "exit_status": exit_status, "error": error or None}
 
 
 def findings_text(name: str, findings: Sequence[Finding], error: str | None = None) -> Iterator[str]:

@@ -11,10 +11,10 @@ from typing import Any
 from circletools.codes import Explanation
 from circletools.findings import Finding, fingerprint
 from circletools.judging import Judgement
-from circletools.render.findings import check_json, findings_text
+from circletools.render.findings import findings_text, verdict
 from circletools.render.sarif import sarif_location, sarif_run
 from circletools.render.table import table_text
-from circletools.wording import counted
+from circletools.wording import SCHEMA_VERSION, counted
 
 Tally = Mapping[tuple[str, str], int]
 """How many new findings there are by severity and code."""
@@ -35,17 +35,18 @@ def headline_text(file: str, found: Judgement, error: str | None = None) -> Iter
 
 
 def judgement_json(file: str, found: Judgement, error: str | None = None) -> dict[str, Any]:
-    """Return the JSON document, which is also a baseline for later runs; with a baseline it says what is new."""
-    document = check_json(file, found.new, error)
-    if found.fixed is not None:
-        (model,) = document["models"]
-        both = zip(found.findings, found.is_new, strict=True)
-        model |= {
-            "new_count": sum(found.is_new),
-            "fixed_count": found.fixed,
-            "findings": [asdict(finding) | {"is_new": new} for finding, new in both],
-        }
-    return document
+    """Return the JSON document of `check`; with a baseline it says what is new. `error`: why it cannot be read."""
+    document = {
+        "file": file,
+        "schema_version": SCHEMA_VERSION,
+        "verdict": verdict(found.new, error),
+        "error": error,
+    }
+    if found.fixed is None:
+        return document | {"findings": [asdict(finding) for finding in found.new]}
+    counts = {"new_count": sum(found.is_new), "fixed_count": found.fixed}
+    both = zip(found.findings, found.is_new, strict=True)
+    return document | counts | {"findings": [asdict(finding) | {"is_new": new} for finding, new in both]}
 
 
 def judgement_sarif(file: str, found: Judgement, error: str | None = None) -> dict[str, Any]:

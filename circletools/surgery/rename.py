@@ -32,7 +32,7 @@ class RenameRequest:
     `1/index:12`; with `regex` a regular expression for the whole name, and `\1` in the new one. Names are looked for
     in every subgraph, or in `subgraph`. `inputs` and `outputs`: a position, and the name of the tensor there and of
     the entries of signatures that stand for it. `signatures`: a key. `signature_inputs` and `signature_outputs`: the
-    name of an entry, `KEY/NAME` for one signature. `metadata`: the name of an entry.
+    name of an entry, `KEY/NAME` for one signature.
     """
 
     tensors: tuple[Pair, ...] = ()
@@ -41,7 +41,6 @@ class RenameRequest:
     signatures: tuple[Pair, ...] = ()
     signature_inputs: tuple[Pair, ...] = ()
     signature_outputs: tuple[Pair, ...] = ()
-    metadata: tuple[Pair, ...] = ()
     regex: bool = False
     subgraph: int | None = None
 
@@ -60,7 +59,6 @@ def rename(edit: ModelEdit, request: RenameRequest) -> RewriteResult:
     changes = [*_rename_tensors(edit, tensors)]
     changes += _rename_entries(edit, request, tensors)
     changes += _rename_signatures(edit, request.signatures)
-    changes += _rename_metadata(edit, request.metadata)
     return RewriteResult(tuple(changes))
 
 
@@ -271,7 +269,8 @@ def _rename_signatures(edit: ModelEdit, pairs: Iterable[Pair]) -> Iterator[str]:
             yield f"signatures[{index}]: {quoted(old)} -> {quoted(name)}"
 
 
-def _rename_metadata(edit: ModelEdit, pairs: Iterable[Pair]) -> Iterator[str]:
+def rename_metadata(edit: ModelEdit, pairs: Iterable[Pair]) -> Iterator[str]:
+    """Rename metadata entries; yield a line for each. Raises as `rename` does."""
     names = edit.metadata_names
     new = _renamed(names, pairs, "metadata entry")
     for index, (old, name) in enumerate(zip(names, new, strict=True)):

@@ -6,7 +6,7 @@
 
 The command is a function of a module, so that another process finds it by its name. Its first parameter is the file;
 `mirrored` gives its second one, `output`, the name that the file has in the other directory. It writes
-by `terminal`, JSON by `show_json`, counts findings by `captured.record`, and ends with `typer.Exit(status)`.
+by `terminal`, JSON by `show_json`, counts findings by `captured.record`, and ends with `Exit(status)`.
 
 One file runs as ever. Several run by `batch`: text gets headings, JSON becomes a line for each file, CSV a column
 `file`. docs/many.md has it all.
@@ -17,12 +17,15 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable, Iterable
-from copy import copy
+from dataclasses import replace
 from typing import Annotated, Any, get_args
 
-import typer
+from click.exceptions import Exit
 
-from ..signature import Command, parameters_of, with_parameters
+import circletools as ct
+
+from ..console.terminal import bytes_shown, show_json
+from ..signature import Command, Declared, parameters_of, with_parameters
 from .options import ANNOTATIONS, BatchOptions
 from .sources import mirror, named, refuse_directories
 from .task import Heading, Task
@@ -31,12 +34,21 @@ _Tasks = Callable[[list[str], dict[str, Any], BatchOptions, bool], Iterable[Task
 """The tasks for files or directories, given options, and whether there are several files."""
 
 
-def many(command: Command, *, directories: bool = True, heading: Heading = "name") -> Command:
-    """Return a command for several files; with `directories`, also for the models below them."""
+def many(
+    command: Command, *, directories: bool = True, heading: Heading = "name", output: str | None = None
+) -> Command:
+    """Return a command for several files; with `directories`, also for the models below them.
+
+    `output` is an option that names a directory to write to; where IN is one, each model gets a place below it.
+    """
 
     def tasks(sources: list[str], given: dict[str, Any], batch: BatchOptions, several: bool) -> Iterable[Task]:
         if not directories:
             refuse_directories(sources)
+        if several and output is not None and given.get(output) is not None:
+            if len(sources) > 1:
+                raise ct.UsageError(f"--{output} takes one model, or one directory of models")
+            return mirror(command, sources[0], given, batch, output)
         return named(command, sources, given, batch, several=several, heading=heading)
 
     return _extended(command, tasks, several=True, directories=directories)
@@ -62,16 +74,16 @@ def _extended(command: Command, tasks: _Tasks, *, several: bool, directories: bo
 
     def run(**given: Any) -> None:
         batch = BatchOptions(**{name: given.pop(name) for name in BatchOptions._fields})
-        sources: list[str] = given.pop(first.name) if several else [given.pop(first.name)]
+        sources: list[str] = list(given.pop(first.name)) if several else [given.pop(first.name)]
         is_batch = len(sources) > 1 or os.path.isdir(sources[0])
         if not is_batch:
             batch = batch._replace(jobs=1)
             if batch == BatchOptions():
-                command(*sources, **given)
+                _alone(command, sources[0], given)
                 return
         from .run import run as run_all  # noqa: PLC0415 - multiprocessing is slow to import
 
-        raise typer.Exit(run_all(tasks(sources, given, batch, is_batch), batch))
+        raise Exit(run_all(tasks(sources, given, batch, is_batch), batch))
 
     of_batch = (
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=ANNOTATIONS[name])
@@ -81,12 +93,23 @@ def _extended(command: Command, tasks: _Tasks, *, several: bool, directories: bo
     return with_parameters(run, command, [widened, *others, *of_batch])
 
 
+def _alone(command: Command, source: str, given: dict[str, Any]) -> None:
+    """Run a command on one file; an error is also the JSON document of the file, as it is among several."""
+    shown = bytes_shown()
+    try:
+        command(source, **given)
+    except ct.CircleToolsError as error:
+        if given.get("form") == "json" and not isinstance(error, ct.UsageError) and bytes_shown() == shown:
+            show_json(ct.render.error_json(error.exit_code, str(error)), source)
+        raise
+
+
 def _argument(annotation: Any, several: bool, directories: bool) -> Any:
     """Return the type of the first parameter, with what it says of itself."""
-    argument = copy(get_args(annotation)[1])
+    argument: Declared = get_args(annotation)[1]
     if directories:
-        argument.help = argument.help.replace("to read", "to read, or a directory of models", 1)
+        words = argument.help.replace("to read", "to read, or a directory of models", 1)
+        argument = replace(argument, help=words)
     if not several:
         return Annotated[str, argument]
-    argument.metavar += "..."
-    return Annotated[list[str], argument]
+    return Annotated[tuple[str, ...], replace(argument, metavar=f"{argument.metavar}...")]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-import typer
+from click.exceptions import Exit
 
 import circletools as ct
 
@@ -47,8 +47,7 @@ class Task:
     @property
     def form(self) -> str:
         """Return what the options ask for: text, json, csv, markdown, sarif, github, junit."""
-        flag = next((flag for flag in ("json", "sarif") if self.options.get(flag)), None)
-        return flag or str(self.options.get("output_format") or "text")
+        return str(self.options.get("form", "text"))
 
     @property
     def files(self) -> set[str]:
@@ -83,14 +82,14 @@ class Outcome:
 def apply(task: Task) -> Outcome:
     """Run a task. Whatever happens to it is in the outcome; no error leaves this function."""
     started, known = time.perf_counter(), _known(task.file)
-    with capturing(Captured(task.file if task.several and task.form in _OF_ERRORS else None)) as captured:
+    with capturing(Captured(task.several and task.form in _OF_ERRORS)) as captured:
         fatal = False
         try:
             if task.output is not None:
                 _make_parent(task.output)
             task.function(task.file, **task.options)
             status = 0
-        except typer.Exit as ended:
+        except Exit as ended:
             status = ended.exit_code
         except ct.CircleToolsError as error:
             status = fail(error)
@@ -139,8 +138,11 @@ def _known(file: str) -> tuple[int | None, int | None]:
 
 def _finished(task: Task, outcome: Outcome) -> Outcome:
     """Have all that is said name the file, where it stands beside others."""
-    if not task.several or outcome.fatal:
+    if outcome.fatal:
         return outcome
+    if not task.several:
+        is_left_out = task.form == "json" and not outcome.out and outcome.status > 2
+        return replace(outcome, out=_line_of_error(task.file, outcome)) if is_left_out else outcome
     messages = tuple((kind, _naming(task.file, text)) for kind, text in outcome.messages)
     return replace(outcome, out=_among_others(task, outcome), messages=messages)
 
@@ -165,13 +167,7 @@ def _among_others(task: Task, outcome: Outcome) -> bytes:
 
 
 def _line_of_error(file: str, outcome: Outcome) -> bytes:
-    document = {
-        "file": file,
-        "schema_version": ct.render.SCHEMA_VERSION,
-        "exit_status": outcome.status,
-        "error": _error(outcome) or None,
-    }
-    return json.dumps(document).encode() + b"\n"
+    return json.dumps({"file": file} | ct.render.error_json(outcome.status, _error(outcome))).encode() + b"\n"
 
 
 def _run_of_error(file: str, outcome: Outcome) -> bytes:

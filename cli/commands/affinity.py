@@ -1,4 +1,4 @@
-"""Commands for affinity: annotate-affinity, dump-affinity, partition."""
+"""Commands for affinity: annotate-affinity, partition."""
 
 from __future__ import annotations
 
@@ -6,20 +6,23 @@ from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, Literal
 
-import typer
+from click.exceptions import Exit
 
 import circletools as ct
 
 from ..console.reading import reading
 from ..console.terminal import show_as, tell_notes
 from ..signature import option
-from .affinity_options import COSTS, PLANNING, WHAT_IF, filling
-from .parameters import FormatOption, InPlace, Input, Json, JsonFormat, Output, form_of, refuse_mixing
+from .affinity_options import PLANNING, WHAT_IF, filling
+from .parameters import Form, InPlace, Input, Output, TableForm, refuse_mixing
 from .rewriting import rewrite
 
 Measured = Annotated[
-    list[str] | None,
+    tuple[str, ...],
     option("--measure", "Choose by measuring, as on npu=litert:xnnpack; may be repeated.", "DEVICE=PROGRAM"),
+]
+By = Annotated[
+    Literal["operator", "partition"], option("--by", "Of an annotated model, a row for each operator or partition.")
 ]
 
 
@@ -27,10 +30,10 @@ Measured = Annotated[
 def annotate_affinity(
     source: Input,
     request: ct.PlanRequest,
-    measured: Measured = None,
+    measured: Measured = (),
     output: Output = None,
     in_place: InPlace = False,
-    json: Json = False,
+    form: Form = "text",
 ) -> None:
     """Write the device of each operator as metadata.
 
@@ -39,69 +42,51 @@ def annotate_affinity(
     allow. Selectors are index:0-10,15, name:GLOB (an output tensor), origin:GLOB (a source) and op:GLOB (an
     operator code); 1/ in front selects in subgraph 1.
     """
-    if json or request.explain:
+    shown = form if form == "json" or request.explain else None
+    if shown is not None:
         refuse_mixing("the report", output, "name an output file")
     inputs = ct.planning.read_request(replace(request, keep=False))
 
     def change(edit: ct.ModelEdit) -> ct.types.RewriteResult:
-        return ct.affinity.annotate(edit, _planned(edit.model, inputs, measured, json, json or request.explain))
+        return ct.affinity.annotate(edit, _planned(edit.model, source, inputs, measured, shown))
 
     rewrite(source, output, in_place, change, inputs=request.files)
 
 
 @filling(ct.PlanRequest, WHAT_IF)
-def partition(source: Input, request: ct.PlanRequest, measured: Measured = None, json: Json = False) -> None:
-    """Plan devices and partitions without writing a model.
+def partition(
+    source: Input, request: ct.PlanRequest, measured: Measured = (), by: By = "operator", form: TableForm = "text"
+) -> None:
+    """Show or plan the devices and partitions of a model.
 
-    Shows the partitions in the order they run, and what they cost. Without any option for devices, those in the
-    model are kept and partitioned again.
+    With options for devices, plans them and shows the partitions in the order they run, and what they cost; nothing
+    is written. Without, shows those that annotate-affinity wrote into the model; exit status 1 where there are none,
+    or they no longer describe the operators.
     """
     inputs = ct.planning.read_request(request)
     with reading(source) as model:
-        _planned(model, inputs, measured, json, shown=True)
-
-
-@filling(ct.planning.CostRequest, COSTS)
-def dump_affinity(
-    source: Input,
-    output_format: FormatOption = None,
-    by: Annotated[
-        Literal["operator", "partition"], option("--by", "Show a row for each operator, or for each partition.")
-    ] = "operator",
-    *,
-    request: ct.planning.CostRequest,
-    json: JsonFormat = False,
-) -> None:
-    """Show the device and the partition of each operator.
-
-    With costs, also shows the estimated time. Exit status 1 when the model has no affinity, or one that no longer
-    describes its operators.
-    """
-    form = form_of(output_format, json)
-    if form == "csv" and request.has_costs:
-        raise ct.UsageError("CSV has no room for estimates", hint="use --format text or json")
-    inputs = ct.planning.read_request(request) if request.has_costs else None
-    with reading(source) as model:
-        found = ct.planning.inspect_affinity(model, inputs)
+        if request.chooses_devices or measured or (request.has_costs and ct.affinity.read(model) is None):
+            _planned(model, source, inputs, measured, form)
+            return
+        found = ct.planning.inspect_affinity(model, inputs.costs)
         text = partial(ct.render.affinity_text, by_partition=by == "partition")
         csv = partial(ct.render.affinity_csv, by_partition=by == "partition")
-        show_as(form, found, text=text, json=ct.render.affinity_json, csv=csv)
+        show_as(form, found, text=text, json=ct.render.affinity_json, csv=csv, file=source)
     tell_notes(found.notes)
     if not found.is_current:
-        raise typer.Exit(1)
+        raise Exit(1)
 
 
-def _planned(model: ct.Model, inputs: Any, measured: list[str] | None, json: bool, shown: bool) -> ct.types.Plan:
-    """Return the plan for a model, and show it."""
-    form = "json" if json else "text"
+def _planned(model: ct.Model, name: str, inputs: Any, measured: tuple[str, ...], form: str | None) -> ct.types.Plan:
+    """Return the plan for a model, and show it in a form."""
     if measured:
-        found = ct.planning.plan_by_measuring(model, inputs, ct.planning.MeasureRequest(on=tuple(measured)))
-        if shown:
-            show_as(form, found, text=ct.render.measured_plan_text, json=ct.render.measured_plan_json)
+        found = ct.planning.plan_by_measuring(model, inputs, ct.planning.MeasureRequest(on=measured))
+        if form is not None:
+            show_as(form, found, text=ct.render.measured_plan_text, json=ct.render.measured_plan_json, file=name)
         tell_notes((*found.measurement.notes, *found.plan.notes))
         return found.plan
     plan = ct.plan(model, inputs)
-    if shown:
-        show_as(form, plan, text=ct.render.plan_text, json=ct.render.plan_json)
+    if form is not None:
+        show_as(form, plan, text=ct.render.plan_text, json=ct.render.plan_json, csv=ct.render.rows_csv, file=name)
     tell_notes(plan.notes)
     return plan

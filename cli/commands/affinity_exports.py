@@ -10,7 +10,7 @@ from ..console.reading import reading
 from ..console.terminal import show_text, tell_notes
 from ..signature import option
 from .affinity_options import TRANSFERS, filling
-from .parameters import Input, Json
+from .parameters import Form, Input
 from .rewriting import refuse_inputs
 
 Target = Literal["onert", "onert-exec-time", "part", "openvino", "model-explorer", "dot"]
@@ -23,14 +23,14 @@ def export_affinity(
     output: Annotated[
         str | None, option("--output -o", "The file to write; standard output if not given.", "FILE")
     ] = None,
-    json: Json = False,
+    form: Form = "text",
     *,
     request: ct.planning.CostRequest,
 ) -> None:
     """Write the affinity in the format of another tool.
 
-    The target is a runtime, a compiler or a viewer. onert: shell lines that set its environment (--json: as
-    JSON). onert-exec-time: the costs (--costs, --trace), for its scheduler. part: rules for circle-partitioner.
+    The target is a runtime, a compiler or a viewer. onert: shell lines that set its environment (as JSON:
+    --json). onert-exec-time: the costs (--costs, --trace), for its scheduler. part: rules for circle-partitioner.
     openvino: JSON for HETERO. model-explorer: node data. dot: a graph for Graphviz. What the target would ignore
     or get wrong is refused; docs/affinity-exports.md lists what each supports.
     """
@@ -40,13 +40,13 @@ def export_affinity(
             hint="--trace cpu=trace.chrome.json has times and names",
         )
     inputs = ct.planning.read_request(request) if request.has_costs else None
-    if json and to in ("part", "dot"):
-        raise ct.UsageError(f"--json: there is no JSON for {to}")
+    if form == "json" and to in ("part", "dot"):
+        raise ct.UsageError(f"there is no JSON for {to}")
     if output is not None:
         refuse_inputs(output, [source, *request.files])
     with reading(source) as model:
         exported = ct.affinity.export(model, to) if inputs is None else ct.planning.export_costs(model, inputs)
-        text = ct.render.export_text(exported, as_json=json)
+        text = ct.render.export_text(exported, as_json=form == "json")
     tell_notes(exported.notes)
     if output is None or output == "-":
         show_text(text)

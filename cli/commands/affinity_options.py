@@ -22,7 +22,7 @@ def filling(request: type[ct.planning.CostRequest], options: Mapping[str, Any]) 
 
     `options` has the type of each option by the field of `request` that it fills, whose default it has.
     """
-    defaults = {field.name: None if field.default == () else field.default for field in fields(request)}
+    defaults = {field.name: field.default for field in fields(request)}
     made = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=defaults[name], annotation=annotation)
         for name, annotation in options.items()
@@ -30,12 +30,7 @@ def filling(request: type[ct.planning.CostRequest], options: Mapping[str, Any]) 
 
     def decorate(command: Command) -> Command:
         def run(*arguments: Any, **given: Any) -> None:
-            filled = {name: given.pop(name, None) for name in options}
-            values: dict[str, Any] = {
-                name: tuple(value) if isinstance(value, list) else value
-                for name, value in filled.items()
-                if value is not None
-            }
+            values: dict[str, Any] = {name: given.pop(name, defaults[name]) for name in options}
             command(*arguments, request=request(**values), **given)
 
         parameters: list[inspect.Parameter] = []
@@ -51,7 +46,7 @@ def _option(kind: Any, name: str, words: str, metavar: str | None = None, **sett
 
 
 def _repeated(name: str, words: str, metavar: str) -> Any:
-    return _option(list[str] | None, name, f"{words}; may be repeated.", metavar)
+    return _option(tuple[str, ...], name, f"{words}; may be repeated.", metavar)
 
 
 TRANSFERS = {

@@ -2,37 +2,28 @@
 
 from __future__ import annotations
 
-from enum import Enum
-from typing import Annotated
+from typing import Annotated, Literal, get_args
 
-import typer
+from click.exceptions import Exit
 
 import circletools as ct
 
 from ..console.reading import reading
 from ..console.terminal import show_as, tell_notes
 from ..signature import argument, option
-from .parameters import FormatOption, JsonFormat, first_executions, form_of
+from .parameters import TableForm, first_executions
 
-
-class By(str, Enum):
-    """A table to show; typer takes no list of literals."""
-
-    OPERATOR = "operator"
-    SOURCE = "source"
-    MODULE = "module"
+By = Literal["operator", "source", "module"]
 
 
 def attribute(
     traces: Annotated[
-        list[str], argument("TRACE...", "The operator-level trace, or several of one model; - is standard input.")
+        tuple[str, ...],
+        argument("TRACE...", "Operator-level traces of one model; - is standard input."),
     ],
     model: Annotated[str, option("--model", "The model that was run.", "M", show_default=False)],
-    output_format: FormatOption = None,
-    json: JsonFormat = False,
-    by: Annotated[
-        list[By] | None, option("--by", "The table to show, may be repeated; all by default.", "|".join(By))
-    ] = None,
+    form: TableForm = "text",
+    by: Annotated[tuple[By, ...], option("--by", "Show only this table; may be repeated.")] = (),
     skip: Annotated[
         str, option("--skip", "Skip the first N executions of each trace; auto finds the warm-up.", "N|auto")
     ] = "0",
@@ -50,7 +41,6 @@ def attribute(
     benchmark_model, OpenVINO's detailed counters, or ONNX Runtime's profile. Exit status 1 when the origins no longer
     describe the model's operators.
     """
-    form = form_of(output_format, json)
     if [*traces, model].count("-") > 1:
         raise ct.UsageError("the trace and the model cannot both be standard input")
     first = first_executions(skip)
@@ -58,7 +48,7 @@ def attribute(
     with reading(model) as opened:
         result = ct.attribute(opened, times, depth=depth)
     text, as_json, csv = ct.render.attribution_text, ct.render.attribution_json, ct.render.attribution_csv
-    show_as(form, result, by or tuple(By), text=text, json=as_json, csv=csv)
+    show_as(form, result, by or get_args(By), text=text, json=as_json, csv=csv, file=model)
     tell_notes(result.notes)
     if any(note.severity == "warning" for note in result.notes):
-        raise typer.Exit(1)
+        raise Exit(1)

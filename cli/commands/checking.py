@@ -1,12 +1,10 @@
-"""Commands that judge models: verify, check; and explain, which tells what they mean."""
+"""The command check: all findings about models, and what each means."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
 from typing import Annotated, Literal
 
-import typer
+from click.exceptions import Exit
 
 import circletools as ct
 
@@ -14,63 +12,59 @@ from ..console.captured import record
 from ..console.reading import reading
 from ..console.summing import sum_up
 from ..console.terminal import complain, show, show_as
-from ..signature import argument, option
-from .parameters import Input, Json, With, form_of, listed
-
-_FORMATS = Literal["text", "json", "sarif", "github", "junit"]
+from ..signature import option
+from .parameters import FORMAT, Baseline, Input, Timeout, With, listed
 
 
-def verify(source: Input, json: Json = False) -> None:
-    """Check the structure of models, and every index in them.
-
-    Exit status 3 when the structure of a model is broken, 1 when an index or external data is out of range, or
-    anything else is found.
-    """
-    findings, broken = _found(source, ct.verify)
-    text, as_json = ct.render.findings_text, ct.render.check_json
-    record(len(findings), broken)
-    show_as("json" if json else "text", source, findings, broken, text=text, json=as_json)
-    if broken and not json:
-        complain("error", broken)
-    raise typer.Exit({"ok": 0, "findings": 1, "invalid": 3}[ct.render.verdict(findings, broken)])
+def _explain(code: str) -> None:
+    show(ct.render.explanation_text(ct.checks.explain(code)))
 
 
 def check(
     source: Input,
+    structure_only: Annotated[
+        bool, option("--structure-only", "Only check that the file is well formed and every index is in range.")
+    ] = False,
     with_: With = None,
-    seconds: Annotated[float, option("--timeout", "Time limit for each of --with.", "SECONDS", min=0.1)] = 600.0,
-    json: Annotated[bool, option("--json", "The same as --output-format json.")] = False,
-    output_format: Annotated[
-        _FORMATS | None, option("--output-format", "The output format; text by default.")
-    ] = None,
-    select: Annotated[str | None, option("--select", "Only these findings.", "CODE,...")] = None,
-    ignore: Annotated[str | None, option("--ignore", "Not these findings.", "CODE,...")] = None,
+    seconds: Timeout = 600.0,
+    form: Annotated[Literal["text", "json", "sarif", "github", "junit"], FORMAT] = "text",
+    select: Annotated[str | None, option("--select", "Report only these findings.", "CODE,...")] = None,
+    ignore: Annotated[str | None, option("--ignore", "Do not report these findings.", "CODE,...")] = None,
     fail_on: Annotated[
-        Literal["warning", "error", "never"], option("--fail-on", "The least severity for exit status 1.")
+        Literal["warning", "error", "never"], option("--fail-on", "Least severity that gives exit status 1.")
     ] = "warning",
-    baseline: Annotated[
-        Path | None, option("--baseline", "The JSON of an earlier run; what it has is not new.", "FILE")
-    ] = None,
+    baseline: Baseline = None,
     statistics: Annotated[bool, option("--statistics", "Count the findings of each code.")] = False,
+    explain: Annotated[
+        str | None, option("--explain", "Show what a finding means and what to do about it.", "CODE", shows=_explain)
+    ] = None,
 ) -> None:
-    """Verify models, and check outputs, origins and devices.
+    """Find what is wrong with models.
 
-    `explain CODE` tells what a finding means. Exit status 3 when the structure of a model is broken, 1 when there is
-    a new error or warning. --with asks litert, litert-gpu, onert, openvino, vela or tflm whether they load the model.
+    Checks the structure of the file and every index in it; then graph, tensors, signatures, aliased outputs, and
+    origins and devices that are broken or stale. --with also loads the model in litert, litert-gpu, onert, openvino,
+    vela or tflm. Exit status 3 when the structure of a model is broken, 1 when there is a new error or warning.
     """
-    form = form_of(output_format, json, "--output-format")
     if statistics and form != "text":
         raise ct.UsageError("--statistics is for text", hint="count the findings of the document")
+    if structure_only and with_:
+        raise ct.UsageError("--structure-only and --with exclude each other")
     codes = listed(select), listed(ignore)
     request = ct.checks.CheckRequest(select=codes[0], ignore=codes[1], baseline=baseline, fail_on=fail_on).read()
     names = listed(with_)
-    findings, broken = _found(source, lambda model: ct.check(model, names, timeout_s=seconds))
+    findings, broken = list[ct.Finding](), None
+    try:
+        with reading(source) as model:
+            findings = ct.check(model, names, structure_only=structure_only, timeout_s=seconds)
+    except ct.InvalidInputError as error:
+        broken = str(error)
     judged = ct.checks.judge(findings, source, request)
     show_as(
         form,
         source,
         judged,
         broken,
+        file=source,
         text=ct.render.headline_text if statistics else ct.render.judgement_text,
         json=ct.render.judgement_json,
         sarif=ct.render.judgement_sarif,
@@ -82,18 +76,4 @@ def check(
     counts = ct.render.tally(judged) if form == "text" else None
     if not record(len(judged.new), broken, counts) and counts is not None:
         sum_up([(counts, broken is not None)], statistics=statistics)
-    raise typer.Exit(3 if broken else int(judged.failing))
-
-
-def _found(source: str, find: Callable[[ct.Model], list[ct.Finding]]) -> tuple[list[ct.Finding], str | None]:
-    """Return the findings of a model, and why it cannot be read."""
-    try:
-        with reading(source) as model:
-            return find(model), None
-    except ct.InvalidInputError as error:
-        return [], str(error)
-
-
-def explain(code: Annotated[str, argument("CODE", "A code, such as DUPLICATE_OUTPUT.")]) -> None:
-    """Tell what a finding means, and what to do about it."""
-    show(ct.render.explanation_text(ct.checks.explain(code)))
+    raise Exit(3 if broken else int(judged.failing))

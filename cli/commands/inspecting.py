@@ -4,43 +4,38 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 import circletools as ct
 
 from ..console.reading import reading
 from ..console.terminal import show_as
 from ..signature import option
-from .parameters import Input, Json
+from .parameters import Form, Input
 
 
 def inspect(
     source: Input,
     digest: Annotated[
-        bool, typer.Option("--digest", help="Show digests of the model and its parts, whatever the layout.")
+        bool, option("--digest", "Show digests of the model and its parts, independent of the layout of the file.")
     ] = False,
     operators: Annotated[bool, option("--operators", "Show a table of the operators.")] = False,
     tensors: Annotated[bool, option("--tensors", "Show a table of the tensors.")] = False,
     subgraph: Annotated[int | None, option("--subgraph", "Only the tables of this subgraph.", "N", min=0)] = None,
-    json: Json = False,
+    form: Form = "text",
 ) -> None:
     """Show format, sizes, operators, signatures and metadata.
 
-    With --operators and --tensors, instead of these, tables of all of them; the JSON has both.
+    With --operators and --tensors, shows tables of all of them instead; the JSON has both.
 
-    With --digest, instead of these, what is equal for models that say the same, however their files are laid out:
-    docs/digest.md.
+    With --digest, shows digests instead, which are equal for models with the same content, however their files are
+    laid out (docs/digest.md).
     """
-    kind = "json" if json else "text"
     if digest and (operators or tensors):
         raise ct.UsageError("--digest excludes --operators and --tensors")
     if subgraph is not None and not (operators or tensors):
         raise ct.UsageError("--subgraph is for --operators and --tensors")
-    if digest:
-        with reading(source) as model:
-            digests = ct.digests(model)
-        show_as(kind, digests, text=ct.render.digests_text, json=ct.render.digests_json)
-    else:
-        with reading(source) as model:
-            found = ct.inspect(model, operators=operators, tensors=tensors, subgraph=subgraph)
-        show_as(kind, found, text=ct.render.inspection_text, json=ct.render.inspection_json)
+    with reading(source) as model:
+        if digest:
+            show_as(form, ct.digests(model), text=ct.render.digests_text, json=ct.render.digests_json, file=source)
+            return
+        found = ct.inspect(model, operators=operators, tensors=tensors, subgraph=subgraph)
+    show_as(form, found, text=ct.render.inspection_text, json=ct.render.inspection_json, file=source)

@@ -5,21 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from click.exceptions import Exit
 
 import circletools as ct
 
-from ..console.terminal import show, show_json, tell_notes
+from ..console.terminal import show_as, tell_notes
 from ..signature import argument, option
-from .parameters import Json
+from .parameters import Form
 
 
 def measure(
     directory: Annotated[Path, argument("DIR", "The directory that a split wrote.")],
     on: Annotated[
-        list[str] | None,
+        tuple[str, ...],
         option("--on", "What runs a device, as in npu=litert:xnnpack; may be repeated.", "DEVICE=PROGRAM"),
-    ] = None,
+    ] = (),
     source: Annotated[
         Path | None, option("--source", "The model that was split; by default, its name in or beside DIR.", "MODEL")
     ] = None,
@@ -29,7 +29,7 @@ def measure(
     seconds: Annotated[float, option("--seconds", "How long each plan is run.", "SECONDS", min=0.01)] = 2.0,
     seed: Annotated[int, option("--seed", "Seed of the random inputs.", "N", min=0)] = 0,
     timeout: Annotated[float, option("--timeout", "Time limit for measuring one model.", "SECONDS", min=0.1)] = 600.0,
-    json: Json = False,
+    form: Form = "text",
 ) -> None:
     """Measure the parts of a split on their devices.
 
@@ -38,18 +38,16 @@ def measure(
     beside what was measured; --output and --json have the costs. docs/costs.md tells how they are fitted. Exit
     status 1 when the parts do not run.
     """
-    if output == "-" and json:
+    if output == "-" and form == "json":
         raise ct.UsageError("--json and an output of - would mix on standard output")
     if output is not None:
         ct.files.check_target(output)
-    request = ct.planning.MeasureRequest(on=tuple(on or ()), seconds=seconds, seed=seed, timeout_s=timeout)
+    request = ct.planning.MeasureRequest(on=on, seconds=seconds, seed=seed, timeout_s=timeout)
     found = ct.planning.measure(directory, request, source=source)
     if output is not None:
         ct.files.write(output, [ct.render.costs_text(found).encode()])
-    if json:
-        show_json(ct.render.measurement_json(found))
-    elif output != "-":
-        show(ct.render.measurement_text(found))
+    if output != "-":
+        show_as(form, found, text=ct.render.measurement_text, json=ct.render.measurement_json, file=str(directory))
     tell_notes(found.notes)
     if found.plans[-1].failure:
-        raise typer.Exit(1)
+        raise Exit(1)

@@ -1,19 +1,20 @@
-"""Commands for origins: embed-origins, dump-origins, extract-origins."""
+"""Commands for origins: embed-origins, dump-origins."""
 
 from __future__ import annotations
 
 import json as json_module
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
-import typer
+from click.exceptions import Exit
 
 import circletools as ct
 
 from ..console.reading import read_text, reading
-from ..console.terminal import show, show_as, tell, tell_notes
+from ..console.terminal import show_as, tell, tell_notes
 from ..signature import option
-from .parameters import FORMAT, Directory, Erase, InPlace, Input, JsonFormat, Output, Stamp, form_of
+from .parameters import FORMAT, Erase, InPlace, Input, Output, Stamp
 from .rewriting import rewrite
 
 
@@ -69,57 +70,55 @@ def embed_origins(
 
 def dump_origins(
     source: Input,
-    output_format: Annotated[Literal["text", "json", "csv", "tree"] | None, FORMAT] = None,
-    json: JsonFormat = False,
+    form: Annotated[Literal["text", "json", "csv", "tree"], FORMAT] = "text",
     depth: Annotated[
         int | None, option("--depth", "In a tree, cut module paths to their first N parts.", "N", min=1)
     ] = None,
-    operator: Annotated[str | None, option("--operator", "Only these operators, as in 0-10,15.", "RANGES")] = None,
+    operators: Annotated[str | None, option("--operators", "Only these operators, as in 0-10,15.", "RANGES")] = None,
     source_name: Annotated[str | None, option("--source", "Only sources whose name matches.", "REGEX")] = None,
     subgraph: Annotated[int | None, option("--subgraph", "Only this subgraph.", "N", min=0)] = None,
+    tables: Annotated[
+        Path | None,
+        option("--tables", "Write the tables to DIR instead, as .bin and origins.json.", "DIR"),
+    ] = None,
 ) -> None:
     """Show the sources of each operator, and their operators.
 
-    Exit status 1 when the model has no origins, or when they no longer describe its operators. The JSON and the
-    CSV are accepted by embed-origins --origins.
+    Exit status 1 when the model has no origins, or when they no longer describe its operators. The JSON and
+    the CSV are input for embed-origins --origins.
     """
-    form = form_of(output_format, json)
     if depth is not None and form != "tree":
         raise ct.UsageError("--depth is for --format tree")
-    selection = ct.origins.Selection.parse(operator, source_name, subgraph)
+    selection = ct.origins.Selection.parse(operators, source_name, subgraph)
     with reading(source) as model:
-        table = ct.origins.describe(model, selection)
-    if form == "tree":
-        show(ct.render.origins_tree(table, depth))
-    else:
-        show_as(form, table, text=ct.render.origins_text, json=ct.render.origins_json, csv=ct.render.origins_csv)
-    tell_notes(table.notes, source)
+        if tables is not None:
+            if form != "text" or selection != ct.origins.Selection():
+                raise ct.UsageError("--tables writes all tables, as they are", hint="leave out the other options")
+            table = _write_tables(model, tables)
+        else:
+            table = ct.origins.describe(model, selection)
+            csv, text = ct.render.origins_csv, ct.render.origins_text
+            tree = partial(ct.render.origins_tree, depth=depth)
+            show_as(form, table, text=text, json=ct.render.origins_json, csv=csv, tree=tree, file=source)
+    tell_notes((note for note in table.notes if tables is None or note.severity == "warning"), source)
     if not table.describes_the_model:
-        raise typer.Exit(1)
+        raise Exit(1)
 
 
-def extract_origins(source: Input, directory: Directory) -> None:
-    """Write the tables of origins to files, and as JSON.
-
-    The tables are written as they are in the model (.bin), and as origins.json. Exit status 1 when the model has
-    no origins, or when they no longer describe its operators.
-    """
-    with reading(source) as model:
-        tables = {f"{name}.bin": value for name, value in ct.origins.extract(model).items()}
-        if not tables:
-            tell_notes(ct.origins.describe(model).notes, source)
-            raise typer.Exit(1)
-        for name in (*tables, "origins.json"):
-            _refuse_to_replace(model, directory / name)
-        with ct.files.making_directory(directory):
-            for name, value in tables.items():
-                _write(model, directory / name, value)
-            table = ct.origins.describe(model)  # fails for malformed tables, when these have been written
-            document = json_module.dumps(ct.render.origins_json(table), indent=2) + "\n"
-            _write(model, directory / "origins.json", document.encode())
-    tell_notes((note for note in table.notes if note.severity == "warning"), source)
-    if not table.describes_the_model:
-        raise typer.Exit(1)
+def _write_tables(model: ct.Model, directory: Path) -> ct.origins.OriginTable:
+    """Write the tables of origins to files; nothing where there are none."""
+    tables = {f"{name}.bin": value for name, value in ct.origins.extract(model).items()}
+    if not tables:
+        return ct.origins.describe(model)
+    for name in (*tables, "origins.json"):
+        _refuse_to_replace(model, directory / name)
+    with ct.files.making_directory(directory):
+        for name, value in tables.items():
+            _write(model, directory / name, value)
+        table = ct.origins.describe(model)  # fails for malformed tables, when these have been written
+        document = json_module.dumps(ct.render.origins_json(table), indent=2) + "\n"
+        _write(model, directory / "origins.json", document.encode())
+    return table
 
 
 def _refuse_to_replace(model: ct.Model, path: Path) -> None:

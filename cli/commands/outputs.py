@@ -8,7 +8,7 @@ import circletools as ct
 
 from ..console.terminal import show_json
 from ..signature import option
-from .parameters import InPlace, Input, Json, Output, With, listed, refuse_mixing
+from .parameters import DryRun, Form, InPlace, Input, Output, With, listed, refuse_mixing
 from .rewriting import rewrite
 
 
@@ -19,7 +19,8 @@ def fix_outputs(
         str, option("--subgraph", "Subgraphs to fix; entry: main and signatures.", "entry|all|N")
     ] = "entry",
     copy_operator: Annotated[
-        Literal["auto", "transpose", "reshape", "concatenation"], option("--copy-op", "The operator to copy with.")
+        Literal["auto", "transpose", "reshape", "concatenation"],
+        option("--copy-operator", "Operator to copy with."),
     ] = "auto",
     runtime: Annotated[
         Literal["auto", "litert", "onert", "both", "vela"],
@@ -31,8 +32,8 @@ def fix_outputs(
     detach_taps: Annotated[bool, option("--detach-taps", "Also copy outputs that an operator reads.")] = False,
     with_: With = None,
     in_place: InPlace = False,
-    dry_run: Annotated[bool, option("--dry-run", "Show the changes; write nothing.")] = False,
-    json: Json = False,
+    dry_run: DryRun = False,
+    form: Form = "text",
 ) -> None:
     """Give every output of a model a tensor of its own.
 
@@ -41,7 +42,7 @@ def fix_outputs(
     optimisers: some remove operators that only copy. With --with, programs that took the model must take the result,
     or the next operator copies. docs/outputs.md has the rules.
     """
-    if json and not dry_run:
+    if form == "json" and not dry_run:
         refuse_mixing("--json", output, "name a file, or leave out --json")
 
     def change(edit: ct.ModelEdit) -> ct.types.RewriteResult:
@@ -56,5 +57,5 @@ def fix_outputs(
         )
 
     result = rewrite(source, output, in_place, change, dry=dry_run, rewires=True)
-    if json:
-        show_json(ct.render.rewrite_json(result))
+    if form == "json":
+        show_json(ct.render.rewrite_json(result), source)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from click.exceptions import Exit
 
 import circletools as ct
 
@@ -22,8 +22,8 @@ def report(
         str, option("--output -o", "The HTML file to write; - is standard output.", "FILE", show_default=False)
     ],
     traces: Annotated[
-        list[str] | None, option("--trace", "A trace that trace-stats or attribute reads; may be repeated.", "TRACE")
-    ] = None,
+        tuple[str, ...], option("--trace", "A trace that trace-stats or attribute reads; may be repeated.", "TRACE")
+    ] = (),
     skip: Annotated[int, option("--skip", "Skip the first N executions of operator-level traces.", "N", min=0)] = 0,
     on: Annotated[
         str | None, option("--on", "Targets that the model is to run on, as in fit --on.", "TARGETS")
@@ -45,7 +45,7 @@ def report(
     opened from a disk or sent on. Exit status 1 when `check` has an error or a warning, `trace-stats` an error, or
     a target refuses an operator; the page is written all the same. docs/report.md describes it.
     """
-    inputs = [source, *(traces or ()), *([str(costs)] if costs else [])]
+    inputs = [source, *traces, *([str(costs)] if costs else [])]
     if inputs.count("-") > 1:
         raise ct.UsageError("only one of the inputs can be standard input")
     refuse_inputs(output, inputs)
@@ -53,7 +53,7 @@ def report(
     with reading(source) as model:
         made = ct.report_html(
             model,
-            traces or (),
+            traces,
             skip=skip,
             on=listed(on),
             costs=costs,
@@ -63,4 +63,4 @@ def report(
     ct.files.write(output, [made.html])
     if made.notes:
         tell(f"{', '.join(note.message for note in made.notes)}: see the page")
-        raise typer.Exit(1)
+        raise Exit(1)

@@ -13,24 +13,26 @@ Input = Annotated[str, argument("IN", "The model to read; - is standard input.")
 Output = Annotated[
     str | None, argument("OUT", "The file to write (a directory where IN is one); - is standard output.")
 ]
-InPlace = Annotated[bool, option("--in-place", "Write over IN.")]
-Erase = Annotated[bool, option("--erase", "Write a minimal file, in which no old value is left.")]
-Stamp = Annotated[bool, option("--stamp/--no-stamp", "Write a stamp to recognise stale tables.")]
-Json = Annotated[bool, option("--json", "Write JSON.")]
 Directory = Annotated[Path, argument("DIR", "The directory to write to.")]
+InPlace = Annotated[bool, option("--in-place", "Write over IN.")]
+DryRun = Annotated[bool, option("--dry-run", "Show the result; write nothing.")]
+Erase = Annotated[bool, option("--erase", "Write a minimal file, in which no old value is left.")]
+Stamp = Annotated[bool, option("--stamp/--no-stamp", "Write a stamp, by which stale tables are recognized.")]
+OneSubgraph = Annotated[int, option("--subgraph", "The subgraph that is meant.", "N", min=0)]
+With = Annotated[str | None, option("--with", "Also ask these programs (docs/runtimes.md).", "NAME,...")]
+Timeout = Annotated[float, option("--timeout", "Time limit for each program of --with.", "SECONDS", min=0.1)]
+Baseline = Annotated[
+    Path | None, option("--baseline", "Report only findings that are not in this earlier JSON.", "FILE")
+]
 
-
-JsonFormat = Annotated[bool, option("--json", "The same as --format json.")]
-Format = Literal["text", "json", "csv"]
-FORMAT = option("--format", "The output format; text by default.")
-FormatOption = Annotated[Format | None, FORMAT]
-
-
-With = Annotated[str | None, option("--with", "Ask these runtimes and compilers too (docs/runtimes.md).", "NAME,...")]
+FORMAT = option("--format", "Output format.")
+Form = Annotated[Literal["text", "json"], FORMAT]
+TableForm = Annotated[Literal["text", "json", "csv"], FORMAT]
+TraceForm = Annotated[Literal["text", "markdown", "json", "csv"], FORMAT]
 
 
 def listed(words: str | None) -> tuple[str, ...]:
-    """Return the names that an option lists, with commas between them."""
+    """Return the names that an option lists, separated by commas."""
     return tuple(name.strip() for name in words.split(",")) if words else ()
 
 
@@ -43,14 +45,7 @@ def first_executions(words: str) -> int | Literal["auto"]:
     return int(words)
 
 
-def form_of(output_format: str | None, json: bool, option_name: str = "--format") -> str:
-    """Return the format that an option and --json ask for. Raises UsageError where they exclude each other."""
-    if json and output_format not in (None, "json"):
-        raise ct.UsageError(f"--json and {option_name} {output_format} exclude each other")
-    return "json" if json else output_format or "text"
-
-
 def refuse_mixing(what: str, output: str | None, hint: str) -> None:
-    """Raise UsageError when standard output is to get a model, and `what` as well."""
+    """Raise UsageError when standard output would get both a model and `what`."""
     if output == "-":
         raise ct.UsageError(f"{what} and an output of - would mix on standard output", hint=hint)

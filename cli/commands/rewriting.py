@@ -1,4 +1,4 @@
-"""Commands that write a changed model: strip-metadata, compact; and what all of them share."""
+"""What commands that write a changed model share; and compact."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..console.progress import of_bytes
 from ..console.reading import reading
 from ..console.terminal import tell, tell_notes
 from ..signature import option
-from .parameters import Erase, InPlace, Input, Output
+from .parameters import InPlace, Input, Output
 
 
 def target(source: str, output: str | None, in_place: bool) -> str:
@@ -93,32 +93,6 @@ def new_findings(model: ct.Model, to: str | None) -> tuple[ct.Finding, ...]:
             return ct.checks.newly_found(model, written)
     except ct.CircleToolsError:
         return ()
-
-
-def strip_metadata(
-    source: Input,
-    output: Output = None,
-    name: Annotated[
-        list[str] | None, option("--name", "A metadata entry to remove; may be repeated.", "NAME")
-    ] = None,
-    origins: Annotated[bool, option("--origins", "Remove the origin tables and their stamp.")] = False,
-    affinity: Annotated[bool, option("--affinity", "Remove the affinity tables and their stamp.")] = False,
-    erase: Erase = False,
-    in_place: InPlace = False,
-) -> None:
-    """Remove metadata entries.
-
-    The data goes with the entry, unless another entry or a tensor shares it. A name that the model does not have
-    is an error, so that a typing mistake is not taken for success. Without --erase, bytes of an entry that an earlier
-    program wrote stay in the file, unused.
-    """
-    if not name and not origins and not affinity:
-        raise ct.UsageError("nothing to remove", hint="use --name NAME, --origins or --affinity")
-
-    def change(edit: ct.ModelEdit) -> ct.types.RewriteResult:
-        return ct.strip_metadata(edit, name or (), origins=origins, affinity=affinity)
-
-    rewrite(source, output, in_place, change, erase=erase)
 
 
 def compact(

@@ -5,27 +5,25 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-import typer
+from click.exceptions import Exit
 
 import circletools as ct
 
 from ..console.reading import reading
 from ..console.terminal import show, show_json, tell, tell_notes
 from ..signature import argument, option
-from .parameters import Directory, Input, Json
-
-Subgraph = Annotated[int, option("--subgraph", "The subgraph to split.", "N", min=0)]
+from .parameters import Directory, Form, Input, OneSubgraph
 
 
 def split(
     source: Input,
     directory: Directory,
-    subgraph: Subgraph = 0,
+    subgraph: OneSubgraph = 0,
     force: Annotated[bool, option("--force", "Replace what an earlier split wrote to DIR.")] = False,
     runner: Annotated[
         Literal["openvino"] | None, option("--runner", "Also write a program that runs each part on its device.")
     ] = None,
-    json: Json = False,
+    form: Form = "text",
 ) -> None:
     """Write a model for each partition of an annotated model.
 
@@ -35,8 +33,8 @@ def split(
     """
     with reading(source) as model:
         done = ct.split(model, directory, subgraph=subgraph, force=force, runner=runner)
-    if json:
-        show_json(ct.render.split_json(done))
+    if form == "json":
+        show_json(ct.render.split_json(done), source)
     count = len(done.plan.parts)
     tell(f"{directory}: {count:,} part{'s' * (count != 1)}")
     tell_notes(done.notes, source)
@@ -51,10 +49,10 @@ def verify_split(
         Literal["litert", "onert", "none"] | None,
         option("--runtime", "The runtime; by default litert for .tflite, onert for .circle."),
     ] = None,
-    subgraph: Subgraph = 0,
+    subgraph: OneSubgraph = 0,
     seed: Annotated[int, option("--seed", "Seed of the random inputs.", "N", min=0)] = 0,
     seconds: Annotated[float, option("--timeout", "Time limit for running one model.", "SECONDS", min=0.1)] = 600.0,
-    json: Json = False,
+    form: Form = "text",
 ) -> None:
     """Check that the parts together equal the original.
 
@@ -65,8 +63,8 @@ def verify_split(
     found = ct.verify_split(
         directory, source=source, runtime=runtime, subgraph=subgraph, seed=seed, timeout_s=seconds
     )
-    if json:
-        show_json(ct.render.split_verification_json(found))
+    if form == "json":
+        show_json(ct.render.split_verification_json(found), str(directory))
     else:
         show(ct.render.findings_text(str(directory), found.findings))
-    raise typer.Exit(int(ct.render.verdict(found.findings) != "ok"))
+    raise Exit(int(ct.render.verdict(found.findings) != "ok"))

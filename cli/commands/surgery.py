@@ -10,26 +10,23 @@ from ..console.progress import of_bytes
 from ..console.reading import reading
 from ..console.terminal import tell, tell_notes
 from ..signature import option
-from .parameters import InPlace, Input, Output
+from .parameters import InPlace, Input, OneSubgraph, Output
 from .rewriting import new_findings, rewrite, target
 
-Pairs = list[str] | None
-Subgraph = Annotated[int, option("--subgraph", "The subgraph that is meant.", "N", min=0)]
+Pairs = tuple[str, ...]
 
 
 def extract(
     source: Input,
     output: Output = None,
-    from_: Annotated[
-        list[str] | None, option("--from", "A tensor that becomes an input; may be repeated.", "TENSOR")
+    from_: Annotated[Pairs, option("--from", "A tensor that becomes an input; may be repeated.", "TENSOR")] = (),
+    to: Annotated[Pairs, option("--to", "A tensor that becomes an output; may be repeated.", "TENSOR")] = (),
+    operators: Annotated[
+        str | None, option("--operators", "Operators by index instead, as in 0-10.", "RANGES")
     ] = None,
-    to: Annotated[
-        list[str] | None, option("--to", "A tensor that becomes an output; may be repeated.", "TENSOR")
-    ] = None,
-    operators: Annotated[str | None, option("--ops", "Operator indices instead, as in 0-10,15.", "RANGES")] = None,
     origin: Annotated[str | None, option("--origin", "Operators by the name of a source instead.", "GLOB")] = None,
     signature: Annotated[str | None, option("--signature", "The part of a signature instead.", "KEY")] = None,
-    subgraph: Subgraph = 0,
+    subgraph: OneSubgraph = 0,
     in_place: InPlace = False,
 ) -> None:
     """Write a part of a model as a model of its own.
@@ -38,7 +35,7 @@ def extract(
     the model, without --to, up to its outputs. TENSOR is a name, or index:12. Constants, called subgraphs, origins
     and devices go along, and the part gets a signature. docs/surgery.md has the rules.
     """
-    request = ct.surgery.ExtractRequest(tuple(from_ or ()), tuple(to or ()), operators, origin, signature, subgraph)
+    request = ct.surgery.ExtractRequest(from_, to, operators, origin, signature, subgraph)
     out = target(source, output, in_place)
     with reading(source) as model:
         result = ct.surgery.extract(model, out, request, in_place=in_place, progress=of_bytes)
@@ -54,19 +51,18 @@ def rename(
     output: Output = None,
     tensor: Annotated[
         Pairs, option("--tensor", "Rename a tensor, or those of a glob; may be repeated.", "OLD=NEW")
-    ] = None,
-    input_: Annotated[Pairs, option("--input", "Name an input, as in 0=image; may be repeated.", "N=NEW")] = None,
-    output_: Annotated[Pairs, option("--output", "Name an output, as in 0=boxes; may be repeated.", "N=NEW")] = None,
+    ] = (),
+    input_: Annotated[Pairs, option("--input", "Name an input, as in 0=image; may be repeated.", "N=NEW")] = (),
+    output_: Annotated[Pairs, option("--output", "Name an output, as in 0=boxes; may be repeated.", "N=NEW")] = (),
     signature: Annotated[
         Pairs, option("--signature", "Give a signature another key; may be repeated.", "OLD=NEW")
-    ] = None,
+    ] = (),
     signature_input: Annotated[
         Pairs, option("--signature-input", "Rename an input of signatures; KEY/OLD for one.", "OLD=NEW")
-    ] = None,
+    ] = (),
     signature_output: Annotated[
         Pairs, option("--signature-output", "Rename an output of signatures; KEY/OLD for one.", "OLD=NEW")
-    ] = None,
-    metadata: Annotated[Pairs, option("--metadata", "Rename a metadata entry; may be repeated.", "OLD=NEW")] = None,
+    ] = (),
     regex: Annotated[bool, option("--regex", "OLD of --tensor is a regular expression.")] = False,
     subgraph: Annotated[
         int | None, option("--subgraph", "The only subgraph that is meant; inputs and outputs: 0.", "N", min=0)
@@ -75,23 +71,22 @@ def rename(
 ) -> None:
     """Rename tensors, inputs, outputs and signatures.
 
-    Metadata entries too. OLD of --tensor is a name, a glob (a * of NEW stands for what the next * or ? matched) or
-    index:12. --input and --output rename a tensor and what signatures call it. All names change at once. The old file
-    stays behind what is new, byte for byte; renaming back gives it again. docs/surgery.md has the rules.
+    OLD of --tensor is a name, a glob (a * of NEW stands for what the next * or ? matched) or
+    index:12. --input and --output rename a tensor and what signatures call it. All names change at once. The
+    original bytes are never rewritten; renaming back restores the file. docs/surgery.md has the rules.
     """
     request = ct.surgery.RenameRequest(
-        tensors=tuple(tensor or ()),
-        inputs=tuple(input_ or ()),
-        outputs=tuple(output_ or ()),
-        signatures=tuple(signature or ()),
-        signature_inputs=tuple(signature_input or ()),
-        signature_outputs=tuple(signature_output or ()),
-        metadata=tuple(metadata or ()),
+        tensors=tensor,
+        inputs=input_,
+        outputs=output_,
+        signatures=signature,
+        signature_inputs=signature_input,
+        signature_outputs=signature_output,
         regex=regex,
         subgraph=subgraph,
     )
     if request == ct.surgery.RenameRequest(regex=regex, subgraph=subgraph):
-        raise ct.UsageError("nothing to rename", hint="use --tensor, --input, --output, --signature or --metadata")
+        raise ct.UsageError("nothing to rename", hint="use --tensor, --input, --output or --signature")
     rewrite(source, output, in_place, lambda edit: ct.surgery.rename(edit, request))
 
 
@@ -101,12 +96,12 @@ def signature(
     add: Annotated[str | None, option("--add", "The key of a signature to add.", "KEY")] = None,
     inputs: Annotated[
         Pairs, option("--input", "An input of it; by default all, named as their tensors are.", "NAME=TENSOR")
-    ] = None,
+    ] = (),
     outputs: Annotated[
         Pairs, option("--output", "An output of it; by default all, named as their tensors are.", "NAME=TENSOR")
-    ] = None,
-    remove: Annotated[Pairs, option("--remove", "The key of a signature to remove; may be repeated.", "KEY")] = None,
-    subgraph: Subgraph = 0,
+    ] = (),
+    remove: Annotated[Pairs, option("--remove", "The key of a signature to remove; may be repeated.", "KEY")] = (),
+    subgraph: OneSubgraph = 0,
     in_place: InPlace = False,
 ) -> None:
     """Add and remove signatures.
@@ -117,9 +112,7 @@ def signature(
         raise ct.UsageError("nothing to change", hint="use --add KEY or --remove KEY")
     if add is None and (inputs or outputs):
         raise ct.UsageError("--input and --output go with --add", hint="use --add KEY")
-    request = ct.surgery.SignatureRequest(
-        add, tuple(inputs or ()), tuple(outputs or ()), tuple(remove or ()), subgraph
-    )
+    request = ct.surgery.SignatureRequest(add, inputs, outputs, remove, subgraph)
     rewrite(source, output, in_place, lambda edit: ct.surgery.sign(edit, request), rewires=True)
 
 
@@ -132,7 +125,7 @@ def reorder(
     outputs: Annotated[
         str | None, option("--outputs", "The old positions in their new order, as in 1,0.", "N,...")
     ] = None,
-    subgraph: Subgraph = 0,
+    subgraph: OneSubgraph = 0,
     in_place: InPlace = False,
 ) -> None:
     """Put inputs and outputs in another order.
@@ -156,11 +149,11 @@ def _positions(words: str) -> tuple[int, ...]:
 def expose(
     source: Input,
     output: Output = None,
-    tensor: Annotated[Pairs, option("--tensor", "A tensor to make an output; may be repeated.", "TENSOR")] = None,
+    tensor: Annotated[Pairs, option("--tensor", "A tensor to make an output; may be repeated.", "TENSOR")] = (),
     every: Annotated[
         Pairs, option("--every", "All outputs of operators of this code, a glob; may be repeated.", "CODE")
-    ] = None,
-    subgraph: Subgraph = 0,
+    ] = (),
+    subgraph: OneSubgraph = 0,
     in_place: InPlace = False,
 ) -> None:
     """Make tensors outputs too, to see their values.
@@ -174,6 +167,6 @@ def expose(
         source,
         output,
         in_place,
-        lambda edit: ct.surgery.expose(edit, tensor or (), every=every or (), subgraph=subgraph),
+        lambda edit: ct.surgery.expose(edit, tensor, every=every, subgraph=subgraph),
         rewires=True,
     )

@@ -5,28 +5,26 @@ from __future__ import annotations
 from functools import partial
 from typing import Annotated, Literal
 
-import typer
+from click.exceptions import Exit
 
 import circletools as ct
 
 from ..console.terminal import complain, show_as, show_json, tell
 from ..signature import BETWEEN, argument, option
-from .parameters import FORMAT, Json, form_of
+from .parameters import TableForm, TraceForm
 from .rewriting import refuse_inputs
 
 _TRACE = argument("TRACE", "The trace to read; - is standard input.")
 _MOST_SHOWN = 20
 
 
-Format = Literal["text", "markdown", "json", "csv"]
 By = Literal["bucket", "function"]
 Strict = Annotated[bool, option("--strict", "Fail if a diagnostic is an error.")]
 
 
 def trace_stats(
     source: Annotated[str, _TRACE],
-    output_format: Annotated[Format | None, FORMAT] = None,
-    json: Json = False,
+    form: TraceForm = "text",
     per_execution: Annotated[bool, option("--per-execution", "List every execution.")] = False,
     by: Annotated[By | None, option("--by", "Show only layers and phases, or only functions.")] = None,
     strict: Strict = False,
@@ -36,22 +34,21 @@ def trace_stats(
     By layer and phase, run, execution and function. Reads systrace HTML, ftrace text, atrace -z and Perfetto,
     each also in gzip. Exit status 1 when a diagnostic is an error, 3 with --strict.
     """
-    form = form_of(output_format, json)
     analysis = ct.read_trace(source, strict=strict)
     if by is None and form == "csv":
         by = "bucket"
     document = ct.render.trace_json(analysis, by, per_execution=per_execution, stream=True)
     if form == "json":
-        show_json(document)
+        show_json(document, source)
     else:
         csv = partial(ct.render.trace_csv, per_execution=per_execution)
         show_as(form, document, by, text=ct.render.trace_text, markdown=ct.render.trace_markdown, csv=csv)
     if _complain(analysis):
-        raise typer.Exit(1)
+        raise Exit(1)
 
 
 def _complain(*analyses: ct.types.Analysis) -> bool:
-    """Tell the diagnostics; return whether one is an error."""
+    """Show the diagnostics; return whether one is an error."""
     diagnostics = [one for analysis in analyses for one in analysis.diagnostics]
     for one in diagnostics[:_MOST_SHOWN]:
         times = f" ({one.count} times)" if one.count > 1 else ""
@@ -63,26 +60,22 @@ def _complain(*analyses: ct.types.Analysis) -> bool:
 
 
 def trace_compare(
-    traces: Annotated[list[str], argument("A... B...", "The traces before and after; -- between them if several.")],
+    traces: Annotated[tuple[str, ...], argument("A... B...", "Traces before and after; -- between several.")],
     threshold: Annotated[
         float, option("--threshold", "Report what is slower by more than this, in percent.", "PCT", min=0)
     ] = 10.0,
-    output_format: Annotated[Format | None, FORMAT] = None,
-    json: Json = False,
+    form: TableForm = "text",
     strict: Strict = False,
     operators: Annotated[bool, option("--operators", "Compare operators in operator-level traces.")] = False,
 ) -> None:
-    """Show what became faster or slower between two traces.
+    """Show statistically significant changes between traces.
 
     Compares layers and phases, or operators. Give several recordings of each (A1 A2 A3 -- B1 B2 B3): one of each
-    shows only large differences. Exit status 1 when something is surely slower by more than the threshold.
+    shows only large differences. Exit status 1 when something is significantly slower by more than the threshold.
     """
-    form = form_of(output_format, json)
     before, after = _sides(traces)
     if traces.count("-") > 1:
         raise ct.UsageError("only one of the traces can be standard input")
-    if form == "markdown":
-        raise ct.UsageError("trace-compare writes text, json and csv")
     analyses: list[ct.types.Analysis] = []
     comparison: ct.types.TraceComparison | ct.types.ProfileComparison
     if operators:
@@ -95,10 +88,10 @@ def trace_compare(
     text, as_json, csv = ct.render.comparison_text, ct.render.comparison_json, ct.render.comparison_csv
     show_as(form, comparison, text=text, json=as_json, csv=csv)
     if _complain(*analyses) or comparison.regressed:
-        raise typer.Exit(1)
+        raise Exit(1)
 
 
-def _sides(traces: list[str]) -> tuple[list[str], list[str]]:
+def _sides(traces: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the traces before and after. Raises UsageError where nothing tells them apart."""
     if BETWEEN in traces:
         at = traces.index(BETWEEN)
@@ -125,4 +118,4 @@ def trace_export(
     exported = ct.export_trace(source, to, strict=strict)
     ct.files.write(output, exported.pieces)
     if _complain(exported.analysis):
-        raise typer.Exit(1)
+        raise Exit(1)

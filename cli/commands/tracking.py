@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
+from click.exceptions import Exit
 
 import circletools as ct
 
 from ..console.reading import reading
 from ..console.terminal import show, show_json, tell_notes
 from ..signature import argument, option
-from .parameters import Erase, Json, Stamp, refuse_mixing
+from .parameters import DryRun, Erase, Form, Stamp, refuse_mixing
 from .rewriting import rewrite
 
 Before = Annotated[str, argument("BEFORE", "The model before the tool, with origins or without.")]
@@ -35,8 +35,8 @@ def track_origins(
         bool, option("--tag", "Write BEFORE to AFTER with tags for names, for a tool that keeps names.")
     ] = False,
     in_place: Annotated[bool, option("--in-place", "Write over AFTER.")] = False,
-    dry_run: Annotated[bool, option("--dry-run", "Show the result; write nothing.")] = False,
-    json: Json = False,
+    dry_run: DryRun = False,
+    form: Form = "text",
 ) -> None:
     """Carry origins across a tool that does not keep them.
 
@@ -48,14 +48,14 @@ def track_origins(
     what this command finds behind it is exact where the tool kept names, and OUT has the names of BEFORE again.
     """
     if tag:
-        if output is not None or in_place or json or replace or strict:
+        if output is not None or in_place or form == "json" or replace or strict:
             raise ct.UsageError("--tag only writes BEFORE to AFTER", hint="leave out OUT and the other options")
         rewrite(before, after, False, ct.origins.tag, dry=dry_run)
         return
     if before == after == "-":
         raise ct.UsageError("BEFORE and AFTER cannot both be standard input")
     to_stdout = output == "-" and not dry_run
-    if json and not dry_run:
+    if form == "json" and not dry_run:
         refuse_mixing("--json", output, "name a file, or leave out --json")
     notes: list[ct.Finding] = []
     with reading(before) as old:
@@ -65,8 +65,8 @@ def track_origins(
             result = ct.origins.embed(edit, found.origins, replace=replace or found.carried, stamp=stamp)
             names = ct.origins.untag(edit, old)
             old.source.check_unchanged()
-            if json:
-                show_json(ct.render.tracking_json(found))
+            if form == "json":
+                show_json(ct.render.tracking_json(found), after)
             elif not to_stdout:
                 show(ct.render.tracking_text(found))
             notes.extend(found.notes)
@@ -75,4 +75,4 @@ def track_origins(
         rewrite(after, output, in_place, change, inputs=[before], dry=dry_run, erase=erase)
     tell_notes(notes, after)
     if any(strict or note.severity == "warning" for note in notes):
-        raise typer.Exit(1)
+        raise Exit(1)

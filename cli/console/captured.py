@@ -10,13 +10,13 @@ from contextvars import ContextVar
 class Captured:
     """The bytes for standard output, the messages (kind, text) for standard error, and what a log records of them.
 
-    With `file`, a JSON document becomes one line that begins with that name, and a SARIF log its run on one line.
+    With `is_one_of_several`, a JSON document becomes one line, and a SARIF log its run on one line.
     `findings` is None for commands that do not count any, `counts` for those that are not summed up. `began` tells
     that a model was opened: an error before that may be one of the command line.
     """
 
-    def __init__(self, file: str | None = None) -> None:
-        self.file = file
+    def __init__(self, is_one_of_several: bool = False) -> None:
+        self.is_one_of_several = is_one_of_several
         self.out: list[bytes] = []
         self.messages: list[tuple[str | None, str]] = []
         self.findings: int | None = None

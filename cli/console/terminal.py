@@ -20,6 +20,7 @@ from .indented import indented
 _COLORS = {"error": "31", "warning": "33"}
 _LINES_AT_ONCE = 256
 _VALUES_AT_ONCE = 64
+_shown = 0
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
 
 
@@ -67,10 +68,21 @@ def show(lines: Iterable[str]) -> None:
         show_text("\n".join(shown) + "\n")
 
 
-def show_as(form: str, *values: Any, **writers: Callable[..., Any]) -> None:
-    """Write a result to standard output in a form (text, json, and so on), by its writer among `writers`."""
-    show_one = {"json": show_json, "csv": show_text, "sarif": show_sarif, "junit": show_junit}.get(form, show)
+def show_as(form: str, *values: Any, file: str | None = None, **writers: Callable[..., Any]) -> None:
+    """Write a result to standard output in a form (text, json, and so on), by its writer among `writers`.
+
+    `file` is what the result is about, as the command line names it; a JSON document begins with it.
+    """
+    if form == "json":
+        show_json(writers[form](*values), file)
+        return
+    show_one = {"csv": show_text, "sarif": show_sarif, "junit": show_junit}.get(form, show)
     show_one(writers[form](*values))
+
+
+def bytes_shown() -> int:
+    """Return how many bytes were written to standard output."""
+    return _shown
 
 
 def show_text(text: str) -> None:
@@ -85,6 +97,8 @@ def show_bytes(data: bytes) -> None:
         return
     if sys.stdout is None:
         raise OSError(errno.EBADF, "standard output is closed")
+    global _shown  # noqa: PLW0603 - there is one standard output
+    _shown += len(data)
     with progress.hidden(data):
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
@@ -95,20 +109,22 @@ def _plain(text: str) -> str:
     return text if text.isprintable() else text.translate(_CONTROLS)
 
 
-def show_json(document: Any) -> None:
-    """Write a JSON document to standard output. What is no UTF-8 in a name stays a surrogate escape.
+def show_json(document: dict[str, Any], file: str | None = None) -> None:
+    """Write a JSON document to standard output, `file` first: on a line of its own where it is one of several.
 
-    Values of the document that are iterators become arrays, and are written as they come.
+    What is no UTF-8 in a name stays a surrogate escape. Values of the document that are iterators become arrays, and
+    are written as they come.
     """
+    whole = document if file is None else {"file": file} | document
     keep = captured.current()
-    if keep is not None and keep.file is not None:
-        whole = {key: list(value) if isinstance(value, Iterator) else value for key, value in document.items()}
-        show_text(json.dumps({"file": keep.file, **whole}) + "\n")
-    elif isinstance(document, dict) and any(isinstance(value, Iterator) for value in document.values()):
-        for piece in _json_pieces(document):
+    if keep is not None and keep.is_one_of_several:
+        read = {key: list(value) if isinstance(value, Iterator) else value for key, value in whole.items()}
+        show_text(json.dumps(read) + "\n")
+    elif any(isinstance(value, Iterator) for value in whole.values()):
+        for piece in _json_pieces(whole):
             show_text(piece)
     else:
-        show_text(indented(document) + "\n")
+        show_text(indented(whole) + "\n")
 
 
 def _json_pieces(document: dict[str, Any]) -> Iterator[str]:
@@ -129,7 +145,7 @@ def _json_pieces(document: dict[str, Any]) -> Iterator[str]:
 def show_sarif(run: Any) -> None:
     """Write a run as a SARIF log to standard output; of one of several models only the run, on one line."""
     keep = captured.current()
-    if keep is not None and keep.file is not None:
+    if keep is not None and keep.is_one_of_several:
         show_text(json.dumps(run) + "\n")
     else:
         show_text(indented(ct.render.sarif_log([run])) + "\n")
@@ -138,7 +154,7 @@ def show_sarif(run: Any) -> None:
 def show_junit(suite: str) -> None:
     """Write a suite as a document of JUnit to standard output; of one of several models only the suite."""
     keep = captured.current()
-    alone = keep is None or keep.file is None
+    alone = keep is None or not keep.is_one_of_several
     show_text(ct.render.JUNIT_BEGIN + suite + ct.render.JUNIT_END if alone else suite)
 
 

@@ -1,82 +1,125 @@
-"""How help and usage errors look: `Usage: circletool compact [OPTIONS] IN [OUT]`, whatever typer's version."""
+"""Commands of click made from annotated functions, and how their help and usage errors look."""
 
 from __future__ import annotations
 
-from functools import partial
+import inspect
+from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
-import typer
-from typer.core import TyperCommand
+import click
 
-from ..signature import parameters_of
+from .. import moved
+from ..signature import Command as Function
+from ..signature import Declared, parameters_of
 from .memory import keep_freed
 from .progress import working
 
-_TEXTS = (str, str | None, list[str], list[str] | None)
 
-
-class AsGiven:
-    """A command that takes texts, one of its choices, and what nobody gives, as they are.
-
-    typer converts them by a library that takes longer to import than most models to check.
-    """
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the command line."""
-        command: Any = self
-        annotations = {one.name: one.annotation for one in parameters_of(command.callback)}
-        for parameter in command.get_params(ctx):
-            annotation = annotations.get(parameter.name)
-            kind = (get_args(annotation) or (annotation,))[0]
-            parameter.process_value = partial(_taken, parameter, kind in _TEXTS, _choices(kind))
-        read: list[str] = super().parse_args(ctx, args)  # type: ignore[misc]
-        return read
-
-
-def _choices(kind: Any) -> tuple[Any, ...]:
-    """Return the words among which a parameter of a type has to be; none where it takes others."""
-    return next((get_args(one) for one in (kind, *get_args(kind)) if get_origin(one) is Literal), ())
-
-
-def _taken(parameter: Any, is_text: bool, choices: tuple[Any, ...], ctx: Any, value: Any) -> Any:
-    """Return the value of a parameter."""
-    is_given = ctx.get_parameter_source(parameter.name).name != "DEFAULT"
-    if (not value and parameter.required) or (is_given and not is_text and value not in choices):
-        return type(parameter).process_value(parameter, ctx, value)
-    if parameter.multiple or parameter.nargs != 1:
-        value = list(value or ())
-    return value if parameter.callback is None else parameter.callback(ctx, parameter, value)
-
-
-class Command(AsGiven, TyperCommand):
+class Command(click.Command):
     """A command whose arguments are shown by their names alone, in brackets where they can be left out."""
 
-    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         """Return what follows the command's name in the usage line."""
-        arguments = [(argument.metavar, argument.required) for argument in self._only("argument", ctx)]
+        arguments = [(str(one.metavar), one.required) for one in self.params if isinstance(one, _Argument)]
         return ["[OPTIONS]", *(name if required else f"[{name}]" for name, required in arguments)]
 
-    def format_options(self, ctx: Any, formatter: Any) -> None:
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the sections about arguments and options."""
-        arguments = [(argument.metavar, argument.help) for argument in self._only("argument", ctx)]
-        options = [option.get_help_record(ctx) for option in self._only("option", ctx)]
-        for title, records in (("Arguments", arguments), ("Options", options)):
-            with formatter.section(title):
-                formatter.write_dl(records)
+        arguments = [(str(one.metavar), one.words) for one in self.params if isinstance(one, _Argument)]
+        if arguments:
+            with formatter.section("Arguments"):
+                formatter.write_dl(arguments)
+        super().format_options(ctx, formatter)
 
-    def invoke(self, ctx: Any) -> Any:
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the command line; --json is --format json."""
+        try:
+            rest = super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            place = moved.OPTIONS.get(error.option_name)
+            if place is None:
+                raise
+            raise click.UsageError(f"{error.option_name} is now {place}", ctx) from error
+        if ctx.params.pop("json", False):
+            form, source = ctx.params["form"], ctx.get_parameter_source("form")
+            if form != "json" and source is not None and source.name == "COMMANDLINE":
+                raise click.UsageError(f"--json and --format {form} exclude each other", ctx)
+            ctx.params["form"] = "json"
+        return rest
+
+    def invoke(self, ctx: click.Context) -> Any:
         """Run the command; a terminal that waits sees that it works."""
         keep_freed()
-        with working(ctx.info_name):
+        with working(str(ctx.info_name)):
             return super().invoke(ctx)
 
-    def _only(self, kind: str, ctx: Any) -> list[Any]:
-        return [parameter for parameter in self.get_params(ctx) if parameter.param_type_name == kind]
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the command line; of an error, leave out the words that only its maker understands."""
-        try:
-            return super().parse_args(ctx, args)
-        except typer.BadParameter as error:
-            error.message = error.message.removeprefix("Value error, ")
-            raise
+class _Argument(click.Argument):
+    def __init__(self, name: str, words: str, **settings: Any) -> None:
+        super().__init__([name], **settings)
+        self.words = words
+
+
+def command_of(name: str, function: Function, epilog: str) -> Command:
+    """Return the command that reads the parameters of a function, and calls it."""
+    parameters: list[click.Parameter] = []
+    for one in parameters_of(function):
+        kind, declared = get_args(one.annotation)[:2]
+        parameters.append(_parameter(one, kind, declared))
+        if "--format" in declared.names:
+            parameters.append(click.Option(["--json"], is_flag=True, help="Short for --format json."))
+    text = inspect.getdoc(function)
+    return Command(name, params=parameters, callback=function, help=text, epilog=epilog)
+
+
+def _parameter(one: inspect.Parameter, kind: Any, declared: Declared) -> click.Parameter:
+    several = get_origin(kind) is tuple
+    if several:
+        kind = get_args(kind)[0]
+    kind = next((part for part in get_args(kind) if part is not type(None)), kind) if _is_optional(kind) else kind
+    required = one.default is inspect.Parameter.empty
+    if "shows" in declared.settings:
+        return _showing(declared)
+    settings: dict[str, Any] = {"required": required, "metavar": declared.metavar, "type": _type(kind, declared)}
+    if not required and not several:
+        settings["default"] = one.default
+    if not declared.names:
+        return _Argument(one.name, declared.help, nargs=-1 if several else 1, **settings)
+    if kind is bool:
+        settings |= {"type": None, "is_flag": True}
+    shown = declared.settings.get("show_default", not required and not several)
+    return click.Option(
+        [*declared.names, one.name], help=declared.help, multiple=several, show_default=shown, **settings
+    )
+
+
+def _showing(declared: Declared) -> click.Option:
+    """Return an option in whose presence the command only shows something."""
+
+    def show(ctx: click.Context, _option: click.Parameter, value: str | None) -> None:
+        if value is not None and not ctx.resilient_parsing:
+            declared.settings["shows"](value)
+            ctx.exit()
+
+    return click.Option(
+        declared.names, metavar=declared.metavar, help=declared.help, is_eager=True, expose_value=False, callback=show
+    )
+
+
+def _is_optional(kind: Any) -> bool:
+    return type(None) in get_args(kind)
+
+
+def _type(kind: Any, declared: Declared) -> Any:
+    """Return the type of click that reads a value."""
+    settings = declared.settings
+    if "parser" in settings:
+        return settings["parser"]
+    if get_origin(kind) is Literal:
+        return click.Choice(get_args(kind))
+    if kind is Path:
+        return click.Path(path_type=Path)
+    if kind in (int, float) and ("min" in settings or "max" in settings):
+        range_type = click.IntRange if kind is int else click.FloatRange
+        return range_type(settings.get("min"), settings.get("max"))
+    return kind

@@ -70,7 +70,7 @@ def test_exit_statuses(tmp_path: Path) -> None:
         f"{odd}: findings",
         f"{broken}: invalid",
     ]
-    assert run("verify", odd).returncode == 0
+    assert run("check", "--structure-only", odd).returncode == 0
 
 
 def test_json(tmp_path: Path) -> None:
@@ -78,8 +78,8 @@ def test_json(tmp_path: Path) -> None:
     ran = run("check", path_of(CLEAN), odd, broken, "--json")
     assert ran.returncode == 3
     documents = [json.loads(line) for line in ran.stdout.splitlines()]
-    assert all(isinstance(document["schema_version"], int) for document in documents)
-    clean, found, invalid = (document["models"][0] for document in documents)
+    assert {document.pop("schema_version") for document in documents} == {1}
+    clean, found, invalid = documents
     assert clean == {"file": str(path_of(CLEAN)), "verdict": "ok", "error": None, "findings": []}
     assert (found["verdict"], found["error"]) == ("findings", None)
     assert found["findings"] == [

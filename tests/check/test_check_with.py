@@ -110,7 +110,7 @@ def test_the_command_asks_several(model: Path, tmp_path: Path, monkeypatch: pyte
     monkeypatch.setenv("CIRCLETOOLS_LITERT_PYTHON", fake_litert(tmp_path, "refuse"))
     done = run("check", model, "--with", "litert,litert:reference", "--json")
     assert done.returncode == 1
-    findings = json.loads(done.stdout)["models"][0]["findings"]
+    findings = json.loads(done.stdout)["findings"]
     assert [one["message"].split()[0] for one in findings] == ["litert", "litert:reference"]
     monkeypatch.setenv("CIRCLETOOLS_LITERT_PYTHON", fake_litert(tmp_path, "nothing"))
     assert run("check", model, "--with", "litert").returncode == 0

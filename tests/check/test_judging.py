@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -103,23 +104,28 @@ def test_what_is_not_selected_is_not_fixed() -> None:
     assert against(ALL, DOUBLE, select=("DUPLICATE_OUTPUT",)).fixed == 0
 
 
+def document(file: str, findings: Sequence[ct.Finding]) -> dict[str, Any]:
+    """Return what `check --json` writes about a file."""
+    return ct.render.judgement_json(file, ct.checks.judge(findings, file, ct.checks.CheckRequest()))
+
+
 def test_a_baseline_of_one_model_counts_whatever_its_name(tmp_path: Path) -> None:
-    one = ct.render.check_json("other.tflite", ALL)
+    one = document("other.tflite", ALL)
     assert judged(*ALL, baseline=written(tmp_path, one)).new == ()
-    assert judged(*ALL, baseline=written(tmp_path, one, ct.render.check_json("b", ()))).new == ALL
-    two = written(tmp_path, ct.render.check_json("a.tflite", (TAP,)), one, ct.render.check_json("a.tflite", ALL))
+    assert judged(*ALL, baseline=written(tmp_path, one, document("b", ()))).new == ALL
+    two = written(tmp_path, document("a.tflite", (TAP,)), one, document("a.tflite", ALL))
     assert judged(*ALL, baseline=two).new == (DOUBLE, ORIGIN)  # the first of that name
 
 
 def test_a_model_that_was_lost_has_no_findings(tmp_path: Path) -> None:
     lost = {"file": "b", "schema_version": 1, "exit_status": 3, "error": "it died"}
-    path = written(tmp_path, lost, ct.render.check_json("a.tflite", ALL), ct.render.check_json("c", ()))
+    path = written(tmp_path, lost, document("a.tflite", ALL), document("c", ()))
     assert judged(*ALL, baseline=path).new == ()
 
 
 def test_a_document_over_several_lines(tmp_path: Path) -> None:
     path = tmp_path / "old.json"
-    path.write_text(json.dumps(ct.render.check_json("a.tflite", ALL), indent=2), encoding="utf-8")
+    path.write_text(json.dumps(document("a.tflite", ALL), indent=2), encoding="utf-8")
     assert judged(*ALL, baseline=path).new == ()
 
 

@@ -62,4 +62,4 @@ def test_extract_tells_it(tmp_path: Path) -> None:
     source, to = path_of("tflite/cnn"), tmp_path / "out.tflite"
     found = (ct.Finding("NO_BUFFERS", "warning", "place", "words"),)
     with mock.patch.object(ct.checks, "newly_found", return_value=found):
-        assert f"warning: {to}: place: words" in run("extract", source, to, "--ops", "0").stderr
+        assert f"warning: {to}: place: words" in run("extract", source, to, "--operators", "0").stderr

@@ -42,19 +42,19 @@ def test_annotate_and_dump(target: Path) -> None:
     assert target.read_bytes().endswith(DIAMOND.read_bytes())
     found = affinity_of(target.read_bytes())
     assert found.devices == {0: "npu", 1: "cpu"}
-    document = json.loads(run("dump-affinity", target, "--json").stdout)
+    document = json.loads(run("partition", target, "--json").stdout)
     assert (document["schema_version"], document["freshness"], document["devices"]) == (1, "fresh", ["npu", "cpu"])
     (subgraph,) = document["subgraphs"]
     assert [operator["device"] for operator in subgraph["operators"]] == DEVICES
     assert [
         {"device": each["device"], "operators": each["operators"]} for each in subgraph["partitions"]
     ] == PARTITIONS
-    lines = run("dump-affinity", target, "--format", "csv").stdout
+    lines = run("partition", target, "--format", "csv").stdout
     assert [row["device"] for row in csv.DictReader(io.StringIO(lines))] == DEVICES
-    lines = run("dump-affinity", target, "--format", "csv", "--by", "partition").stdout
+    lines = run("partition", target, "--format", "csv", "--by", "partition").stdout
     assert [row["operators"] for row in csv.DictReader(io.StringIO(lines))] == ["0,4", "1", "2", "3,5"]
-    assert "npu     1" in run("dump-affinity", target).stdout
-    assert "cpu     3,5" in run("dump-affinity", target, "--by", "partition").stdout
+    assert "npu     1" in run("partition", target).stdout
+    assert "cpu     3,5" in run("partition", target, "--by", "partition").stdout
 
 
 def test_the_same_twice_is_the_same_file(target: Path, tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ def test_the_same_twice_is_the_same_file(target: Path, tmp_path: Path) -> None:
     run("annotate-affinity", DIAMOND, target, *RULES)
     assert run("annotate-affinity", target, again, *RULES).stderr == "nothing to change\n"
     assert again.read_bytes() == target.read_bytes()
-    assert run("strip-metadata", again, "--in-place", "--affinity").returncode == 0
+    assert run("metadata", "remove", again, "--in-place", "--affinity").returncode == 0
     assert again.read_bytes() == DIAMOND.read_bytes()
 
 
@@ -177,11 +177,11 @@ def test_partitions_that_would_wait_for_each_other(tmp_path: Path, target: Path)
 
 
 def test_dump_without_affinity_and_with_a_stale_one(target: Path) -> None:
-    ran = run("dump-affinity", DIAMOND)
+    ran = run("partition", DIAMOND)
     assert (ran.returncode, ran.stdout) == (1, "")
     assert "annotate-affinity adds it" in ran.stderr
     target.write_bytes(annotated(DIAMOND.read_bytes(), affinity(["cpu"], ([0] * 5, [0] * 5))))
-    ran = run("dump-affinity", target)
+    ran = run("partition", target)
     assert (ran.returncode, "stale from subgraphs[0].operators[5] on" in ran.stderr) == (1, True)
 
 

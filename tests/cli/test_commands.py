@@ -124,11 +124,11 @@ def test_a_dry_run_writes_nothing_but_fails_where_writing_would(tmp_path: Path) 
 def test_what_is_stripped(devices: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.circle"
     whole = put(devices, noted(embedded(devices.read_bytes())))
-    ran = run("strip-metadata", whole, out)
+    ran = run("metadata", "remove", whole, out)
     assert (ran.status, ran.err) == (2, "error: nothing to remove (use --name NAME, --origins or --affinity)\n")
     removed = {}
     for words in (["--origins"], ["--affinity"], ["--name", "note"], ["--origins", "--name", "note"]):
-        ran = run("strip-metadata", whole, out, *words)
+        ran = run("metadata", "remove", whole, out, *words)
         assert ran.status == 0
         removed[" ".join(words)] = {line.split()[1].rstrip(":") for line in ran.err.splitlines()}
     origins, affinity = removed["--origins"], removed["--affinity"]
@@ -213,17 +213,17 @@ def test_names_and_a_file_of_origins_exclude_each_other(tmp_path: Path) -> None:
 def test_extracting_from_standard_input(tmp_path: Path) -> None:
     tables = tmp_path / "tables"
     model = embedded(MLP.read_bytes())
-    ran = run("extract-origins", "-", tables, stdin=model)
+    ran = run("dump-origins", "-", tables, "--tables", stdin=model)
     names = ["ONE_source_table.bin", "ONE_op_table.bin", "origins.json"]
     sizes = {name: (tables / name).stat().st_size for name in names}
     assert ran.status == 0
     assert set(ran.err.splitlines()) >= {f"{tables / name}: {size} bytes" for name, size in sizes.items()}
     text = (tables / "origins.json").read_text()
     assert text == json.dumps(json.loads(text), indent=2) + "\n"
-    ran = run("extract-origins", "-", tmp_path / "none", stdin=MLP.read_bytes())
+    ran = run("dump-origins", "-", tmp_path / "none", "--tables", stdin=MLP.read_bytes())
     assert (ran.status, (tmp_path / "none").exists()) == (1, False)
     here = put(tmp_path / "origins.json", model)
-    ran = run("extract-origins", here, tmp_path)
+    ran = run("dump-origins", here, "--tables", tmp_path)
     assert (ran.status, ran.err) == (2, f"error: {here}: this would replace the input (name another DIR)\n")
     assert here.read_bytes() == model
 
@@ -233,10 +233,10 @@ def test_extracting_from_standard_input(tmp_path: Path) -> None:
 
 def test_affinity_by_operator_and_by_partition(devices: Path) -> None:
     by_operator, by_partition = (
-        [run("dump-affinity", devices, "--by", by, "--format", form).out.decode() for form in ("text", "csv")]
+        [run("partition", devices, "--by", by, "--format", form).out.decode() for form in ("text", "csv")]
         for by in ("operator", "partition")
     )
-    assert run("dump-affinity", devices).out.decode() == by_operator[0]
+    assert run("partition", devices).out.decode() == by_operator[0]
     assert [table.splitlines()[0] for table in (by_operator[1], by_partition[1])] == [
         "subgraph,operator_index,code,output,device,partition",
         "subgraph,partition,device,operators",
@@ -244,12 +244,12 @@ def test_affinity_by_operator_and_by_partition(devices: Path) -> None:
     assert len(by_operator[1].splitlines()) == 1 + 3
     assert len(by_partition[1].splitlines()) == 1 + 1
     assert ["SOFTMAX" in text for text in (by_operator[0], by_partition[0])] == [True, False]
-    assert run("dump-affinity", MLP).status == 1
+    assert run("partition", MLP).status == 1
 
 
 def test_estimates_have_no_place_in_a_table(devices: Path, tmp_path: Path) -> None:
     costs = put(tmp_path / "costs.json", "{}")
-    ran = run("dump-affinity", devices, "--format", "csv", "--costs", costs)
+    ran = run("partition", devices, "--format", "csv", "--costs", costs)
     assert (ran.status, ran.err) == (2, "error: CSV has no room for estimates (use --format text or json)\n")
 
 

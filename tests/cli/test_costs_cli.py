@@ -83,9 +83,9 @@ def test_annotating_writes_what_partition_shows(costs: Path, tmp_path: Path) -> 
     assert "least total time; not npu: no time is known for it" in ran.stdout
     assert "estimated time: 19.000 us" in ran.stdout
     assert affinity_of(target.read_bytes()).subgraphs[0].devices.tolist() == [0, 0, 0, 0, 1, 0]
-    shown = run("dump-affinity", target, "--costs", costs)
+    shown = run("partition", target, "--costs", costs)
     assert "estimated time: 19.000 us (operators 15.000, copies 4.000, launches 0.000)" in shown.stdout
-    dumped = json.loads(run("dump-affinity", target, "--costs", costs, "--json").stdout)
+    dumped = json.loads(run("partition", target, "--costs", costs, "--json").stdout)
     assert dumped["subgraphs"][0]["estimate"] == partitioned("--costs", costs)["estimate"]
     # An annotated model is taken as it is by partition, and chosen anew by annotate-affinity.
     moved = tmp_path / "moved.circle"
@@ -217,14 +217,14 @@ def test_what_cannot_be_done(arguments: list[str], status: int, words: str, cost
 
 
 def test_a_model_without_devices_has_no_estimate(costs: Path, tmp_path: Path) -> None:
-    ran = run("dump-affinity", DIAMOND, "--costs", costs)
+    ran = run("partition", DIAMOND, "--costs", costs)
     assert (ran.returncode, ran.stdout) == (1, "")
     (tmp_path / "out.circle").write_bytes(
         annotated(DIAMOND.read_bytes(), affinity(["npu"], ([None] * 6, [None] * 6)))
     )
-    ran = run("dump-affinity", tmp_path / "out.circle", "--costs", costs)
+    ran = run("partition", tmp_path / "out.circle", "--costs", costs)
     assert (ran.returncode, "without a device" in ran.stderr) == (4, True)
-    ran = run("dump-affinity", DIAMOND, "--costs", costs, "--format", "csv")
+    ran = run("partition", DIAMOND, "--costs", costs, "--format", "csv")
     assert (ran.returncode, "CSV has no room" in ran.stderr) == (2, True)
 
 

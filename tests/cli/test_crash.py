@@ -28,16 +28,16 @@ WRITERS = {
     "embed-origins --in-place": ("embed-origins", "in.circle", "--replace", "--in-place", "--no-stamp"),
     "fix-outputs": ("fix-outputs", "outputs.circle", "out"),
     "annotate-affinity": ("annotate-affinity", "in.circle", "out", *AFFINITY),
-    "strip-metadata": ("strip-metadata", "in.circle", "out", "--origins", "--affinity"),
+    "metadata remove": ("metadata", "remove", "in.circle", "out", "--origins", "--affinity"),
     "compact": ("compact", "in.circle", "out"),
     "compact --in-place": ("compact", "in.circle", "--in-place"),
     "compact --prune": ("compact", "in.circle", "out", "--prune"),
-    "extract": ("extract", "in.circle", "out", "--ops", "0"),
+    "extract": ("extract", "in.circle", "out", "--operators", "0"),
     "rename": ("rename", "in.circle", "out", "--input", "0=x"),
     "signature": ("signature", "in.circle", "out", "--add", "x"),
     "reorder": ("reorder", "outputs.circle", "out", "--outputs", "2,1,0"),
     "expose": ("expose", "in.circle", "out", "--every", "*"),
-    "extract-origins": ("extract-origins", "in.circle", "tables"),
+    "dump-origins": ("dump-origins", "in.circle", "--tables", "tables"),
     "export-affinity": ("export-affinity", "in.circle", "--to", "part", "-o", "out"),
     "trace-export": ("trace-export", "trace.html", "out", "--to", "perfetto"),
 }
@@ -257,7 +257,7 @@ def test_without_proc(large: Path) -> None:
     lines = mounted(
         """
         mount -t tmpfs none /proc
-        "$t" strip-metadata in.circle out.circle --name note 2>&1; ls -A
+        "$t" metadata remove in.circle out.circle --name note 2>&1; ls -A
         """,
         large.parent,
     )

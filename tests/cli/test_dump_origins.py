@@ -69,14 +69,14 @@ def test_dump_json(shown: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "operators", "sources"),
     [
-        (["--operator", "0"], [0], [1]),
-        (["--operator", "1-2"], [1, 2], [1, 2]),
-        (["--operator", "2, 0"], [0, 2], [1, 2]),
-        (["--operator", "7"], [], []),
+        (["--operators", "0"], [0], [1]),
+        (["--operators", "1-2"], [1, 2], [1, 2]),
+        (["--operators", "2, 0"], [0, 2], [1, 2]),
+        (["--operators", "7"], [], []),
         (["--source", "^a"], [2], [1, 2]),  # what operator 2 also comes from is shown with it
         (["--source", "node1|gone"], [0, 2], [1, 2, 9]),
         (["--source", "ODE"], [], []),
-        (["--source", "(?i)ODE", "--operator", "0"], [0], [1]),
+        (["--source", "(?i)ODE", "--operators", "0"], [0], [1]),
         (["--subgraph", "0"], [0, 1, 2], [1, 2]),
     ],
 )
@@ -93,10 +93,10 @@ def test_dump_selection(shown: Path, options: list[str], operators: list[int], s
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--operator", "3-1"], "'3-1' is not an operator index or range (write them as in 0-10,15)"),
-        (["--operator", "1,,2"], "'' is not an operator index or range"),
-        (["--operator", "-1"], "'-1' is not an operator index or range"),
-        (["--operator", "one"], "'one' is not an operator index or range"),
+        (["--operators", "3-1"], "'3-1' is not an operator index or range (write them as in 0-10,15)"),
+        (["--operators", "1,,2"], "'' is not an operator index or range"),
+        (["--operators", "-1"], "'-1' is not an operator index or range"),
+        (["--operators", "one"], "'one' is not an operator index or range"),
         (["--source", "(a"], "'(a' is not a regular expression: missing )"),
         (["--subgraph", "1"], "subgraph 1 does not exist; there are 1"),
     ],
@@ -109,10 +109,10 @@ def test_dump_of_a_bad_selection(shown: Path, options: list[str], message: str) 
 
 def test_dump_of_a_wide_range(shown: Path) -> None:
     limit = 'ulimit -v 1500000; exec "$@"'
-    limited = ["sh", "-c", limit, "sh", str(TOOL), "dump-origins", str(shown), "--operator", "0-99999999"]
+    limited = ["sh", "-c", limit, "sh", str(TOOL), "dump-origins", str(shown), "--operators", "0-99999999"]
     single = ENVIRONMENT | {"OPENBLAS_NUM_THREADS": "1"}  # its threads reserve memory
     done = subprocess.run(limited, capture_output=True, env=single, check=False, timeout=60)
-    assert (done.returncode, done.stdout) == (0, run("dump-origins", shown, "--operator", "0-2").out)
+    assert (done.returncode, done.stdout) == (0, run("dump-origins", shown, "--operators", "0-2").out)
 
 
 def test_dump_one_of_several_subgraphs(tmp_path: Path) -> None:

@@ -130,7 +130,7 @@ def test_replace(twice: Path) -> None:
 def test_extract(tmp_path: Path) -> None:
     data = embedded(LOOP.read_bytes(), SEVERAL)
     folder = tmp_path / "some" / "where"
-    ran = run("extract-origins", put(tmp_path / "a.circle", data), folder)
+    ran = run("dump-origins", put(tmp_path / "a.circle", data), "--tables", folder)
     assert (ran.status, ran.out) == (0, b"")
     assert files_in(folder) == {*(f"{name}.bin" for name in (SOURCE, OP, EXACT, STAMP)), "origins.json"}
     for name in (SOURCE, OP, EXACT, STAMP):
@@ -139,38 +139,38 @@ def test_extract(tmp_path: Path) -> None:
 
 
 def test_extract_of_nothing(tmp_path: Path) -> None:
-    ran = run("extract-origins", MLP, tmp_path / "tables")
+    ran = run("dump-origins", MLP, "--tables", tmp_path / "tables")
     assert (ran.status, files_in(tmp_path)) == (1, set())
     assert ran.err.startswith(f"warning: {MLP}: the model has no origins")
 
 
 def test_extract_to_a_file(twice: Path) -> None:
-    ran = run("extract-origins", twice, twice)
+    ran = run("dump-origins", twice, "--tables", twice)
     assert ran == Ran(4, b"", f"error: {twice}: cannot make the directory: File exists\n")
 
 
 def test_strip_names(tmp_path: Path) -> None:
     data = noted(noted(noted(MLP.read_bytes(), "one", b"1"), "two", b"2"), "three", b"3")
     model = put(tmp_path / "a.circle", data)
-    ran = run("strip-metadata", model, "-", "--name", "one", "--name", "three")
+    ran = run("metadata", "remove", model, "-", "--name", "one", "--name", "three")
     assert (ran.status, ran.err) == (0, "metadata one: removed\nmetadata three: removed\n")
     assert [value_of(ran.out, name) for name in ("one", "two", "three")] == [None, b"2", None]
-    ran = run("strip-metadata", model, "-", "--name", "four")
+    ran = run("metadata", "remove", model, "-", "--name", "four")
     assert (ran.status, ran.out) == (2, b"")
     names = {entry.name.decode() for entry in unpacked(data).metadata}
-    assert ran.err == f"error: the model has no metadata entry 'four' (it has: {', '.join(sorted(names))})\n"
-    assert run("strip-metadata", model, "-").status == 2
+    assert ran.err == f"error: the model has no metadata entry 'four' (there are {', '.join(sorted(names))})\n"
+    assert run("metadata", "remove", model, "-").status == 2
 
 
 def test_strip_a_name_that_is_given_twice() -> None:
-    ran = run("strip-metadata", "-", "-", "--name", "note", "--name", "note", stdin=noted(MLP.read_bytes()))
+    ran = run("metadata", "remove", "-", "-", "--name", "note", "--name", "note", stdin=noted(MLP.read_bytes()))
     assert (ran.status, ran.out) == (0, MLP.read_bytes())
 
 
 def test_strip_origins(tmp_path: Path) -> None:
     data = noted(embedded(LOOP.read_bytes(), SEVERAL))
-    ran = run("strip-metadata", "-", "-", "--origins", stdin=data)
+    ran = run("metadata", "remove", "-", "-", "--origins", stdin=data)
     assert ran.err.splitlines() == [f"metadata {name}: removed" for name in (SOURCE, OP, EXACT, STAMP)]
     assert value_of(ran.out, "note") == b"a value"  # its buffer stays behind those that are now empty
-    both = run("strip-metadata", "-", tmp_path / "bare.circle", "--origins", "--name", "note", stdin=data)
+    both = run("metadata", "remove", "-", tmp_path / "bare.circle", "--origins", "--name", "note", stdin=data)
     assert (both.status, (tmp_path / "bare.circle").read_bytes()) == (0, LOOP.read_bytes())

@@ -35,7 +35,7 @@ def test_one_alone_is_read(name: str, tmp_path: Path) -> None:
 
 def test_extracted_origins_that_are_stale_are_a_finding(tmp_path: Path) -> None:
     stale = rebuilt(embedded(MLP.read_bytes()), lambda model: model.subgraphs[0].operators.pop(1))
-    ran = run("extract-origins", put(tmp_path / "a.circle", stale), tmp_path / "tables")
+    ran = run("dump-origins", put(tmp_path / "a.circle", stale), "--tables", tmp_path / "tables")
     assert ran.status == 1
     assert "the origins are stale" in ran.err
 
@@ -72,7 +72,8 @@ def test_a_model_and_a_document_do_not_mix() -> None:
 
 
 def test_old_values_that_stay_are_told_unless_they_are_erased(tmp_path: Path) -> None:
-    words = ("strip-metadata", TFLITE / "debug_metadata.tflite", tmp_path / "out.tflite", "--name", "debug_metadata")
+    source, out = TFLITE / "debug_metadata.tflite", tmp_path / "out.tflite"
+    words = ("metadata", "remove", source, out, "--name", "debug_metadata")
     assert "the old value is still in the file" in run(*words).err
     assert "still in the file" not in run(*words, "--erase").err
 

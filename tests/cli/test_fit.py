@@ -40,16 +40,15 @@ def test_forms() -> None:
     with ct.open(CNN) as model:
         found = ct.fit(model, ct.FitRequest(on=("onert-ruy",)))
     assert run("fit", CNN, "--on", "onert-ruy").stdout.splitlines() == list(ct.render.fit_text(found))
-    assert json.loads(run("fit", CNN, "--on", "onert-ruy", "--json").stdout) == ct.render.fit_json(found)
-    log = json.loads(run("fit", CNN, "--on", "onert-ruy", "--sarif").stdout)
+    document = json.loads(run("fit", CNN, "--on", "onert-ruy", "--json").stdout)
+    assert document == {"file": str(CNN)} | ct.render.fit_json(found)
+    log = json.loads(run("fit", CNN, "--on", "onert-ruy", "--format", "sarif").stdout)
     assert log == ct.render.sarif_log([ct.render.fit_sarif(found)])
 
 
 def test_usage() -> None:
     ran = run("fit", CNN)
     assert (ran.returncode, "Missing option '--on'" in ran.stderr) == (2, True)
-    ran = run("fit", CNN, "--on", "xnnpack", "--json", "--sarif")
-    assert (ran.returncode, ran.stderr) == (2, "error: --json and --sarif exclude each other\n")
     ran = run("fit", CNN, "--on", "xnnpack,")
     assert (ran.returncode, ran.stderr.startswith("error: no target is named")) == (2, True)
 
@@ -106,20 +105,20 @@ def test_directories(models: Path) -> None:
 
 @pytest.mark.parametrize("jobs", ["1", "2"])
 def test_one_log_of_sarif(models: Path, jobs: str) -> None:
-    ran = run("fit", models, "--on", "onert-ruy", "--sarif", "--jobs", jobs)
+    ran = run("fit", models, "--on", "onert-ruy", "--format", "sarif", "--jobs", jobs)
     log = json.loads(ran.stdout)
     assert (ran.returncode, {**log, "runs": []}) == (3, ct.render.sarif_log([]))
     broken, *others = log["runs"]
     (notification,) = broken["invocations"][0]["toolExecutionNotifications"]
     assert notification["message"]["text"].startswith(f"{models / 'a/broken.tflite'}: neither a TFLite nor a Circle")
-    alone = json.loads(run("fit", models / "a/deep/net.circle", "--on", "onert-ruy", "--sarif").stdout)
+    alone = json.loads(run("fit", models / "a/deep/net.circle", "--on", "onert-ruy", "--format", "sarif").stdout)
     assert others[0] == alone["runs"][0]
     assert len(others) == 4
 
 
 def test_a_wrong_command_line_is_told_once(models: Path) -> None:
     for words in (["--on", "xnnpak"], ["--on", "xnnpack", "--baseline", models / "none.json"]):
-        for form in ([], ["--sarif"]):
+        for form in ([], ["--format", "sarif"]):
             ran = run("fit", models, *words, *form)
             assert (ran.stdout, ran.stderr.count("\n")) == ("", 1)
             assert ran.returncode in (2, 3)

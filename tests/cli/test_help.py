@@ -1,52 +1,68 @@
-"""Help, completion, and start-up."""
+"""Help, completion, start-up, and where commands and options of earlier versions went."""
 
 from __future__ import annotations
 
+import inspect
 import json
+import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from circletool_cli import table
+from circletool_cli import moved, table
+from circletool_cli.main import app
+from circletool_cli.table import COMMANDS, Row
 
+import circletools as ct
 from tests.kit.affinity_support import with_affinity
 from tests.kit.origin_support import embedded
 from tests.kit.presence import need_extra
 from tests.kit.program import MLP, TRACE, Ran, put, run
 from tests.kit.support import bytes_of
 
-COMMANDS = [row.name for row in table.COMMANDS]
+NAMES = {row.name: row for row in COMMANDS}
 # One operator of MLP, as onert writes it.
 OPERATOR_TRACE = json.dumps(
     [{"name": "@2 Softmax", "tid": "$0 sess, $0 subg, cpu", "ph": phase, "ts": "1"} for phase in ("B", "E")]
 )
+WITHOUT_TABLES = {
+    "dump-origins": 1, "export-affinity": 4, "split": 4, "verify-split": 3, "measure": 3,
+}  # fmt: skip
+"""Exit statuses of the examples on models without the tables that they read."""
 
 
-def test_commands() -> None:
+def test_commands_are_listed_by_group_files_first() -> None:
     ran = run("--help")
     assert (ran.status, ran.err) == (0, "")
-    listed = ran.out.decode().split("Look:\n")[1].split("\n\n  Exit")[0]
-    assert sorted(re.findall(r"^  (\S+)", listed, re.M)) == sorted(COMMANDS)
-    assert re.findall(r"^(\S+):$", listed, re.M) == list(table.GROUPS)[1:]
     assert run("-h") == ran
-    assert run("fit", "-h") == run("fit", "--help")
-    assert "0 done, 1 findings, 2 usage, 3 unreadable or invalid input, 4" in ran.out.decode()
-    assert run().status == 2
+    text = ran.out.decode()
+    assert re.findall(r"^(\w+):$", text, re.M)[1:] == list(table.GROUPS)
+    listed = dict(re.findall(r"^  ([a-z][a-z-]+)  +([A-Z].*\.)$", text, re.M))
+    summaries = {row.name.split()[0]: row.summary for row in COMMANDS} | table.VERBS
+    assert listed == summaries, "each once, and whole"
+    assert len(listed) <= 26
+    assert "0 done, 1 findings, 2 usage, 3 unreadable or invalid input, 4" in text
 
 
-def test_version() -> None:
-    from circletools import __version__  # noqa: PLC0415
+@pytest.mark.parametrize("row", COMMANDS, ids=NAMES)
+def test_help_of_a_command(row: Row) -> None:
+    lines = run(*row.name.split(), "--help").out.decode().splitlines()
+    text = "\n".join(lines)
+    assert run(*row.name.split(), "-h").out.decode().splitlines() == lines
+    assert re.fullmatch(rf"Usage: circletool {row.name} \[OPTIONS\]( [A-Z]+(\.\.\.)?)+( \[OUT\])?", lines[0])
+    assert lines[2].strip() == row.summary == (inspect.getdoc(row.function) or "").partition("\n\n")[0]
+    arguments = text.split("Arguments:\n")[1].split("\n\n")[0]
+    for word in lines[0].split("[OPTIONS]")[1].split():
+        assert re.search(rf"^  (\S+ )?{re.escape(word.strip('[]'))} +\w", arguments, re.M)
+    assert " ".join(text.split()).endswith(f"Example: circletool {row.name} {row.example}")
+    assert max(map(len, lines)) <= 80
 
-    assert run("--version") == Ran(0, f"circletool {__version__}\n".encode(), "")
 
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_help_ends_with_an_example_that_runs(command: str, tmp_path: Path) -> None:
-    ran = run(command, "--help")
-    last = " ".join(ran.out.decode().strip().split("\n\n")[-1].split())
-    assert last.startswith(f"Example: circletool {command} ")
+@pytest.mark.parametrize("row", COMMANDS, ids=NAMES)
+def test_the_example_of_a_command_runs(row: Row, tmp_path: Path) -> None:
+    words = [*row.name.split(), *row.example.split(), *(("--seconds", "0.01") if row.name == "measure" else ())]
     for name in ("in", "b", "edited", "out"):
         put(tmp_path / f"{name}.circle", MLP.read_bytes())
     for name in ("in", "a"):
@@ -55,71 +71,113 @@ def test_help_ends_with_an_example_that_runs(command: str, tmp_path: Path) -> No
     for name in ("trace", "before", "after"):
         put(tmp_path / f"{name}.html", TRACE.read_bytes())
     put(tmp_path / "trace.chrome.json", OPERATOR_TRACE)
-    words = [*last.split()[2:], *(("--seconds", "0.01") if command == "measure" else ())]
-    bare = run(*words, cwd=tmp_path)
-    needing = {"dump-origins": 1, "extract-origins": 1, "dump-affinity": 1, "export-affinity": 4}
-    needing |= {"split": 4, "verify-split": 3, "measure": 3}
-    assert bare.status == needing.get(command, 0)
+    assert run(*words, cwd=tmp_path).status == WITHOUT_TABLES.get(row.name, 0)
     annotated = with_affinity(embedded(MLP.read_bytes()), ["cpu"], default="cpu")
-    for name in ("in", "out") if command == "export-affinity" else ("out",):
+    for name in ("in", "out") if row.name == "export-affinity" else ("out",):
         put(tmp_path / f"{name}.circle", annotated)
-    if command in ("verify-split", "measure"):
+    if row.name in ("verify-split", "measure"):
         assert run("split", "out.circle", "parts", cwd=tmp_path).status == 0
     ran = run(*words, cwd=tmp_path)
     need_extra(ran.err)
     assert ran.status == 0
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_usage_names_the_arguments_plainly(command: str) -> None:
-    text = run(command, "--help").out.decode()
-    usage = text.splitlines()[0]
-    assert re.fullmatch(rf"Usage: circletool {command} \[OPTIONS\]( [A-Z]+(\.\.\.)?)+( \[OUT\])?", usage)
-    section = text.split("Arguments:\n")[1].split("\n\n")[0]
-    for word in usage.split()[4:]:
-        assert re.search(rf"^  (\S+ )?{re.escape(word.strip('[]'))} +\w", section, re.M), section
-    assert not re.search(r"list\[|<str>", text)
+@pytest.mark.parametrize(("old", "new"), moved.COMMANDS.items(), ids=list(moved.COMMANDS))
+def test_a_command_that_moved_names_its_new_place(old: str, new: str) -> None:
+    for words in ([old], [old, "in.circle"], [old, "--help"]):
+        ran = run(*words)
+        assert ran.status == 2
+        assert f"Error: '{old}' is now 'circletool {new}'." in ran.err
 
 
-def test_wrong_options_are_told_in_plain_words() -> None:
-    ran = run("fix-outputs", "a", "b", "--copy-op", "permute")
+@pytest.mark.parametrize(("old", "new"), moved.OPTIONS.items(), ids=list(moved.OPTIONS))
+def test_an_option_that_was_renamed_names_the_new_one(old: str, new: str) -> None:
+    ran = run("check", "in.circle", old, "x")
     assert ran.status == 2
-    assert "Invalid value for '--copy-op': 'permute' is not one of" in ran.err
+    assert f"Error: {old} is now {new}\n" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "Usage: circletool [OPTIONS] COMMAND"),
+        (["inspekt"], "No such command 'inspekt'"),
+        (["inspekt"], "'inspect'"),
+        (["metadata"], "Usage: circletool metadata"),
+        (["inspect"], "Missing argument 'IN...'"),
+        (["--jobs", "2", "inspect"], "No such option"),
+        (["fix-outputs", "a", "b", "--copy-operator", "permute"], "'permute' is not one of 'auto'"),
+        (["check", "a", "--json", "--format", "sarif"], "--json and --format sarif exclude each other"),
+        (["partition", "a", "--min-size", "0"], "0 is not in the range x>=1"),
+    ],
+)
+def test_usage_errors(words: list[str], said: str) -> None:
+    ran = run(*words)
+    assert (ran.status, ran.out) == (2, b"")
+    assert said in ran.err
+
+
+def test_versions_and_two_dashes() -> None:
+    assert run("--version") == run("--version", "inspect") == Ran(0, f"circletool {ct.__version__}\n".encode(), "")
+    assert run("--", "check", MLP).out.endswith(b": ok\n")
+    assert app(["check", str(MLP)], standalone_mode=False) == 0
+    done = subprocess.run([sys.executable, "-m", "circletools", "--help"], capture_output=True, check=True)
+    assert done.stdout == run("--help").out
+
+
+def test_an_empty_file_name_is_refused() -> None:
+    assert run("check", "").status == run("embed-origins", "", "out").status == 3
 
 
 IMPORTED = """
-import sys
+import os, sys
+from contextlib import suppress
 from circletool_cli.main import main
-try:
+assert 'numpy' not in sys.modules
+with suppress(SystemExit):
     main()
-finally:
-    heavy = ("numpy", "flatbuffers", "rich", "circletools.model", "circletools.flatbuf", "circletools.render.table")
-    print(*(name for name in heavy if name in sys.modules), file=sys.stderr)
+print(os.environ['OPENBLAS_THREAD_TIMEOUT'], *sys.modules, file=sys.stderr)
 """
 
 
-def imported(*args: str | Path) -> list[str]:
-    """Return which heavy modules the program has imported when it ends."""
-    done = subprocess.run([sys.executable, "-c", IMPORTED, *args], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stderr.split()
+def imported(*words: str | Path, **env: str) -> tuple[str, set[str]]:
+    """Return how long threads of numpy wait, and the modules that the program has imported when it ends."""
+    others = {name: value for name, value in os.environ.items() if name != "OPENBLAS_THREAD_TIMEOUT"}
+    command = [sys.executable, "-c", IMPORTED, *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=others | env)
+    timeout, *modules = done.stderr.splitlines()[-1].split()
+    return timeout, set(modules)
 
 
-def test_imports() -> None:
-    assert imported("--help") == imported("embed-origins", "--help") == imported("--version") == []
-    # What is asked for is imported when it is used.
-    assert imported("verify", MLP) == ["numpy", "flatbuffers", "circletools.model", "circletools.flatbuf"]
+@pytest.mark.parametrize("words", [["--help"], ["--version"], [], ["no-such-command"], ["embed-origins", "--help"]])
+def test_help_imports_no_room(words: list[str]) -> None:
+    timeout, modules = imported(*words)
+    assert timeout == "4", "threads of numpy sleep early"
+    assert modules.isdisjoint({"numpy", "flatbuffers", "rich", "typer", "circletools.model", "multiprocessing"})
+    assert {name for name in modules if name.startswith("circletool_cli.commands.")} <= {
+        f"circletool_cli.commands.{name}"
+        for name in ("origins", "parameters", "rewriting")
+        if words[:1] == ["embed-origins"]
+    }
+
+
+def test_a_command_imports_what_it_uses() -> None:
+    timeout, modules = imported("inspect", MLP, OPENBLAS_THREAD_TIMEOUT="20")
+    assert timeout == "20", "unless somebody chose otherwise"
+    assert "circletool_cli.commands.inspecting" in modules
+    assert modules.isdisjoint({"circletool_cli.commands.traces", "circletools.affinity", "multiprocessing"})
 
 
 def test_completion() -> None:
     def complete(words: str, position: int) -> list[str]:
-        words = f"circletool {words}"
-        protocol = {"_CIRCLETOOL_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(position)}
-        return run(env=protocol).out.decode().split()
+        protocol = {"COMP_WORDS": f"circletool {words}", "COMP_CWORD": str(position)}
+        lines = run(env={"_CIRCLETOOL_COMPLETE": "bash_complete"} | protocol).out.decode().splitlines()
+        return [line.removeprefix("plain,") for line in lines]
 
-    assert complete("e", 1) == ["embed-origins", "extract-origins", "export-affinity", "extract", "expose", "explain"]
+    assert complete("e", 1) == ["embed-origins", "export-affinity", "expose", "extract"]
+    assert complete("metadata re", 2) == ["remove", "rename"]
     assert complete("embed-origins --na", 2) == ["--names"]
     assert complete("embed-origins --names t", 3) == ["tensor-names"]
-    script = run(env={"_CIRCLETOOL_COMPLETE": "source_bash"}).out.decode()
-    assert "_CIRCLETOOL_COMPLETE=complete_bash" in script
-    assert subprocess.run(["bash", "-n"], input=script.encode(), check=False).returncode == 0  # noqa: S607
+    script = run("--completion", "bash").out
+    assert b"_CIRCLETOOL_COMPLETE=bash_complete" in script
+    assert subprocess.run(["bash", "-n"], input=script, check=False).returncode == 0  # noqa: S607

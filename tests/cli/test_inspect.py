@@ -100,20 +100,21 @@ def test_verify(tmp_path: Path) -> None:
     broken = put(tmp_path / "broken.circle", MLP.read_bytes()[:300])
     where = "subgraphs[0].operators[1].inputs[0]"
     text = f"{wrong}: findings\n  warning INDEX_OUT_OF_RANGE {where}: tensor 99 does not exist; there are 8\n"
-    assert run("verify", MLP) == Ran(0, f"{MLP}: ok\n".encode(), "")
-    assert run("verify", wrong, MLP) == Ran(1, f"{text}{MLP}: ok\n".encode(), "")
-    ran = run("verify", broken, wrong, MLP)
+    assert run("check", "--structure-only", MLP) == Ran(0, f"{MLP}: ok\n".encode(), "")
+    ran = run("check", "--structure-only", broken, wrong, MLP)
     assert (ran.status, ran.out.decode()) == (3, f"{broken}: invalid\n{text}{MLP}: ok\n")
-    assert re.fullmatch(rf"error: {broken}: .* at byte \d+\n", ran.err)
+    error, summary = ran.err.splitlines()
+    assert re.fullmatch(rf"error: {broken}: .* at byte \d+", error)
+    assert summary == "3 models: 1 warning; 1 cannot be read"
 
 
 def test_verify_json(tmp_path: Path) -> None:
     wrong = put(tmp_path / "wrong.circle", index_out_of_range())
     missing = tmp_path / "missing.circle"
-    ran = run("verify", MLP, missing, wrong, "--json")
+    ran = run("check", "--structure-only", MLP, missing, wrong, "--json")
     documents = [json.loads(line) for line in ran.out.splitlines()]
     assert (ran.status, ran.err, {document["schema_version"] for document in documents}) == (3, "", {1})
-    models = [model for document in documents for model in document["models"]]
+    models = documents
     assert [(model["file"], model["verdict"]) for model in models] == [
         (str(MLP), "ok"),
         (str(missing), "invalid"),

@@ -30,7 +30,7 @@ def test_links_are_followed_and_circles_end(models: Path) -> None:
     os.mkfifo(models / "pipe.circle")
     found = list(models_below(str(models)))
     assert found == [*NAMES[:4], "itself.circle", "nowhere.circle", "odd.TFLITE", "z.circle"]
-    ran = run("verify", models)
+    ran = run("check", "--structure-only", models)
     assert ran.status == 3
     assert f"{models}/z.circle: ok\n" in ran.out.decode()
     assert f"error: {models}/nowhere.circle: cannot read it: No such file" in ran.err
@@ -72,7 +72,7 @@ def test_the_results_of_a_directory_have_its_shape(models: Path, tmp_path: Path)
         assert (out / name).read_bytes() == embedded((models / name).read_bytes())
     assert f"{models / 'b/net.circle'}: metadata ONE_source_table: " in ran.err
     tables = tmp_path / "tables"
-    assert run("extract-origins", out, tables).status == 0
+    assert run("dump-origins", out, "--tables", tables).status == 0
     assert {str(path.parent.relative_to(tables)) for path in tables.rglob("origins.json")} == set(NAMES[1:])
 
 
@@ -103,14 +103,15 @@ def test_where_the_results_of_a_directory_cannot_go(models: Path, tmp_path: Path
     assert sorted(models_below(str(tmp_path / "models"))) == NAMES
 
 
-@pytest.mark.parametrize("command", ["compact", "extract-origins"])
+@pytest.mark.parametrize("command", ["compact", "dump-origins"])
 def test_results_are_not_written_over_inputs(command: str, tmp_path: Path) -> None:
     def contents() -> dict[str, bytes | None]:
         return {str(path): path.read_bytes() if path.is_file() else None for path in sorted(tmp_path.rglob("*"))}
 
     def refused(source: str, out: str, said: str) -> None:
         before = contents()
-        ran = run(command, tmp_path / source, tmp_path / out, "--jobs", "2", "--log", tmp_path / "log")
+        place: list[str | Path] = [tmp_path / out] if command == "compact" else ["--tables", tmp_path / out]
+        ran = run(command, tmp_path / source, *place, "--jobs", "2", "--log", tmp_path / "log")
         assert (ran.status, ran.out, ran.err.count("\n")) == (2, b"", 1)
         assert said in ran.err
         assert contents() == before
@@ -141,7 +142,7 @@ def test_tables_are_not_written_over_inputs(tmp_path: Path) -> None:
     model = put(tmp_path / "in" / "a.circle", embedded(MLP.read_bytes()))
     before = model.read_bytes()
     (tables / "origins.json").symlink_to(model)
-    ran = run("extract-origins", tmp_path / "in", tmp_path / "out")
+    ran = run("dump-origins", tmp_path / "in", "--tables", tmp_path / "out")
     assert (ran.status, ran.err.count("a result would be written over an input")) == (2, 1)
     assert model.read_bytes() == before
     assert list(tables.iterdir()) == [tables / "origins.json"]

@@ -98,7 +98,7 @@ def test_devices_are_chosen_by_measuring(parts: Path, tmp_path: Path) -> None:
     assert document["subgraphs"][0]["affinity"] == ["a", "b", "b"]
     assert document["costs"]["measured"]["plans"][-1]["is_chosen"] is True
     assert run("annotate-affinity", source, out, *words).returncode == 0
-    assert json.loads(run("dump-affinity", out, "--format", "json").stdout)["subgraphs"][0]
+    assert json.loads(run("partition", out, "--format", "json").stdout)["subgraphs"][0]
     with ct.open(out) as model:
         found = ct.planning.inspect_affinity(model).affinity
     assert [found.devices[device] for device in found.subgraphs[0].devices.tolist()] == ["a", "b", "b"]

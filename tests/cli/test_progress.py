@@ -54,7 +54,7 @@ def test_a_terminal_that_waits_sees_the_line_and_then_only_results(width: int, t
         ("check", path_of("tflite/output_twice")),
         ("inspect", path_of("circle/diamond"), "--json"),
         ("compact", MLP, tmp_path / f"{width}.circle"),
-        ("verify", broken, MLP, path_of("tflite/output_twice")),
+        ("check", broken, MLP, path_of("tflite/output_twice")),
     ):
         ran = slowly(width, *words, more={"NO_COLOR": "1"})
         alone = on_terminal([sys.executable, "-m", "circletools", *words], width, more={"NO_COLOR": "1"})
@@ -73,20 +73,20 @@ def endings() -> list[str]:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_leaves_an_empty_line(number: int) -> None:
-    ran = slowly(80, "verify", MLP, drawn=FOREVER, stop_at="/ verify", number=number)
+    ran = slowly(80, "check", MLP, drawn=FOREVER, stop_at="/ check", number=number)
     assert (ran.status, ran.lines) == (-number, [])
 
 
 @pytest.mark.parametrize("piped", ["stdout", "stderr"])
 def test_nothing_where_a_stream_is_a_pipe(piped: str) -> None:
-    ran = slowly(80, "verify", MLP, drawn=0, piped=piped)
+    ran = slowly(80, "check", MLP, drawn=0, piped=piped)
     assert (ran.status, ran.sent.strip() + ran.piped.strip()) == (0, f"{MLP}: ok")
 
 
 def test_nothing_within_the_first_second() -> None:
     assert progress._PATIENCE_SECONDS == 1
     patient = SLOW.replace("_PATIENCE_SECONDS = 0.01", "_PATIENCE_SECONDS = 600")
-    assert on_terminal([sys.executable, "-c", patient, "0", "0.5", "verify", MLP]).sent == f"{MLP}: ok\r\n"
+    assert on_terminal([sys.executable, "-c", patient, "0", "0.5", "check", MLP]).sent == f"{MLP}: ok\r\n"
 
 
 def test_every_command_runs_with_it(monkeypatch: pytest.MonkeyPatch) -> None:

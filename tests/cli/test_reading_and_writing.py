@@ -50,7 +50,7 @@ def test_status_4_impossible_edit(twice: Path, tmp_path: Path) -> None:
     assert ran.err.startswith(f"error: {twice}: the model has origins already ({SOURCE}, {OP}) (--replace ")
 
 
-@pytest.mark.parametrize("args", [["no-such-command"], ["inspect"], ["inspect", "--no-such-option", "x"], ["verify"]])
+@pytest.mark.parametrize("args", [["no-such-command"], ["inspect"], ["inspect", "--no-such-option", "x"], ["check"]])
 def test_a_wrong_command_line(args: list[str]) -> None:
     ran = run(*args)
     assert (ran.status, ran.out) == (2, b"")
@@ -63,12 +63,12 @@ def test_in_place(tmp_path: Path) -> None:
     assert run("embed-origins", model, "--in-place").status == 0
     assert model.read_bytes() == embedded(MLP.read_bytes())
     assert model.stat().st_mode & 0o777 == 0o640
-    assert run("strip-metadata", model, "--origins", "--in-place").status == 0
+    assert run("metadata", "remove", model, "--origins", "--in-place").status == 0
     assert model.read_bytes() == MLP.read_bytes()
     assert files_in(tmp_path) == {"a.circle"}
 
 
-@pytest.mark.parametrize("command", [["embed-origins"], ["strip-metadata", "--name", "note"], ["compact"]])
+@pytest.mark.parametrize("command", [["embed-origins"], ["metadata", "remove", "--name", "note"], ["compact"]])
 def test_one_file_as_input_and_output(command: list[str], tmp_path: Path) -> None:
     data = noted(MLP.read_bytes())
     model = put(tmp_path / "a.circle", data)
@@ -86,15 +86,15 @@ def test_standard_input_and_output() -> None:
     data = MLP.read_bytes()
     ran = run("embed-origins", "-", "-", stdin=data)
     assert (ran.status, ran.out) == (0, embedded(data))
-    assert run("strip-metadata", "-", "-", "--origins", stdin=ran.out).out == data
+    assert run("metadata", "remove", "-", "-", "--origins", stdin=ran.out).out == data
     assert run("compact", "-", "-", stdin=ran.out).out == compacted(ran.out)
-    assert run("verify", "-", stdin=data).out == b"-: ok\n"
+    assert run("check", "--structure-only", "-", stdin=data).out == b"-: ok\n"
     assert json.loads(run("inspect", "-", "--json", stdin=data).out)["file_bytes"] == len(data)
     assert run("dump-origins", "-", "--format", "csv", stdin=ran.out).out.count(b"\n") == 4
     assert run("inspect", "-").err.startswith("error: <standard input>: neither")
 
 
-@pytest.mark.parametrize("command", [["embed-origins"], ["strip-metadata", "--origins"], ["compact"]])
+@pytest.mark.parametrize("command", [["embed-origins"], ["metadata", "remove", "--origins"], ["compact"]])
 def test_no_binary_on_a_terminal(command: list[str]) -> None:
     ran = on_terminal([TOOL, *command, MLP, "-"], piped="stderr")
     assert (ran.status, ran.sent) == (2, "")
@@ -108,7 +108,7 @@ def test_a_failing_edit_leaves_no_file(twice: Path, tmp_path: Path) -> None:
     for source, status in ((twice, 4), (broken, 3)):
         for target in (old, tmp_path / "new.circle"):
             assert run("embed-origins", source, target).status == status
-    assert run("strip-metadata", twice, old, "--name", SOURCE, "--name", "typo").status == 2
+    assert run("metadata", "remove", twice, old, "--name", SOURCE, "--name", "typo").status == 2
     assert run("compact", broken, old).status == 3
     assert run("embed-origins", twice, "--in-place").status == 4
     assert twice.read_bytes() == embedded(MLP.read_bytes())
@@ -151,7 +151,7 @@ def test_a_pipe_that_nobody_reads() -> None:
 
 
 def test_nothing_to_change(tmp_path: Path) -> None:
-    ran = run("strip-metadata", MLP, tmp_path / "out.circle", "--origins")
+    ran = run("metadata", "remove", MLP, tmp_path / "out.circle", "--origins")
     assert (ran.status, ran.err) == (0, "nothing to change\n")
     assert (tmp_path / "out.circle").read_bytes() == MLP.read_bytes()
 
@@ -159,8 +159,8 @@ def test_nothing_to_change(tmp_path: Path) -> None:
 def test_names_of_files_are_bytes(tmp_path: Path) -> None:
     name = "\udcff.circle"
     put(tmp_path / name, MLP.read_bytes())
-    assert run("verify", name, cwd=tmp_path).out == b"\xff.circle: ok\n"
-    assert run("verify", "\udcfe", cwd=tmp_path).err.startswith("error: \udcfe: cannot read it")
+    assert run("check", "--structure-only", name, cwd=tmp_path).out == b"\xff.circle: ok\n"
+    assert run("check", "--structure-only", "\udcfe", cwd=tmp_path).err.startswith("error: \udcfe: cannot read it")
 
 
 def test_colour_only_on_a_terminal() -> None:

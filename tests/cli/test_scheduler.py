@@ -9,9 +9,9 @@ from types import SimpleNamespace
 from typing import Annotated, Any
 
 import pytest
-import typer
 from circletool_cli.batch.many import many, mirrored
 from circletool_cli.batch.task import Outcome, Task, apply
+from circletool_cli.signature import argument
 
 import circletools as ct
 from tests.kit.many_support import tasks
@@ -175,7 +175,7 @@ def test_addresses(address: str, place: tuple[str, int] | None, monkeypatch: pyt
         assert str(caught.value) == f"--scheduler {address}: cannot reach the scheduler: {place} 10"
 
 
-def command_of_models(source: Annotated[str, typer.Argument(metavar="IN", help=HELP)]) -> None:
+def command_of_models(source: Annotated[str, argument("IN", HELP)]) -> None:
     """Do nothing."""
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 from circletool_cli.batch.task import Heading, Outcome, Task, apply, lost
 from circletool_cli.console import captured, terminal
+from click.exceptions import Exit
 
 import circletools as ct
 
@@ -26,8 +26,8 @@ def saying(file: str, **options: Any) -> None:
     if "show" in options:
         terminal.show_text(options["show"])
     if "document" in options:
-        terminal.show_json(options["document"])
-    if "error" in options:
+        terminal.show_json(options["document"], file)
+    if options.get("error"):
         raise options["error"]
 
 
@@ -42,11 +42,7 @@ def outcome_of(file: str, *, several: bool = True, heading: Heading = "name", **
     ("options", "form"),
     [
         ({}, "text"),
-        ({"json": False, "output_format": None}, "text"),
-        ({"output_format": "csv"}, "csv"),
-        ({"output_format": "json"}, "json"),
-        ({"json": True}, "json"),
-        ({"json": True, "output_format": "csv"}, "json"),
+        ({"form": "csv"}, "csv"),
     ],
 )
 def test_the_form_that_options_ask_for(options: dict[str, Any], form: str) -> None:
@@ -77,8 +73,8 @@ def test_a_task_stands_beside_others_unless_it_says_so() -> None:
 @pytest.mark.parametrize(
     ("error", "status", "said"),
     [
-        (typer.Exit(0), 0, None),
-        (typer.Exit(1), 1, None),
+        (Exit(0), 0, None),
+        (Exit(1), 1, None),
         (ct.UsageError("no"), 2, "f: no"),
         (ct.InvalidInputError("bad", location="f"), 3, "f: bad"),
         (ct.EditError("no", hint="do"), 4, "f: no (do)"),
@@ -143,15 +139,15 @@ def test_text_beside_others(heading: Heading, out: bytes) -> None:
 
 def test_a_table_beside_others() -> None:
     table = 'name,place\r\n"a,b",1\r\nc,2\r\n'
-    outcome = outcome_of("x,y", output_format="csv", show=table)
+    outcome = outcome_of("x,y", form="csv", show=table)
     assert outcome.out.decode().splitlines() == ["file,name,place", '"x,y","a,b",1', '"x,y",c,2']
-    assert outcome_of("f", output_format="csv").out == b""
-    assert outcome_of("f", several=False, output_format="csv", show=table).out == table.encode()
+    assert outcome_of("f", form="csv").out == b""
+    assert outcome_of("f", several=False, form="csv", show=table).out == table.encode()
 
 
 def test_a_document_beside_others() -> None:
     def document(**options: Any) -> dict[str, Any]:
-        out = outcome_of("f", json=True, **options).out
+        out = outcome_of("f", form="json", **options).out
         assert out.count(b"\n") == 1
         read: dict[str, Any] = json.loads(out)
         return read
@@ -163,8 +159,10 @@ def test_a_document_beside_others() -> None:
     assert document(error=bad) == {**empty, "exit_status": 3, "error": "bad"}
     assert document(told=(("warning", "w"), (None, "t"))) == {**empty, "error": "w; t"}
     assert document(findings=1, recorded="r", told=(("warning", "w"),)) == {**empty, "error": "r"}
-    assert outcome_of("f", several=False, json=True, document={}).out == b"{}\n"
-    assert outcome_of("f", several=False, json=True).out == b""
+    alone = outcome_of("f", several=False, form="json", document={"a": 1}, error=None)
+    assert json.loads(alone.out) == {"file": "f", "a": 1}
+    alone = outcome_of("f", several=False, form="json", error=bad)
+    assert json.loads(alone.out) == {**empty, "exit_status": 3, "error": "bad"}
 
 
 def test_size_and_time_are_those_of_the_file_that_was_read(tmp_path: Path) -> None:
@@ -199,7 +197,7 @@ def test_the_directory_of_a_result_is_made(tmp_path: Path) -> None:
 def test_a_task_that_was_lost() -> None:
     said = "f: it ended (run it alone to see more)"
     assert lost(Task(saying, "f", {}, "f"), "it ended") == Outcome(3, b"", (("error", said),), error=said)
-    document = json.loads(lost(Task(saying, "f", {"json": True}, "f"), "it ended").out)
+    document = json.loads(lost(Task(saying, "f", {"form": "json"}, "f"), "it ended").out)
     assert document == {"file": "f", "schema_version": 1, "exit_status": 3, "error": said}
 
 

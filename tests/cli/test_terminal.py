@@ -127,9 +127,9 @@ def test_a_document_is_indented_alone_and_a_line_beside_others(monkeypatch: pyte
     monkeypatch.setattr(sys, "stdout", pipe := Screen(terminal=False))
     terminal.show_json(document)
     assert pipe.shown == '{\n  "a": [\n    1,\n    {\n      "b": "\\u00e9"\n    }\n  ]\n}\n'
-    for file, shown in ((None, pipe.shown), ("x", json.dumps({"file": "x", **document}) + "\n")):
-        with capturing(Captured(file)) as captured:
-            terminal.show_json(document)
+    for several, shown in ((False, pipe.shown), (True, json.dumps({"file": "x", **document}) + "\n")):
+        with capturing(Captured(several)) as captured:
+            terminal.show_json(document, "x" if several else None)
         assert captured.out == [shown.encode()]
 
 
@@ -137,8 +137,8 @@ def test_what_a_log_records_is_noted_where_output_is_captured() -> None:
     begin()
     record(3, "no effect here")
     assert current() is None
-    with capturing(Captured("f")) as captured:
-        assert (captured.file, captured.began, captured.findings, captured.error) == ("f", False, None, None)
+    with capturing(Captured()) as captured:
+        assert (captured.began, captured.findings, captured.error) == (False, None, None)
         begin()
         record(2)
         assert (captured.began, captured.findings, captured.error) == (True, 2, None)

@@ -91,10 +91,10 @@ def test_the_command_tells_or_erases(tmp_path: Path) -> None:
     source, target = tmp_path / "in.circle", tmp_path / "out.circle"
     source.write_bytes(with_secret(bytes_of("circle/mlp")))
     for more, told in (((), True), (("--erase",), False)):
-        ran = run("strip-metadata", source, target, "--name", "secret", *more)
+        ran = run("metadata", "remove", source, target, "--name", "secret", *more)
         assert (ran.returncode, "with --erase it goes" in ran.stderr) == (0, told)
         assert (SECRET in target.read_bytes()) == told
-    assert run("strip-metadata", source, "--name", "secret", "--erase", "--in-place").returncode == 0
+    assert run("metadata", "remove", source, "--name", "secret", "--erase", "--in-place").returncode == 0
     assert source.read_bytes() == target.read_bytes()
 
 

@@ -48,15 +48,15 @@ def test_all_edits_need_little_more_than_the_mapping(ending: str, tmp_path: Path
         "embed-origins": (),
         "annotate-affinity": ("--devices", "npu,cpu", "--set", "op:GATHER=npu", "--default", "cpu"),
         "fix-outputs": (),
-        "strip-metadata": ("--origins", "--affinity"),
+        "metadata remove": ("--origins", "--affinity"),
         "compact": (),
     }
     commands, source = [], first
     for command, options in edits.items():
         output = tmp_path / f"{command}.{ending}"
-        commands.append([command, str(source), str(output), *options])
+        commands.append([*command.split(), str(source), str(output), *options])
         source = output
-    commands += [[command, str(source)] for command in ("verify", "inspect")]
+    commands += [[command, str(source)] for command in ("check", "inspect")]
     arguments = [str(HUGE_BYTES + MORE_BYTES), json.dumps(commands)]
     done = subprocess.run(
         [sys.executable, "-m", "tests.kit.limited", *arguments],

@@ -9,8 +9,8 @@ import pytest
 from circletools.affinity.read import check_freshness, read_affinity
 from circletools.affinity.store import annotate
 from circletools.edit.edit import ModelEdit
-from circletools.editing import edit, strip_metadata
-from circletools.errors import UsageError
+from circletools.editing import edit
+from circletools.entries import remove
 from circletools.model.model import open_model
 from circletools.origin.embed import embed
 from circletools.origin.read import check_freshness as check_origins
@@ -18,7 +18,6 @@ from circletools.origin.read import read_origins
 from circletools.outputs.fixing import fix_outputs
 from tests.kit.affinity_support import affinity
 from tests.kit.difference_models import twice_listed
-from tests.kit.support import noted
 
 TWICE = twice_listed()
 DEVICES = affinity(("cpu", "npu"), ((0, 0, 1), (0, 0, 1)))
@@ -95,32 +94,5 @@ def test_operators_that_are_added_after_the_first_save_are_followed() -> None:
 
 def test_tables_that_were_removed_stay_away() -> None:
     tables = edited(TWICE, embedding, annotating)
-    gone = edited(tables, lambda started: strip_metadata(started, origins=True, affinity=True), fixing)
+    gone = edited(tables, lambda started: remove(started, origins=True, affinity=True), fixing)
     assert gone == edited(TWICE, fixing)
-
-
-def test_what_is_removed() -> None:
-    data = noted(noted(TWICE, "a"), "b")
-    with open_model(data) as model, edit(model) as started:
-        assert strip_metadata(started, ["b", "a", "b"]).changes == ("metadata b: removed", "metadata a: removed")
-        assert started.to_bytes() == TWICE
-        with pytest.raises(UsageError, match=r"no metadata entry 'c' \(it has: a, b\)"):
-            strip_metadata(started, ["c"])
-
-
-def test_tables_stay_unless_they_are_named() -> None:
-    tables = edited(noted(TWICE, "a"), embedding, annotating)
-
-    def left(**which: bool) -> list[bool]:
-        with open_model(edited(tables, lambda started: strip_metadata(started, ["a"], **which))) as model:
-            assert "a" not in {entry.name for entry in model.metadata}
-            return [read_origins(model) is not None, read_affinity(model) is not None]
-
-    assert left() == [True, True]
-    assert left(origins=True) == [False, True]
-    assert left(affinity=True) == [True, False]
-    assert left(origins=True, affinity=True) == [False, False]
-    with open_model(TWICE) as model, edit(model) as started:
-        assert strip_metadata(started).changes == strip_metadata(started, origins=True, affinity=True).changes == ()
-        with pytest.raises(UsageError, match=r"it has: none"):
-            strip_metadata(started, ["a"])

@@ -6,11 +6,11 @@ import os
 import signal
 from typing import Any
 
-import typer
 from circletool_cli.batch.options import BatchOptions
 from circletool_cli.batch.sources import named
 from circletool_cli.batch.task import Task
 from circletool_cli.console.terminal import show
+from click.exceptions import Exit
 
 
 def act(file: str, **_: Any) -> None:
@@ -24,7 +24,7 @@ def act(file: str, **_: Any) -> None:
     if file.startswith("memory"):
         raise MemoryError
     if file.startswith("find"):
-        raise typer.Exit(1)
+        raise Exit(1)
     show([f"seen {file}"])
 
 

@@ -72,7 +72,7 @@ def edited(data: bytes, change: Callable[[ct.ModelEdit], ct.types.RewriteResult]
 
 def check(data: bytes) -> None:
     with ct.open(data) as model:
-        assert list(filter(leads_nowhere, ct.verify(model))) == []
+        assert list(filter(leads_nowhere, ct.check(model, structure_only=True))) == []
 
 
 def names(model: Model, tensors: Any, subgraph: int = 0) -> list[str]:

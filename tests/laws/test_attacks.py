@@ -29,7 +29,7 @@ from tests.kit.support import ROOT, path_of
 MOST_BYTES, SECONDS = 1 << 30, 20
 LONGEST_MESSAGE = 6000
 SOUND = path_of("circle/inception")
-EDITS = ("embed-origins", "fix-outputs", "annotate-affinity", "strip-metadata", "compact")
+EDITS = ("embed-origins", "fix-outputs", "annotate-affinity", "metadata remove", "compact")
 SURGERY = ("extract", "rename", "signature", "reorder", "expose")
 
 _TRACES = ("trace-text", "trace-html", "trace-packed", "trace-chrome", "trace-perfetto")
@@ -38,9 +38,7 @@ _READERS: dict[str, dict[str, str]] = {
     # By command: the kinds of files that it reads, and what follows its name. {} is the hostile file, OUT what is to
     # be written. Of commands that read a kind of file alike not each has it.
     "inspect": {"models": "{} --json", "tables": "{} --digest"},
-    "verify": {"models tables": "{}"},
-    "check": {"tables": "{}"},
-    "explain": {},  # it reads no file
+    "check": {"models tables": "{} --structure-only", "tables": "{}"},
     "fit": {
         "models tables": "{} --on xnnpack,onert-cpu --json",
         "capability": f"{SOUND} --on {{}}",
@@ -48,7 +46,7 @@ _READERS: dict[str, dict[str, str]] = {
     },
     "report": {"models tables": "{} -o OUT", "operators": f"{path_of('circle/mlp')} --trace {{}} -o OUT"},
     "compact": {"models": "{} OUT", "models tables": "{} OUT --prune --outputs"},
-    "extract": {"models": "{} OUT --ops 0", "tables": "{} OUT --origin *"},
+    "extract": {"models": "{} OUT --operators 0", "tables": "{} OUT --origin *"},
     "rename": {"models tables": "{} OUT --tensor *=new/*"},
     "signature": {"models": "{} OUT --add attack"},
     "reorder": {"models": "{} OUT --inputs 0"},
@@ -65,16 +63,17 @@ _READERS: dict[str, dict[str, str]] = {
         "capability": f"{SOUND} OUT --devices npu,cpu --default cpu --capabilities {{}}",
         "costs": f"{SOUND} OUT --devices npu,cpu --default cpu --costs {{}}",
     },
-    "partition": {"rules part": f"{SOUND} --devices npu,cpu --rules {{}} --json"},
-    "diff": {"models tables": f"{SOUND} {{}}"},
-    "attest": {"models": "{} {}", "tables": f"{SOUND} {{}} --json"},
+    "partition": {"tables": "{}", "rules part": f"{SOUND} --devices npu,cpu --rules {{}} --json"},
+    "diff": {"models tables": f"{SOUND} {{}}", "models": "{} {} --attest", "tables": f"{SOUND} {{}} --attest --json"},
     "track-origins": {"models": f"{SOUND} {{}} OUT --replace", "tables": f"{{}} {SOUND} OUT"},
-    "dump-origins": {"tables": "{} --format json"},
-    "dump-affinity": {"tables": "{}"},
-    "extract-origins": {"tables": "{} OUT"},
+    "dump-origins": {"tables": "{} --json", "models tables": "{} --tables OUT"},
     "export-affinity": {"tables": "{} --to onert -o OUT"},
     "split": {"tables": "{} OUT"},
-    "strip-metadata": {"tables": "{} OUT --origins --affinity"},
+    "metadata list": {"models tables": "{} --json"},
+    "metadata get": {"tables": "{} ONE_op_table -o OUT"},
+    "metadata set": {"models": "{} OUT --name note --text x"},
+    "metadata remove": {"tables": "{} OUT --origins --affinity"},
+    "metadata rename": {"tables": "{} OUT --name ONE_op_table=x"},
     "trace-stats": {" ".join(_TRACES): "{} --json --per-execution"},
     "trace-export": {" ".join(_TRACES): "{} OUT --to perfetto"},
     "trace-compare": {"trace-text": "{} {}", "operators": "{} {} --operators"},
@@ -157,7 +156,9 @@ def runner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runner]:
 
 
 def expected(attack: Attack, command: str) -> int | None:
-    name = command.split(maxsplit=1)[0]
+    name = next(row.name for row in COMMANDS if command.startswith(f"{row.name} "))
+    if "--structure-only" in command:
+        name = "structure"
     if "--names" in command:  # there need not be any
         return None
     return attack.expect.get(name, attack.expect.get(EDIT) if name in EDITS else None)
@@ -187,7 +188,9 @@ def check_run(ran: Ran, command: str, hostile: Path, out: Path, wanted: int | No
 
 def check_output(hostile: bytes, out: Path, command: str) -> None:
     """Fail unless an edit that was made gives a model that holds what the hostile one held."""
-    name = command.split(maxsplit=1)[0]
+    name = next(row.name for row in COMMANDS if command.startswith(f"{row.name} "))
+    if "--structure-only" in command:
+        name = "structure"
     if name not in (*EDITS, *SURGERY):
         return
     with open_model(out) as after:

@@ -14,7 +14,7 @@ FLOORS = [
     {"__main__"},
     {"cli"},
     {"circletools"},
-    {"checks", "types"},
+    {"checks", "entries", "types"},
     {"html", "modelexplorer"},
     {"render"},
     {"planning", "surgery"},

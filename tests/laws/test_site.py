@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-import typer
+from circletool_cli.console.usage import command_of
 from circletool_cli.table import COMMANDS
 
 import circletools as ct
@@ -35,9 +35,8 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 def test_every_command_option_and_name_is_there(pages: dict[str, str]) -> None:
     for row in COMMANDS:
-        app = typer.Typer(add_completion=False)
-        app.command()(row.function)
-        options = {word for one in typer.main.get_command(app).params for word in one.opts if word.startswith("--")}
+        params = command_of(row.name, row.function, "").params
+        options = {word for one in params for word in one.opts if word.startswith("--")}
         start = pages["commands/"].index(f"Usage: circletool {row.name} ")
         text = pages["commands/"][start:].split("Usage:")[1]
         assert not {option for option in options if option not in text}

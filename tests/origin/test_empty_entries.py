@@ -38,14 +38,14 @@ def empty(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     ("command", "status"),
     [
         ("dump-origins IN", 3),
-        ("extract-origins IN OUT", 3),
+        ("dump-origins IN --tables OUT", 3),
         ("track-origins IN GOOD OUT", 3),
-        ("extract IN OUT --ops 0-2", 3),
+        ("extract IN OUT --operators 0-2", 3),
         ("check IN", 1),
         ("verify IN", 0),
         ("embed-origins IN OUT", 4),
         ("embed-origins IN OUT --replace", 0),
-        ("strip-metadata IN OUT --origins", 0),
+        ("metadata remove IN OUT --origins", 0),
     ],
 )
 def test_readers_agree_about_an_empty_entry(empty: Path, tmp_path: Path, command: str, status: int) -> None:

@@ -204,7 +204,7 @@ def test_what_is_wrong_with_the_tables_of_a_model() -> None:
                 (one.code, one.severity, one.location, one.message) for one in origin_findings(model_graph(model))
             ]
 
-    advice = "; run `circletool strip-metadata --origins`"
+    advice = "; run `circletool metadata remove --origins`"
     ((code, severity, place, message),) = found(SOURCE_TABLE, b"\1")
     assert (code, severity, place) == ("MALFORMED_ORIGIN_TABLE", "error", f"metadata {SOURCE_TABLE}")
     assert message.endswith(advice)

@@ -43,12 +43,12 @@ ANY = "docs/copy-operators.md tells which tensors can be copied"
 @pytest.mark.parametrize(
     ("given", "words", "hint"),
     [
-        (None, "", "--copy-op reshape does"),
-        (quantization(()), "", "--copy-op reshape does"),
-        (quantization((0.5,)), "per tensor quantized ", "--copy-op reshape does"),
-        (quantization((0.5,), (3,)), "per tensor offset quantized ", "--copy-op reshape does"),
-        (quantization((0.5, 0.25)), "per channel quantized ", "--copy-op reshape does"),
-        (quantization((0.5, 0.25), (0, 3)), "per channel quantized ", "--copy-op reshape does"),
+        (None, "", "--copy-operator reshape does"),
+        (quantization(()), "", "--copy-operator reshape does"),
+        (quantization((0.5,)), "per tensor quantized ", "--copy-operator reshape does"),
+        (quantization((0.5,), (3,)), "per tensor offset quantized ", "--copy-operator reshape does"),
+        (quantization((0.5, 0.25)), "per channel quantized ", "--copy-operator reshape does"),
+        (quantization((0.5, 0.25), (0, 3)), "per channel quantized ", "--copy-operator reshape does"),
         (DETAILED, "detailed quantized ", ANY),
     ],
 )

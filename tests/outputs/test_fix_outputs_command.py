@@ -36,8 +36,8 @@ def test_the_command_writes_what_the_library_does(source: Path, tmp_path: Path) 
         ([], fixed(data)),
         (["--keep-constants"], fixed(data, keep_constants=True)),
         (["--detach-taps", "--keep-constants"], fixed(data, keep_constants=True, detach_taps=True)),
-        (["--copy-op", "concatenation"], fixed(data, copy_operator="concatenation")),
-        (["--subgraph", "all", "--copy-op", "reshape"], fixed(data, "all", copy_operator="reshape")),
+        (["--copy-operator", "concatenation"], fixed(data, copy_operator="concatenation")),
+        (["--subgraph", "all", "--copy-operator", "reshape"], fixed(data, "all", copy_operator="reshape")),
         (["--subgraph", "0"], fixed(data, "0")),
     ):
         ran = run("fix-outputs", source, target, *arguments)
@@ -77,7 +77,7 @@ def test_json(source: Path, tmp_path: Path) -> None:
         ran = run("fix-outputs", source, *arguments, "--json")
         assert ran.returncode == 0
         document = json.loads(ran.stdout)
-        assert sorted(document) == ["changes", "schema_version"]
+        assert sorted(document) == ["changes", "file", "schema_version"]
         assert document["changes"] == changes
     assert json.loads(run("fix-outputs", target, "--dry-run", "--json").stdout)["changes"] == []
     assert run("fix-outputs", source, "-", "--json").returncode == 2
@@ -86,7 +86,8 @@ def test_json(source: Path, tmp_path: Path) -> None:
 def test_json_tells_of_no_change_that_was_not_made(source: Path, tmp_path: Path) -> None:
     ran = run("fix-outputs", source, tmp_path / "missing" / "out.tflite", "--json")
     assert ran.returncode == 4
-    assert ran.stdout == b""
+    document = json.loads(ran.stdout)
+    assert sorted(document) == ["error", "exit_status", "file", "schema_version"]
 
 
 @pytest.mark.parametrize("target", ["in.tflite", "missing/out.tflite", "folder", "nul\udc80/\udc80", "loop"])
@@ -133,7 +134,7 @@ def test_wrong_use(source: Path, tmp_path: Path) -> None:
         [source, target, "--in-place"],
         [source, target, "--subgraph", "7"],
         [source, target, "--subgraph", "main"],
-        [source, target, "--copy-op", "permute"],
+        [source, target, "--copy-operator", "permute"],
     ):
         assert run("fix-outputs", *arguments).returncode == 2, arguments
     assert b"(name a file" in run("fix-outputs", source, "-", "--json").stderr

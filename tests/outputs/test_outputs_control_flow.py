@@ -114,7 +114,7 @@ def test_constants_of_branches_are_only_transposed(tmp_path: Path) -> None:
     for operator in ("reshape", "concatenation"):
         with pytest.raises(EditError, match=rf"{operator.upper()} .*'c'.* constant in a branch of IF") as caught:
             fixed(data, "all", copy_operator=operator)
-        assert caught.value.hint == "--copy-op transpose does"
+        assert caught.value.hint == "--copy-operator transpose does"
     model = read(fixed(data, "all"))
     assert [code_name(model, operator) for operator in model["subgraphs"][1]["operators"]] == ["TRANSPOSE"]
     path = tmp_path / "model.tflite"

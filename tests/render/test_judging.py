@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from xml.etree import ElementTree
 
 import pytest
@@ -30,15 +31,19 @@ def test_text_has_what_is_new() -> None:
 
 
 def test_json() -> None:
-    assert ct.render.judgement_json("a", FOUND) == ct.render.check_json("a", FOUND.findings)
-    assert ct.render.judgement_json("a", NOTHING, "broken") == ct.render.check_json("a", (), "broken")
-    (model,) = ct.render.judgement_json("a", AGAIN)["models"]
+    about = {"file": "a", "schema_version": 1}
+    rows = [asdict(finding) for finding in FOUND.findings]
+    found = ct.render.judgement_json("a", FOUND)
+    assert found == about | {"verdict": "findings", "error": None, "findings": rows}
+    broken = ct.render.judgement_json("a", NOTHING, "broken")
+    assert broken == about | {"verdict": "invalid", "error": "broken", "findings": []}
+    model = ct.render.judgement_json("a", AGAIN)
     assert [(one["code"], one["is_new"]) for one in model.pop("findings")] == [
         ("DUPLICATE_OUTPUT", False),
         ("OUTPUT_TAP", True),
         ("UNKNOWN_SOURCE_ID", False),
     ]
-    assert model == {"file": "a", "verdict": "ok", "error": None, "new_count": 1, "fixed_count": 2}
+    assert model == about | {"verdict": "ok", "error": None, "new_count": 1, "fixed_count": 2}
 
 
 def test_sarif() -> None:

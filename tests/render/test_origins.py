@@ -9,7 +9,7 @@ from circletools.findings import Finding
 from circletools.inspection import Inspection
 from circletools.metadata.stamp import Freshness
 from circletools.origin.describe import OriginTable, describe
-from circletools.render.findings import check_json, findings_text, verdict
+from circletools.render.findings import findings_text, verdict
 from circletools.render.split import split_verification_json
 from circletools.split.verification import SplitVerification
 from tests.kit.origin_support import embedded, origins
@@ -153,11 +153,6 @@ def test_findings() -> None:
     assert list(findings_text("m", [note])) == ["m: ok", "  info NO_ORIGINS at: why"]
     assert list(findings_text("m", [], "broken")) == ["m: invalid"]
     row = {"code": "NO_ORIGINS", "severity": "warning", "location": "at", "message": "why"}
-    assert check_json("m", [warning], "broken") == {
-        "schema_version": 1,
-        "models": [{"file": "m", "verdict": "invalid", "error": "broken", "findings": [row]}],
-    }
-    assert check_json("m", [warning])["models"][0]["verdict"] == "findings"
     assert split_verification_json(SplitVerification("onert", (warning,))) == {
         "schema_version": 1, "verdict": "findings", "runtime": "onert", "findings": [row],
     }  # fmt: skip

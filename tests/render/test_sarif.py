@@ -52,7 +52,8 @@ def test_findings_against_a_baseline_and_hostile_words(tmp_path: Path) -> None:
     path = TESTDATA / "tflite" / "output_twice.tflite"
     earlier = tmp_path / "earlier.json"
     with ct.open(path) as model:
-        earlier.write_text(json.dumps(ct.render.check_json(str(path), ct.check(model))), encoding="utf-8")
+        judged = ct.checks.judge(ct.check(model), str(path), ct.checks.CheckRequest())
+        earlier.write_text(json.dumps(ct.render.judgement_json(str(path), judged)), encoding="utf-8")
     run = checked(path, earlier)
     assert {one["baselineState"] for one in run["results"]} == {"unchanged"}
     finding = ct.Finding("DUPLICATE_OUTPUT", "warning", "subgraphs[0]\x00", "<\udc80\x07>")
@@ -71,7 +72,7 @@ def test_fit_of_models(target: str) -> None:
 
 
 def test_the_commands() -> None:
-    for words in (["check", "--output-format", "sarif"], ["fit", "--on", "ethos-u55", "--sarif"]):
+    for words in (["check", "--format", "sarif"], ["fit", "--on", "ethos-u55", "--format", "sarif"]):
         done = run_bytes(words[0], TESTDATA / "tflite" / "output_twice.tflite", *words[1:])
         assert complaints(json.loads(done.stdout)) == []
 

@@ -324,7 +324,7 @@ def test_a_part_is_not_split_over_itself(source: Path, tmp_path: Path) -> None:
     assert files_of(target) == before
 
 
-# --- extract-origins ----------------------------------------------------------------------------------------
+# --- tables of origins ----------------------------------------------------------------------------------------
 
 
 def tool(folder: Path, *words: str) -> tuple[int, str]:
@@ -337,7 +337,7 @@ def test_tables_do_not_replace_the_model(tmp_path: Path) -> None:
     (tmp_path / "d").mkdir()
     assert tool(tmp_path, "embed-origins", "in.circle", "d/origins.json")[0] == 0
     before = files_of(tmp_path)
-    assert tool(tmp_path, "extract-origins", "d/origins.json", "d") == (
+    assert tool(tmp_path, "dump-origins", "d/origins.json", "--tables", "d") == (
         2, "error: d/origins.json: this would replace the input (name another DIR)\n",
     )  # fmt: skip
     assert files_of(tmp_path) == before
@@ -351,7 +351,7 @@ def test_tables_on_a_full_disk_leave_no_directory(tmp_path: Path) -> None:
         """
         mount -t tmpfs -o size=64k none disk
         head -c 65536 /dev/zero >disk/all || true
-        "$t" extract-origins in.circle disk/some/where 2>&1 || echo $?
+        "$t" dump-origins in.circle --tables disk/some/where 2>&1 || echo $?
         ls -A disk
         """,
         tmp_path,

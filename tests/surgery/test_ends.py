@@ -257,6 +257,6 @@ def test_the_commands(tmp_path: Path) -> None:
     ran = run("extract", source, out, "--from", "c", "--to", "h", "--to", "e", "--subgraph", "0")
     assert ran.err.splitlines()[:3] == ["operators: 5,8 of 9 in subgraph 0", "inputs: 'c', 'd'", "outputs: 'h', 'e'"]
     assert "warning: " in ran.err
-    assert run("extract", source, source, "--ops", "0").status == 2
-    assert run("extract", source, "--ops", "0", "--in-place").status == 0
+    assert run("extract", source, source, "--operators", "0").status == 2
+    assert run("extract", source, "--operators", "0", "--in-place").status == 0
     assert shape(source.read_bytes())[0] == ["NEG x > a"]

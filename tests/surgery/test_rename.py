@@ -96,7 +96,6 @@ def test_which_tensors_get_which_names(request_: dict[str, Any], changed: dict[s
             "two inputs of signature 'run' would be called 'the z'",
         ),
         ({"signature_outputs": ("run/the g=",)}, ct.UsageError, "'' is no name"),
-        ({"metadata": ("a=b",)}, ct.UsageError, "no metadata entry is called 'a' .there are none"),
     ],
 )
 def test_what_is_refused(request_: dict[str, Any], error: type[ct.CircleToolsError], words: str) -> None:
@@ -160,7 +159,7 @@ def test_equal_names_are_told_apart_by_index() -> None:
     assert tensor_names(renamed(data, tensors=("index:1=n", "index:2=m"))) == ["t", "n", "m"]
 
 
-# --- signatures and metadata ----------------------------------------------------------------------------------
+# --- signatures ----------------------------------------------------------------------------------
 
 
 def test_what_signatures_call_their_ends() -> None:
@@ -192,35 +191,17 @@ def test_all_of_it_and_back_gives_the_original() -> None:
     data = bytes_of("tflite/cnn")
     after = renamed(
         data, inputs=("0=picture",), outputs=("0=result",), signatures=("serving_default=go",),
-        metadata=("CONVERSION_METADATA=other",),
     )  # fmt: skip
     assert after.endswith(data)
     assert signatures(after) == {"go": ([("picture", "picture")], [("result", "result")])}
-    with ct.open(after) as model:
-        assert [entry.name for entry in model.metadata] == ["min_runtime_version", "other"]
     back = renamed(
         after,
         tensors=("picture=serving_default_image:0", "result=PartitionedCall:0"),
         signatures=("go=serving_default",),
         signature_inputs=("picture=image",),
         signature_outputs=("result=scores",),
-        metadata=("other=CONVERSION_METADATA",),
     )
     assert back == data
-
-
-def test_metadata_names() -> None:
-    with ct.open(DATA) as model, ct.edit(model) as edit:
-        edit.set_metadata("one", b"1")
-        edit.set_metadata("two", b"2")
-        data = edit.to_bytes()
-    after = renamed(data, metadata=("one=two", "two=one"))
-    with ct.open(after) as model:
-        assert [(entry.name, bytes(model.metadata_value(entry.name) or b"")) for entry in model.metadata] == [
-            ("two", b"1"), ("one", b"2"),
-        ]  # fmt: skip
-    with pytest.raises(ct.EditError, match="there is a metadata entry 'two' already"):
-        renamed(data, metadata=("one=two",))
 
 
 # --- tables ---------------------------------------------------------------------------------------------------

@@ -39,12 +39,12 @@ def model_attack(name: str, says: str, make: Callable[[], bytes], expect: Mappin
 
 def refused(status: int = BROKEN) -> dict[str, int]:
     """Expect that nobody verifies or edits it."""
-    return {"verify": status, "check": status, EDIT: 3 if status == BROKEN else 4}
+    return {"structure": status, "check": status, EDIT: 3 if status == BROKEN else 4}
 
 
 def harmless() -> dict[str, int]:
     """Expect that it is taken for what it is: it verifies, and edits are made."""
-    return {"verify": 0, EDIT: 0}
+    return {"structure": 0, EDIT: 0}
 
 
 class Patched:

@@ -60,7 +60,7 @@ def _sharing() -> list[Attack]:
             "subgraph-shared",
             "20,000 references to one subgraph of 100 operators",
             _shared_subgraph,
-            {"verify": 3, EDIT: 3},
+            {"structure": 3, EDIT: 3},
         ),
         model_attack(
             "subgraphs-empty",
@@ -68,9 +68,12 @@ def _sharing() -> list[Attack]:
             _empty_subgraphs,
             {},
         ),
-        model_attack("tensor-shared", "one tensor 8,000 times", _shared_tensor, {"verify": 0}),
+        model_attack("tensor-shared", "one tensor 8,000 times", _shared_tensor, {"structure": 0}),
         model_attack(
-            "names-overlap", "5,000 tensors share one name of a megabyte", _shared_name, {"verify": 0, "inspect": 3}
+            "names-overlap",
+            "5,000 tensors share one name of a megabyte",
+            _shared_name,
+            {"structure": 0, "inspect": 3},
         ),
         model_attack("inputs-overlap", "5,000 operators share one list of 200,000 inputs", _shared_inputs, {EDIT: 3}),
         model_attack(
@@ -80,7 +83,7 @@ def _sharing() -> list[Attack]:
             "entries-many",
             "8,000 metadata entries, every other of one name",
             _many_entries,
-            {"verify": 0, "strip-metadata": 0},
+            {"structure": 0, "metadata remove": 0},
         ),
     ]
 
@@ -132,31 +135,31 @@ def _graphs() -> list[Attack]:
             "operator-loop",
             "an operator that reads what it writes",
             lambda: _operators([([0, 1], [1])], 2),
-            {"verify": 0, "annotate-affinity": 3},
+            {"structure": 0, "annotate-affinity": 3},
         ),
         model_attack(
             "operators-loop",
             "two operators that wait for each other",
             lambda: _operators([([0, 2], [1]), ([0, 1], [2])], 3),
-            {"verify": 0, "annotate-affinity": 3},
+            {"structure": 0, "annotate-affinity": 3},
         ),
         model_attack(
             "producers-many",
             "3,000 operators write a tensor that 3,000 read",
             lambda: _operators([([0, 0], [1])] * 3000 + [([1, 1], [2])] * 3000, 3),
-            {"verify": 0, "annotate-affinity": 3},
+            {"structure": 0, "annotate-affinity": 3},
         ),
         model_attack(
             "chain-long",
             "4,000 operators in a row, from the last to the first",
             lambda: _operators([([index + 1, index + 1], [index]) for index in range(4_000)], 4_001),
-            {"verify": 0, "annotate-affinity": 0},
+            {"structure": 0, "annotate-affinity": 0},
         ),
         model_attack(
             "outputs-many",
             "5,000 outputs that are one tensor",
             lambda: _operators([([0, 0], [1])], 2, [1] * 5_000),
-            {"verify": 0},
+            {"structure": 0},
         ),
     ]
 
@@ -178,7 +181,7 @@ def _names() -> list[Attack]:
             "name-nul",
             "a name with a NUL in it",
             lambda: one_tensor(b"a\0b", [1]),
-            {"verify": 0, "embed-origins": 4},
+            {"structure": 0, "embed-origins": 4},
         ),
         model_attack(
             "name-bytes",

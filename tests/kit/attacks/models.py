@@ -102,7 +102,7 @@ def _vectors() -> list[Attack]:
             "union-unknown",
             "a union code that no schema has",
             patched(_CNN, lambda model: model.put(model.field("Operator", "builtin_options_type"), 200, 1)),
-            {"verify": 0, "inspect": 0},
+            {"structure": 0, "inspect": 0},
         ),
         model_attack(
             "overlap",
@@ -111,10 +111,10 @@ def _vectors() -> list[Attack]:
             {},
         ),
         model_attack(
-            "prefix-forged", "a prefix marker that names a place in the middle", lambda: _forged(64), {"verify": 0}
+            "prefix-forged", "a prefix marker that names a place in the middle", lambda: _forged(64), {"structure": 0}
         ),
         model_attack(
-            "prefix-nested", "a prefix marker in front of a whole other model", _prefix_nested, {"verify": 0}
+            "prefix-nested", "a prefix marker in front of a whole other model", _prefix_nested, {"structure": 0}
         ),
     ]
 
@@ -202,19 +202,19 @@ def _callees() -> list[Attack]:
             patched(
                 "circle/while_loop", lambda model: model.put(model.field("WhileOptions", "body_subgraph_index"), 0)
             ),
-            {"verify": 0},
+            {"structure": 0},
         ),
         model_attack(
             "shape-huge",
             "a tensor of eight dimensions of 2^31-1",
             lambda: one_tensor(b"x", [(1 << 31) - 1] * 8),
-            {"verify": 0, "inspect": 0},
+            {"structure": 0, "inspect": 0},
         ),
         model_attack(
             "shape-negative",
             "a tensor with sizes of -2^31",
             lambda: one_tensor(b"x", [-(1 << 31)] * 3),
-            {"verify": 0, "inspect": 0},
+            {"structure": 0, "inspect": 0},
         ),
     ]
 
@@ -242,7 +242,7 @@ def _outside() -> list[Attack]:
             "external-inside",
             "external data that lies in the flatbuffer",
             external(16, 64),
-            {"verify": 0, "compact": 4, "embed-origins": 0},
+            {"structure": 0, "compact": 4, "embed-origins": 0},
         ),
         model_attack("external-past", "external data past the end of the file", external(1 << 40), wrong),
         model_attack(
@@ -255,12 +255,12 @@ def _outside() -> list[Attack]:
             "options-inside",
             "large custom options that lie in the flatbuffer",
             options(16, 64),
-            {"verify": 0, "compact": 4, "embed-origins": 0},
+            {"structure": 0, "compact": 4, "embed-origins": 0},
         ),
         model_attack(
             "zip-bomb", "behind it a ZIP archive of 64 MiB of zeros; never unpacked, carried", _zip_bomb, harmless()
         ),
-        model_attack("zip-cut", "an archive whose central directory is cut", _zip_cut, {"verify": 0}),
+        model_attack("zip-cut", "an archive whose central directory is cut", _zip_cut, {"structure": 0}),
         model_attack("zip-false", "an end record that names a directory of 4 GiB", _zip_false, harmless()),
     ]
 

@@ -14,8 +14,8 @@ from circletools.origin.tables import EXECUTION_PLAN_TABLE, OP_TABLE, SOURCE_TAB
 from fuzz.tables import annotated
 from tests.kit.attacks.attack import Attack, u32s
 
-_ORIGINS = {"dump-origins": 3, "extract-origins": 3, "attribute": 3}
-_AFFINITY = {"dump-affinity": 3, "export-affinity": 3}
+_ORIGINS = {"dump-origins": 3, "attribute": 3}
+_AFFINITY = {"partition": 3, "export-affinity": 3}
 _MANY = (1 << 31, (1 << 32) - 1)
 
 
@@ -98,7 +98,7 @@ def _contents() -> list[Attack]:
         ),
         _table("exact-far", "an exact table of subgraph 2^32-1", {EXACT_TABLE: u32s(1, 1, 0xFFFFFFFF, 4, 0)}, {}),
         _table("device-missing", "an operator on a device that is not there", {DEVICE_TABLE: u32s(0)}, _AFFINITY),
-        _table("affinity-far", "the affinity of subgraph 2^32-2", {AFFINITY_TABLE: far}, {"dump-affinity": 1}),
+        _table("affinity-far", "the affinity of subgraph 2^32-2", {AFFINITY_TABLE: far}, {"partition": 1}),
         _table(
             "affinity-twice",
             "two affinities of one subgraph",
@@ -116,16 +116,18 @@ def _contents() -> list[Attack]:
 
 def _locations() -> list[Attack]:
     return [
-        _table("locations-short", "debug metadata of three bytes", {DEBUG_METADATA: b"\1\2\3"}, {"verify": 0}),
-        _table("locations-self", "debug metadata whose root is itself", {DEBUG_METADATA: bytes(64)}, {"verify": 0}),
+        _table("locations-short", "debug metadata of three bytes", {DEBUG_METADATA: b"\1\2\3"}, {"structure": 0}),
         _table(
-            "locations-cut", "debug metadata cut in half", {DEBUG_METADATA: _debug_metadata()[:300]}, {"verify": 0}
+            "locations-self", "debug metadata whose root is itself", {DEBUG_METADATA: bytes(64)}, {"structure": 0}
+        ),
+        _table(
+            "locations-cut", "debug metadata cut in half", {DEBUG_METADATA: _debug_metadata()[:300]}, {"structure": 0}
         ),
         _table(
             "locations-huge",
             "debug metadata with 2^32-1 attributes",
             {DEBUG_METADATA: _debug_metadata().replace(u32s(2), u32s(-1))},
-            {"verify": 0},
+            {"structure": 0},
         ),
     ]
 
@@ -136,7 +138,7 @@ def _debug_metadata() -> bytes:
 
 
 def _table(name: str, says: str, entries: Mapping[str, bytes | None], expect: Mapping[str, int]) -> Attack:
-    sound = {"verify": 0, "inspect": 0, "strip-metadata": 0, "compact": 0}
+    sound = {"structure": 0, "inspect": 0, "metadata remove": 0, "compact": 0}
     return Attack(name, "tables", says, _with(entries), {**sound, **expect})
 
 
