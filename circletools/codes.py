@@ -1,8 +1,7 @@
 """The registry of findings: what each code means, how severe it is, what to do about it, and how it looks.
 
-`codes.json` has the words, by subject. `Finding` refuses a code that is not there, or a severity that its
-code does not have; the tables of docs/findings.md and docs/trace.md, `circletool explain`, `--select`, `--ignore` and
-the rules of SARIF are made of it.
+`codes.json` has the words, by subject. `Finding` refuses a code that is not there. The tables of docs/findings.md,
+`circletool explain`, `--select`, `--ignore` and the rules of SARIF are made of it.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from typing import Any
 
-from circletools.codes import Severity, severities
+from circletools.codes import Severity, explanations
 from circletools.wording import Tabular
 
 __all__ = ["Finding", "Findings", "Severity", "against", "finding_of", "fingerprint"]
@@ -19,8 +19,8 @@ __all__ = ["Finding", "Findings", "Severity", "against", "finding_of", "fingerpr
 class Finding:
     """One observation about a model.
 
-    `code` is stable, and one of `circletools/codes.json`, which also names the severities of each. `location` is a
-    path such as `subgraphs[0].operators[5]`. Raises ValueError for another code or severity.
+    `code` is stable, and one of `circletools/codes.json`; `location` is a path such as `subgraphs[0].operators[5]`.
+    Raises ValueError for another code.
     """
 
     code: str
@@ -30,8 +30,8 @@ class Finding:
 
     def __post_init__(self) -> None:
         """Refuse what nobody could look up."""
-        if self.severity not in severities().get(self.code, ()):
-            raise ValueError(f"no finding has the code {self.code!r} and the severity {self.severity!r}")
+        if self.code not in explanations():
+            raise ValueError(f"no finding has the code {self.code!r}")
 
 
 class Findings(Tabular, list[Finding]):

@@ -332,7 +332,7 @@ def test_a_difference_of_sections() -> None:
 
 
 def diagnostic(severity: Literal["error", "warning", "info"], count: int = 1) -> Any:
-    return Diagnostic("T9", severity, "trace:1", "said", count, "do this")
+    return Diagnostic("T010", severity, "trace:1", "said", count, "do this")
 
 
 def test_diagnostics_of_traces_are_told() -> None:
@@ -343,10 +343,10 @@ def test_diagnostics_of_traces_are_told() -> None:
 
     info, warning, error = (diagnostic(severity) for severity in ("info", "warning", "error"))
     assert told() == (False, [])
-    said = "trace:1: T9: said; do this"
+    said = "trace:1: T010: said; do this"
     assert told(info, warning) == (False, [("note", said), ("warning", said)])
     assert told(error, warning) == (True, [("error", said), ("warning", said)])
-    several = [("note", f"trace:1: T9: said ({count} times); do this") for count in (2, 3)]
+    several = [("note", f"trace:1: T010: said ({count} times); do this") for count in (2, 3)]
     assert told(diagnostic("info", 2), diagnostic("info", 3))[1] == several
     assert len(told(*[info] * 20)[1]) == 20
     failed, messages = told(*[info] * 22, error)

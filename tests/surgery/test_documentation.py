@@ -40,12 +40,3 @@ def test_every_option_is_there() -> None:
         if option not in run(command, "--help").out.decode()
     }
     assert options == set()
-
-
-def test_every_note_is_explained() -> None:
-    sources = (ROOT / "circletools" / "surgery").glob("*.py")
-    codes = {
-        code for path in sources for code in re.findall(r'Finding\(\s*"([A-Z_]+)"', path.read_text(encoding="utf-8"))
-    }
-    assert codes
-    assert [code for code in sorted(codes) if f"`{code}`" not in TEXT] == []
