@@ -65,20 +65,6 @@ def test_events(event: str, told: tuple[int, int, bool] | None) -> None:
     assert read("# tracer: nop", line("3.000050", event), "other", ending="") == wanted
 
 
-def test_what_lines_say_is_their_own() -> None:
-    lines = [line(f"3.{at:06}", event) for at, event in ((5, S), (6, W), (7, S), (8, S.replace("8", "11")), (9, W))]
-    assert read(*lines) == [
-        (3_000_005_000, 70, 8, True), (3_000_006_000, -1, 9, True), (3_000_007_000, 70, 8, True),
-        (3_000_008_000, 70, 11, True), (3_000_009_000, -1, 9, True),
-    ]  # fmt: skip
-
-
-def test_a_line_has_one_event() -> None:
-    assert read(line("3.000050", S) + " 3.000060: " + W, line("3.000070", W)) == [
-        (3_000_050_000, 70, 8, True), (3_000_070_000, -1, 9, True),
-    ]  # fmt: skip
-
-
 @pytest.mark.parametrize("before", [(), ("# a line",), ("# a line", "")])
 def test_how_long_a_line_may_be(before: tuple[str, ...]) -> None:
     for extra, kept in ((0, True), (1, False)):
@@ -87,11 +73,3 @@ def test_how_long_a_line_may_be(before: tuple[str, ...]) -> None:
         assert read(*before, one, line("3.000060", W)) == [
             *([(3_000_050_000, -1, 9, True)] if kept else []), (3_000_060_000, -1, 9, True),
         ]  # fmt: skip
-
-
-def test_nothing_to_read() -> None:
-    assert read() == read("a line", "sched_waking") == read(line("3.000050", "sched_wakx")) == []
-
-
-def test_the_shortest_event_at_the_end_of_a_trace() -> None:
-    assert read(line("3.000050", "sched_waking: :9 ["), ending="") == [(3_000_050_000, -1, 9, True)]

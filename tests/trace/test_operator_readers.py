@@ -1,4 +1,4 @@
-"""Operator-level traces: what is merged and left out, and the borders of what their readers take."""
+"""Operator-level traces: what their readers take, merge and leave out."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from circletools.errors import InvalidInputError, UsageError
 from circletools.trace.operators import benchmark_proto
 from circletools.trace.operators.names import agrees, is_builtin
-from circletools.trace.operators.profile import OperatorRun, OperatorTrace, merged, self_times, warm_up, without_first
+from circletools.trace.operators.profile import OperatorRun, OperatorTrace, merged, warm_up, without_first
 from circletools.trace.operators.read import read_profile
 from circletools.trace.sources.wire import field_bytes, field_number
 
@@ -25,11 +25,6 @@ def lasting(*times: int) -> OperatorTrace:
 
 
 # --- executions -----------------------------------------------------------------------------------------------
-
-
-def test_a_trace_is_complete_unless_it_says_otherwise() -> None:
-    trace = OperatorTrace("onert", (), 1)
-    assert (trace.averaged, trace.inside, trace.incomplete, trace.skipped, trace.name) == (False, (), 0, 0, "")
 
 
 def test_how_many_executions_warm_up() -> None:
@@ -88,23 +83,7 @@ def test_recordings_one_behind_the_other() -> None:
             merged(wrong)
 
 
-def test_self_times_of_runs_that_touch() -> None:
-    def own(*rows: tuple[int, int, int]) -> list[int]:
-        return self_times([run(0, duration, 0, subgraph, start) for subgraph, start, duration in rows])
-
-    assert own((0, 0, 10), (1, 10, 0), (1, 10, 5)) == [10, 0, 5]
-    assert own((0, 0, 10), (1, 0, 4), (1, 4, 6)) == [0, 4, 6]
-    assert own((0, 0, 10), (1, 2, 6), (1, 4, 2), (1, 4, 5)) == [3, 6, 2, 5]
-    assert own((0, 0, 10), (1, 0, 10), (2, 0, 10)) == [0, 0, 10]
-
-
 # --- benchmark_model ------------------------------------------------------------------------------------------
-
-
-def test_a_table_without_rows() -> None:
-    table = b"= Run Order =\nnode type, first, avg_ms, %, cdf%, mem KB, times called, name\n\nx"
-    with pytest.raises(InvalidInputError, match="the report's tables list no operators"):
-        read_profile(table)
 
 
 def operator(name: bytes, time: int, count: int, calls: int, order: int) -> bytes:
@@ -279,31 +258,6 @@ def test_each_table_of_counters_is_an_execution() -> None:
     with pytest.raises(InvalidInputError, match=f"'{'9' * 40}' is not a time") as caught:
         read_profile((header + rows + "a;EXECUTED;T;k;" + "9" * 41 + ";0").encode())
     assert caught.value.location == "<bytes>:6"
-
-
-def test_sessions_of_onert_that_never_ran_their_main_subgraph() -> None:
-    def event(name: str, phase: str, time: int, track: str) -> dict[str, str]:
-        return {"name": name, "ph": phase, "ts": str(time), "tid": track}
-
-    def pair(track: str, time: int, name: str = "@4 Add") -> list[dict[str, str]]:
-        return [event(name, "B", time, track), event(name, "E", time, track)]
-
-    rows = [*pair("$5 sess, $1 subg, cpu", 3), *pair("$1 sess, $0 subg", 9, "$0 subg")]
-    rows += [
-        *pair("$1 sess, $0 subg, cpu", 9),
-        *pair("$1 sess, $2 subg, cpu", 8),
-        *pair("$1 sess, $1 subg", 7, "$1 subg"),
-    ]
-    found = read_profile(json.dumps(rows).encode())
-    assert found.runs == (
-        OperatorRun(1, 4, "Add", "cpu", 3_000, 0, 1, 5),
-        OperatorRun(0, 4, "Add", "cpu", 9_000, 0, 0, 1),
-        OperatorRun(2, 4, "Add", "cpu", 8_000, 0, 0, 1),
-    )
-    assert (found.executions, found.incomplete) == (2, 0)
-    for missing in ("name", "tid", "ts"):
-        broken = [{**row, missing: None} for row in pair("$0 sess, $0 subg, cpu", 1)]
-        assert read_profile(json.dumps([*rows, *broken]).encode()).runs == found.runs
 
 
 def test_what_names_of_operators_agree_with() -> None:

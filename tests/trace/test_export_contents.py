@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -93,19 +92,3 @@ def test_large_exports_come_in_pieces() -> None:
     first, second = perfetto_parts(trace, analysis)
     assert 0 < len(first) - (1 << 20) <= 800
     assert 0 < len(second) < 1 << 20
-
-
-def test_a_piece_may_be_as_long_as_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    trace = open_trace(ftrace(table("10 T1 B [NN_LR_PP]p\n20 T1 E")))
-    analysis = analyse(trace)
-    monkeypatch.setattr("circletools.trace.nnapi.export._PART_BYTES", 1)
-    first, second, last = perfetto_parts(trace, analysis)
-    for limit, count in (
-        (len(first) - 1, 2),
-        (len(first), 2),
-        (len(first + second) - 1, 2),
-        (len(first + second), 1),
-    ):
-        monkeypatch.setattr("circletools.trace.nnapi.export._PART_BYTES", limit)
-        assert len(list(perfetto_parts(trace, analysis))) == count
-    assert last == b""

@@ -12,11 +12,8 @@ from hypothesis import strategies as st
 
 from circletools.errors import InvalidInputError
 from circletools.trace.nnapi.export import export_trace
-from circletools.trace.nnapi.marks import Mark, Role, Side
-from circletools.trace.operators.profile import OperatorRun, OperatorTrace
 from circletools.trace.sources import chrome, events, open_trace
 from circletools.trace.sources.batch import LATEST_NS, Batch, Fault, FaultKind
-from circletools.trace.sources.merge import merged
 from circletools.trace.sources.names import distinct, read_names, sums
 
 LINE = " task-{tid} ({tgid:>5}) [000] ...1 {seconds}: tracing_mark_write: {mark}\n"
@@ -30,42 +27,7 @@ def read(data: bytes) -> list[tuple[int, int, int, str, bytes, int]]:
     return [tuple(event) for event in events(open_trace(data))]  # type: ignore[misc]
 
 
-def test_defaults_of_marks_and_runs() -> None:
-    assert Mark() == Mark("", "", "", False, False, Role.NONE, Side.NONE, "", False)
-    run = OperatorRun(0, 1, "n", "b", 2, 3, 4)
-    assert run == (0, 1, "n", "b", 2, 3, 4, 0, 1, False)
-    trace = OperatorTrace("onert", (run,), 1)
-    assert (trace.averaged, trace.inside, trace.incomplete, trace.name) == (False, (), 0, "")
-    assert trace == OperatorTrace("onert", (run,), 1, name="the same, read from elsewhere")
-
-
-@pytest.mark.parametrize(
-    ("mark", "driver", "layer", "in_process"),
-    [("LD", True, "LD", False), ("LD", False, "LC", True), ("LC", True, "LD", False), ("LC", False, "LC", False),
-     ("LR", True, "LR", False), ("", False, "", False)],
-)  # fmt: skip
-def test_marks_in_a_driver_process(mark: str, driver: bool, layer: str, in_process: bool) -> None:
-    found = Mark(mark, "PE", "name").in_driver(driver)
-    assert (found.layer, found.in_process) == (layer, in_process)
-    assert found.text == (f"[{layer}_PE]name" if layer else "name")
-
-
 # --- pages and text -----------------------------------------------------------------------------------------
-
-
-def test_lines_of_a_page_outside_of_its_scripts_are_left_out() -> None:
-    outside, inside = line("B|7|outside"), line("B|7|inside")
-    page = f'{outside}<html>\n{outside}<script class="trace-data">\n{inside}</script>\n{outside}</html>\n'
-    for start in ("", "<!DOCTYPE html>\n"):
-        lines = 4 + bool(start)
-        assert read((start + "<html>\n" + page.partition("\n")[2]).encode())[0][4:] == (b"inside", lines + 1)
-    assert [event[4] for event in read(f"<html>\n{page}".encode())] == [b"inside"]
-
-
-def test_a_page_with_two_scripts_in_one_line() -> None:
-    opening = '<script class="trace-data">\n'
-    page = f"<html>{opening}{line('B|7|a')}</script>x{opening}{line('E|7', '2.0')}</script>"
-    assert [event[3:] for event in read(page.encode())] == [("B", b"a", 2), ("E", b"", 4)]
 
 
 def faults(data: str) -> list[Fault]:
@@ -109,14 +71,6 @@ def test_lines_that_are_broken(text: str, fault: bool) -> None:
     found = faults(f"# tracer: nop\n{line('B|7|first')}{text}")
     wanted = Fault(FaultKind.MALFORMED, 3, text.rstrip("\n")[:200])
     assert found == [wanted] * fault
-
-
-def test_processes_of_threads_in_text() -> None:
-    data = line("B|7|a", tid=1, tgid="70") + line("B|8|b", tid=2, tgid="-----") + line("E|9", tid=3, tgid="-----")
-    trace = open_trace(data.encode())
-    assert [(event.tid, event.tgid) for event in events(trace)] == [(1, 70), (2, 8), (3, -1)]
-    assert trace.processes == {1: 70, 2: 8}
-    assert trace.thread_names == {1: "task", 2: "task", 3: "task"}
 
 
 # --- Chrome JSON --------------------------------------------------------------------------------------------
@@ -235,20 +189,3 @@ def batch(*rows: tuple[int, int, bytes | None]) -> Batch:
     texts = [-1 if name is None else names.index(name) for _, _, name in rows]
     times, threads = ([row[at] for row in rows] for at in (0, 1))
     return Batch(np.array(times), np.array(threads), np.array(texts), np.arange(len(rows)), names)
-
-
-def test_batches_are_merged_by_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    first, second = batch((5, 1, b"x"), (9, 1, None)), batch((5, 2, b"a"), (7, 2**32 - 1, b"x"), (9, 2, None))
-    for size in (1, 2, 5, 6):
-        monkeypatch.setattr("circletools.trace.sources.merge._BATCH_EVENTS", size)
-        found = list(merged(iter([first, second])))
-        assert [len(one) for one in found] == [size] * (5 // size) + [5 % size] * (5 % size > 0)
-        rows = [
-            (time, thread, None if text < 0 else one.names[text], place)
-            for one in found
-            for time, thread, text, place in zip(
-                one.times.tolist(), one.threads.tolist(), one.texts.tolist(), one.places.tolist(), strict=True
-            )
-        ]
-        assert rows == [(5, 1, b"x", 0), (5, 2, b"a", 0), (7, 2**32 - 1, b"x", 1), (9, 1, None, 1), (9, 2, None, 2)]
-    assert list(merged(iter([]))) == []

@@ -1,17 +1,12 @@
-"""Small traces, and all that is found in them."""
+"""Small traces: order of times, batches, and the message of every diagnostic."""
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from circletools.codes import explain
 from circletools.errors import InvalidInputError
-from circletools.trace.nnapi.analysis import _Known, _Pass, analyse, read_trace
-from circletools.trace.nnapi.diagnostics import Collector
-from circletools.trace.nnapi.executions import Execution
-from circletools.trace.nnapi.machine import Machine
-from circletools.trace.nnapi.statistics import Cutter
+from circletools.trace.nnapi.analysis import analyse, read_trace
 from circletools.trace.sources import content, open_trace
 from circletools.trace.sources.batch import FaultKind
 from tests.kit.trace_support import SIMPLE, US, codes, ftrace, inclusive, lines, own, read, table
@@ -109,31 +104,6 @@ def test_a_process_that_a_later_batch_tells(monkeypatch: pytest.MonkeyPatch) -> 
 # --- what is remembered, what is checked ----------------------------------------------------------------------------
 
 
-def test_foreign_texts_are_not_remembered_without_end() -> None:
-    one = _Pass(open_trace(ftrace(table(SIMPLE))), _Known())
-    assert one._symbol(b"x") == (0, 0)
-    assert list(one._symbols) == [b"x"]
-    one._symbols |= {number.to_bytes(4, "big"): (0, 0) for number in range((1 << 16) - 2)}
-    assert len(one._symbols) == (1 << 16) - 1
-    for number in range(3):
-        assert one._symbol(b"y%d" % number) == (0, 0)
-        assert one._symbol(b"[NN_LC_PE]%d" % number) == (2 * number + 1, 2 * number + 2)
-    assert len(one._symbols) == (1 << 16) + 3
-    assert one._symbol(b"[NN_LC_PE]2") == (5, 6)
-    assert one._symbol(b"[NN_LR_PE]r") == (7, 7)
-
-
-@pytest.mark.parametrize(("threads", "span"), [(1, 1 << 62), (2, 1 << 61), (3, (1 << 62) // 3 + 1)])
-def test_how_long_a_trace_may_be(threads: int, span: int) -> None:
-    for start in (0, 7):
-        cutter = Cutter(Machine(None), "name")  # type: ignore[arg-type]
-        cutter._check(np.array([start, start + 3]), threads)
-        cutter._check(np.array([start + 3, start + 5, start + span - 1]), threads)
-        with pytest.raises(InvalidInputError, match=f"timestamps span {span // (86400 * 10**9)} days") as caught:
-            cutter._check(np.array([start + 3, start + 5, start + span]), threads)
-        assert caught.value.location == "name"
-
-
 def test_errors_of_a_strict_reading() -> None:
     warned = "10 T1 B [NN_LR_PP]p\n20 T1 E\n30 T1 E"
     data = ftrace(table(f"{warned}\n40 T1 B [NN_LX_PP]p\n50 T1 E"))
@@ -144,17 +114,6 @@ def test_errors_of_a_strict_reading() -> None:
         read_trace(data, strict=True)
     assert (caught.value.location, caught.value.hint) == ("<bytes>:6", "the mark adds no time")
     assert "T022: an unknown layer or phase: [NN_LX_PP]p" in str(caught.value)
-
-
-def test_a_running_execution_has_no_end() -> None:
-    assert Execution(1, 2, 3, "fenced", 4, 5, 6).end_ns == -1
-
-
-def test_a_trace_in_standard_places() -> None:
-    trace = open_trace(ftrace(table(SIMPLE)))
-    assert [trace.place(where) for where in (-1, 0, 1)] == ["<bytes>", "<bytes>:0", "<bytes>:1"]
-    trace.place_kind = "byte"
-    assert trace.place(0) == "<bytes>: byte 0"
 
 
 def test_of_many_faults_a_thousand_are_kept() -> None:
@@ -298,30 +257,6 @@ def test_faults_of_the_recording() -> None:
         ("T003", ":5", "events were lost: CPU:1 [LOST 3 EVENTS]", 2),
         ("T004", ":6", f"a mark that does not parse: {(broken % 1).decode().strip()}", 2),
     ]
-
-
-def test_cases_are_gathered() -> None:
-    collector = Collector()
-    collector.add("T020", 9, "first", "a", "b")
-    collector.add("T020", 3, "second", "a", "b", count=4)
-    collector.add("T020", 5, "third", "a", "c")
-    collector.add("T020", 5, "other", "b", "a")
-    collector.add("T010", 7, "alone")
-    assert collector.known("T020", "a", "b")
-    assert not collector.known("T020", "a")
-
-    def shown() -> list[tuple[str, str, str, int]]:
-        return [(one.code, one.location, one.message, one.count) for one in collector.finish("at {}".format)]
-
-    alone = ("T010", "at 7", "alone", 1)
-    others = [("T020", "at 5", "other", 1), ("T020", "at 5", "third", 1), ("T020", "at 9", "first", 5)]
-    assert shown() == [alone, *others]
-    collector.drop("T020", "a", "b")
-    assert shown() == [alone, *others[:2]]
-    collector.drop("T020", "b")
-    assert shown() == [alone, others[1]]
-    collector.drop("T020")
-    assert shown() == [alone]
 
 
 def test_an_analysis_without_executions() -> None:

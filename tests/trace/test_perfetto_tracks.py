@@ -93,20 +93,7 @@ def test_a_sequence_that_is_cleared_forgets_names_and_clocks(flags: int, kept: b
     assert texts(before, packet(field_number(13, flags), sequence=2), packet(at(1), slice_event(1, NAMED))) == [b"a"]
 
 
-def test_the_last_note_of_a_mark_is_the_text() -> None:
-    def note(field: int, key: bytes, value: bytes) -> bytes:
-        return field_bytes(field, field_bytes(10, key) + field_bytes(6, value))
-
-    notes = note(4, b"mark", b"first"), note(4, b"mark", b"second"), note(4, b"layer", b"x"), note(5, b"mark", b"y")
-    assert texts(packet(at(1), slice_event(BEGIN, *notes))) == [b"second"]
-
-
 # --- times ----------------------------------------------------------------------------------------------------
-
-
-def test_a_clock_of_the_system_needs_no_snapshot() -> None:
-    assert times(packet(at(7, 63), slice_event(END)), packet(at(9), slice_event(END))) == [7, 9]
-    assert times(packet(at(7, 64), slice_event(END)), packet(at(9, 65), slice_event(END))) == []
 
 
 def test_a_snapshot_of_the_systems_clocks_changes_none_of_them() -> None:
@@ -169,16 +156,6 @@ def test_each_track_is_its_thread() -> None:
     ]  # fmt: skip
     starts = [event.where for event in found]
     assert starts == sorted(set(starts))
-
-
-def test_a_track_that_is_told_after_its_events() -> None:
-    data = packet(at(1), slice_event(END, track=6)) + packet(described(6, 9))
-    assert [event[:3] for event in events(open_trace(data))] == [(1, 9, 70)]
-
-
-def test_tracks_without_a_thread_are_none() -> None:
-    process = packet(field_bytes(60, field_number(1, 6) + field_bytes(3, field_number(1, 70))))
-    assert times(process, packet(at(1), slice_event(END, track=6))) == []
 
 
 def printed(text: bytes) -> bytes:

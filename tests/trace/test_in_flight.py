@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from circletools.errors import InvalidInputError
-from circletools.trace.nnapi.analysis import Analysis, read_trace
+from circletools.trace.nnapi.analysis import Analysis
 from circletools.trace.nnapi.contexts import Contexts
 from circletools.trace.nnapi.executions import Execution
-from circletools.trace.nnapi.scheduling import Scheduled
-from circletools.trace.nnapi.statistics import Table, covered, union
-from circletools.trace.nnapi.timeline import run_of
+from circletools.trace.nnapi.statistics import Table
 from circletools.trace.nnapi.wall_clock import OWN_PROCESS, Work, wall_clock
-from circletools.trace.sources import content
 from circletools.trace.sources.wire import field_bytes, field_number
-from tests.kit.trace_support import US, Ev, codes, ftrace, inclusive, own, read, table
+from tests.kit.trace_support import US, Ev, inclusive, own, read
 
 START, WAIT = "[NN_LR_PE]ANeuralNetworksExecution_startCompute", "[NN_LR_PE]ANeuralNetworksEvent_wait"
-FENCED = "[NN_LR_PE]ANeuralNetworksExecution_startComputeWithDependencies"
 COMPUTE = "[NN_LR_PE]ANeuralNetworksExecution_compute"
 SERVER = "HIDL::IPreparedModel::execute::server"
 
@@ -37,36 +32,6 @@ def shares(found: Analysis, place: int) -> dict[str, int]:
 
 
 # --- reading --------------------------------------------------------------------------------------------------
-
-
-def test_an_earlier_line_in_a_later_piece_is_sorted_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(content, "PIECE_BYTES", 64)  # less than a line
-    found = read("10 T1 B [NN_LR_PP]p\n50 T1 E\n20 T1 B [NN_LC_PP]c\n30 T1 E")
-    assert (found.ordered, own(found), found.last_ns) == (False, {"LR_PP": 30, "LC_PP": 10}, 50 * US)
-    found = read("10 T1 B [NN_LR_PP]p\n20 T1 B [NN_LC_PP]c\n20 T1 E\n50 T1 E")
-    assert (found.ordered, own(found)) == (True, {"LR_PP": 40})
-
-
-def test_a_driver_is_one_from_its_first_mark_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(content, "PIECE_BYTES", 64)  # less than a line
-    rows = f"10 D1 B [NN_LC_PE]early\n20 D1 E\n30 D1 B {SERVER}\n40 D1 E"
-    assert own(read(rows)) == {"LD_PE": 20}
-    assert own(read(f"{rows}\n50 T1 B [NN_LC_PE]c\n57 T1 E")) == {"LD_PE": 20, "LC_PE": 7}
-
-
-def test_each_process_goes_by_its_own_runs() -> None:
-    found = read(
-        """10 T1 B [NN_LA_PO]one
-           20 A1 B [NN_LA_PO]two
-           30 T1 B [NN_LR_PP]p
-           33 D1 B [NN_LR_PP]p
-           38 D1 E
-           40 T1 E
-           50 T1 E
-           60 A1 E"""
-    )
-    spent = {run_of(segment)[0]: table.inclusive_ns["LR", "PP"] // US for segment, table in found.tables.items()}
-    assert spent == {0: 10, 1: 5}
 
 
 def test_a_thread_whose_marks_take_no_time_is_in_no_table() -> None:
@@ -91,13 +56,6 @@ def test_calls_and_times_of_functions() -> None:
     ]  # fmt: skip
 
 
-def test_a_reading_is_strict_where_that_is_asked_for() -> None:
-    data = ftrace(table("10 T1 B [NN_LX_PP]x\n20 T1 B [NN_LR_PP]p\n30 T1 E\n40 T1 E"))
-    assert codes(read_trace(data)) == ["T022"]
-    with pytest.raises(InvalidInputError, match="T022"):
-        read_trace(data, strict=True)
-
-
 def test_a_process_number_of_64_bits_is_none() -> None:
     def process(number: int) -> int:
         tree = field_bytes(1, field_bytes(2, field_bytes(2, field_number(1, 5) + field_number(3, number))))
@@ -109,27 +67,7 @@ def test_a_process_number_of_64_bits_is_none() -> None:
     assert [process(number) for number in (7, 2**63 - 1, 2**63, 2**64 - 1)] == [7, 2**63 - 1, -1, -1]
 
 
-def test_what_may_stand_in_the_application() -> None:
-    assert codes(read("0 T1 B [NN_LA_PO]a\n1 T1 B [NN_LI_PP]i\n2 T1 E\n3 T1 B [NN_LR_PP]r\n4 T1 E\n5 T1 E")) == [
-        "T021"
-    ]
-    found = read("0 T1 B [NN_LR_PP]r\n10 T1 B [SUB][NN_LA_PP]a\n13 T1 E\n20 T1 E")
-    assert (codes(found), own(found), inclusive(found)) == (
-        ["T030"], {"LR_PP": 17, "LA_PP": 3}, {"LR_PP": 17, "LA_PP": 3}
-    )  # fmt: skip
-    found = read("0 T1 B [NN_LA_PO]a\n2 T1 B [NN_LA_PWU]w\n9 T1 E\n10 T1 E")
-    assert (own(found), inclusive(found)) == ({"LA_PO": 3, "LA_PWU": 7}, {"LA_PO": 10, "LA_PWU": 7})
-
-
 # --- executions -----------------------------------------------------------------------------------------------
-
-
-def test_an_execution_may_end_at_0() -> None:
-    found = read(f"0 T1 B {FENCED}\n0 T1 E\n5 T1 B {WAIT}\n9 T1 E")
-    assert (times(found), codes(found)) == ([(0, 9)], [])
-    assert times(read(f"0 T1 B {START}\n0 T1 E\n0 T1 B {WAIT}\n0 T1 E")) == [(0, 0)]
-    found = read(f"0 T1 B {COMPUTE}\n0 T1 E\n0 T1 B {COMPUTE}\n4 T1 E")
-    assert (times(found), shares(found, 1)) == ([(0, 0), (0, 4)], {"LR_PE": 4})
 
 
 def test_the_runtimes_clock_runs_until_the_last_wait() -> None:
@@ -140,11 +78,6 @@ def test_the_runtimes_clock_runs_until_the_last_wait() -> None:
     assert (times(found), own(found), inclusive(found)) == ([(0, 20), (2, 38)], {"LR_PE": 40}, {"LR_PE": 40})
     found = read(start.format(0, 1) + f"5 T2 B {WAIT}\n9 T2 E\n" + start.format(20, 21) + f"25 T2 B {WAIT}\n28 T2 E")
     assert (times(found), inclusive(found)) == ([(0, 9), (20, 8)], {"LR_PE": 9 + 8 + 4 + 3})
-
-
-def test_a_wait_that_is_cut_has_no_execution() -> None:
-    found = read(f"0 T1 B {START}\n1 T1 E\n5 T1 B {WAIT}\n9 T2 B [NN_LA_PP]p\n12 T2 E")
-    assert (found.executions, codes(found)) == ([], ["T011", "T040", "T040"])
 
 
 def test_driver_calls_by_who_tells_them() -> None:
@@ -203,29 +136,6 @@ def test_a_worker_for_each_execution_and_none_beyond() -> None:
     assert [shares(found, place).get("LC_PE", 0) for place in range(3)] == [4 + 90, 0, 0]
 
 
-@pytest.mark.parametrize("other", [999, 1001, 1002])
-def test_processes_keep_their_executions_and_workers_apart(other: int) -> None:
-    def computing(process: int, *workers: tuple[int, int]) -> list[list[Ev]]:
-        threads = [work(*worker, 100 * process + at) for at, worker in enumerate(workers, 2)]
-        return [[Ev(0, 100 * process + 1, COMPUTE), Ev(100, 100 * process + 1, None)], *threads]
-
-    # Two workers of the one execution of a process are both its, though other executions are in flight.
-    found = at_once(*computing(1000, (10, 30), (20, 50)), *computing(other, (60, 65)))
-    assert {one.process: shares(found, at) for at, one in enumerate(found.executions)} == {
-        1000: {"LC_PE": 40, "LR_PE": 60}, other: {"LC_PE": 5, "LR_PE": 95}
-    }  # fmt: skip
-
-
-def test_executions_and_work_that_begin_together() -> None:
-    second = [Ev(10, 100002, COMPUTE), *work(10, 20, 100002), Ev(30, 100002, None)]
-    first = [Ev(10, 100001, COMPUTE), *work(15, 40, 100001), Ev(40, 100001, None)]
-    found = at_once(first, second)
-    assert [shares(found, place) for place in (0, 1)] == [{"LC_PE": 25, "LR_PE": 5}, {"LC_PE": 10, "LR_PE": 10}]
-    later = [Ev(40, 100001, COMPUTE), *work(40, 45, 100001), Ev(50, 100001, None)]
-    found = at_once([*first, *later], second)
-    assert shares(found, 2) == {"LC_PE": 5, "LR_PE": 5}
-
-
 def test_a_driver_serves_the_execution_whose_thread_calls() -> None:
     def served(start: int, end: int) -> list[int]:
         call = "[NN_LI_PE]call"
@@ -270,38 +180,3 @@ def test_how_long_executions_may_take_together() -> None:
     assert told() == told(0) == []
     with pytest.raises(InvalidInputError, match="name: executions take too long"):
         told(half, half)
-
-
-# --- sums -----------------------------------------------------------------------------------------------------
-
-
-def test_intervals_that_touch_are_one() -> None:
-    starts, ends = np.array([5, 0, 20, 2, 12]), np.array([9, 5, 21, 4, 12])
-    found = union(starts, ends)
-    assert [column.tolist() for column in found] == [[0, 12, 20], [9, 12, 21], [0, 9, 9]]
-    passed = covered(np.array([-1, 0, 4, 9, 10, 12, 20, 21, 99]), *found)
-    assert passed.tolist() == [0, 0, 4, 9, 9, 9, 9, 10, 10]
-
-
-def test_what_a_woken_thread_waits_for() -> None:
-    """A wake of a thread that runs changes nothing; thread 0 switches as any other does."""
-
-    def line(at: int, text: str, tid: int = 7) -> str:
-        return f"  a-{tid} (5) [001] d..2 3.{at:06}: {text}\n"
-
-    def switch(at: int, before: int, state: str, after: int) -> str:
-        comm = (
-            "sched_switch: prev_comm=x prev_pid={} prev_prio=1 prev_state={} ==> next_comm=y next_pid={} next_prio=1"
-        )
-        return line(at, comm.format(before, state, after), before)
-
-    def woken(at: int) -> str:
-        return line(at, "sched_waking: comm=a pid=7 prio=120 target_cpu=001", 1)
-
-    rows = [
-        switch(0, 0, "R", 7), line(0, "tracing_mark_write: B|5|[NN_LR_PP]p"), woken(10), switch(20, 7, "S", 0),
-        woken(25), woken(27), switch(40, 0, "R", 7), switch(50, 7, "R+", 0), woken(52), switch(55, 0, "S", 7),
-        line(60, "tracing_mark_write: E|5"),
-    ]  # fmt: skip
-    found = read("".join(rows).encode())
-    assert found.scheduling == [Scheduled("LR", "PP", 30_000, 20_000, 5_000, 5_000)]

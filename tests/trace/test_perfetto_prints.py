@@ -1,0 +1,90 @@
+"""Prints of the kernel in Perfetto traces: which texts are marks, and packets around them."""
+
+from __future__ import annotations
+
+import pytest
+
+from circletools.errors import InvalidInputError
+from circletools.trace.sources import Event, events, open_trace
+from circletools.trace.sources.batch import Trace
+from circletools.trace.sources.wire import field_bytes, field_number
+
+TIME, THREAD = field_number(1, 10), field_number(2, 5)
+def packet(*bundle: bytes) -> bytes:
+    return field_bytes(1, field_bytes(1, b"".join(bundle)))
+
+
+def event(*parts: bytes) -> bytes:
+    return field_bytes(2, b"".join(parts))
+
+
+def printing(text: bytes, time: int = 10, thread: int = 5) -> bytes:
+    return event(field_number(1, time), field_number(2, thread), field_bytes(3, field_bytes(2, text)))
+
+
+def opened(*packets: bytes) -> tuple[Trace, list[Event]]:
+    trace = open_trace(b"".join(packets))
+    return trace, list(events(trace))
+
+
+def read(*bundle: bytes) -> list[tuple[int, int, str, bytes]]:
+    trace, found = opened(packet(*bundle))
+    assert trace.faults == []
+    return [(one.t_ns, one.tid, one.kind, one.text) for one in found]
+
+
+GOOD = printing(b"B|7|x")
+READ = [(10, 5, "B", b"x")]
+
+
+# --- fields ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [b"\x06", b"\x7f", b"\xff" * 8 + b"\x7f"])
+def test_a_text_that_is_longer_than_its_print_is_none(size: bytes) -> None:
+    assert read(event(TIME, THREAD, field_bytes(3, b"\x12\x05B|7|x")), GOOD) == READ * 2
+    assert read(event(TIME, THREAD, field_bytes(3, b"\x12" + size + b"B|7|x")), GOOD) == READ
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [(b"B|7|x", "B"), (b"B|7", "B"), (b"B|", "B"), (b"B", ""), (b"B\n", ""), (b"Bx|", ""), (b"E", "E"), (b"E\n", "E"),
+     (b"E|", "E"), (b"E|7", "E"), (b"Ex", ""), (b"F", ""), (b"\n", ""), (b"|", "")],
+)  # fmt: skip
+def test_which_texts_are_marks(text: bytes, kind: str) -> None:
+    _, found = opened(packet(printing(text)))
+    assert [one.kind for one in found] == list(kind)
+
+
+# --- bundles --------------------------------------------------------------------------------------------------
+
+
+def test_packets_that_are_compressed_with_zstd() -> None:
+    first = packet(GOOD)
+    with pytest.raises(InvalidInputError, match="zstd compression of packets is not supported") as caught:
+        opened(first, field_bytes(1, field_bytes(133, b"x")))
+    assert caught.value.location == f"<bytes>: byte {len(first)}"
+    assert opened(first, field_bytes(1, field_bytes(132, b"x") + field_bytes(134, b"x")))[0].faults == []
+
+
+@pytest.mark.parametrize(
+    ("data", "where"),
+    [(b"\x0b\x01x", 0), (b"\x0a\x01\x08\x12\x01x", 3), (b"\x0a" + b"\xff" * 20, 0), (b"\xff" * 20, 0)],
+)
+def test_where_no_packet_begins(data: bytes, where: int) -> None:
+    first = packet(GOOD)
+    with pytest.raises(InvalidInputError, match="no packet begins here") as caught:
+        opened(first, data, bytes(20))
+    assert caught.value.location == f"<bytes>: byte {len(first) + where}"
+
+
+@pytest.mark.parametrize("marks", [0, 1, 2])
+def test_slices_of_others_do_not_count_beside_marks_of_any_block(marks: int) -> None:
+    """Bundles are read two megabytes at a time: marks may be in the first block, in the last, or in none."""
+    filler = field_bytes(9, bytes(2 << 20))
+    bundles = [packet(GOOD if marks == 1 else b"", filler), packet(filler), packet(GOOD if marks == 2 else b"")]
+    thread = field_bytes(4, field_number(1, 70) + field_number(2, 9))
+    track = field_bytes(1, field_bytes(60, field_number(1, 3) + thread))
+    slices = field_bytes(1, field_number(8, 1) + field_bytes(11, field_number(9, 2) + field_number(11, 3)))
+    _, found = opened(track, slices, *bundles)
+    assert [one.tid for one in found] == [5 if marks else 9]
