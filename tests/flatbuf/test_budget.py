@@ -11,7 +11,7 @@ import pytest
 
 from circletools.flatbuf.budget import OBJECT_BYTES, PLACE_BYTES, REPEATED_BYTES, REPEATS, Budget
 from fuzz import seeds
-from fuzz.sharing import ROWS, WORKS, Cost, accepted, cost, excesses, shared
+from fuzz.sharing import ROWS, Cost, accepted, cost, excesses
 from tests.kit.attacks.shared import SHARED, shared_file
 from tests.kit.support import ROOT
 
@@ -22,11 +22,6 @@ def test_what_is_shared_at_random_is_in_proportion() -> None:
     random = Random(18)  # noqa: S311 - no secret
     for data, costs in islice(excesses(random, SOUND), 2):
         assert not costs, (len(data), costs)
-
-
-def test_the_same_seed_gives_the_same_file() -> None:
-    first, second = Random(3), Random(3)  # noqa: S311 - no secret
-    assert shared(SOUND[0], first) == shared(SOUND[0], second) != SOUND[0]
 
 
 @pytest.mark.parametrize("name", sorted(SHARED))
@@ -55,11 +50,6 @@ def test_a_row_is_found_without_the_budget_and_not_with_it() -> None:
     assert without.stdout.startswith(tuple(f"{name}: {work}: " for work in ROWS[name].works))
 
 
-def test_only_wanted_files_are_made() -> None:
-    assert shared(SOUND[0], Random(3), frozenset({"No.such"})) is None  # noqa: S311 - no secret
-    assert all(set(row.works) <= set(WORKS) for row in ROWS.values())
-
-
 def test_the_numbers_are_those_that_are_documented() -> None:
     text = " ".join((ROOT / "docs" / "security.md").read_text("utf-8").split())
     assert f"readers together have {REPEATS} times the file and {REPEATED_BYTES >> 20} MiB" in text
@@ -71,12 +61,3 @@ def test_what_is_excessive() -> None:
     assert Cost("check", 5.1, 0).excessive(1 << 20)
     assert not Cost("check", 5, (200 << 20) + 10_000).excessive(1000)
     assert Cost("check", 0, (200 << 20) + 10_001).excessive(1000)
-
-
-def test_a_tally_charges_the_sum_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
-    charged: list[tuple[str, int]] = []
-    monkeypatch.setattr(Budget, "charge", lambda _, what, count: charged.append((what, count)))
-    add = Budget(100).tally("names")
-    for count in (0, 3, 4):
-        add(count)
-    assert charged == [("names", 0), ("names", 3), ("names", 7)]

@@ -15,7 +15,7 @@ from circletools.edit.edit import ModelEdit
 from circletools.errors import EditError
 from circletools.model.model import open_model
 from circletools.storage import copying
-from circletools.storage.copying import copy_range, start_writing
+from circletools.storage.copying import copy_range
 from tests.kit.saving import names, save
 from tests.kit.support import bytes_of, value_of, within
 
@@ -47,15 +47,6 @@ def test_a_disk_that_is_full_is_not_a_missing_feature(model: Path, monkeypatch: 
     with pytest.raises(EditError, match="No space"):
         save(model, model.with_name("out.circle"))
     assert names(model.parent) == ["in.circle"]
-
-
-def test_copies_in_small_steps_join(model: Path, expected: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = os.copy_file_range
-    monkeypatch.setattr(
-        os, "copy_file_range", lambda a, b, count, *rest: real(a, b, min(count, 100), *rest), raising=False
-    )
-    save(model, model.with_name("out.circle"))
-    assert model.with_name("out.circle").read_bytes() == expected
 
 
 SPARSE_BYTES = 2_500_000_000
@@ -164,29 +155,6 @@ def test_a_source_that_is_too_short_is_told(tmp_path: Path) -> None:
             list(copy_range(source.fileno(), 3, 4, target.fileno(), 0))
 
 
-def test_the_kernel_is_asked_for_eight_mebibytes_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(copying, "_data_ranges", lambda _source, start, end: [(start, end)])
-    monkeypatch.setattr(copying, "copy_at", lambda *words: words[-1])
-    with (tmp_path / "from").open("w+b") as source:
-        source.truncate(17 << 20)
-        assert list(copy_range(source.fileno(), 0, 17 << 20, -1, 5)) == [
-            (8 << 20) + 5,
-            (16 << 20) + 5,
-            (17 << 20) + 5,
-        ]
-
-
-def test_a_loop_copies_a_mebibyte_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(os, "copy_file_range", raising=False)
-    monkeypatch.setattr(os, "sendfile", refuse(errno.EOPNOTSUPP), raising=False)
-    content = bytes(range(250)) * 10_000
-    (tmp_path / "from").write_bytes(content)
-    with (tmp_path / "from").open("rb") as source, (tmp_path / "to").open("w+b") as target:
-        steps = list(copy_range(source.fileno(), 5, 2_500_000, target.fileno(), 0))
-        assert steps == [1 << 20, 2 << 20, 2_500_000 - 5]
-        assert os.pread(target.fileno(), len(content), 0) == content[5:]
-
-
 @pytest.mark.parametrize("call", ["copy_file_range", "sendfile"])
 def test_an_error_that_is_no_missing_feature_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
@@ -201,29 +169,3 @@ def test_an_error_that_is_no_missing_feature_is_told(
         pytest.raises(OSError, match="Input/output"),
     ):
         list(copy_range(source.fileno(), 0, 3, target.fileno(), 0))
-
-
-def test_where_the_file_system_cannot_tell_of_holes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "from").write_bytes(b"abcdef")
-    real = os.lseek
-
-    def lseek(descriptor: int, at: int, whence: int) -> int:
-        return refuse(errno.EINVAL)() if whence in (os.SEEK_DATA, os.SEEK_HOLE) else real(descriptor, at, whence)
-
-    monkeypatch.setattr(os, "lseek", lseek)
-    with (tmp_path / "from").open("rb") as source, (tmp_path / "to").open("w+b") as target:
-        assert list(copy_range(source.fileno(), 2, 6, target.fileno(), 0)) == [4]
-        assert target.read() == b"cdef"
-
-
-def test_the_disk_is_advised_of_what_was_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[tuple[int, ...]] = []
-    monkeypatch.setattr(os, "POSIX_FADV_DONTNEED", 4, raising=False)
-    monkeypatch.setattr(os, "posix_fadvise", lambda *words: seen.append(words), raising=False)
-    start_writing(5, 10, 0)
-    start_writing(5, 10, 3)
-    assert seen == [(5, 10, 3, os.POSIX_FADV_DONTNEED)]
-    monkeypatch.setattr(os, "posix_fadvise", refuse(errno.EINVAL), raising=False)
-    start_writing(5, 10, 3)
-    monkeypatch.delattr(os, "posix_fadvise", raising=False)
-    start_writing(5, 10, 3)

@@ -64,17 +64,6 @@ def test_a_directory_is_replaced(target: Path) -> None:
     assert os.listdir(target.parent) == ["parts"]
 
 
-def test_linux_exchanges_at_once(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    if sys.platform != "linux":
-        pytest.skip("renameat2 is a call of Linux")
-    other = target.with_name("other")
-    other.mkdir()
-    monkeypatch.chdir(target.parent)
-    assert directories._exchange_at_once(Path("other"), Path("parts"))
-    assert files_of(other) == OLD
-    assert files_of(target) == {}
-
-
 def test_what_comes_meanwhile_stays(tmp_path: Path) -> None:
     target = tmp_path / "parts"
 
@@ -130,38 +119,6 @@ def test_what_cannot_be_given_back_is_not_removed(target: Path, monkeypatch: pyt
     (aside,) = (path for path in target.parent.iterdir() if path != target)
     assert files_of(aside) == {"a": b"old", "mine": b"mine"}
     assert files_of(target) == NEW
-
-
-def test_where_both_names_are_lost_the_reason_is_told(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def gone(_new: Path, place: Path) -> None:
-        shutil.rmtree(place)
-        raise PermissionError(1, "no")
-
-    monkeypatch.setattr(directories, "_exchange", gone)
-    with pytest.raises(OutputError, match="cannot write it: no"):
-        write_directory(target, files(), ours)
-    assert os.listdir(target.parent) == []
-
-
-def test_an_interruption_while_the_old_one_is_removed(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    remove = shutil.rmtree
-
-    def interrupted(path: Path, *, ignore_errors: bool) -> None:
-        assert ignore_errors
-        monkeypatch.setattr(shutil, "rmtree", again)
-        (path / "a").unlink()
-        raise Interruption
-
-    def again(path: Path, *, ignore_errors: bool) -> None:
-        assert ignore_errors
-        remove(path)
-
-    monkeypatch.setattr(shutil, "rmtree", interrupted)
-    with pytest.raises(Interruption):
-        write_directory(target, files(), ours)
-    monkeypatch.undo()
-    assert files_of(target) == NEW
-    assert os.listdir(target.parent) == ["parts"]
 
 
 def interrupted_at(number: int, run: Callable[[], None]) -> bool:

@@ -86,12 +86,6 @@ def test_without_the_call_that_exchanges(target: Path, monkeypatch: pytest.Monke
     assert os.listdir(target.parent) == ["parts"]
 
 
-def test_without_a_library_that_has_the_call(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ctypes, "CDLL", lambda *_arguments, **_options: object())
-    write_directory(target, content(), ours)
-    assert files_of(target) == NEW
-
-
 def test_every_new_file_is_on_the_disk_before_the_old_ones_go(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
     real = os.fsync
@@ -110,15 +104,6 @@ def test_every_new_file_is_on_the_disk_before_the_old_ones_go(target: Path, monk
     monkeypatch.setattr(directories, "_exchange", record)
     write_directory(target, content(), ours)
     assert calls == ["sync"] * 3 + ["exchange"]  # a, deep and deep/b
-
-
-def test_a_directory_that_cannot_be_looked_into(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_arguments: object) -> None:
-        raise PermissionError(errno.EACCES, "Permission denied")
-
-    monkeypatch.setattr(Path, "iterdir", refuse)
-    with pytest.raises(OutputError, match="cannot write it: Permission denied"):
-        directories.check_directory(target, ours)
 
 
 def test_what_stands_in_the_way_is_told(target: Path) -> None:

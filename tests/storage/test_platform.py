@@ -138,49 +138,6 @@ def test_a_lock_keeps_others_away(tmp_path: Path) -> None:
         fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def test_waiting_for_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    synced: list[int] = []
-    monkeypatch.setattr(os, "fsync", synced.append)
-    platform.sync(tmp_path)
-    assert len(synced) == 1
-    monkeypatch.setattr(os, "name", "nt")
-    platform.sync(tmp_path)
-    monkeypatch.undo()
-    assert len(synced) == 1
-
-
-@pytest.mark.parametrize("number", [errno.EXDEV, errno.EIO])
-def test_copy_file_range_that_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
-    def refuse(*_: int) -> int:
-        raise OSError(number, os.strerror(number))
-
-    monkeypatch.setattr(os, "copy_file_range", refuse, raising=False)
-    with (tmp_path / "file").open("w+b") as file:
-        platform.write_at(file.fileno(), b"abc", 0)
-        if number == errno.EXDEV:
-            assert platform.copy_at(file.fileno(), 0, file.fileno(), 3, 3) == 3
-        else:
-            with pytest.raises(OSError, match="Input/output error"):
-                platform.copy_at(file.fileno(), 0, file.fileno(), 3, 3)
-
-
-def test_a_step_without_the_kernel_is_a_mebibyte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("sendfile", "copy_file_range"):
-        monkeypatch.delattr(os, name, raising=False)
-    with (tmp_path / "file").open("w+b") as file:
-        platform.write_at(file.fileno(), bytes(3 << 20), 0)
-        assert platform.copy_at(file.fileno(), 0, file.fileno(), 3 << 20, 3 << 20) == 1 << 20
-    assert getattr(os, "O_BINARY", 0) == platform.BINARY
-
-
-def test_limits_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    resource = pytest.importorskip("resource")
-    told: list[tuple[int, tuple[int, int]]] = []
-    monkeypatch.setattr(resource, "setrlimit", lambda *words: told.append(words))
-    platform.limit_memory("DATA", 5)
-    assert told == [(resource.RLIMIT_CORE, (0, 0)), (resource.RLIMIT_DATA, (5, 5))]
-
-
 def test_only_what_a_test_itself_lacks_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(os, "lseek")
     monkeypatch.delattr(os, "pread", raising=False)

@@ -14,18 +14,10 @@ from circletools.storage import files
 from circletools.storage.files import Range, check_target, open_source, write
 from circletools.storage.replacing import replace
 
-MIB = 1 << 20
-
 
 @pytest.fixture
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "CHUNK_BYTES", 100)
-
-
-def test_progress_is_told_every_eight_mebibytes(tmp_path: Path) -> None:
-    seen: list[int] = []
-    write(tmp_path / "out", [b"y" * (9 * MIB)], progress=lambda done, _: seen.append(done))
-    assert seen == [8 * MIB, 9 * MIB, 9 * MIB]
 
 
 @pytest.mark.usefixtures("small_pieces")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import re
 from typing import Any
 
@@ -11,33 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from circletools.trace.sources import names, open_trace, text
+from circletools.trace.sources import open_trace, text
 from circletools.trace.sources.batch import LATEST_NS, Fault
-from circletools.trace.sources.digits import beginning, number, spread, stamps, word, words_at
+from circletools.trace.sources.digits import stamps, words_at
 from circletools.trace.sources.names import interned
 from tests.kit.trace_support import Ev, lines
 
 LONG = 2_000_000
-CHARACTERS = st.lists(st.sampled_from(b"0123456789/:. a\x00\xff"), min_size=8, max_size=8).map(bytes)
-
-
-@given(CHARACTERS)
-def test_eight_characters_as_a_word(eight: bytes) -> None:
-    words = np.array([word(eight)], np.uint64)
-    values, others = spread(words)
-    digits = [byte - 48 if 48 <= byte < 58 else None for byte in eight]
-    assert others.tolist() == [sum(128 << 8 * at for at, digit in enumerate(digits) if digit is None)]
-    first = min((at for at, digit in enumerate(digits) if digit is None), default=8)
-    moved, dropped = beginning(values, others)
-    assert dropped.tolist() == [8 - first]
-    if first:  # a shift of all the bits is none
-        assert moved.tolist() == [
-            int.from_bytes(bytes([0] * (8 - first) + [digit or 0 for digit in digits[:first]]), "little")
-        ]
-    if first == 8:
-        assert number(values).tolist() == [int(eight)]
-
-
 @given(
     st.one_of(
         st.from_regex(rb"[a-z ]{7,9} [0-9]{1,9}\.[0-9]{5,7}", fullmatch=True),
@@ -52,26 +31,6 @@ def test_stamps(text: bytes) -> None:
         assert times.tolist() == [int(stamp[1]) * 1_000_000_000 + int(stamp[2]) * 1000]
 
 
-TEXTS = st.one_of(
-    st.binary(max_size=40),
-    st.sampled_from(
-        [b"12345678", b"1234567", b"12|a", b"12|" + b"x" * 253, b"12|" + b"x" * 254, b"12|ab" + b"y" * 40]
-    ),
-    st.tuples(st.sampled_from([b"77|begin", b"x"]), st.integers(0, 30), st.sampled_from([b"the end!", b"z"])).map(
-        lambda parts: parts[0] + b"-" * parts[1] + parts[2]
-    ),
-)
-
-
-@given(st.lists(TEXTS, max_size=30))
-def test_stretches_of_one_text_have_one_index(texts: list[bytes]) -> None:
-    ends = np.cumsum([len(text) for text in texts], dtype=np.int64)
-    starts = ends - np.array([len(text) for text in texts], np.int64)
-    codes, known = interned(b"".join(texts), starts, ends)
-    assert [known[code] for code in codes.tolist()] == texts
-    assert sorted(known) == sorted(set(texts))
-
-
 class Looked(bytes):
     """Counts how often a stretch of it is taken out."""
 
@@ -80,33 +39,6 @@ class Looked(bytes):
     def __getitem__(self, where: Any) -> Any:
         type(self).taken += 1
         return super().__getitem__(where)
-
-
-def test_few_texts_are_looked_at_one_by_one() -> None:
-    made = random.Random(5)  # noqa: S311 - no secret
-    known = [b"%d|" % made.randrange(9) + b"n%d" % number + b"x" * made.randrange(5, 250) for number in range(200)]
-    known += [b"8|a23456", b"9|" + b"y" * 254]
-    told = known * 6
-    made.shuffle(told)
-    ends = np.cumsum([len(text) for text in told])
-    Looked.taken = 0
-    codes, texts = interned(Looked(b"".join(told)), np.append(0, ends[:-1]), ends)
-    assert [texts[code] for code in codes.tolist()] == told
-    assert len(known) <= Looked.taken <= len(known) + 60
-    Looked.taken = 0
-    interned(Looked(b"12345678" * 50), np.arange(50) * 8, np.arange(1, 51) * 8)
-    assert Looked.taken == 1
-
-
-@pytest.mark.parametrize("mix", [names._MIX, names._MIX * np.uint64(0)], ids=["mixed", "one slot"])
-def test_texts_of_one_slot_are_told_apart(monkeypatch: pytest.MonkeyPatch, mix: np.ndarray[Any, Any]) -> None:
-    monkeypatch.setattr(names, "_MIX", mix)
-    texts = [b"123|%s|abcdefgh" % middle for middle in (b"m" * 9, b"n" * 9, b"m" * 8 + b"n", b"m" * 9)]
-    whole = b"".join(texts)
-    starts = np.cumsum([0, *(len(text) for text in texts[:-1])])
-    codes, known = interned(whole, starts, starts + len(texts[0]))
-    assert codes.tolist() == [0, 1, 2, 0]
-    assert known == texts[:3]
 
 
 @pytest.mark.parametrize("size", [1, 2, 7, 8, 9, 16, 17, 40])
@@ -120,15 +52,6 @@ def test_texts_that_differ_in_one_character(size: int) -> None:
     Looked.taken = 0
     interned(Looked(b"a" * size * 50 + bytes(40)), np.arange(50) * size, np.arange(1, 51) * size)
     assert Looked.taken == 1
-
-
-def test_numbers_of_digits_and_views_of_words() -> None:
-    for shown in (0, 1, 10_000_000, 12_345_678, 87_654_321, 99_999_999):
-        values, _ = spread(np.array([word(b"%08d" % shown)], np.uint64))
-        assert number(values).tolist() == [shown]
-    assert words_at(b"12345678").tolist() == [word(b"12345678")]
-    assert words_at(b"123456789").tolist() == [word(b"12345678"), word(b"23456789")]
-    assert len(words_at(b"1234567")) == len(words_at(b"")) == 0
 
 
 def canonical(event: Ev, flags: str = "...1", task: str = "task") -> bytes:

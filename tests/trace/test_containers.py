@@ -15,15 +15,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from circletools.errors import InvalidInputError
-from circletools.trace.sources import BEGIN, END, content, events, open_trace
-from circletools.trace.sources.batch import LATEST_NS, NO_PROCESS, Batch, Fault, FaultKind, Trace
+from circletools.trace.sources import content, events, open_trace
+from circletools.trace.sources.batch import Batch, Fault, FaultKind, Trace
 from circletools.trace.sources.content import head, inflated, lines, most_unpacked, pieces_of
 from circletools.trace.sources.html import _sections
-from circletools.trace.sources.open import _after, _is_zlib
+from circletools.trace.sources.open import _after
 from circletools.trace.sources.packets import packet_fields
 from circletools.trace.sources.perfetto import _blocks, _find_prints, _heads
 from circletools.trace.sources.wire import field_bytes, field_number, number_bytes
-from tests.kit.trace_support import SIMPLE, ftrace, table
 
 LINE = b"  task-9 (    7) [000] ...1 5.000001: tracing_mark_write: B|7|a\n"
 
@@ -33,12 +32,6 @@ def in_pieces(data: bytes, size: int) -> content.Pieces:
 
 
 # --- pieces and lines -----------------------------------------------------------------------------------------------
-
-
-def test_numbers_that_are_fixed() -> None:
-    assert (BEGIN, END, NO_PROCESS, LATEST_NS) == ("B", "E", -1, 2**62)
-    assert content.PIECE_BYTES == 8 << 20
-    assert [most_unpacked(size) for size in (0, 1, 1000)] == [4 * 2**20, 4 * 2**20 + 100, 4 * 2**20 + 100_000]
 
 
 def test_pieces_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,14 +116,6 @@ def test_what_stands_behind_compressed_content(size: int) -> None:
     assert unpacked(zlib.compress(b"one") + zlib.compress(b"two"), 15) == b"one"
     assert unpacked(zlib.compress(b"one") + b"\x1f\x8b", 15) == b"one"
     assert unpacked(gzip.compress(b"") + gzip.compress(b"two"), 31) == b"two"
-
-
-def test_which_two_bytes_begin_zlib() -> None:
-    for level in range(10):
-        assert _is_zlib(zlib.compress(b"x", level)[:2])
-    assert [_is_zlib(start) for start in (b"", b"\x78", b"\x78\x9d", b"\x79\x9b", b"\x77\x9c")] == [False] * 5
-    assert _is_zlib(b"\x08\x1d")
-    assert not _is_zlib(b"\x78\x9c\0")
 
 
 @pytest.mark.parametrize(
@@ -342,11 +327,6 @@ def test_bundles_are_read_in_blocks() -> None:
 
     assert blocks((2 << 20) - len(bundle) - 1) == [3]
     assert blocks((2 << 20) - len(bundle)) == [2, 1]
-
-
-def test_an_empty_trace_of_packets() -> None:
-    assert list(events(open_trace(b"\n\x04\x08\x01\x10\x02"))) == []
-    assert len(list(events(open_trace(ftrace(table(SIMPLE)))))) == 4
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="the system does not tell what is in memory")

@@ -142,16 +142,6 @@ def test_a_switch_from_warm_up_to_benchmark() -> None:
     assert phases[2] == {("LA", "PBM"): 30 * US}
 
 
-def test_a_driver_that_is_known_late_is_one_from_its_start() -> None:
-    found = read(
-        """10 D1 B [NN_LC_PE]compute
-           20 D1 E
-           30 D1 B HIDL::IPreparedModel::execute::server
-           40 D1 E"""
-    )
-    assert own(found) == {"LD_PE": 20}
-
-
 def test_ends_without_a_begin_are_counted() -> None:
     found = read("10 T1 E\n20 T1 E\n25 T1 B [NN_LR_PE]f\n30 T1 E\n40 A1 B [NN_LR_PE]g\n50 A1 E\n60 A1 E")
     assert [(one.code, one.count, one.location) for one in found.diagnostics if one.code == "T010"] == [

@@ -7,8 +7,6 @@ from dataclasses import replace
 from typing import get_args
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from circletools.errors import InvalidInputError, UsageError
 from circletools.trace.operators.names import agrees, is_builtin
@@ -17,7 +15,6 @@ from circletools.trace.operators.profile import (
     OperatorRun,
     OperatorTrace,
     Runtime,
-    self_times,
     without_first,
 )
 from circletools.trace.operators.read import read_profile
@@ -86,58 +83,6 @@ def test_executions_that_are_skipped() -> None:
     assert without_first(averaged, 0) is averaged
     with pytest.raises(UsageError, match="only averages"):
         without_first(averaged, 1)
-
-
-def slowly(runs: list[OperatorRun]) -> list[int]:
-    """Return self times of runs that lie within each other properly, subgraph by subgraph."""
-
-    def within(inner: OperatorRun, outer: OperatorRun) -> bool:
-        ends = inner.start_ns + inner.duration_ns <= outer.start_ns + outer.duration_ns
-        same = inner.lane == outer.lane and inner.subgraph > outer.subgraph
-        return same and outer.start_ns <= inner.start_ns and ends
-
-    covered = [
-        {at for one in runs if within(one, run) for at in range(one.start_ns, one.start_ns + one.duration_ns)}
-        for run in runs
-    ]
-    return [run.duration_ns - len(inner) for run, inner in zip(runs, covered, strict=True)]
-
-
-@settings(max_examples=60)
-@given(st.data())
-def test_self_times_of_called_subgraphs(data: st.DataObject) -> None:
-    runs: list[OperatorRun] = []
-
-    def fill(subgraph: int, start: int, end: int, lane: int) -> None:
-        for number in range(data.draw(st.integers(0, 2))):
-            if end - start < 1:
-                return
-            begin = data.draw(st.integers(start, end - 1))
-            stop = data.draw(st.integers(begin + 1, end))
-            runs.append(OperatorRun(subgraph, number, "X", "", begin, stop - begin, 0, lane))
-            if subgraph < 3:
-                fill(subgraph + 1, begin, stop, lane)
-            start = stop
-
-    fill(0, 0, 30, 1)
-    fill(0, 0, 30, 2)
-    order = data.draw(st.permutations(runs))
-    assert self_times(order) == slowly(order)
-
-
-def test_self_times_of_runs_side_by_side() -> None:
-    def run(subgraph: int, start: int, time: int) -> OperatorRun:
-        return OperatorRun(subgraph, 0, "X", "", start, time, 0)
-
-    # Two operators on two threads call a subgraph each; of what they share one has the part that was not counted.
-    assert self_times([run(0, 0, 10), run(1, 1, 5), run(1, 3, 6)]) == [2, 5, 6]
-    assert self_times([run(0, 0, 10), run(1, 1, 5), run(1, 2, 3)]) == [5, 5, 3]
-    assert self_times([run(0, 0, 10), run(1, 10, 5)]) == [10, 5]
-    assert self_times([run(0, 0, 10), run(1, 5, 6)]) == [10, 6]
-    assert self_times([run(0, 0, 10), run(1, 0, 10)]) == [0, 10]
-    assert self_times([run(0, 0, 10), run(0, 2, 6), run(1, 3, 2)]) == [10, 4, 2]
-    assert self_times([run(0, 0, 0), run(1, 0, 0)]) == [0, 0]
-    assert self_times([]) == []
 
 
 # --- LiteRT ---------------------------------------------------------------------------------------------------------

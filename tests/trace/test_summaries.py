@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-import random
 import statistics as plain
-from collections import Counter, defaultdict
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -13,11 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from circletools.trace.nnapi import statistics
-from circletools.trace.nnapi.contexts import BUCKETS, NO_BUCKET, Contexts
-from circletools.trace.nnapi.diagnostics import Collector
 from circletools.trace.nnapi.executions import Execution, Spans
-from circletools.trace.nnapi.marks import Mark, classify
-from circletools.trace.nnapi.statistics import Busy, Intervals, Table, add_up, pieces, tables
+from circletools.trace.nnapi.statistics import Intervals, pieces
 from circletools.trace.nnapi.summaries import (
     WHOLE,
     ExecutionSummary,
@@ -27,9 +23,8 @@ from circletools.trace.nnapi.summaries import (
     run_summaries,
     summarise,
     summarise_executions,
-    whole_table,
 )
-from circletools.trace.nnapi.timeline import APP_PHASES, Run, Runs, Timeline, run_of
+from circletools.trace.nnapi.timeline import APP_PHASES, Timeline
 from tests.kit.trace_support import US, read
 
 Pairs = list[tuple[int, int]]
@@ -74,136 +69,6 @@ def test_pieces_of_intervals(most: int, monkeypatch: pytest.MonkeyPatch) -> None
     check()
 
 
-def test_pieces_without_segments_are_the_intervals() -> None:
-    some = intervals([(0, 3), (2, 5)])
-    ((part, segments),) = pieces(some, *Timeline().arrays())
-    assert (part is some, segments.tolist()) == (True, [0, 0])
-
-
-def test_a_timeline() -> None:
-    timeline = Timeline()
-    least = np.iinfo(np.int64).min
-    assert [column.tolist() for column in timeline.arrays()] == [[least], [0]]
-    timeline.forget()
-    timeline.add(5, 7)
-    timeline.add(9, 8)
-    assert [column.tolist() for column in timeline.arrays()] == [[least, 5, 9], [0, 7, 8]]
-    timeline.forget()
-    assert [column.tolist() for column in timeline.arrays()] == [[least], [8]]
-    timeline.add(11, 3)
-    timeline.forget()
-    assert [column.tolist() for column in timeline.arrays()] == [[least], [3]]
-
-
-def test_segments_of_runs() -> None:
-    assert [run_of(segment) for segment in range(8)] == [
-        (-1, "overall"), (0, "overall"), (0, "warm-up"), (0, "benchmark"), (1, "overall"), (1, "warm-up"),
-        (1, "benchmark"), (2, "overall"),
-    ]  # fmt: skip
-    assert [Run(index, 0, "", 0, 0).first_segment for index in range(3)] == [1, 4, 7]
-    assert Run(0, 0, "", 0, 0).partial is False
-    runs = Runs(Collector())
-    none = np.zeros(0, np.int64)
-    assert (runs.segments(np.array([0]), np.array([5])).tolist(), runs.latest(5)) == ([0], None)
-    assert runs.segments(none, none).tolist() == []
-
-
-@pytest.mark.parametrize("seed", range(40))
-def test_segments_of_processes_within_batches(seed: int) -> None:
-    made = random.Random(seed)  # noqa: S311 - no secret
-    runs, own, common = Runs(Collector()), dict[int, int](), 0
-    for _ in range(4):
-        wanted, asked = [], []
-        for runs.now in range(made.choice((1, 5, 30))):
-            process = made.choice((-1, 0, 4, 1 << 62))
-            if made.random() < 0.3:
-                before = runs.all[-1:]
-                if made.random() < 0.5 or not own:
-                    runs.began(classify(b"[NN_LA_PO]x"), 9, 0, process, 1)
-                else:
-                    runs.began(classify(b"[NN_LA_PBM]x"), 9, 0, process, 1)
-                run = runs.latest(process)
-                assert run is not None
-                own[process] = run.first_segment + 2 * (run in before or bool(run.seen))
-                common = own[process] if run is runs.all[-1] else common
-            else:
-                wanted.append(own.get(process, common))
-                asked.append((runs.now, process))
-        at, processes = np.array(asked, np.int64).reshape(-1, 2).T
-        order = np.array(made.sample(range(len(asked)), len(asked)), np.int64)
-        assert runs.segments(at[order], processes[order]).tolist() == [wanted[place] for place in order.tolist()]
-        runs.forget()
-
-
-def test_totals_by_segment_and_code() -> None:
-    totals: dict[int, int] = defaultdict(int)
-    add_up(totals, intervals([]), np.array([], np.int64))
-    assert totals == {}
-    spans, codes = [(0, 3), (1, 4), (2, 5), (0, 7), (9, 1)], [0, 2, 2, 1, 0]
-    add_up(totals, intervals(spans, codes), np.array([4, 9, 9, 4, 5]))
-    shift = statistics._CODE_BITS
-    assert totals == {4 << shift: 3, (9 << shift) + 2: 9, (4 << shift) + 1: 7, 5 << shift: 1}
-    add_up(totals, intervals([(0, 2)], [1]), np.array([4]))
-    assert totals[(4 << shift) + 1] == 9
-
-
-@given(st.lists(st.tuples(st.integers(0, 20), st.integers(1, 9), st.sampled_from("DIL")), max_size=10))
-def test_when_the_driver_was_busy(rows: list[tuple[int, int, str]]) -> None:
-    contexts = Contexts()
-    code = {"L": 2 * contexts.enter(contexts.all[0], Mark("LR", "PE"))[0].number}
-    code["I"] = 2 * contexts.enter(contexts.all[0], Mark("LI", "PE"))[0].number
-    code["D"] = 2 * contexts.enter(contexts.all[0], Mark("LD", "PCO"))[0].number
-    some = intervals([row[:2] for row in rows], [code[row[2]] for row in rows])
-    segments = np.arange(len(rows), dtype=np.int64) + 1
-    waiting: dict[int, int] = defaultdict(int)
-    Busy(contexts, some).add_up(waiting, some, segments)
-    driving = {time for start, length, kind in rows if kind == "D" for time in range(start, start + length)}
-    wanted = {
-        number: sum(time in driving for time in range(start, start + length))
-        for number, (start, length, kind) in enumerate(rows, 1)
-        if kind == "I"
-    }
-    assert {key >> 32: value for key, value in waiting.items() if value} == {
-        number: value for number, value in wanted.items() if value
-    }
-    assert all(key & 0xFFFF == code["I"] for key in waiting)
-    found = tables(contexts, {1 << 32 | code["D"]: 5, 3 << 32 | code["I"]: 2}, waiting, {})
-    assert found[1].self_ns == {("LD", "PCO"): 5}
-    assert found[1].inclusive_ns == {("LD", "PCO"): 5, ("LD", "PE"): 5}
-    assert {number: dict(table.driver_busy_ns) for number, table in found.items() if table.driver_busy_ns} == {
-        number: {("LI", "PE"): value} for number, value in wanted.items() if value
-    }
-    assert waiting == {}
-
-
-def test_contexts_of_threads() -> None:
-    contexts = Contexts()
-    (root,) = contexts.all
-    assert (root.number, root.running, root.owner, root.nearest) == (0, 0, NO_BUCKET, (0, 0, 0, 0, 0))
-    execution = BUCKETS.index(("LR", "PE"))
-    app, faults = contexts.enter(root, Mark("LA", "PE"))
-    assert (app.number, app.running, app.owner, app.nearest, faults) == (
-        1, 1 << BUCKETS.index(("LA", "PE")), BUCKETS.index(("LA", "PE")), (1, 0, 0, 0, 0), ()
-    )  # fmt: skip
-    cpu, faults = contexts.enter(app, Mark("LC", "PTR"))
-    bits = sum(1 << BUCKETS.index(pair) for pair in (("LA", "PE"), ("LC", "PTR"), ("LC", "PE")))
-    assert (cpu.number, cpu.running, cpu.owner, cpu.nearest, faults) == (
-        2, bits, BUCKETS.index(("LC", "PTR")), (1, 0, 0, 0, 2), ("T021",)
-    )  # fmt: skip
-    assert contexts.enter(app, Mark("LA", "PE"))[0] is app
-    assert contexts.enter(app, Mark("LA", "PU"))[0] is app
-    assert contexts.enter(root, Mark("LA", "PU")) == (root, ("T024",))
-    assert contexts.owners == [NO_BUCKET, execution, app.owner, execution, cpu.owner, cpu.owner]
-    assert contexts.running == [
-        0, 1 << execution, app.running, app.running | 1 << execution, cpu.running, cpu.running | 1 << execution
-    ]  # fmt: skip
-    assert contexts.enter(cpu, Mark("LD", "PTR"))[1] == ("T021",)
-    ipc, _ = contexts.enter(root, Mark("LI", "PE"))
-    assert contexts.enter(ipc, Mark("LC", "PE"))[1] == ("T021",)
-    assert contexts.enter(ipc, Mark("LC", "PE", in_process=True))[1] == ()
-    assert contexts.enter(app, Mark("LC", "PE", in_process=True))[1] == ("T021",)
-
-
 # --- summaries ------------------------------------------------------------------------------------------------------
 
 
@@ -238,15 +103,6 @@ def test_summaries_of_executions() -> None:
     assert summarise_executions(executions([(0, 3)])) == ExecutionSummary(times, 3, None, 1)
     times = Summary(3, 13, 2, 3, 8, 8)
     assert summarise_executions(executions([(0, 8), (1, 3), (5, 2)])) == ExecutionSummary(times, 8, 2, 2)
-
-
-def test_tables_are_added() -> None:
-    one, two = Table(), Table()
-    one.self_ns["LA", "PO"], one.inclusive_ns["LA", "PO"], one.driver_busy_ns["LI", "PE"] = 1, 2, 3
-    two.self_ns["LA", "PO"], two.self_ns["LR", "PE"], two.driver_busy_ns["LI", "PE"] = 10, 20, 30
-    found = whole_table([one, two])
-    assert (found.self_ns, found.inclusive_ns) == ({("LA", "PO"): 11, ("LR", "PE"): 20}, {("LA", "PO"): 2})
-    assert (found.driver_busy_ns, found.covered_ns, whole_table([]).covered_ns) == ({("LI", "PE"): 33}, 31, 0)
 
 
 COMPUTE = "[NN_LR_PE]ANeuralNetworksExecution_compute"
