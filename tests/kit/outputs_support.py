@@ -17,7 +17,6 @@ from circletools.findings import Finding
 from circletools.model.model import open_model
 from circletools.origin.remap import follow
 from circletools.outputs.analysis import choose_subgraphs
-from circletools.outputs.copyops import CopyChoice, CopyRuntime
 from circletools.outputs.fixing import fix_outputs
 from tests.kit.build import Build, Graph
 from tests.kit.oracles import Outcome, is_deterministic, run_litert, run_onert, same_behaviour
@@ -32,47 +31,17 @@ Table = dict[str, Any]
 # --- fixing -------------------------------------------------------------------------------------------------
 
 
-def fixed(
-    data: bytes,
-    subgraph: str = "entry",
-    *,
-    copy_operator: CopyChoice = "auto",
-    runtime: CopyRuntime = "auto",
-    keep_constants: bool = False,
-    detach_taps: bool = False,
-) -> bytes:
-    """Return the model as `fix-outputs` writes it."""
-    return fixed_with_changes(
-        data,
-        subgraph,
-        copy_operator=copy_operator,
-        runtime=runtime,
-        keep_constants=keep_constants,
-        detach_taps=detach_taps,
-    )[0]
+def fixed(data: bytes, subgraph: str = "entry", **options: Any) -> bytes:
+    """Return the model as `fix-outputs` writes it; `options` are those of `fix_outputs`."""
+    return fixed_with_changes(data, subgraph, **options)[0]
 
 
-def fixed_with_changes(
-    data: bytes,
-    subgraph: str = "entry",
-    *,
-    copy_operator: CopyChoice = "auto",
-    runtime: CopyRuntime = "auto",
-    keep_constants: bool = False,
-    detach_taps: bool = False,
-) -> tuple[bytes, tuple[str, ...]]:
+def fixed_with_changes(data: bytes, subgraph: str = "entry", **options: Any) -> tuple[bytes, tuple[str, ...]]:
     """Return the model as `fix-outputs` writes it, and what that says it changed."""
     with open_model(data) as model:
         edit: ModelEdit = ModelEdit(model)
         follow(edit)
-        result = fix_outputs(
-            edit,
-            choose_subgraphs(model, subgraph),
-            copy_operator=copy_operator,
-            runtime=runtime,
-            keep_constants=keep_constants,
-            detach_taps=detach_taps,
-        )
+        result = fix_outputs(edit, choose_subgraphs(model, subgraph), **options)
         return edit.to_bytes(), result.changes
 
 
@@ -367,15 +336,6 @@ def plain(
     graph = build.graph()
     passed_through(graph, graph.tensor("x", shape, element, shape_signature=signature))
     return build.to_bytes(kind)
-
-
-TOOL = Path(sys.executable).with_name("circletool")
-
-
-def run(*arguments: str | Path, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    done = subprocess.run([TOOL, *arguments], input=stdin, capture_output=True, check=False, timeout=60)
-    assert b"Traceback" not in done.stderr, done.stderr.decode()
-    return done
 
 
 def passed_through(graph: Graph, *tensors: int) -> None:

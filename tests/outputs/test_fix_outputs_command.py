@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.kit.build import Build
+from tests.kit.command_support import run_bytes as run
 from tests.kit.oracles import is_deterministic
 from tests.kit.outputs_cases import (
     constant_listed_three_times,
@@ -18,7 +19,6 @@ from tests.kit.outputs_support import (
     fixed,
     fixed_with_changes,
     outcomes,
-    run,
 )
 from tests.kit.support import edited, path_of
 

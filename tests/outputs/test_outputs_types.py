@@ -10,6 +10,7 @@ import pytest
 
 from circletools.errors import EditError
 from tests.kit.build import Build, quantization, strings, unranked
+from tests.kit.command_support import run_bytes as run
 from tests.kit.origin_support import rebuilt
 from tests.kit.outputs_cases import (
     while_body_passes_its_input,
@@ -23,7 +24,6 @@ from tests.kit.outputs_support import (
     fixed_with_changes,
     passed_through,
     plain,
-    run,
     telling,
 )
 from tests.kit.support import bytes_of

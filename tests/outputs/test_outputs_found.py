@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from circletools.edit.edit import ModelEdit
-from circletools.errors import EditError, UsageError
 from circletools.model.model import open_model
-from circletools.outputs.analysis import AliasedOutput, AliasKind, aliased_outputs, choose_subgraphs, output_findings
+from circletools.outputs.analysis import AliasedOutput, AliasKind, aliased_outputs, output_findings
 from circletools.outputs.fixing import fix_outputs
-from tests.kit.build import Build, floats, unranked
-from tests.kit.outputs_support import fixed, plain
+from tests.kit.build import Build, floats
+from tests.kit.outputs_support import fixed
 from tests.kit.support import read
 
 
@@ -136,51 +134,6 @@ def test_only_repeated_outputs_of_control_flow_are_copied_from_the_first_on() ->
     assert done == {(0, 1): [], (0, 0): ["0", "1"], (1, 0, 1): ["0", "2"]}
 
 
-def test_the_shape_of_what_has_no_rank_is_asked_for() -> None:
-    build = Build()
-    graph = build.graph()
-    x, y = graph.tensor("x"), graph.tensor("y")
-    graph.operator("NEG", [x], [y])
-    unranked(graph, y)
-    graph.ends([x], [y, y])
-    model = read(fixed(build.to_bytes()))
-    assert [(code["builtinCode"], code["version"]) for code in model["operatorCodes"][1:]] == [(22, 1), (77, 1)]
-    (after,) = model["subgraphs"]
-    assert [list(operator["outputs"]) for operator in after["operators"]] == [[1], [3], [2]]
-    assert [tensor["name"] for tensor in after["tensors"][2:]] == [b"y_permute", b"y_shape"]
-    assert list(after["tensors"][3]["shape"]) == [1]
-    assert list(after["tensors"][3]["shapeSignature"]) == [-1]
-
-
-@pytest.mark.parametrize(
-    ("shape", "signature", "said"),
-    [
-        ((1, 3), None, "INT8 of rank 2"),
-        ((1, 0), None, "INT8 of rank 2, without elements"),
-        ((1, 0), (0, 0), "INT8 of rank 2, without elements"),
-        ((1, 0), (-1, 0), "INT8 of rank 2, a dimension unknown"),
-        ((1, 1), (-1, -1), "INT8 of rank 2, several dimensions unknown"),
-    ],
-)
-def test_a_refusal_tells_the_kind_of_tensor(
-    shape: tuple[int, ...], signature: tuple[int, ...] | None, said: str
-) -> None:
-    with pytest.raises(EditError) as caught:
-        fixed(plain("circle", "INT8", shape, signature), copy_operator="transpose")
-    assert caught.value.message == f"TRANSPOSE does not copy the output 'x' exactly in onert: {said}"
-    assert caught.value.location == "subgraphs[0].outputs[0]"
-
-
-def test_subgraphs_are_chosen_by_short_numbers() -> None:
-    with open_model(looping(0)) as model:
-        assert [choose_subgraphs(model, choice) for choice in ("entry", "all", "2", "0" * 9)] == [
-            [0], [0, 1, 2], [2], [0],
-        ]  # fmt: skip
-        for choice in ("3", "0" * 10, "-1", "²", ""):
-            with pytest.raises(UsageError):
-                choose_subgraphs(model, choice)
-
-
 def test_a_tensor_that_does_not_exist_shares_nothing() -> None:
     build = Build()
     graph = build.graph()
@@ -190,11 +143,6 @@ def test_a_tensor_that_does_not_exist_shares_nothing() -> None:
     graph.ends([x], [y])
     with open_model(build.to_bytes()) as model:
         assert aliased_outputs(model) == []
-
-
-def test_a_long_choice_is_cut() -> None:
-    with open_model(looping(0)) as model, pytest.raises(UsageError, match=rf"--subgraph '{'x' * 40}' is neither"):
-        choose_subgraphs(model, "x" * 41)
 
 
 def test_names_of_copies_are_numbered_past_those_that_are_taken() -> None:
