@@ -1,4 +1,4 @@
-"""Edges of what is read of a model: the last that fits, the second subgraph, what is there and says nothing."""
+"""Findings in the second of two subgraphs, in rows and blocks of constants, and how they are worded."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from circletools.findings import Finding
 from circletools.graph.build import graph_of
 from circletools.model.indices import model_indices
 from circletools.model.model import open_model
-from circletools.model.places import SHOWN
 from circletools.model.verify import check_model
 from tests.kit.build import Build, Graph, Table, floats, quantization
 from tests.kit.soundness_support import chain, of
@@ -49,18 +48,6 @@ def test_what_is_not_used_in_the_second_subgraph() -> None:
     assert "nothing uses tensors 0;" in found.message
 
 
-def test_operators_of_the_second_subgraph_are_numbered_from_its_first() -> None:
-    def change(graph: Graph) -> None:
-        x, late = graph.tensor("x"), graph.tensor("late")
-        early = graph.compute("ADD", [x, late], "early")
-        graph.operator("NEG", [x], [late])
-        graph.ends([x], [early])
-
-    (found,) = in_second(change)
-    assert (found.code, found.location) == ("OPERATOR_ORDER", "subgraphs[1].operators[0]")
-    assert "operator 1" in found.message
-
-
 def test_types_in_the_second_subgraph() -> None:
     def change(graph: Graph) -> None:
         x, number = graph.tensor("x"), graph.tensor("number", type="INT32")
@@ -70,15 +57,6 @@ def test_types_in_the_second_subgraph() -> None:
     found = [one for one in in_second(change) if one.code == "OPERATOR_TYPES"]
     assert [one.location for one in found] == ["subgraphs[1].operators[1]"]
     assert "does not take FLOAT32, INT32 with an output FLOAT32" in found[0].message
-
-
-def test_an_operator_code_that_is_just_beyond_the_list() -> None:
-    build = Build()
-    graph = build.graph()
-    graph.ends([graph.tensor("x")], [graph.compute("TANH", [0], "y")])
-    graph.table.operators[0].opcode_index = 1
-    with open_model(build.to_bytes()) as model, pytest.raises(ModelFormatError, match="code 1 does not exist"):
-        model.subgraphs[0].operators[0]
 
 
 def test_code_names_of_a_subgraph_beside_a_broken_one() -> None:
@@ -91,16 +69,6 @@ def test_code_names_of_a_subgraph_beside_a_broken_one() -> None:
         assert model.code_names(0) == ["TANH"]
         with pytest.raises(ModelFormatError, match="code 7 does not exist"):
             model.code_names(1)
-
-
-def test_a_code_of_circle_in_the_new_field_only() -> None:
-    build = Build()
-    graph = build.graph()
-    graph.ends([graph.tensor("x")], [graph.compute("TANH", [0], "y")])
-    build.model.operator_codes[0].builtin_code = 150
-    build.model.operator_codes[0].deprecated_builtin_code = 0
-    with open_model(build.to_bytes("circle")) as model:
-        assert model.operator_codes[0].code == 150
 
 
 def test_a_row_of_a_sparse_constant_may_be_empty_and_a_broken_one_is_told_once() -> None:
@@ -207,17 +175,6 @@ def test_each_subgraph_counts_by_itself() -> None:
         ("TENSOR_TOO_LARGE", "subgraphs[1].tensors[3]"),
     ]
     assert "tensor 2 (lost)" in found[0].message
-
-
-def test_many_of_a_kind_are_told_together() -> None:
-    def change(graph: Graph) -> None:
-        for index in range(SHOWN + 2):
-            graph.tensor(f"t{index}", type="FLOAT32", shape_signature=[1])
-
-    found = [one for one in chain(change) if one.code == "SHAPE_SIGNATURE_MISMATCH"]
-    assert len(found) == SHOWN + 1
-    assert found[-1].message == "and 2 more like the one before"
-    assert found[-1].location == f"subgraphs[0].tensors[{SHOWN + 4}]"
 
 
 def test_blocks_have_a_scale_each() -> None:

@@ -1,6 +1,6 @@
 """Documents and layouts, value for value, as they were recorded.
 
-    python -m tests.html.test_exact
+    python -m tests.html.test_recorded
 
 records them again, after a change that is meant.
 """

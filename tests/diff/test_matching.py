@@ -1,4 +1,4 @@
-"""What holds at the limits of lists, indices, types, and of the effort to find what belongs together."""
+"""What belongs together in two models: subgraphs, buffers, codes, metadata, files behind them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ import zipfile
 import zlib
 from typing import Any
 
-import numpy as np
 import pytest
 
 from circletools.affinity.read import Affinity
 from circletools.affinity.tables import SubgraphAffinity
-from circletools.diff.alignment import align
 from circletools.flatbuf.comparison import Difference
 from tests.kit.affinity_support import annotated, ids
 from tests.kit.build import Build, Code, Raw, floats
@@ -20,53 +18,6 @@ from tests.kit.difference_models import at
 from tests.kit.difference_support import compared, differences, paths
 
 # --- what belongs together ----------------------------------------------------------------------------------
-
-
-def distinct(count: int, first: int) -> list[int]:
-    return list(range(first, first + count))
-
-
-@pytest.mark.parametrize(("more", "pairs"), [(0, [(0, 1022), (1, 1023)]), (1, [])])
-def test_blunt_keys_are_matched_in_gaps_of_up_to_1024_by_1024(more: int, pairs: list[tuple[int, int]]) -> None:
-    before, after = [1, 1, *distinct(1022, 5000)], [*distinct(1022 + more, 9000), 1, 1]
-    sharp = np.array(distinct(len(before), 20000)), np.array(distinct(len(after), 30000))
-    found = align([sharp], [(np.array(before), np.array(after))])
-    assert list(zip(found.before.tolist(), found.after.tolist(), strict=True)) == pairs
-
-
-def nested(depth: int) -> tuple[list[int], list[int]]:
-    """Return two lists in which key k + 1 is unique only between the elements that key k has found.
-
-    What stands between the keys is of one list only.
-    """
-    keys = [depth]
-    for key in range(depth - 1, 0, -1):
-        keys = [*keys, key, key + 1]
-    before, after = ([one for key in keys for one in (key, other)] for other in (-1, -2))
-    return [-1, *before], [-2, *after]
-
-
-def test_unique_keys_are_looked_for_32_levels_deep() -> None:
-    for depth, matched in ((3, 5), (31, 61), (32, 63), (33, 63)):
-        before, after = (np.array(side) for side in nested(depth))
-        found = align([(before, after)])
-        assert (len(found.before), found.moved.tolist()) == (matched, [False] * matched)
-        assert (found.before == found.after).all()
-
-
-def test_the_same_element_has_moved_whichever_model_comes_first() -> None:
-    def tensors(*names: str) -> bytes:
-        build = Build()
-        graph = build.graph()
-        for name in names:
-            graph.tensor(name)
-        return build.to_bytes("circle")
-
-    for names in ("pq", "qp", "xpqy", "xqpy"):
-        before, after = tensors(*names), tensors(*names[:-2], *names[-2:][::-1])
-        forth, back = differences(before, after, "structure"), differences(after, before, "structure")
-        assert [one.kind for one in forth] == ["moved"]
-        assert back == [Difference(one.kind, one.path_after, one.path, one.after, one.before) for one in forth]
 
 
 def test_what_is_alone_in_its_place_belongs_together() -> None:
@@ -337,23 +288,6 @@ def test_only_subgraphs_that_a_table_has_are_compared() -> None:
         device(2, 1, None, "npu"),
         partition("added", 2, 1, None, ("npu", "0-1")),
     ]
-
-
-def test_the_operators_of_each_subgraph_are_told_from_those_of_the_next() -> None:
-    data = graphs(1, 3, 2)
-    before = placed(data, ["cpu", "npu"], {0: [0], 1: [0, 1, 0], 2: [1, 0]})
-    after = placed(data, ["cpu", "npu"], {0: [0], 1: [0, 1, 0], 2: [1, 1]})
-    assert differences(before, after, "affinity") == [
-        device(2, 1, "cpu", "npu"),
-        partition("changed", 2, 1, ("npu", "0"), ("npu", "0-1")),
-        partition("removed", 2, 0, ("cpu", "1"), None),
-    ]
-    changed = placed(data, ["cpu", "npu"], {0: [1], 1: [0, 1, 0], 2: [1, 0]})
-    assert differences(before, changed, "affinity") == [
-        device(0, 0, "cpu", "npu"),
-        at("changed", "subgraphs[0].partitions[0]", {"device": "cpu", "operators": "0"},
-           {"device": "npu", "operators": "0"})._replace(path_after="subgraphs[0].partitions[1]"),
-    ]  # fmt: skip
 
 
 # --- what is not compared -----------------------------------------------------------------------------------

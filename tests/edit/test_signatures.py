@@ -1,4 +1,4 @@
-"""Edges of an edit: signatures and names that are there already, the second of two, and what has no name."""
+"""Signatures and names that an edit writes, also where one is there already, and the buffers of its metadata."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from circletools.edit import entries
 from circletools.edit.edit import ModelEdit
-from circletools.errors import ModelFormatError, UsageError
-from circletools.flatbuf.overlay import Overlay
-from circletools.model.model import Model, open_model
+from circletools.errors import UsageError
+from circletools.model.model import open_model
 from tests.kit.build import Build
 from tests.kit.edit_support import two_subgraphs
 
@@ -101,28 +99,3 @@ def test_buffers_that_an_edit_wrote_are_free_again(edit: ModelEdit) -> None:
         with open_model(again.to_bytes()) as after:
             assert len(after.buffers) == before + 2
             assert [bytes(after.metadata_value(name) or b"") for name in ("b", "c")] == [b"2", b"3"]
-
-
-def many_entries(tables: int, times: int) -> bytes:
-    """Return a model whose metadata entries are so few tables, each standing in many places."""
-    build = built()
-    for number in range(tables):
-        build.metadata(f"m{number}", b"")
-    build.model.metadata = build.model.metadata * times
-    return build.to_bytes()
-
-
-def overlay_of(model: Model) -> Overlay:
-    return ModelEdit(model)._overlay
-
-
-def test_entries_may_share_tables_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(entries, "_SHARING", 4)
-    monkeypatch.setattr(entries, "_MANY", 6)
-    for times, fits in ((7, True), (8, False)):  # 2 tables in 14 places: 4 x 2 + 6
-        with open_model(many_entries(2, times)) as model:
-            if fits:
-                assert len(entries.Entries(model, overlay_of(model)).now) == 2 * times
-            else:
-                with pytest.raises(ModelFormatError, match="16 metadata entries are 2 tables"):
-                    entries.Entries(model, overlay_of(model))
