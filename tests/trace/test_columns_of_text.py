@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,10 +12,11 @@ from hypothesis import strategies as st
 from circletools.trace.sources import open_trace, text
 from circletools.trace.sources.batch import LATEST_NS, Fault
 from circletools.trace.sources.digits import stamps, words_at
-from circletools.trace.sources.names import interned
 from tests.kit.trace_support import Ev, lines
 
 LONG = 2_000_000
+
+
 @given(
     st.one_of(
         st.from_regex(rb"[a-z ]{7,9} [0-9]{1,9}\.[0-9]{5,7}", fullmatch=True),
@@ -29,29 +29,6 @@ def test_stamps(text: bytes) -> None:
     assert good.tolist() == [stamp is not None]
     if stamp is not None:
         assert times.tolist() == [int(stamp[1]) * 1_000_000_000 + int(stamp[2]) * 1000]
-
-
-class Looked(bytes):
-    """Counts how often a stretch of it is taken out."""
-
-    taken = 0
-
-    def __getitem__(self, where: Any) -> Any:
-        type(self).taken += 1
-        return super().__getitem__(where)
-
-
-@pytest.mark.parametrize("size", [1, 2, 7, 8, 9, 16, 17, 40])
-def test_texts_that_differ_in_one_character(size: int) -> None:
-    texts = [b"a" * at + b"b" + b"a" * (size - at - 1) for at in range(size)] + [b"a" * size]
-    ends = np.cumsum([size] * len(texts))
-    Looked.taken = 0
-    codes, known = interned(Looked(b"".join(texts) + bytes(40)), ends - size, ends)
-    assert (codes.tolist(), known) == (list(range(size + 1)), texts)
-    assert Looked.taken == size + 1
-    Looked.taken = 0
-    interned(Looked(b"a" * size * 50 + bytes(40)), np.arange(50) * size, np.arange(1, 51) * size)
-    assert Looked.taken == 1
 
 
 def canonical(event: Ev, flags: str = "...1", task: str = "task") -> bytes:
@@ -74,22 +51,6 @@ FAST = (
     b"            task-1     [003] d..1 15034.700001: tracing_mark_write: E\r\n",
     b"            task-1     [003] d..1 9999999.999999: tracing_mark_write: E\r\n",
 )
-SLOW = (
-    canonical(Ev(10**13, 99999, "eight digits of seconds")),
-    canonical(Ev(5_000_001, 123456, "six digits of thread")),
-    canonical(Ev(5_000_001, 12345678, "eight digits of thread")),
-    b" task-12345 [003] ...1 15034.700001: tracing_mark_write: B|7|short\n",
-    b"            task-12345 [003] ...1 15034.7000010: tracing_mark_write: B|7|fraction\n",
-    b"            task-12345 [003] ...1 15034.700001: print: tracing_mark_write: B|7|a\n",
-    b"            task-12345    (  9) ...1 15034.700001: tracing_mark_write: B|7|no processor\n",
-    b"            task_12345 [003] ...1 15034.700001: tracing_mark_write: B|7|no dash\n",
-    b"            task-12345 0003] ...1 15034.700001: tracing_mark_write: B|7|no bracket\n",
-    b"            task-12345 [003] ...1 15034,700001: tracing_mark_write: B|7|comma\n",
-    b"            task-12345 [003] ...1 15034.70000a: tracing_mark_write: B|7|letter\n",
-    b"            task-12345 [003] ...1 15034.700001: tracing-mark_write: B|7|other\n",
-    b"            task-12345 [003] ...1 15034.700001: tracing_mark-write: B|7|other\n",
-    b"            task-12345 [003] ...1 15034.700001; tracing_mark_write: B|7|other\n",
-)
 
 
 def quick(data: bytes) -> list[bool]:
@@ -99,19 +60,6 @@ def quick(data: bytes) -> list[bool]:
     found, _ = reader._candidates()
     count = len(found.index)
     return list(reader._in_columns(found, np.zeros(count, np.int64), np.zeros(count, np.int64)).tolist())
-
-
-def test_which_lines_are_read_by_their_columns() -> None:
-    for place in (0, 3):
-        before = b"#\n" * place
-        assert [quick(before + line) for line in FAST] == [[True]] * len(FAST)
-        assert [quick(before + line) for line in SLOW] == [[False]] * len(SLOW)
-    assert quick(b"".join(FAST + SLOW)) == [True] * len(FAST) + [False] * len(SLOW)
-    for column, found in ((32, False), (33, True)):  # the bar is the 64th character, or the 65th
-        row = f"{'            task-1':23}[0]".ljust(column) + "5.000001: tracing_mark_write: B|7|x"
-        assert row.index("|") == column + 31
-        for ahead in ("", "# some line that is long enough to begin before it, and longer than that\n"):
-            assert quick((ahead + row).encode()) == [found]
 
 
 Told = tuple[list[list[tuple[int, ...]]], list[list[bytes]], list[Fault], dict[int, int], dict[int, str]]

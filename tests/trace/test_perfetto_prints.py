@@ -10,6 +10,8 @@ from circletools.trace.sources.batch import Trace
 from circletools.trace.sources.wire import field_bytes, field_number
 
 TIME, THREAD = field_number(1, 10), field_number(2, 5)
+
+
 def packet(*bundle: bytes) -> bytes:
     return field_bytes(1, field_bytes(1, b"".join(bundle)))
 
