@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ from hypothesis import strategies as st
 
 from circletools.diff import alignment
 from circletools.diff.alignment import Alignment, align
-from circletools.diff.correspondence import Nested, Numbering, TensorNumbering, nested
 
 KEYS = st.lists(st.integers(0, 5), max_size=9)
 
@@ -80,27 +78,6 @@ def test_what_stands_between_equal_elements_belongs_together_by_place() -> None:
     assert shown(moved) == ([(0, 1), (1, 2), (2, 0), (3, 3)], [2], [], [])
 
 
-def longest_ascent(values: list[int]) -> int:
-    return max(
-        size for size in range(len(values) + 1) for some in combinations(values, size) if list(some) == sorted(some)
-    )
-
-
-@given(st.permutations(range(7)))
-def test_as_few_elements_as_can_be_have_moved(order: list[int]) -> None:
-    found = align([(np.arange(7), np.array(order))])
-    assert found.after.tolist() == [order.index(value) for value in range(7)]
-    kept = found.after[~found.moved].tolist()
-    assert kept == sorted(kept)
-    # Equal ends belong together first; the rest keeps the longest order that there is.
-    first = next((at for at in range(7) if order[at] != at), 7)
-    last = next((at for at in range(6, -1, -1) if order[at] != at), -1)
-    assert len(kept) == 7 - max(last + 1 - first, 0) + longest_ascent(order[first : last + 1])
-    ascent = alignment._longest_ascent(np.array(order))
-    assert len(ascent) == longest_ascent(order)
-    assert sorted(np.array(order)[ascent].tolist()) == np.array(order)[ascent].tolist()
-
-
 @given(KEYS, KEYS, KEYS, KEYS)
 def test_any_alignment(first: list[int], second: list[int], third: list[int], fourth: list[int]) -> None:
     pads = (max(len(first), len(third)), max(len(second), len(fourth)))
@@ -139,58 +116,3 @@ def test_an_exact_alignment_is_made_as_long_as_it_is_cheap(
     monkeypatch.setattr(alignment, "_QUADRATIC", budget)
     blunt = keys("1120112"), keys("3110311")
     assert shown(align([(keys("abcXdef"), keys("ghiXjkl"))], [blunt]))[:2] == (pairs, [])
-
-
-# --- numbers ------------------------------------------------------------------------------------------------
-
-
-def aligned(pairs: list[tuple[int, int]], counts: tuple[int, int], moved: list[int] | None = None) -> Alignment:
-    flags = np.array([old in (moved or []) for old, _ in pairs], np.bool_)
-    return Alignment(
-        np.array([old for old, _ in pairs], np.int64), np.array([new for _, new in pairs], np.int64), flags, counts
-    )
-
-
-def test_numbers_of_aligned_lists() -> None:
-    numbering = Numbering(aligned([(0, 1), (2, 0)], (3, 4)))
-    assert numbering.before(np.array([-1, 0, 1, 2, 3, 4])).tolist() == [-1, 0, 1, 2, 7, 8]
-    assert numbering.after(np.array([-1, 0, 1, 2, 3, 4, 5])).tolist() == [-1, 2, 0, 5, 6, 7, 8]
-    assert numbering.after(np.array([-1], np.int8)).tolist() == [-1]
-    nothing = Numbering(aligned([(0, 1), (2, 0)], (3, 4)), zero_is_none=True)
-    assert nothing.before(np.array([0, 1, 3])).tolist() == [0, 1, 7]
-    assert nothing.after(np.array([0, 1, 2, 4])).tolist() == [0, 0, 5, 7]
-
-
-def test_alignments_joined() -> None:
-    found = nested([aligned([(0, 1), (1, 0)], (3, 2), [1]), aligned([], (0, 2)), aligned([(1, 0)], (2, 1), [1])])
-    assert found.rows.tolist() == [0, 0, 2]
-    assert (found.before.tolist(), found.after.tolist()) == ([0, 1, 1], [1, 0, 0])
-    assert [side.tolist() for side in found.removed] == [[0, 2], [2, 0]]
-    assert [side.tolist() for side in found.added] == [[1, 1], [0, 1]]
-    assert list(found.moves()) == [(0, 1, 0), (2, 1, 0)]
-    nothing = nested([])
-    assert (nothing.rows.tolist(), str(nothing.moved.dtype), list(nothing.moves())) == ([], "bool", [])
-
-
-def numbers_of_tensors() -> TensorNumbering:
-    """Return the numbers of subgraphs 0 -> 1 of 2 and 3 tensors, and 1 -> 0 of 3 and 1; there is a new subgraph 2."""
-    subgraphs = aligned([(0, 1), (1, 0)], (2, 3))
-    tensors: Nested = nested([aligned([(1, 0), (0, 2)], (2, 3)), aligned([(2, 0)], (3, 1))])
-    return TensorNumbering(subgraphs, tensors, (np.array([0, 2, 5]), np.array([0, 1, 4, 6])))
-
-
-def test_numbers_of_tensors() -> None:
-    numbering = numbers_of_tensors()
-    owners = np.array([0, 0, 0, 0, 1, 1, 1])
-    assert numbering.before(np.array([-1, 0, 1, 2, 0, 2, 3]), owners).tolist() == [-1, 0, 1, 11, 2, 4, 11]
-    owners = np.array([0, 0, 0, 1, 1, 1, 1, 2, 2, 2])
-    found = numbering.after(np.array([-1, 0, 1, 0, 1, 2, 3, 0, 1, 2]), owners)
-    assert found.tolist() == [-1, 4, 11, 1, 7, 0, 11, 9, 10, 11]
-
-
-def test_tensors_of_subgraphs_that_do_not_belong_together_stay_as_they_are() -> None:
-    numbering = numbers_of_tensors()
-    values = np.array([0, 0, 0, 0, 1])
-    old, new = numbering.both(values, values, np.array([0, 0, 1, 2, 0]), np.array([1, 0, 3, 0, 1]))
-    assert old.tolist() == [0, 0, 0, 0, 1]
-    assert new.tolist() == [1, 0, 0, 0, 7]

@@ -8,7 +8,6 @@ import pytest
 
 from circletools.affinity.read import Affinity
 from circletools.affinity.tables import SubgraphAffinity
-from circletools.diff.affinity import _partition_differences, _partitions
 from circletools.flatbuf.comparison import Difference
 from tests.kit.affinity_support import affinity, annotated, ids
 from tests.kit.build import Build, floats
@@ -135,39 +134,6 @@ def partitions(devices: Sequence[int | None], numbers: Sequence[int | None]) -> 
     return Affinity({0: "cpu", 1: "npu"}, {3: SubgraphAffinity(ids(*devices), ids(*numbers))})
 
 
-def test_partitions_by_their_least_member() -> None:
-    known = partitions([0, 1, 0, None, 1], [7, 2, 7, None, 2])
-    found = _partitions(known, 3, None)
-    assert {least: (one.number, one.device, one.operators, one.members) for least, one in found.items()} == {
-        0: (7, "cpu", [0, 2], frozenset({0, 2})),
-        1: (2, "npu", [1, 4], frozenset({1, 4})),
-    }
-    assert found[0].shown == {"device": "cpu", "operators": "0,2"}
-    # What has no partner in the first model counts only where nothing else is there.
-    turned = _partitions(known, 3, {0: 5, 2: 3, 3: 9})
-    assert {least: one.members for least, one in turned.items()} == {3: {5, 3}, -5: {-2, -5}}
-    mixed = _partitions(known, 3, {4: 0})
-    assert {least: one.members for least, one in mixed.items()} == {-3: {-1, -3}, 0: {-2, 0}}
-    assert _partitions(known, 0, None) == {}
-
-
-def test_partitions_with_the_same_least_member_are_compared() -> None:
-    ours = _partitions(partitions([0, 1, 0], [0, 1, 0]), 3, None)
-    same = _partitions(partitions([0, 1, 0], [4, 5, 4]), 3, None)
-    theirs = _partitions(partitions([1, 1, 0], [0, 1, 2]), 3, None)
-    assert list(_partition_differences((3, 4), ours, same)) == []
-    assert list(_partition_differences((3, 4), ours, theirs)) == [
-        other("changed", "subgraphs[3].partitions[0]", "subgraphs[4].partitions[0]",
-              {"device": "cpu", "operators": "0,2"}, {"device": "npu", "operators": "0"}),
-        other("added", "subgraphs[4].partitions[2]", "subgraphs[4].partitions[2]",
-              None, {"device": "cpu", "operators": "2"}),
-    ]  # fmt: skip
-    assert list(_partition_differences((3, 4), ours, {})) == [
-        at("removed", "subgraphs[3].partitions[0]", {"device": "cpu", "operators": "0,2"}, None),
-        at("removed", "subgraphs[3].partitions[1]", {"device": "npu", "operators": "1"}, None),
-    ]
-
-
 # --- origins ------------------------------------------------------------------------------------------------
 
 
@@ -234,18 +200,3 @@ def test_an_empty_buffer_that_a_tensor_names_is_told() -> None:
         return build.to_bytes("circle")
 
     assert paths(model(b"1"), model(b"1", b"")) == [("added", "subgraphs[0].tensors[1]"), ("added", "buffers[2]")]
-
-
-@pytest.mark.parametrize("kind", ["FLOAT32", "FLOAT16", "INT4", "UINT16", "BFLOAT16"])
-def test_types_of_two_formats_are_the_same_by_their_names(kind: str) -> None:
-    def model(form: str, *kinds: str) -> bytes:
-        build = Build()
-        graph = build.graph()
-        for number, one in enumerate(kinds):
-            graph.tensor(f"t{number}", type=one)
-        return build.to_bytes(form)
-
-    changed = ("changed", "subgraphs[0].tensors[1].type")
-    before = model("tflite", "INT8", kind, "BOOL")
-    assert paths(before, model("circle", "INT8", kind, "BOOL"), "structure") == [("changed", "version")]
-    assert changed in paths(before, model("circle", "INT8", "INT64", "BOOL"), "structure")
