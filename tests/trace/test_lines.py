@@ -14,6 +14,7 @@ from circletools.errors import InvalidInputError
 from circletools.trace.nnapi.export import export_trace
 from circletools.trace.sources import chrome, events, open_trace
 from circletools.trace.sources.batch import LATEST_NS, Batch, Fault, FaultKind
+from circletools.trace.sources.merge import merged
 from circletools.trace.sources.names import distinct, read_names, sums
 
 LINE = " task-{tid} ({tgid:>5}) [000] ...1 {seconds}: tracing_mark_write: {mark}\n"
@@ -189,3 +190,20 @@ def batch(*rows: tuple[int, int, bytes | None]) -> Batch:
     texts = [-1 if name is None else names.index(name) for _, _, name in rows]
     times, threads = ([row[at] for row in rows] for at in (0, 1))
     return Batch(np.array(times), np.array(threads), np.array(texts), np.arange(len(rows)), names)
+
+
+def test_batches_are_merged_by_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = batch((5, 1, b"x"), (9, 1, None)), batch((5, 2, b"a"), (7, 2**32 - 1, b"x"), (9, 2, None))
+    for size in (1, 2, 5, 6):
+        monkeypatch.setattr("circletools.trace.sources.merge._BATCH_EVENTS", size)
+        found = list(merged(iter([first, second])))
+        assert [len(one) for one in found] == [size] * (5 // size) + [5 % size] * (5 % size > 0)
+        rows = [
+            (time, thread, None if text < 0 else one.names[text], place)
+            for one in found
+            for time, thread, text, place in zip(
+                one.times.tolist(), one.threads.tolist(), one.texts.tolist(), one.places.tolist(), strict=True
+            )
+        ]
+        assert rows == [(5, 1, b"x", 0), (5, 2, b"a", 0), (7, 2**32 - 1, b"x", 1), (9, 1, None, 1), (9, 2, None, 2)]
+    assert list(merged(iter([]))) == []
