@@ -11,9 +11,7 @@ import pytest
 from circletools.errors import ModelFormatError
 from circletools.flatbuf.budget import REPEATED_BYTES
 from circletools.flatbuf.columns import Vectors, Wire
-from circletools.flatbuf.layout import place_fields
 from circletools.flatbuf.leaves import differing_vectors, first_difference, first_differing_byte, same_bytes
-from circletools.flatbuf.schema import Field
 
 PIECE = 1 << 20
 
@@ -85,29 +83,3 @@ def test_rows_that_overlap_too_much_are_refused() -> None:
     assert not differing_vectors(same, same).any()  # one pair
     with pytest.raises(ModelFormatError, match="together"):
         differing_vectors(same, vectors(most + 1))
-
-
-# --- layout -------------------------------------------------------------------------------------------------
-
-
-def fields(*dtypes: str) -> list[Field]:
-    return [Field(f"f{slot}", slot, "scalar", np.dtype(dtype)) for slot, dtype in enumerate(dtypes)]
-
-
-@pytest.mark.parametrize(
-    ("dtypes", "places", "size", "alignment"),
-    [
-        ((), [], 4, 4),
-        (("u1",), [(0, 4)], 5, 4),
-        (("u1", "u2", "u4"), [(2, 4), (1, 8), (0, 10)], 11, 4),
-        (("u8",), [(0, 8)], 16, 8),
-        (("u8", "u4"), [(1, 4), (0, 8)], 16, 8),
-        (("u8", "u1", "u2"), [(2, 4), (1, 6), (0, 8)], 16, 8),
-        (("u4", "u4", "u8", "u8"), [(0, 4), (2, 8), (3, 16), (1, 24)], 28, 8),
-    ],
-)
-def test_fields_are_placed_with_little_padding(
-    dtypes: tuple[str, ...], places: list[tuple[int, int]], size: int, alignment: int
-) -> None:
-    placed, end, needed = place_fields(fields(*dtypes))
-    assert ([(item.slot, offset) for item, offset in placed], end, needed) == (places, size, alignment)

@@ -192,13 +192,6 @@ def test_the_way_to_a_state_leaves_no_trace(name: str) -> None:
     assert len(set(ways)) == 1
 
 
-def test_bytes_can_be_asked_for_again() -> None:
-    with open_model(bytes_of("circle/mlp_external")) as model:
-        edit = ModelEdit(model)
-        edit.set_metadata("a", b"1")
-        assert edit.to_bytes() == edit.to_bytes()
-
-
 def test_an_edit_can_go_on_after_its_bytes_were_asked_for() -> None:
     data = bytes_of("circle/mlp_external")
     with open_model(data) as model:
@@ -208,17 +201,6 @@ def test_an_edit_can_go_on_after_its_bytes_were_asked_for() -> None:
             after = edit.to_bytes()
     expected = edited(data, *(note(name, name.encode() * 9) for name in ("a", "b", "c")))
     assert after == expected
-
-
-def test_a_prefix_that_was_edited_first_goes_on_after_its_bytes_were_asked_for() -> None:
-    data = noted(bytes_of("tflite/if_cond"))
-    with open_model(data) as model:
-        edit = ModelEdit(model)
-        edit.add_tensor(0, "one", type="INT8", shape=[1])
-        edit.to_bytes()
-        edit.add_tensor(0, "two", type="INT8", shape=[1])
-        after = edit.to_bytes()
-    assert [tensor["name"] for tensor in read(after)["subgraphs"][0]["tensors"]][-2:] == [b"one", b"two"]
 
 
 def test_a_model_without_buffers_gets_the_empty_one_first() -> None:

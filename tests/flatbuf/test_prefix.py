@@ -97,17 +97,6 @@ def test_options_that_are_set_back_are_the_old_ones() -> None:
     assert with_options(other, "SoftmaxOptions", "beta", 2.0) == data
 
 
-def test_what_was_emptied_again_is_absent() -> None:
-    data = file_of(Table("Model", version=3))
-    overlay = overlay_of(data)
-    overlay.root.fields[overlay.root.type.by_name["buffers"].slot] = []
-    assert written(overlay) == b""
-    empty = file_of(Table("Model", version=3, buffers=[]))
-    overlay = overlay_of(empty)
-    assert overlay.references(overlay.root, "buffers") == []
-    assert written(overlay) == b""
-
-
 def test_the_length_is_a_multiple_that_suits_the_size() -> None:
     sizes = {
         1000: 64,
@@ -213,19 +202,6 @@ def test_several_fields_that_no_schema_knows_keep_their_places() -> None:
     after = edited(data, description="new")
     for slot, value in ((33, 7), (0, 3), (31, 8), (38, 9)):
         assert u32(after, field_at(after, u32(after, 0), slot)) == value
-
-
-def test_a_prefix_is_no_longer_than_its_objects_need() -> None:
-    rooms = set()
-    for size in range(80):
-        overlay = overlay_of(PLAIN)
-        overlay.root.set("description", "a" * size)
-        overlay.root.set("metadata_buffer", [1])
-        prefix = written(overlay)
-        first = min(one.start for one in objects(prefix + PLAIN))
-        assert prefix[24:first] == bytes(first - 24)
-        rooms.add(first - 24)
-    assert rooms == set(range(0, 64, 4))
 
 
 # --- values and tables --------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 from collections import defaultdict
 from functools import cache
 from pathlib import Path
@@ -50,9 +51,10 @@ def verdicts() -> dict[str, list[dict[str, Any]]]:
 
 @pytest.mark.parametrize("name", sorted(verdicts()) or [None])
 def test_the_verdict_is_that_of_the_official_verifier(name: str | None, shared: Path) -> None:
+    """Every third is looked at; HYPOTHESIS_PROFILE=explore looks at all."""
     assert name is not None
     original, different = (shared / "models" / name).read_bytes(), []
-    for verdict in verdicts()[name]:
+    for verdict in verdicts()[name][:: 1 if os.environ.get("HYPOTHESIS_PROFILE") == "explore" else 3]:
         data = original
         for offset, new in verdict["set"]:
             data = put(data, offset, bytes.fromhex(new))
