@@ -8,6 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from circletools import runtimes
+from circletools.graph.graph import ModelGraph
 from circletools.model.model import Model
 
 __all__ = ["as_file", "operators_of"]
@@ -25,6 +26,6 @@ def as_file(model: Model) -> Iterator[Path]:
         yield path
 
 
-def operators_of(model: Model) -> list[runtimes.Operators]:
+def operators_of(model: ModelGraph) -> list[runtimes.Operators]:
     """Return the operators of each subgraph, to find those that a program talks of."""
-    return [(model.code_names(index), model.output_names(index)) for index in range(len(model.subgraphs))]
+    return [(graph.operators.code_names, graph.operators.result_names) for graph in model.graphs]

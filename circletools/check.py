@@ -6,14 +6,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from circletools import runtimes
-from circletools.affinity.findings import affinity_findings
+from circletools.affinity.findings import findings_of_affinity
 from circletools.asking import as_file, operators_of
 from circletools.findings import Finding, Findings, against
 from circletools.graph.build import model_graph
+from circletools.graph.graph import ModelGraph
 from circletools.model.model import Model
 from circletools.model.verify import check_model, is_index, leads_nowhere
 from circletools.origin.findings import origin_findings
-from circletools.origin.read import Origins, read_origins
+from circletools.origin.read import Origins, origins_in
 from circletools.outputs.analysis import output_findings
 from circletools.soundness.soundness import soundness_findings
 from circletools.wording import ranges
@@ -44,15 +45,16 @@ def check(
         return findings
     outside = {finding.location for finding in findings if leads_nowhere(finding)}
     unreadable = any(f"buffers[{entry.buffer}]" in outside for entry in model.metadata)
-    origins = [] if unreadable else list(origin_findings(model_graph(model)))
-    findings += [*soundness_findings(model), *output_findings(model), *origins]
-    findings += [] if unreadable else affinity_findings(model)
+    graph = model_graph(model)
+    origins = [] if unreadable else list(origin_findings(graph))
+    findings += [*soundness_findings(model), *output_findings(graph), *origins]
+    findings += [] if unreadable else findings_of_affinity(graph)
     if with_:
         unknown = unreadable or any(one.severity != "info" for one in origins)
-        sources = None if unknown else read_origins(model)
+        sources = None if unknown else origins_in(graph)
         with as_file(model) as path:
             for name in with_:
-                findings += _loaded(model, path, name, timeout_s, sources)
+                findings += _loaded(graph, path, name, timeout_s, sources)
     return findings
 
 
@@ -68,7 +70,7 @@ def newly_found(before: Model, after: Model) -> tuple[Finding, ...]:
     return tuple(finding for finding, new in zip(findings, is_new, strict=True) if new)
 
 
-def _loaded(model: Model, path: Path, name: str, timeout_s: float, origins: Origins | None) -> Iterator[Finding]:
+def _loaded(model: ModelGraph, path: Path, name: str, timeout_s: float, origins: Origins | None) -> Iterator[Finding]:
     """Yield a finding for each reason that a program has not to load the model, at the first operator it is about."""
     with runtimes.Worker(name, timeout_s) as worker:
         verdict = runtimes.located(worker.loads(path), operators_of(model))
@@ -87,12 +89,12 @@ def _loaded(model: Model, path: Path, name: str, timeout_s: float, origins: Orig
         yield Finding("NOT_LOADED", "error", location, f"{said}: {words}{_whom(model, places, origins)}")
 
 
-def _whom(model: Model, places: Iterable[tuple[int, int]], origins: Origins | None) -> str:
+def _whom(model: ModelGraph, places: Iterable[tuple[int, int]], origins: Origins | None) -> str:
     """Say which operators a reason is about, and which sources they came from."""
     found: dict[tuple[int, str], list[int]] = {}
     sources: set[int] = set()
     for subgraph, operator in places:
-        found.setdefault((subgraph, model.code_names(subgraph)[operator]), []).append(operator)
+        found.setdefault((subgraph, model.graphs[subgraph].operators.code_names[operator]), []).append(operator)
         sources |= set() if origins is None else set(origins.of(subgraph, operator))
     named = [f"{f'subgraph {at} ' * bool(at)}{code} {ranges(indices)}" for (at, code), indices in found.items()]
     if origins is not None and sources:

@@ -279,7 +279,7 @@ def fix(data: bytes) -> None:
     def change(edit: ModelEdit) -> None:
         follow_origins(edit)
         follow_affinity(edit)
-        where = choose_subgraphs(edit.model, "all" if crc32(data) % 2 else "entry")
+        where = choose_subgraphs(model_graph(edit.model), "all" if crc32(data) % 2 else "entry")
         fix_outputs(edit, where, detach_taps=crc32(data, 1) % 2 == 0, keep_constants=crc32(data, 2) % 2 == 0)
 
     done = rewritten(data, change, (*ORIGIN_ENTRIES, *AFFINITY_ENTRIES))

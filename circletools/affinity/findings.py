@@ -12,14 +12,18 @@ from circletools.affinity.tables import NONE, Ids, SubgraphAffinity
 from circletools.errors import ModelFormatError, TableFormatError
 from circletools.findings import Finding
 from circletools.graph.build import model_graph
-from circletools.graph.graph import Graph
+from circletools.graph.graph import Graph, ModelGraph
 from circletools.model.model import Model
 from circletools.model.views import text
 
 
 def affinity_findings(model: Model) -> list[Finding]:
     """Return what is wrong with the tables; nothing where the model has none."""
-    graph = model_graph(model)
+    return findings_of_affinity(model_graph(model))
+
+
+def findings_of_affinity(graph: ModelGraph) -> list[Finding]:
+    """Return what `affinity_findings` does."""
     try:
         affinity = affinity_in(graph)
         if affinity is None:

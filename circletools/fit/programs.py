@@ -10,6 +10,7 @@ from circletools import runtimes
 from circletools.asking import as_file, operators_of
 from circletools.errors import UsageError
 from circletools.fit.verdicts import Asked, Disagreement, TargetFit, Verdict
+from circletools.graph.build import model_graph
 from circletools.model.model import Model
 from circletools.runtimes.programs import PROGRAMS, named
 
@@ -75,7 +76,7 @@ def ask(model: Model, names: Sequence[str], targets: Iterable[str], timeout_s: f
                 with runtimes.Worker(program, timeout_s) as worker:
                     reads = model.format in PROGRAMS[worker.runtime].formats
                     verdict = _asked(worker, path, JUDGES[target]) if reads else None
-                    located = verdict and runtimes.located(verdict, operators_of(model))
+                    located = verdict and runtimes.located(verdict, operators_of(model_graph(model)))
                     found.setdefault(target, []).append(Told(program, worker.version, located))
     return found
 

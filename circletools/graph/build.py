@@ -2,34 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
 
 from circletools.flatbuf.budget import SUBGRAPH_BYTES
 from circletools.flatbuf.columns import Vectors
-from circletools.graph.algorithms import Indices
 from circletools.graph.columns import Operators, Slots, Values
 from circletools.graph.graph import Graph, ModelGraph
 from circletools.model.indices import model_indices
 from circletools.model.model import Model
 
-Callees = dict[int, dict[int, list[int]]]
-"""By subgraph and operator: the subgraphs that its options name."""
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """The subgraphs that the options of operators name, by subgraph and operator; `patterns` are no programs."""
+
+    by_graph: dict[int, dict[int, list[int]]]
+    patterns: frozenset[int]
 
 
 def graph_of(model: Model, index: int) -> Graph:
     """Return the graph of a subgraph, which must exist."""
-    return _graph(model, index, cache(lambda: _callees(model)))
+    return _graph(model, index, cache(lambda: _called(model)))
 
 
 def model_graph(model: Model) -> ModelGraph:
     """Return the graphs of a model; nothing is read yet."""
-    return ModelGraph(model.source.name, model, lambda: _graphs(model))
+    called = cache(lambda: _called(model))
+    return ModelGraph(model.source.name, model, lambda: _graphs(model, called), lambda: called().patterns)
 
 
-def _graphs(model: Model) -> tuple[Graph, ...]:
+def _graphs(model: Model, called: Callable[[], Called]) -> tuple[Graph, ...]:
     """Return the graphs of all subgraphs. Raises ModelFormatError.
 
     A subgraph that is in many places of the file is charged for each of them: each takes its time.
@@ -37,11 +43,10 @@ def _graphs(model: Model) -> tuple[Graph, ...]:
     tables = model.subgraph_tables
     repeated = len(tables) - len(np.unique(tables.at))
     model.wire.budget.charge("subgraphs in several places", SUBGRAPH_BYTES * repeated)
-    callees = cache(lambda: _callees(model))
-    return tuple(_graph(model, index, callees) for index in range(len(tables)))
+    return tuple(_graph(model, index, called) for index in range(len(tables)))
 
 
-def _graph(model: Model, index: int, callees: Callable[[], Callees]) -> Graph:
+def _graph(model: Model, index: int, called: Callable[[], Called]) -> Graph:
     operators, tensors = model.operator_columns.one_by_one(), model.tensor_columns
     own, values = operators.rows_of(index), tensors.rows_of(index)
     rows = slice(own.start, own.stop)
@@ -62,7 +67,7 @@ def _graph(model: Model, index: int, callees: Callable[[], Callees]) -> Graph:
         outputs.astype(np.int64),
         lambda: _slots(operators.inputs.take(rows)),
         lambda: _slots(operators.outputs.take(rows)),
-        lambda: callees().get(index, {}),
+        lambda: called().by_graph.get(index, {}),
         model.subgraph_tables.take(slice(index, index + 1)),
         len(own) / max(len(operators.tables), 1),
     )
@@ -72,20 +77,19 @@ def _slots(vectors: Vectors) -> Slots:
     return Slots(vectors.flat().astype(np.int64), vectors.splits())
 
 
-def _callees(model: Model) -> Callees:
+def _called(model: Model) -> Called:
     """Return what If, While, CallOnce, composites and the like name. Raises ModelFormatError."""
-    found: Callees = {}
+    found: dict[int, dict[int, list[int]]] = {}
+    patterns: set[int] = set()
     splits = model.operator_columns.splits
-    for rows, called in _named(model):
-        owners = np.searchsorted(splits, rows, "right") - 1
-        operators = rows - splits[owners]
-        for owner, operator, index in zip(owners.tolist(), operators.tolist(), called.tolist(), strict=True):
-            found.setdefault(owner, {}).setdefault(operator, []).append(index)
-    return found
-
-
-def _named(model: Model) -> Iterator[tuple[Indices, Indices]]:
     for indices in model_indices(model, "subgraph"):
+        patterns.update(indices.values.tolist() if indices.role.pattern else ())
         operators = indices.level.rows_of("Operator")
-        if operators is not None:  # a signature names a subgraph too
-            yield operators[indices.rows], indices.values
+        if operators is None:
+            continue  # a signature names a subgraph too
+        rows = operators[indices.rows]
+        owners = np.searchsorted(splits, rows, "right") - 1
+        places = zip(owners.tolist(), (rows - splits[owners]).tolist(), indices.values.tolist(), strict=True)
+        for owner, operator, index in places:
+            found.setdefault(owner, {}).setdefault(operator, []).append(index)
+    return Called(found, frozenset(patterns))

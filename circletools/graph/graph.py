@@ -266,6 +266,7 @@ class ModelGraph:
     name: str
     source: Source
     read_graphs: Callable[[], tuple[Graph, ...]]
+    read_patterns: Callable[[], frozenset[int]]
 
     def __len__(self) -> int:
         """Return the number of graphs."""
@@ -314,6 +315,20 @@ class ModelGraph:
     def metadata_value(self, name: str) -> memoryview | None:
         """Return the value of a metadata entry, None where there is none. Raises ModelFormatError."""
         return self.source.metadata_value(name)
+
+    @property
+    def entries(self) -> list[int]:
+        """The graphs that a user of the model calls: the main one, and those that a signature names."""
+        named = {signature.subgraph for signature in self.signatures}
+        return [index for index in range(len(self)) if index == 0 or index in named]
+
+    @property
+    def patterns(self) -> frozenset[int]:
+        """The graphs that runtimes recognise by their operators: bodies of reductions, composites and the like.
+
+        Raises ModelFormatError for a broken structure.
+        """
+        return self.read_patterns()
 
     @cached_property
     def callees(self) -> dict[int, set[int]]:

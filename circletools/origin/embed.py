@@ -9,9 +9,9 @@ from circletools.edit.results import RewriteResult
 from circletools.errors import EditError, UsageError
 from circletools.findings import Finding
 from circletools.graph.build import model_graph
+from circletools.graph.graph import ModelGraph
 from circletools.metadata.entries import remove_entries, write_entries
 from circletools.metadata.stamp import STAMP, encode_stamp, stamp_model
-from circletools.model.model import Model
 from circletools.origin.details import DETAILS_TABLE, encode_details
 from circletools.origin.names import NameSource, collect_and_tell
 from circletools.origin.read import EXACT_TABLE, Origins, encode_exact, merge
@@ -40,7 +40,7 @@ def embed(
     ...     ct.origins.embed(edit)
     ...     edit.save("out.circle")
     """
-    model = edit.model
+    model = model_graph(edit.model)
     present = [name for name in (SOURCE_TABLE, OP_TABLE) if model.metadata_value(name) is not None]
     if present and not replace:
         raise EditError(
@@ -49,7 +49,7 @@ def embed(
         )
     notes: tuple[Finding, ...] = ()
     if origins is None:
-        origins, note = collect_and_tell(model_graph(model), names)
+        origins, note = collect_and_tell(model, names)
         notes = (note,)
     _check(model, origins)
     known = [{index: origin for index, origin in operators.items() if origin} for operators in origins.operators]
@@ -58,7 +58,7 @@ def embed(
         OP_TABLE: encode_op_table(merge(known)),
         EXACT_TABLE: encode_exact(known) if any(known[1:]) else None,
         DETAILS_TABLE: encode_details(origins.details, origins.sources) if _known(origins) else None,
-        STAMP: encode_stamp(stamp_model(model_graph(model))) if stamp else None,
+        STAMP: encode_stamp(stamp_model(model)) if stamp else None,
     }
     return replaced(write_entries(edit, entries), notes=notes)
 
@@ -68,13 +68,13 @@ def _known(origins: Origins) -> bool:
     return any(details != SourceDetails() for details in origins.details.values())
 
 
-def _check(model: Model, origins: Origins) -> None:
+def _check(model: ModelGraph, origins: Origins) -> None:
     for subgraph, operators in enumerate(origins.operators):
         if not operators:
             continue
-        if subgraph >= len(model.subgraphs):
-            raise UsageError(f"subgraph {subgraph} does not exist; there are {len(model.subgraphs)}")
-        count, known = len(model.subgraphs[subgraph].operators), origins.sources.keys()
+        if subgraph >= len(model):
+            raise UsageError(f"subgraph {subgraph} does not exist; there are {len(model)}")
+        count, known = len(model.graphs[subgraph]), origins.sources.keys()
         wrong = next((operator for operator in (min(operators), max(operators)) if not 0 <= operator < count), None)
         if wrong is not None:
             location = f"subgraphs[{subgraph}].operators[{wrong}]"

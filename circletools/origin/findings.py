@@ -6,7 +6,6 @@ from circletools.errors import TableFormatError
 from circletools.findings import Finding
 from circletools.graph.graph import ModelGraph
 from circletools.metadata.stamp import Freshness
-from circletools.origin.names import entry_subgraphs
 from circletools.origin.read import Origins, origins_freshness, origins_in
 from circletools.origin.tables import (
     EXECUTION_PLAN_TABLE,
@@ -71,7 +70,7 @@ def table_findings(model: ModelGraph, origins: Origins, freshness: Freshness) ->
             message = f"{len(missing)} of {count} operators have no origin; harmless outside of the ONE compiler"
             place = subgraph.place(missing[0])
             findings.append(Finding("PARTIAL_OP_TABLE", "info", place, message))
-    bare = [index for index in entry_subgraphs(model) if not origins.operators[index] and len(model.graphs[index])]
+    bare = [index for index in model.entries if not origins.operators[index] and len(model.graphs[index])]
     if bare and any(origins.operators):
         message = (
             f"no origins in subgraph {ranges(bare)}, which a signature runs; `embed-origins --replace` adds them"

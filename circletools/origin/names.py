@@ -48,7 +48,7 @@ def collect_sources(model: Model, names: NameSource = NameSource.AUTO) -> Origin
 
 def collect_and_tell(model: ModelGraph, names: NameSource) -> tuple[Origins, Finding]:
     """Do so, and say what the sources are named after."""
-    subgraphs = entry_subgraphs(model)
+    subgraphs = model.entries
     outputs = {subgraph: model.graphs[subgraph].operators.first_result_names for subgraph in subgraphs}
     _check_names(outputs)
     exporter: Exporter | None = None
@@ -76,13 +76,6 @@ def collect_and_tell(model: ModelGraph, names: NameSource) -> tuple[Origins, Fin
         return number_sources(len(model), named), _told(by_names)
     rest = f", {counted(missing, 'operator')} after {by_names}" if missing and names is NameSource.AUTO else ""
     return number_sources(len(model), named), _told(f"the locations of {DEBUG_METADATA}{rest}")
-
-
-def entry_subgraphs(model: ModelGraph) -> list[int]:
-    """Return the main subgraph and those that a signature names, in their order."""
-    count = len(model)
-    named = {signature.subgraph for signature in model.signatures}
-    return [subgraph for subgraph in range(count) if subgraph == 0 or subgraph in named]
 
 
 def origins_by_output(model: ModelGraph, subgraphs: Iterable[int]) -> Origins:

@@ -23,11 +23,10 @@ from numpy.typing import NDArray
 
 from circletools.errors import UsageError, shortened
 from circletools.findings import Finding, Severity
-from circletools.graph.build import graph_of
-from circletools.graph.columns import Uses
-from circletools.model.indices import model_indices
+from circletools.graph.build import model_graph
+from circletools.graph.columns import Uses, Values
+from circletools.graph.graph import Graph, ModelGraph
 from circletools.model.model import Model
-from circletools.model.rows import Subgraph
 from circletools.wording import Word
 
 
@@ -74,33 +73,18 @@ class AliasedOutput:
         return Finding(self.kind.value, severity, f"subgraphs[{self.subgraph}].outputs[{self.slot}]", message)
 
 
-def entry_subgraphs(model: Model) -> list[int]:
-    """Return the subgraphs that a user of the model calls: the main one, and those that a signature names."""
-    named = {signature.subgraph for signature in model.signatures}
-    return [index for index in range(len(model.subgraphs)) if index == 0 or index in named]
-
-
-def pattern_subgraphs(model: Model) -> frozenset[int]:
-    """Return the subgraphs that runtimes recognise by their operators: bodies of reductions, composites, ...
-
-    One more operator in there, and LiteRT refuses the model.
-    """
-    patterns = (indices.values.tolist() for indices in model_indices(model, "subgraph") if indices.role.pattern)
-    return frozenset(subgraph for values in patterns for subgraph in values)
-
-
-def choose_subgraphs(model: Model, choice: str | Iterable[int]) -> list[int]:
+def choose_subgraphs(model: ModelGraph, choice: str | Iterable[int]) -> list[int]:
     """Return the subgraphs that `entry`, `all`, the text of an index, or indices name. Raises UsageError."""
     if not isinstance(choice, str):
         return list(choice)
     if choice == "entry":
-        return entry_subgraphs(model)
+        return model.entries
     if choice == "all":
-        return list(range(len(model.subgraphs)))
-    if choice.isascii() and choice.isdigit() and len(choice) < 10 and int(choice) < len(model.subgraphs):
+        return list(range(len(model)))
+    if choice.isascii() and choice.isdigit() and len(choice) < 10 and int(choice) < len(model):
         return [int(choice)]
     raise UsageError(
-        f"--subgraph {choice[:40]!r} is neither `entry` nor `all` nor one of the {len(model.subgraphs)} subgraphs",
+        f"--subgraph {choice[:40]!r} is neither `entry` nor `all` nor one of the {len(model)} subgraphs",
         hint="`circletool inspect` lists them",
     )
 
@@ -114,26 +98,31 @@ def aliased_outputs(
     computed tensor, and reading it is no tap. With `copies`, the first of equal outputs counts as a tap: the copies
     for the others will read it.
     """
-    chosen = choose_subgraphs(model, subgraphs)
-    return [output for subgraph in chosen for output in _of_subgraph(model, subgraph, constants, copies)]
+    return outputs_aliased_in(model_graph(model), subgraphs, constants=constants, copies=copies)
 
 
-def _of_subgraph(model: Model, index: int, constants: bool, copies: bool) -> list[AliasedOutput]:
-    subgraph = model.subgraphs[index]
-    outputs = subgraph.outputs.tolist()
+def outputs_aliased_in(
+    model: ModelGraph, subgraphs: str | Iterable[int] = "entry", *, constants: bool = True, copies: bool = False
+) -> list[AliasedOutput]:
+    """Return what `aliased_outputs` does."""
+    chosen = [model.graphs[index] for index in choose_subgraphs(model, subgraphs)]
+    return [output for graph in chosen for output in _of_graph(graph, constants, copies)]
+
+
+def _of_graph(graph: Graph, constants: bool, copies: bool) -> list[AliasedOutput]:
+    outputs = graph.outputs.tolist()
     if not outputs:
         return []
-    facts = graph_of(model, index)
-    inputs = {tensor: slot for slot, tensor in reversed(list(enumerate(subgraph.inputs.tolist())))}
-    producers, readers = (_last_operator(uses, len(facts.values)) for uses in (facts.definitions, facts.uses))
-    variable = facts.values.is_variable
+    inputs = {tensor: slot for slot, tensor in reversed(list(enumerate(graph.inputs.tolist())))}
+    producers, readers = (_last_operator(uses, len(graph.values)) for uses in (graph.definitions, graph.uses))
+    variable = graph.values.is_variable
     times = Counter(outputs)
     found, seen, names = [], dict[int, int](), dict[int, str]()
     for slot, tensor in enumerate(outputs):
         producer, reader = int(producers[tensor]), int(readers[tensor])
         kind, other = None, -1
         unproduced = producer < 0 and tensor not in inputs and not variable[tensor]
-        constant = unproduced and _is_constant(model, subgraph, tensor)
+        constant = unproduced and _is_constant(graph.values, tensor)
         if unproduced and not constant:
             kind = AliasKind.UNPRODUCED
         elif constant and constants:
@@ -147,15 +136,14 @@ def _of_subgraph(model: Model, index: int, constants: bool, copies: bool) -> lis
         seen.setdefault(tensor, slot)
         if kind is not None:
             if tensor not in names:
-                names[tensor] = subgraph.tensors[tensor].name
-            found.append(AliasedOutput(kind, index, slot, tensor, names[tensor], producer, other))
+                names[tensor] = graph.values.name(tensor)
+            found.append(AliasedOutput(kind, graph.index, slot, tensor, names[tensor], producer, other))
     return found
 
 
-def _is_constant(model: Model, subgraph: Subgraph, index: int) -> bool:
+def _is_constant(values: Values, index: int) -> bool:
     """Say whether a tensor that nothing computes has data; one without elements needs none."""
-    tensor = subgraph.tensors[index]
-    return bool(model.buffers.filled[tensor.buffer]) or 0 in tensor.shape
+    return bool(values.model_buffers.filled[values.buffers[index]]) or 0 in values.shapes.row(index)
 
 
 def _last_operator(uses: Uses, tensors: int) -> NDArray[np.int64]:
@@ -166,19 +154,19 @@ def _last_operator(uses: Uses, tensors: int) -> NDArray[np.int64]:
     return last
 
 
-def output_findings(model: Model) -> list[Finding]:
+def output_findings(model: ModelGraph) -> list[Finding]:
     """Return the aliased outputs as findings.
 
     In the bodies of While and If all but outputs that nothing produces are a matter of course, and a tap is harmless
     in most runtimes: both are of severity info.
     """
-    entries, patterns = set(entry_subgraphs(model)), pattern_subgraphs(model)
+    entries, patterns = set(model.entries), model.patterns
     return [
         output.finding(
             _severity(output, output.subgraph in entries),
             LEFT_ALONE if output.subgraph in patterns else _remedy(output, output.subgraph in entries),
         )
-        for output in aliased_outputs(model, "all")
+        for output in outputs_aliased_in(model, "all")
     ]
 
 

@@ -18,9 +18,8 @@ from typing import Any, Literal
 from circletools.errors import EditError
 from circletools.flatbuf.columns import Tables
 from circletools.flatbuf.schema import Schema
-from circletools.model.indices import model_indices
-from circletools.model.model import Model
-from circletools.outputs.analysis import AliasedOutput, AliasKind, entry_subgraphs
+from circletools.graph.graph import ModelGraph
+from circletools.outputs.analysis import AliasedOutput, AliasKind
 
 CopyChoice = Literal["auto", "transpose", "reshape", "concatenation"]
 CopyRuntime = Literal["auto", "litert", "onert", "both", "vela"]
@@ -68,7 +67,7 @@ class _Traits:
 
 
 def choose_copy_operator(
-    model: Model, output: AliasedOutput, choice: CopyChoice = "auto", runtime: CopyRuntime = "auto"
+    model: ModelGraph, output: AliasedOutput, choice: CopyChoice = "auto", runtime: CopyRuntime = "auto"
 ) -> CopyOperator:
     """Return the operator to copy an output with.
 
@@ -91,7 +90,7 @@ def choose_copy_operator(
 
 
 def _candidates(
-    model: Model, output: AliasedOutput, traits: _Traits, runtime: CopyRuntime
+    model: ModelGraph, output: AliasedOutput, traits: _Traits, runtime: CopyRuntime
 ) -> tuple[tuple[str, ...], str]:
     """Return the operators that come into question, the preferred one first; and what keeps others out, as words."""
     if traits.rank_unknown and _shapes_kill(model, output):
@@ -128,13 +127,13 @@ def _described(traits: _Traits) -> str:
     return f"{quantization}{traits.type} of {rank}{_KINDS.get(traits.kind, '')}"
 
 
-def _refusal(model: Model, output: AliasedOutput, choice: CopyChoice, legal: list[str], what: str) -> EditError:
+def _refusal(model: ModelGraph, output: AliasedOutput, choice: CopyChoice, legal: list[str], what: str) -> EditError:
     does_not = "no operator copies" if choice == "auto" else f"{choice.upper()} does not copy"
     if legal:
         hint = f"--copy-operator {legal[0].lower()} does"
     elif output.kind is AliasKind.CONSTANT:
         hint = "--keep-constants leaves constants as they are"
-    elif output.subgraph not in entry_subgraphs(model):
+    elif output.subgraph not in model.entries:
         hint = "--subgraph entry, or the number of another subgraph, leaves this one alone"
     else:
         hint = "docs/copy-operators.md tells which tensors can be copied"
@@ -145,9 +144,9 @@ def _refusal(model: Model, output: AliasedOutput, choice: CopyChoice, legal: lis
     )
 
 
-def _shapes_kill(model: Model, output: AliasedOutput) -> bool:
+def _shapes_kill(model: ModelGraph, output: AliasedOutput) -> bool:
     """Say whether onert may die of a shape found at run time: in IF, when it allocates the model's outputs itself."""
-    return model.format == "circle" and output.subgraph not in entry_subgraphs(model) and bool(_branches(model))
+    return model.format == "circle" and output.subgraph not in model.entries and bool(_branches(model))
 
 
 def _is_stored(output: AliasedOutput) -> bool:
@@ -155,13 +154,16 @@ def _is_stored(output: AliasedOutput) -> bool:
     return output.producer < 0 and output.kind is not AliasKind.INPUT
 
 
-def _branches(model: Model) -> set[int]:
+def _branches(model: ModelGraph) -> set[int]:
     """Return the subgraphs that are a branch of IF."""
-    called = (indices for indices in model_indices(model, "subgraph") if indices.key[0] == "IfOptions")
-    return {subgraph for indices in called for subgraph in indices.values.tolist()}
+    return {
+        called
+        for graph in model.graphs
+        for called in graph.called(at for at, code in enumerate(graph.operators.code_names) if code == "IF")
+    }
 
 
-def _rank_is_unknown(tensor: Tables, model: Model, output: AliasedOutput) -> bool:
+def _rank_is_unknown(tensor: Tables, model: ModelGraph, output: AliasedOutput) -> bool:
     """Say whether an empty shape can mean that the rank is unknown.
 
     `has_rank` tells a scalar from it, but older converters never wrote that. In the bodies of their loops such
@@ -172,11 +174,12 @@ def _rank_is_unknown(tensor: Tables, model: Model, output: AliasedOutput) -> boo
         return False
     if model.format == "tflite" or output.kind is not AliasKind.INPUT:
         return True
-    return output.subgraph not in entry_subgraphs(model)
+    return output.subgraph not in model.entries
 
 
-def _operator(code: str, traits: _Traits, model: Model, output: AliasedOutput) -> CopyOperator:
-    tensor = model.subgraphs[output.subgraph].tensors[output.tensor]
+def _operator(code: str, traits: _Traits, model: ModelGraph, output: AliasedOutput) -> CopyOperator:
+    values = model.graphs[output.subgraph].values
+    shape, signature = (each.row(output.tensor).tolist() for each in (values.shapes, values.shape_signatures))
     version = next(
         rule["version"]
         for rule in _table()["operators"][code]["versions"]
@@ -184,12 +187,12 @@ def _operator(code: str, traits: _Traits, model: Model, output: AliasedOutput) -
     )
     if code == "TRANSPOSE":
         return CopyOperator(code, version, tuple(range(traits.rank)), "TransposeOptions")
-    if code == "RESHAPE" and not tensor.shape and not _shapes_kill(model, output):
+    if code == "RESHAPE" and not shape and not _shapes_kill(model, output):
         return CopyOperator(code, version, None, None, reads_shape=True)
     if code == "RESHAPE":
-        shape = tuple(tensor.shape_signature or tensor.shape)
-        whole = shape and min(shape) > 0
-        return CopyOperator(code, version, (-1, *shape[1:]) if whole else shape, None)
+        shown = tuple(signature or shape)
+        whole = shown and min(shown) > 0
+        return CopyOperator(code, version, (-1, *shown[1:]) if whole else shown, None)
     return CopyOperator(code, version, None, "ConcatenationOptions")
 
 
@@ -214,24 +217,24 @@ def _holds(ranks: str, rank: int) -> bool:
     return any(int(first) <= rank <= int(last or first) for first, _, last in parts)
 
 
-def _traits(model: Model, output: AliasedOutput) -> _Traits:
-    tensor = model.subgraphs[output.subgraph].tensors[output.tensor]
-    unknown = sum(size < 0 for size in tensor.shape_signature or ())
-    row = model.tensor_columns.rows_of(output.subgraph)[output.tensor]
-    table = model.tensor_columns.tables.take(slice(row, row + 1))
+def _traits(model: ModelGraph, output: AliasedOutput) -> _Traits:
+    values, at = model.graphs[output.subgraph].values, output.tensor
+    shape = values.shapes.row(at).tolist()
+    unknown = sum(size < 0 for size in values.shape_signatures.row(at).tolist())
+    table = values.tables.take(slice(at, at + 1))
     if table.has("sparsity")[0]:
         kind = "sparse"
     elif unknown:
         kind = "dynamic" if unknown == 1 else "dynamic_all"
-    elif 0 in tensor.shape:
+    elif 0 in shape:
         kind = "zero"
     elif _is_stored(output):
         kind = "constant"
     else:
         kind = "fan_out" if output.kind is AliasKind.DUPLICATE else "static"
-    unknown_rank = not tensor.shape and _rank_is_unknown(table, model, output)
-    rank = 1 if unknown_rank else len(tensor.shape)
-    return _Traits(tensor.type, rank, kind, _quantization(table, model.schema), unknown_rank)
+    unknown_rank = not shape and _rank_is_unknown(table, model, output)
+    rank = 1 if unknown_rank else len(shape)
+    return _Traits(values.types[at], rank, kind, _quantization(table, model.schema), unknown_rank)
 
 
 def _quantization(tensor: Tables, schema: Schema) -> str:

@@ -28,16 +28,14 @@ import numpy as np
 
 from circletools.edit.edit import ModelEdit
 from circletools.edit.results import RewriteResult
-from circletools.graph.build import graph_of
-from circletools.model.model import Model
+from circletools.graph.build import graph_of, model_graph
+from circletools.graph.graph import ModelGraph
 from circletools.model.rows import Subgraph
 from circletools.outputs.analysis import (
     LEFT_ALONE,
     AliasedOutput,
     AliasKind,
-    aliased_outputs,
-    entry_subgraphs,
-    pattern_subgraphs,
+    outputs_aliased_in,
 )
 from circletools.outputs.copyops import CopyChoice, CopyOperator, CopyRuntime, choose_copy_operator
 
@@ -63,21 +61,21 @@ class FixOptions:
 
 def copy_outputs(edit: ModelEdit, options: FixOptions) -> RewriteResult:
     """Copy the outputs that are not tensors of their own; raise EditError before anything is changed."""
-    model = edit.model
-    found = aliased_outputs(model, options.subgraphs, constants=not options.keep_constants, copies=True)
-    patterns = pattern_subgraphs(model) if options.subgraphs == "all" else frozenset[int]()
+    model, whole = edit.model, model_graph(edit.model)
+    found = outputs_aliased_in(whole, options.subgraphs, constants=not options.keep_constants, copies=True)
+    patterns = whole.patterns if options.subgraphs == "all" else frozenset[int]()
     chosen: defaultdict[int, list[tuple[AliasedOutput, CopyOperator]]] = defaultdict(list)
     notes = []
     for output in found:
         if output.kind is AliasKind.UNPRODUCED:
             notes.append(output.finding("info", "it is not copied"))
     charge = model.wire.budget.tally("copies of outputs")
-    for output in _to_copy(model, found, options.detach_taps):
+    for output in _to_copy(whole, found, options.detach_taps):
         charge(_COPY_BYTES)
         if output.subgraph in patterns:
             notes.append(output.finding("info", LEFT_ALONE))
             continue
-        operator = choose_copy_operator(model, output, options.copy_operator, options.runtime)
+        operator = choose_copy_operator(whole, output, options.copy_operator, options.runtime)
         chosen[output.subgraph].append((output, operator))
         if operator.inexact_in:
             notes.append(output.finding("warning", f"{operator.inexact_in} does not run the copy by {operator.code}"))
@@ -87,15 +85,15 @@ def copy_outputs(edit: ModelEdit, options: FixOptions) -> RewriteResult:
     return RewriteResult(tuple(changes), tuple(notes))
 
 
-def _to_copy(model: Model, outputs: list[AliasedOutput], detach_taps: bool) -> Iterator[AliasedOutput]:
+def _to_copy(model: ModelGraph, outputs: list[AliasedOutput], detach_taps: bool) -> Iterator[AliasedOutput]:
     """Yield the outputs that get a copy, of those that `aliased_outputs` finds with `copies`."""
-    entries = set(entry_subgraphs(model))
+    entries = set(model.entries)
     shared = {(output.subgraph, output.tensor) for output in outputs if output.kind is AliasKind.DUPLICATE}
     for output in outputs:
         if output.kind is AliasKind.TAP and not detach_taps:
-            operators = model.subgraphs[output.subgraph].operators
+            codes = model.graphs[output.subgraph].operators.code_names
             again = (output.subgraph, output.tensor) in shared and output.producer >= 0
-            if output.subgraph in entries and again and operators[output.producer].code.name in ("IF", "WHILE"):
+            if output.subgraph in entries and again and codes[output.producer] in ("IF", "WHILE"):
                 yield output
         elif output.kind is not AliasKind.UNPRODUCED:
             yield output

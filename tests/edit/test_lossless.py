@@ -25,6 +25,7 @@ from circletools.edit.compact import compact_parts
 from circletools.edit.edit import ModelEdit
 from circletools.errors import EditError
 from circletools.flatbuf.schema import load_schema
+from circletools.graph.build import model_graph
 from circletools.model.model import open_model
 from circletools.origin.embed import embed
 from circletools.origin.names import collect_sources
@@ -140,7 +141,7 @@ EDITS: Mapping[str, Edit] = {
     ),
     "annotate": Edit(annotated, added=THREE_ENTRIES),
     "fix_outputs": Edit(
-        lambda edit: fix_outputs(edit, choose_subgraphs(edit.model, "1")),
+        lambda edit: fix_outputs(edit, choose_subgraphs(model_graph(edit.model), "1")),
         {
             "subgraphs[1].outputs": [4, 6],
             **{

@@ -14,6 +14,7 @@ import numpy as np
 from circletools.check import check
 from circletools.edit.edit import ModelEdit
 from circletools.findings import Finding
+from circletools.graph.build import model_graph
 from circletools.model.model import open_model
 from circletools.origin.remap import follow
 from circletools.outputs.analysis import choose_subgraphs
@@ -41,7 +42,7 @@ def fixed_with_changes(data: bytes, subgraph: str = "entry", **options: Any) -> 
     with open_model(data) as model:
         edit: ModelEdit = ModelEdit(model)
         follow(edit)
-        result = fix_outputs(edit, choose_subgraphs(model, subgraph), **options)
+        result = fix_outputs(edit, choose_subgraphs(model_graph(model), subgraph), **options)
         return edit.to_bytes(), result.changes
 
 

@@ -17,6 +17,7 @@ from circletools.check import check
 from circletools.edit.compact import compact
 from circletools.edit.edit import ModelEdit
 from circletools.errors import CircleToolsError
+from circletools.graph.build import model_graph
 from circletools.inspection import inspect_model
 from circletools.model.model import open_model
 from circletools.origin.embed import embed
@@ -44,7 +45,7 @@ def fixed(path: Path, target: Path) -> bytes:
     with open_model(path) as model:
         edit = ModelEdit(model)
         follow(edit)
-        fix_outputs(edit, choose_subgraphs(model, "all"))
+        fix_outputs(edit, choose_subgraphs(model_graph(model), "all"))
         edit.save(target)
     return target.read_bytes()
 

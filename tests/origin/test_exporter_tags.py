@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import circletools as ct
+from circletools.graph.build import graph_of
 from circletools.origin.exporters.tagging import nodes_of_operators
 from tests.kit.build import Build
 
@@ -49,7 +50,9 @@ class Program:
 
     def found(self) -> list[list[str]]:
         with ct.open(self.build.to_bytes()) as model:
-            return [[self.nodes[one].name for one in own] for own in nodes_of_operators(model, self.nodes)]
+            return [
+                [self.nodes[one].name for one in own] for own in nodes_of_operators(graph_of(model, 0), self.nodes)
+            ]
 
 
 def test_all_that_leads_to_what_is_made() -> None:

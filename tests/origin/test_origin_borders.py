@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import circletools as ct
-from circletools.origin.exporters.onnx_file import _model_graph
+from circletools.graph.build import graph_of
+from circletools.origin.exporters.onnx_file import _steps
 from circletools.origin.exporters.recording import Conversion, Recording
 from circletools.origin.read import Origins
 from circletools.origin.tracking.constants import CLOSE, EXACT, SCALED
@@ -46,7 +47,7 @@ def test_operators_of_one_layer_of_keras_are_one_step() -> None:
         value = graph.compute(code, inputs, name, (4, 8))
     graph.ends([x], [value])
     with ct.open(build.to_bytes()) as model:
-        made, step_of = _model_graph(model)
+        made, step_of = _steps(graph_of(model, 0))
     assert (made.kinds, step_of) == (["NORM", "TANH", "ABS", "NEG"], [0, 0, 1, 2, 3])
     assert (made.feeding, made.ends) == ([[], [0], [1], [2]], frozenset({3}))
     assert [len([*one]) for one in made.weights] == [1, 0, 0, 0]
@@ -61,7 +62,7 @@ def test_names_without_a_layer_are_steps_of_their_own() -> None:
         value = graph.compute("ABS", [value], name, (4,))
     graph.ends([x], [value])
     with ct.open(build.to_bytes()) as model:
-        assert _model_graph(model)[1] == [0, 1, 2, 3]
+        assert _steps(graph_of(model, 0))[1] == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize(
@@ -81,7 +82,7 @@ def test_few_or_equal_numbers_are_no_weights(values: Sequence[int], known: int) 
     x, data = graph.tensor("x", (1,)), np.array(list(values), "<f4")
     graph.ends([x], [graph.compute("ADD", [x, graph.constant("w", data)], "y", data.shape)])
     with ct.open(build.to_bytes()) as model:
-        assert [len([*one]) for one in _model_graph(model)[0].weights] == [known]
+        assert [len([*one]) for one in _steps(graph_of(model, 0))[0].weights] == [known]
 
 
 def test_ways_in_which_constants_are_the_same_differ() -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from circletools.errors import CircleToolsError
+from circletools.graph.build import model_graph
 from circletools.model.model import open_model
 from circletools.origin.remap import follow
 from circletools.origin.tracking.constants import CLOSE, SCALED, classify
@@ -97,7 +98,7 @@ def test_fixed_outputs(name: str) -> None:
 
     def fix(edit: Any) -> object:
         follow(edit)
-        return fix_outputs(edit, choose_subgraphs(edit.model, "entry"))
+        return fix_outputs(edit, choose_subgraphs(model_graph(edit.model), "entry"))
 
     after = edited(before, fix)
     assert tracked(before, after).origins.operators == origins_of(after).operators

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from circletools.errors import EditError
+from circletools.graph.build import model_graph
 from circletools.model.model import open_model
 from circletools.outputs.analysis import AliasKind, aliased_outputs
 from circletools.outputs.copyops import CopyChoice, CopyOperator, choose_copy_operator
@@ -26,7 +27,9 @@ def passing(kind: str, element: str, shape: Sequence[int] = (2, 3), **fields: An
 def chosen(data: bytes, choice: CopyChoice = "auto", subgraphs: str = "all") -> list[CopyOperator]:
     """Return the operators that copy the outputs of a model which share their tensors."""
     with open_model(data) as model:
-        return [choose_copy_operator(model, output, choice) for output in aliased_outputs(model, subgraphs)]
+        return [
+            choose_copy_operator(model_graph(model), output, choice) for output in aliased_outputs(model, subgraphs)
+        ]
 
 
 def refused(data: bytes, choice: CopyChoice = "auto", subgraphs: str = "all") -> tuple[str, str | None, str | None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from circletools.edit.edit import ModelEdit
+from circletools.graph.build import model_graph
 from circletools.model.model import open_model
 from circletools.outputs.analysis import AliasedOutput, AliasKind, aliased_outputs, output_findings
 from circletools.outputs.fixing import fix_outputs
@@ -65,7 +66,7 @@ def test_constants_that_operators_read_are_left() -> None:
 
 def test_messages_and_severities() -> None:
     with open_model(of_every_kind().to_bytes()) as model:
-        found = [(one.code, one.severity, one.location, one.message) for one in output_findings(model)]
+        found = [(one.code, one.severity, one.location, one.message) for one in output_findings(model_graph(model))]
     run = "; run `circletool fix-outputs"
     assert found == [
         ("CONSTANT_OUTPUT", "warning", "subgraphs[0].outputs[1]", f"'c' is a constant{run}`"),

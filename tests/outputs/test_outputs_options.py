@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from circletools.errors import EditError, UsageError
+from circletools.graph.build import model_graph
 from circletools.model.model import open_model
 from circletools.outputs.analysis import choose_subgraphs
 from circletools.outputs.copyops import CopyChoice
@@ -118,4 +119,4 @@ def test_copy_operator_that_does_not_fit() -> None:
 )
 def test_subgraph_that_is_none(choice: str) -> None:
     with open_model(while_body_passes_its_input().to_bytes()) as model, pytest.raises(UsageError, match="--subgraph"):
-        choose_subgraphs(model, choice)
+        choose_subgraphs(model_graph(model), choice)

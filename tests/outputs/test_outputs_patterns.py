@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from circletools.edit.edit import ModelEdit
+from circletools.graph.build import model_graph
 from circletools.model.model import open_model
-from circletools.outputs.analysis import output_findings, pattern_subgraphs
+from circletools.outputs.analysis import output_findings
 from circletools.outputs.fixing import fix_outputs
 from tests.kit.build import Build
 from tests.kit.callers import CALLERS, calling
@@ -52,7 +53,7 @@ def test_the_body_of_a_scatter_is_left_alone(tmp_path: Path) -> None:
         with ModelEdit(model) as edit:
             assert len(fix_outputs(edit, [0, 1]).changes) == 2
             edit.save(broken)
-        findings = [finding.message for finding in output_findings(model)]
+        findings = [finding.message for finding in output_findings(model_graph(model))]
     assert result.changes == ("subgraphs[0].outputs[1] result: a copy of the earlier output",)
     assert [(note.severity, note.location, note.message) for note in result.notes] == [
         ("info", "subgraphs[1].outputs[0]", LEFT)
@@ -69,4 +70,4 @@ def test_what_is_executed_is_no_pattern(caller: str) -> None:
     executed = {"CALL_ONCE", "IF", "WHILE", "CALL", "STABLEHLO_CASE", "STABLEHLO_WHILE"}
     with open_model(calling(caller)) as model:
         called = {1, 2} if CALLERS[caller][0] == 2 else {1}
-        assert pattern_subgraphs(model) == (set() if caller in executed else called)
+        assert model_graph(model).patterns == (set() if caller in executed else called)

@@ -10,6 +10,7 @@ import pytest
 
 import circletools as ct
 from circletools.asking import operators_of
+from circletools.graph.build import model_graph
 from circletools.runtimes.comparison import same
 from circletools.runtimes.operators import Operators, located
 from circletools.runtimes.programs import PROGRAMS
@@ -63,7 +64,7 @@ def path_of(model: str) -> Path:
 
 def known(path: Path) -> list[Operators]:
     with ct.open(path) as model:
-        return operators_of(model)
+        return operators_of(model_graph(model))
 
 
 Found = tuple[Verdict, dict[tuple[int | None, int | None], tuple[str, str]]]

@@ -12,11 +12,13 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
-from circletools.model.model import Model, open_model
+from circletools.graph.build import graph_of, model_graph
+from circletools.graph.graph import Graph, ModelGraph
+from circletools.model.model import open_model
 from circletools.origin.exporters.nodes import in_its_module, name_roots, root_of_any, uncalled_modules
 from circletools.origin.exporters.patching import Wrap, patched
 from circletools.origin.exporters.tagging import nodes_of_operators
-from circletools.origin.names import collect_sources
+from circletools.origin.names import NameSource, collect_and_tell
 from circletools.origin.numbering import number_sources
 from circletools.origin.read import Origins
 from circletools.origin.source import Source
@@ -38,7 +40,7 @@ def recording(note: Callable[[bytes, Origins], None]) -> Iterator[None]:
             made = convert(programs, signatures, *args, **kwargs)
             binary = bytes(made.to_bytes())
             with open_model(binary) as model:
-                note(binary, _origins(model, [signature.name for signature in signatures], tagged))
+                note(binary, _origins(model_graph(model), [signature.name for signature in signatures], tagged))
             return made
 
         return converting
@@ -71,13 +73,13 @@ def _tagged(
         return bytes(convert([program], [signature], *args, **kwargs).to_bytes()), nodes
 
 
-def _origins(model: Model, signatures: Sequence[str], tagged: Sequence[_Tagged]) -> Origins:
+def _origins(model: ModelGraph, signatures: Sequence[str], tagged: Sequence[_Tagged]) -> Origins:
     """Return the origins of a model; of subgraphs that are not what was tagged, by the names of tensors."""
-    by_names = collect_sources(model)
+    by_names, _ = collect_and_tell(model, NameSource.AUTO)
     named: dict[int, list[list[Source]]] = {
         subgraph: [
             [Source(by_names.sources[one], by_names.details_of(one)) for one in sorted(operators.get(index, ()))]
-            for index in range(len(model.subgraphs[subgraph].operators))
+            for index in range(len(model.graphs[subgraph]))
         ]
         for subgraph, operators in enumerate(by_names.operators)
     }
@@ -85,13 +87,16 @@ def _origins(model: Model, signatures: Sequence[str], tagged: Sequence[_Tagged])
     for key, (binary, nodes, uncalled) in zip(signatures, tagged, strict=True):
         subgraph = subgraphs.get(key)
         with open_model(binary) as other:
-            if subgraph is not None and other.code_names(0) == model.code_names(subgraph):
-                named[subgraph] = _sources(other, nodes, uncalled)
-    return number_sources(len(model.subgraphs), named)
+            if (
+                subgraph is not None
+                and graph_of(other, 0).operators.code_names == model.graphs[subgraph].operators.code_names
+            ):
+                named[subgraph] = _sources(graph_of(other, 0), nodes, uncalled)
+    return number_sources(len(model), named)
 
 
-def _sources(model: Model, nodes: Sequence[Any], uncalled: Mapping[str, tuple[str, str]]) -> list[list[Source]]:
-    found = nodes_of_operators(model, nodes)
+def _sources(main: Graph, nodes: Sequence[Any], uncalled: Mapping[str, tuple[str, str]]) -> list[list[Source]]:
+    found = nodes_of_operators(main, nodes)
     roots = {index: in_its_module(root_of_any(nodes[index]), uncalled) for one in found for index in one}
     order = sorted(roots)
     sources = dict(zip(order, name_roots(roots[index] for index in order), strict=True))

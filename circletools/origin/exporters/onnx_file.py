@@ -17,6 +17,9 @@ from typing import Any
 import numpy as np
 
 from circletools.errors import InvalidInputError
+from circletools.graph import graph as graphs
+from circletools.graph.build import model_graph
+from circletools.graph.columns import Values
 from circletools.model.model import Model
 from circletools.origin.exporters.installed import imported
 from circletools.origin.exporters.onnx_nodes import sources_of_nodes
@@ -53,12 +56,13 @@ def from_onnx(model: Model, path: str | os.PathLike[str]) -> Origins:
         message = f"not an ONNX model: {str(error).strip() or type(error).__name__}"
         raise InvalidInputError(message, location=os.fspath(path)) from error
     sources = sources_of_nodes(graph.node, weights)
-    if not model.subgraphs:
+    whole = model_graph(model)
+    if not len(whole):
         return Origins({}, ())
-    steps, step_of = _model_graph(model)
+    steps, step_of = _steps(whole.graphs[0])
     found = matched_nodes(_onnx_graph(graph, weights), steps)
     named = [list(dict.fromkeys(one for node in sorted(found[step]) for one in sources[node])) for step in step_of]
-    return number_sources(len(model.subgraphs), {0: named})
+    return number_sources(len(whole), {0: named})
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,28 +219,27 @@ def _onnx_graph(graph: Any, weights: Mapping[str, Any]) -> Graph:
     )
 
 
-def _model_graph(model: Model) -> tuple[Graph, list[int]]:
+def _steps(graph: graphs.Graph) -> tuple[Graph, list[int]]:
     """Return the operators as steps, and the step of each; those of one layer of onnx2tf's are one step."""
-    graph = model.subgraphs[0]
-    names = model.first_outputs(0)
+    names = graph.operators.first_result_names
     steps: dict[str | int, list[int]] = {}
     for operator, name in enumerate(names):
         steps.setdefault(_layer(name) or operator, []).append(operator)
     step_of = {operator: step for step, own in enumerate(steps.values()) for operator in own}
-    makers = {tensor: step_of[operator.index] for operator in graph.operators for tensor in operator.outputs}
-    inputs = [[one for at in own for one in graph.operators[at].inputs] for own in steps.values()]
+    makers = {tensor: step_of[operator] for operator, row in enumerate(graph.results.lists()) for tensor in row}
+    inputs = [[one for at in own for one in graph.operands.of(at)] for own in steps.values()]
     kinds = [
         _NUMBER.sub("", layer.rpartition("/")[2]).upper()
         if isinstance(layer, str) and len(own) > 1
-        else graph.operators[own[0]].code.name
+        else graph.operators.code_names[own[0]]
         for layer, own in steps.items()
     ]
     made = Graph(
         kinds,
         [[makers[one] for one in own if makers.get(one, at) < at] for at, own in enumerate(inputs)],
         [[names[at] for at in own] for own in steps.values()],
-        [[key for one in own if (key := _constant(model, one)) is not None] for own in inputs],
-        frozenset(makers[one] for one in graph.outputs if one in makers),
+        [[key for one in own if (key := _constant(graph.values, one)) is not None] for own in inputs],
+        frozenset(makers[one] for one in graph.outputs.tolist() if one in makers),
     )
     return made, [step_of[operator] for operator in range(len(names))]
 
@@ -247,11 +250,11 @@ def _layer(name: str) -> str:
     return "/".join(scopes[:2]) if len(scopes) > 2 and not scopes[1].startswith("tf.") else ""
 
 
-def _constant(model: Model, tensor: int) -> Hashable:
-    tensors = model.subgraphs[0].tensors
-    if not 0 <= tensor < len(tensors) or not 0 <= tensors[tensor].buffer < len(model.buffers):
+def _constant(values: Values, tensor: int) -> Hashable:
+    buffers = values.model_buffers
+    if not 0 <= tensor < len(values) or not 0 <= values.buffers[tensor] < len(buffers):
         return None  # a finding
-    kind, data = _TYPES.get(tensors[tensor].type), model.buffers[tensors[tensor].buffer].data
+    kind, data = _TYPES.get(values.types[tensor]), buffers[int(values.buffers[tensor])].data
     return None if kind is None or len(data) % np.dtype(kind).itemsize else _key(np.frombuffer(data, kind))
 
 

@@ -23,24 +23,23 @@ from math import prod
 from operator import getitem
 from typing import Any
 
-from circletools.model.model import Model
-from circletools.model.views import Operator
+from circletools.graph.graph import Graph
 from circletools.origin.exporters.nodes import elements_of, is_layout, root_of_any
 
 _TAG = re.compile(r"n(\d+)")
 LAYOUT_CODES = frozenset({"RESHAPE", "TRANSPOSE", "SQUEEZE", "EXPAND_DIMS", "BROADCAST_TO"})
 
 
-def nodes_of_operators(model: Model, nodes: Sequence[Any]) -> list[list[int]]:
-    """Return for each operator of subgraph 0 the numbers of the nodes that it computes, ascending."""
-    codes = model.code_names(0)
+def nodes_of_operators(main: Graph, nodes: Sequence[Any]) -> list[list[int]]:
+    """Return for each operator of a graph the numbers of the nodes that it computes, ascending."""
+    codes = main.operators.code_names
     graph = _Nodes(nodes)
-    named = [_tags(name, len(nodes)) for name in model.first_outputs(0)]
+    named = [_tags(name, len(nodes)) for name in main.operators.first_result_names]
     tags = [sorted({graph.first[tag] for tag in own}) for own in named]
-    made = _made(model, tags, graph)
+    made = _made(main, tags, graph)
     behind = graph.continued(made)
     kept: list[list[int]] = []
-    inner = _inner(model, tags)
+    inner = _inner(main, tags)
     for index, (code, own) in enumerate(zip(codes, tags, strict=True)):
         last = own[-1:]
         found = (
@@ -48,9 +47,9 @@ def nodes_of_operators(model: Model, nodes: Sequence[Any]) -> list[list[int]]:
         )
         kept.append(sorted(found) or last)
     others = frozenset(chain.from_iterable(named))
-    folded = _folded(model, _in_front(model, kept, inner, tags, graph), graph)
+    folded = _folded(main, _in_front(main, kept, inner, tags, graph), graph)
     return _continued(
-        model,
+        main,
         [graph.with_equals(found, others.difference(own)) for own, found in zip(named, folded, strict=True)],
     )
 
@@ -146,62 +145,59 @@ def _written(value: Any, values: Sequence[int], numbers: Mapping[Any, int]) -> s
     return f"%{values[numbers[value]]}" if hasattr(value, "all_input_nodes") else repr(value)
 
 
-def _made(model: Model, tags: Sequence[Sequence[int]], graph: _Nodes) -> dict[int, int]:
+def _made(main: Graph, tags: Sequence[Sequence[int]], graph: _Nodes) -> dict[int, int]:
     """Return which operator makes the value of a node: of the operator's last tag, where the sizes are equal."""
     made: dict[int, int] = {}
-    for operator, own in zip(model.subgraphs[0].operators, tags, strict=True):
-        if own and operator.outputs and operator.code.name not in LAYOUT_CODES:
-            size = prod(model.subgraphs[0].tensors[operator.outputs[0]].shape)
+    for operator, (own, outputs) in enumerate(zip(tags, main.results.lists(), strict=True)):
+        if own and outputs and main.operators.code_names[operator] not in LAYOUT_CODES:
+            size = prod(main.values.shapes.row(outputs[0]).tolist())
             if elements_of(graph.nodes[own[-1]]) == size:
-                made[own[-1]] = operator.index
+                made[own[-1]] = operator
     return made
 
 
-def _inner(model: Model, tags: Sequence[Sequence[int]]) -> set[int]:
+def _inner(main: Graph, tags: Sequence[Sequence[int]]) -> set[int]:
     """Return the operators of which all that they take from others is made by those with the same last tag."""
-    maker = {tensor: one.index for one in model.subgraphs[0].operators for tensor in one.outputs}
+    maker, ends = _makers(main), set(main.inputs.tolist())
     found = set()
-    for operator in model.subgraphs[0].operators:
-        feeding = [maker[tensor] for tensor in operator.inputs if tensor in maker]
-        own = tags[operator.index][-1:]
-        taken = {one for one in operator.inputs if one >= 0} & set(model.subgraphs[0].inputs)
+    for operator, inputs in enumerate(main.operands.lists()):
+        feeding = [maker[tensor] for tensor in inputs if tensor in maker]
+        own = tags[operator][-1:]
+        taken = {one for one in inputs if one >= 0} & ends
         if own and feeding and not taken and all(tags[one][-1:] == own for one in feeding):
-            found.add(operator.index)
+            found.add(operator)
     return found
 
 
 def _in_front(
-    model: Model, kept: list[list[int]], inner: Container[int], tags: Sequence[Sequence[int]], nodes: _Nodes
+    main: Graph, kept: list[list[int]], inner: Container[int], tags: Sequence[Sequence[int]], nodes: _Nodes
 ) -> list[list[int]]:
     """Leave the last tag to the operators behind where the first is of a call before it, by its parameters."""
-    operators = model.subgraphs[0].operators
-    produced = {tensor for operator in operators for tensor in operator.outputs}
+    codes, produced = main.operators.code_names, _makers(main)
     several = {own[-1] for index, own in enumerate(tags) if index in inner}
     taken = _parameter_sizes(nodes)
     result = list(kept)
-    for operator in operators:
-        own, found = tags[operator.index][-1:], kept[operator.index]
-        if operator.index in inner or operator.code.name in LAYOUT_CODES or not several.intersection(own):
+    for operator, code in enumerate(codes):
+        own, found = tags[operator][-1:], kept[operator]
+        if operator in inner or code in LAYOUT_CODES or not several.intersection(own):
             continue
-        call, sizes = nodes.calls[own[0]], _constant_sizes(model, operator, produced)
+        call, sizes = nodes.calls[own[0]], _constant_sizes(main, operator, produced)
         fed = [number for number in found if nodes.calls[number] != call and nodes.fed[number]]
         others = nodes.computed(fed, (), inner=False).intersection(found)
         theirs = set().union(*(taken.get(nodes.calls[number], set()) for number in others))
         if theirs & sizes and not taken.get(call, set()) & sizes:
-            result[operator.index] = sorted(others)
+            result[operator] = sorted(others)
     return result
 
 
-def _folded(model: Model, kept: list[list[int]], nodes: _Nodes) -> list[list[int]]:
+def _folded(main: Graph, kept: list[list[int]], nodes: _Nodes) -> list[list[int]]:
     """Add nodes of calls whose parameters went into the operators behind them, as a norm's into a linear layer."""
-    graph = model.subgraphs[0]
-    operators = graph.operators
-    produced = {tensor for operator in operators for tensor in operator.outputs}
-    sizes = [_constant_sizes(model, operator, produced) for operator in operators]
+    codes, results, produced = main.operators.code_names, main.results.lists(), _makers(main)
+    sizes = [_constant_sizes(main, operator, produced) for operator in range(len(main))]
     readers: dict[int, list[int]] = {}
-    for operator in operators:
-        for tensor in operator.inputs:
-            readers.setdefault(tensor, []).append(operator.index)
+    for operator, inputs in enumerate(main.operands.lists()):
+        for tensor in inputs:
+            readers.setdefault(tensor, []).append(operator)
     own: dict[str, dict[int, None]] = {}
     for index, numbers in enumerate(kept):
         for number in numbers:
@@ -216,22 +212,22 @@ def _folded(model: Model, kept: list[list[int]], nodes: _Nodes) -> list[list[int
         folded = {number for index in indices for number in kept[index] if nodes.calls[number] == call}
         pending, seen = list(indices), set(indices)
         while pending:
-            for reader in (one for tensor in operators[pending.pop()].outputs for one in readers.get(tensor, ())):
+            for reader in (one for tensor in results[pending.pop()] for one in readers.get(tensor, ())):
                 if reader in seen:
                     continue
                 seen.add(reader)
-                if operators[reader].code.name in LAYOUT_CODES:
+                if codes[reader] in LAYOUT_CODES:
                     pending.append(reader)
-                elif _took_in(operators[reader], sizes[reader], missing, wanted):
+                elif _took_in(codes[reader], sizes[reader], missing, wanted):
                     result[reader] = sorted({*result[reader], *folded})
     return result
 
 
-def _took_in(operator: Operator, sizes: set[int], missing: set[int], wanted: set[int]) -> bool:
+def _took_in(code: str, sizes: set[int], missing: set[int], wanted: set[int]) -> bool:
     """Say whether an operator can hold what is missing of a call's parameters; a bias alone goes into a sum."""
     if missing == wanted:
         return max(sizes, default=1) > 1
-    return operator.code.name == "ADD" and any(size % one == 0 for size in sizes for one in missing if one > 1)
+    return code == "ADD" and any(size % one == 0 for size in sizes for one in missing if one > 1)
 
 
 def _parameter_sizes(nodes: _Nodes) -> dict[str, set[int]]:
@@ -245,19 +241,23 @@ def _parameter_sizes(nodes: _Nodes) -> dict[str, set[int]]:
     return taken
 
 
-def _constant_sizes(model: Model, operator: Operator, produced: Container[int]) -> set[int]:
+def _constant_sizes(main: Graph, operator: int, produced: Container[int]) -> set[int]:
     """Return how many elements the constants have that an operator takes."""
-    tensors = model.subgraphs[operator.subgraph].tensors
-    constants = (tensors[one] for one in operator.inputs if one >= 0 and one not in produced)
-    return {prod(tensor.shape) for tensor in constants if len(model.buffers[tensor.buffer].data)}
+    constants = (one for one in main.operands.of(operator) if one >= 0 and one not in produced)
+    values, buffers = main.values, main.values.model_buffers
+    return {prod(values.shapes.row(one).tolist()) for one in constants if len(buffers[int(values.buffers[one])].data)}
 
 
-def _continued(model: Model, kept: list[list[int]]) -> list[list[int]]:
+def _makers(main: Graph) -> dict[int, int]:
+    """Return the operator that makes each tensor, of several the last."""
+    return {tensor: operator for operator, row in enumerate(main.results.lists()) for tensor in row}
+
+
+def _continued(main: Graph, kept: list[list[int]]) -> list[list[int]]:
     """Give operators without a tag the nodes of what feeds them, which they continue."""
-    operators = model.subgraphs[0].operators
-    maker = {tensor: operator.index for operator in operators for tensor in operator.outputs}
-    for operator in operators:
-        if not kept[operator.index]:
-            feeding = next((maker[tensor] for tensor in operator.inputs if tensor in maker), None)
-            kept[operator.index] = [] if feeding is None else kept[feeding]
+    maker = _makers(main)
+    for operator, inputs in enumerate(main.operands.lists()):
+        if not kept[operator]:
+            feeding = next((maker[tensor] for tensor in inputs if tensor in maker), None)
+            kept[operator] = [] if feeding is None else kept[feeding]
     return kept

@@ -14,6 +14,8 @@ from dataclasses import replace as replaced
 from importlib import import_module
 from typing import Any
 
+from circletools.graph.build import graph_of
+from circletools.graph.graph import Graph
 from circletools.model.model import Model, open_model
 from circletools.origin.algebra import UNKNOWN
 from circletools.origin.exporters.nodes import Root, in_its_module, is_layout, name_roots, root_of, uncalled_modules
@@ -150,7 +152,9 @@ class _Log:
             sources.setdefault(name, []).append(source)
         before = binary if self.before is None else self.before
         with open_model(before) as model:
-            found = [[source for name in own for source in sources.get(name, ())] for own in _names(model)]
+            found = [
+                [source for name in own for source in sources.get(name, ())] for own in _names(graph_of(model, 0))
+            ]
             origins = number_sources(1, {0: found})
             if before == binary:
                 return origins
@@ -158,14 +162,12 @@ class _Log:
                 return through_the_optimizer(model, origins, after)
 
 
-def _names(model: Model) -> Iterator[list[str]]:
+def _names(main: Graph) -> Iterator[list[str]]:
     """Yield the names of the tensors that each operator makes, and of the constants that it takes."""
-    tensors = model.subgraphs[0].tensors
-    operators = model.subgraphs[0].operators
-    made = {tensor for operator in operators for tensor in operator.outputs}
-    for operator in operators:
-        constants = (tensor for tensor in operator.inputs if tensor >= 0 and tensor not in made)
-        yield [tensors[tensor].name for tensor in (*operator.outputs, *constants)]
+    made = set(main.results.values.tolist())
+    for inputs, outputs in zip(main.operands.lists(), main.results.lists(), strict=True):
+        constants = (tensor for tensor in inputs if tensor >= 0 and tensor not in made)
+        yield [main.values.name(tensor) for tensor in (*outputs, *constants)]
 
 
 def through_the_optimizer(model: Model, origins: Origins, after: Model) -> Origins:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from circletools.asking import operators_of
+from circletools.graph.build import model_graph
 from circletools.model.model import open_model
 from circletools.runtimes.operators import located
 from circletools.runtimes.protocol import Request
@@ -101,7 +102,9 @@ def placed_by(program: str, variant: str, model: bytes) -> dict[Place, tuple[str
     with tempfile.NamedTemporaryFile(suffix=".tflite") as file, printed((2,)), open_model(model) as opened:
         file.write(model)
         file.flush()
-        verdict = located(adapter.placement(Request("placement", file.name, variant)), operators_of(opened))
+        verdict = located(
+            adapter.placement(Request("placement", file.name, variant)), operators_of(model_graph(opened))
+        )
     found = (one for one in verdict.operators if one.operator is not None)
     return {(one.subgraph or 0, one.operator or 0): (one.device, one.words) for one in found}
 
