@@ -16,6 +16,7 @@ from circletools.edit.edit import ModelEdit
 from circletools.errors import EditError, InvalidInputError, ModelFormatError
 from circletools.flatbuf.schema import load_schema
 from circletools.model.model import Model, open_model
+from circletools.model.rows import Subgraph
 from tests.kit.support import (
     ENDINGS,
     bytes_of,
@@ -36,9 +37,9 @@ def name_of(raw: bytes | None) -> str:
     return (raw or b"").decode("utf-8", "surrogateescape")
 
 
-def code_of(table: dict[str, Any], identifier: bytes) -> int:
+def code_of(table: dict[str, Any], *, circle: bool) -> int:
     old, new = int(table["deprecatedBuiltinCode"]), int(table["builtinCode"])
-    if identifier == b"CIR0" and min(old, new) < 0:
+    if circle and min(old, new) < 0:
         return min(old, new)
     return max(old, new)
 
@@ -50,128 +51,104 @@ def names_of_enum(model: Model, enum: str) -> dict[int, str]:
 # --- the views of every model -------------------------------------------------------------------------------
 
 
-def test_the_model_itself(any_model: Path) -> None:
+Tables = list[dict[str, Any]]
+
+
+def check_codes(model: Model, expected: Tables) -> None:
+    names, circle = names_of_enum(model, "BuiltinOperator"), model.format == "circle"
+    assert [(code.index, code.code, code.custom_code, code.version) for code in model.operator_codes] == [
+        (index, code_of(table, circle=circle), name_of(table["customCode"]), table["version"])
+        for index, table in enumerate(expected)
+    ]
+    for code in model.operator_codes:
+        name = names[code.code]
+        assert code.name == (f"CUSTOM:{code.custom_code}" if name == "CUSTOM" else name)
+
+
+def check_subgraph(model: Model, subgraph: Subgraph, table: dict[str, Any]) -> None:
+    types, tensors, operators = names_of_enum(model, "TensorType"), table["tensors"] or [], table["operators"] or []
+    assert subgraph.name == name_of(table["name"])
+    assert tuple(subgraph.inputs.tolist()) == (table["inputs"] or ())
+    assert tuple(subgraph.outputs.tolist()) == (table["outputs"] or ())
+    assert [
+        (t.subgraph, t.index, t.name, t.type, t.shape, t.shape_signature, t.buffer, t.is_variable)
+        for t in subgraph.tensors
+    ] == [
+        (
+            subgraph.index, index, name_of(t["name"]), types[t["type"]], t["shape"] or (), t["shapeSignature"],
+            t["buffer"], bool(t["isVariable"]),
+        )
+        for index, t in enumerate(tensors)
+    ]  # fmt: skip
+    assert [(o.subgraph, o.index, o.code.index, o.inputs, o.outputs) for o in subgraph.operators] == [
+        (subgraph.index, index, o["opcodeIndex"], o["inputs"] or (), o["outputs"] or ())
+        for index, o in enumerate(operators)
+    ]
+    assert subgraph.code_indices() == [o["opcodeIndex"] for o in operators]
+    names = [tensor["name"] or b"" for tensor in tensors]
+    assert model.output_names(subgraph.index) == [
+        tuple(names[tensor] if tensor >= 0 else b"" for tensor in operator["outputs"] or ()) for operator in operators
+    ]
+
+
+def check_columns(model: Model, expected: Tables) -> None:
+    tensors = [tensor for subgraph in expected for tensor in subgraph["tensors"] or ()]
+    operators = [operator for subgraph in expected for operator in subgraph["operators"] or ()]
+    columns, rows = model.tensor_columns, model.operator_columns
+    assert columns.names == [tensor["name"] or b"" for tensor in tensors]
+    assert columns.buffers.tolist() == [tensor["buffer"] for tensor in tensors]
+    assert columns.types.tolist() == [tensor["type"] for tensor in tensors]
+    assert [end - start for start, end in pairwise(columns.splits.tolist())] == [
+        len(subgraph["tensors"] or ()) for subgraph in expected
+    ]
+    assert rows.code_indices.tolist() == [operator["opcodeIndex"] for operator in operators]
+    assert rows.first_outputs.tolist() == [(operator["outputs"] or (-1,))[0] for operator in operators]
+    assert rows.inputs.flat().tolist() == [index for operator in operators for index in operator["inputs"] or ()]
+
+
+def check_buffers(model: Model, expected: Tables) -> None:
+    assert len(model.buffers) == len(expected)
+    for buffer, table in zip(model.buffers, expected, strict=True):
+        external = isinstance(table["offset"], bytes)
+        assert buffer.external == external
+        assert bytes(buffer.data) == (table["offset"] if external else table["data"] or b"")
+
+
+def check_metadata(model: Model, entries: Tables, buffers: Tables) -> None:
+    assert [(entry.index, entry.name, entry.buffer) for entry in model.metadata] == [
+        (index, name_of(entry["name"]), entry["buffer"]) for index, entry in enumerate(entries)
+    ]
+    values = {name_of(entry["name"]): buffers[entry["buffer"]]["data"] or b"" for entry in entries}
+    assert {name: bytes(model.metadata_value(name) or b"") for name in values} == values
+    assert model.metadata_value("no such entry") is None
+
+
+def check_signatures(model: Model, expected: Tables) -> None:
+    def maps(entries: Tables | None) -> tuple[tuple[str, int], ...]:
+        return tuple((name_of(entry["name"]), entry["tensorIndex"]) for entry in entries or ())
+
+    assert [(s.index, s.key, s.subgraph, s.inputs, s.outputs) for s in model.signatures] == [
+        (index, name_of(s["signatureKey"]), s["subgraphIndex"], maps(s["inputs"]), maps(s["outputs"]))
+        for index, s in enumerate(expected)
+    ]
+
+
+def test_every_view_is_what_another_reader_sees(any_model: Path) -> None:
     data = any_model.read_bytes()
     expected = read(data)
+    subgraphs: Tables = expected["subgraphs"] or []
     with open_model(any_model) as model:
         assert model.format == ENDINGS[data[4:8]]
         assert model.version == expected["version"]
         assert model.description == name_of(expected["description"])
-        assert len(model.subgraphs) == len(expected["subgraphs"] or ())
+        check_codes(model, expected["operatorCodes"] or [])
+        for subgraph, table in zip(model.subgraphs, subgraphs, strict=True):
+            check_subgraph(model, subgraph, table)
+        check_columns(model, subgraphs)
+        check_buffers(model, expected["buffers"] or [])
+        check_metadata(model, expected["metadata"] or [], expected["buffers"] or [])
+        check_signatures(model, expected["signatureDefs"] or [])
         read_everything(model)
-
-
-def test_operator_codes(any_model: Path) -> None:
-    data = any_model.read_bytes()
-    expected = read(data)["operatorCodes"] or []
-    with open_model(data) as model:
-        names = names_of_enum(model, "BuiltinOperator")
-        assert [(code.index, code.code, code.custom_code, code.version) for code in model.operator_codes] == [
-            (index, code_of(table, data[4:8]), name_of(table["customCode"]), table["version"])
-            for index, table in enumerate(expected)
-        ]
-        for code in model.operator_codes:
-            name = names[code.code]
-            assert code.name == (f"CUSTOM:{code.custom_code}" if name == "CUSTOM" else name)
-
-
-def test_tensors(any_model: Path) -> None:
-    expected = read(any_model.read_bytes())["subgraphs"] or []
-    with open_model(any_model) as model:
-        types = names_of_enum(model, "TensorType")
-        for subgraph, table in zip(model.subgraphs, expected, strict=True):
-            tables = table["tensors"] or []
-            assert [
-                (t.name, t.type, t.shape, t.shape_signature, t.buffer, t.is_variable) for t in subgraph.tensors
-            ] == [
-                (
-                    name_of(t["name"]), types[t["type"]], t["shape"] or (), t["shapeSignature"], t["buffer"],
-                    bool(t["isVariable"]),
-                )
-                for t in tables
-            ]  # fmt: skip
-            assert [(t.subgraph, t.index) for t in subgraph.tensors] == [
-                (subgraph.index, index) for index in range(len(tables))
-            ]
-
-
-def test_operators(any_model: Path) -> None:
-    expected = read(any_model.read_bytes())["subgraphs"] or []
-    with open_model(any_model) as model:
-        for subgraph, table in zip(model.subgraphs, expected, strict=True):
-            tables = table["operators"] or []
-            assert [(o.subgraph, o.index, o.code.index, o.inputs, o.outputs) for o in subgraph.operators] == [
-                (subgraph.index, index, o["opcodeIndex"], o["inputs"] or (), o["outputs"] or ())
-                for index, o in enumerate(tables)
-            ]
-            assert subgraph.code_indices() == [o["opcodeIndex"] for o in tables]
-
-
-def test_subgraphs(any_model: Path) -> None:
-    expected = read(any_model.read_bytes())["subgraphs"] or []
-    with open_model(any_model) as model:
-        for subgraph, table in zip(model.subgraphs, expected, strict=True):
-            assert subgraph.name == name_of(table["name"])
-            assert tuple(subgraph.inputs.tolist()) == (table["inputs"] or ())
-            assert tuple(subgraph.outputs.tolist()) == (table["outputs"] or ())
-            names = [tensor["name"] or b"" for tensor in table["tensors"] or ()]
-            assert model.output_names(subgraph.index) == [
-                tuple(names[tensor] if tensor >= 0 else b"" for tensor in operator["outputs"] or ())
-                for operator in table["operators"] or ()
-            ]
-
-
-def test_columns(any_model: Path) -> None:
-    expected = read(any_model.read_bytes())["subgraphs"] or []
-    tensors = [tensor for subgraph in expected for tensor in subgraph["tensors"] or ()]
-    operators = [operator for subgraph in expected for operator in subgraph["operators"] or ()]
-    with open_model(any_model) as model:
-        columns = model.tensor_columns
-        assert columns.names == [tensor["name"] or b"" for tensor in tensors]
-        assert columns.buffers.tolist() == [tensor["buffer"] for tensor in tensors]
-        assert columns.types.tolist() == [tensor["type"] for tensor in tensors]
-        assert [end - start for start, end in pairwise(columns.splits.tolist())] == [
-            len(subgraph["tensors"] or ()) for subgraph in expected
-        ]
-        rows = model.operator_columns
-        assert rows.code_indices.tolist() == [operator["opcodeIndex"] for operator in operators]
-        assert rows.first_outputs.tolist() == [(operator["outputs"] or (-1,))[0] for operator in operators]
-        assert rows.inputs.flat().tolist() == [index for operator in operators for index in operator["inputs"] or ()]
-
-
-def test_buffers(any_model: Path) -> None:
-    expected = read(any_model.read_bytes())["buffers"] or []
-    with open_model(any_model) as model:
-        assert len(model.buffers) == len(expected)
-        for buffer, table in zip(model.buffers, expected, strict=True):
-            external = isinstance(table["offset"], bytes)
-            assert buffer.external == external
-            assert bytes(buffer.data) == (table["offset"] if external else table["data"] or b"")
-
-
-def test_metadata(any_model: Path) -> None:
-    expected = read(any_model.read_bytes())
-    entries = expected["metadata"] or []
-    with open_model(any_model) as model:
-        assert [(entry.index, entry.name, entry.buffer) for entry in model.metadata] == [
-            (index, name_of(entry["name"]), entry["buffer"]) for index, entry in enumerate(entries)
-        ]
-        values = {name_of(entry["name"]): expected["buffers"][entry["buffer"]]["data"] or b"" for entry in entries}
-        assert {name: bytes(model.metadata_value(name) or b"") for name in values} == values
-        assert model.metadata_value("no such entry") is None
-
-
-def test_signatures(any_model: Path) -> None:
-    expected = read(any_model.read_bytes())["signatureDefs"] or []
-
-    def maps(entries: list[dict[str, Any]] | None) -> tuple[tuple[str, int], ...]:
-        return tuple((name_of(entry["name"]), entry["tensorIndex"]) for entry in entries or ())
-
-    with open_model(any_model) as model:
-        assert [(s.index, s.key, s.subgraph, s.inputs, s.outputs) for s in model.signatures] == [
-            (index, name_of(s["signatureKey"]), s["subgraphIndex"], maps(s["inputs"]), maps(s["outputs"]))
-            for index, s in enumerate(expected)
-        ]
 
 
 # --- what the models must show, so that the above means something -------------------------------------------
