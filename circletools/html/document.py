@@ -60,6 +60,7 @@ def page_document(
     origins, origins_state = _origins(whole)
     columns, sets = Columns(buffer_sizes(model)), Interned()
     subgraphs = [_graph(graph, columns, affinity, origins, sets) for graph in whole.graphs]
+    count = len(whole.graphs[0]) if len(whole) else 0
     used = Counter(number for graph in subgraphs for number in graph["operators"]["origin"])
     uses = [used[number] for number in range(len(sets.values))]
     ids = sorted(origins.sources)
@@ -93,11 +94,7 @@ def page_document(
             if (times := trace.operators) is not None
         ],
         "traces": [shortened(layer_times(trace, found)) for trace in traces if (found := trace.layers) is not None],
-        **(
-            {"measured": shortened(measured_document(measured, len(whole.graphs[0]) if len(whole) else 0))}
-            if measured
-            else {}
-        ),
+        **({"measured": shortened(measured_document(measured, count))} if measured else {}),
         **({} if fitted is None else {"fit": shortened(fit_document(fitted))}),
     }
 
