@@ -29,13 +29,13 @@ from circletools.model.model import Model as Model
 from circletools.model.model import open_model as open_model
 from circletools.origin import exporters as exporters
 from circletools.origin.tracking.tracker import track
+from circletools.parts.split import split as split
+from circletools.parts.verify import verify_split as verify_split
 from circletools.planning.planner import plan as plan
 from circletools.planning.request import PlanRequest as PlanRequest
 from circletools.profile.attribution import attribute as attribute
 from circletools.profile.compare_profiles import compare_profiles as compare_profiles
 from circletools.profile.compare_traces import compare_traces as compare_traces
-from circletools.split.verification import verify_split as verify_split
-from circletools.split.write import split as split
 from circletools.trace.nnapi.analysis import read_trace as read_trace
 from circletools.trace.nnapi.export import export_trace as export_trace
 from circletools.trace.operators.read import read_profile as read_profile

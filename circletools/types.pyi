@@ -11,12 +11,12 @@ from circletools.model.rows import Subgraph as Subgraph
 from circletools.model.views import Operator as Operator
 from circletools.model.views import Tensor as Tensor
 from circletools.origin.tracking.tracker import Tracking as Tracking
+from circletools.parts.split import Split as Split
+from circletools.parts.verify import SplitVerification as SplitVerification
 from circletools.planning.plan import Plan as Plan
 from circletools.profile.attribution import Attribution as Attribution
 from circletools.profile.compare_profiles import ProfileComparison as ProfileComparison
 from circletools.profile.compare_traces import TraceComparison as TraceComparison
-from circletools.split.verification import SplitVerification as SplitVerification
-from circletools.split.write import Split as Split
 from circletools.trace.nnapi.analysis import Analysis as Analysis
 from circletools.trace.nnapi.export import ExportedTrace as ExportedTrace
 from circletools.trace.operators.profile import OperatorTrace as OperatorTrace

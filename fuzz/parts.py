@@ -15,9 +15,10 @@ from zlib import crc32
 from circletools.affinity.store import annotate
 from circletools.edit.edit import ModelEdit
 from circletools.model.model import open_model
+from circletools.parts.compare import check_files, open_split
+from circletools.parts.package import MANIFEST
+from circletools.parts.split import split
 from circletools.split.measuring.measure import plan_of_parts
-from circletools.split.verify import check_files, open_split
-from circletools.split.write import MANIFEST, split
 from fuzz.models import plan_of
 from fuzz.seeds import model_seed
 from fuzz.target import no_refusal

@@ -12,9 +12,9 @@ from circletools.edit.results import RewriteResult
 from circletools.errors import CircleToolsError
 from circletools.model.model import Model, open_model
 from circletools.model.verify import check_model, leads_nowhere
+from circletools.parts.extract import ExtractRequest, extract
+from circletools.parts.prune import prune
 from circletools.surgery.ends import SignatureRequest, expose, reorder, sign
-from circletools.surgery.extract import ExtractRequest, extract
-from circletools.surgery.prune import prune
 from circletools.surgery.rename import RenameRequest, rename
 from fuzz.target import no_refusal
 

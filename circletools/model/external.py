@@ -57,6 +57,15 @@ def external_data(model: Model) -> Iterator[ExternalData]:
         yield ExternalData("bytecode", columns[0].astype(np.int64), columns[1], columns[2])
 
 
+def external_ranges(model: Model) -> dict[tuple[str, int], tuple[int, int]]:
+    """Return where each piece of external data starts and ends in the file, by its kind and row."""
+    return {
+        (data.kind, row): (start, start + size)
+        for data in external_data(model)
+        for row, start, size in zip(data.rows.tolist(), data.offsets.tolist(), data.sizes.tolist(), strict=True)
+    }
+
+
 def _bytecode(options: bytes) -> tuple[int, int] | None:
     """Return offset and size of a compiled program, None where the options name none."""
     if _BYTECODE_OFFSET.encode() not in options:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from circletools.parts.openvino_runner import parts_json
+from circletools.parts.split import Split
+from circletools.parts.verify import SplitVerification
 from circletools.render.findings import verdict
-from circletools.split.openvino_runner import parts_json
-from circletools.split.verification import SplitVerification
-from circletools.split.write import Split
 from circletools.wording import SCHEMA_VERSION
 
 

@@ -1,9 +1,9 @@
+from circletools.parts.extract import ExtractRequest as ExtractRequest
+from circletools.parts.extract import extract as extract
+from circletools.parts.prune import prune as prune
 from circletools.surgery.ends import SignatureRequest as SignatureRequest
 from circletools.surgery.ends import expose as expose
 from circletools.surgery.ends import reorder as reorder
 from circletools.surgery.ends import sign as sign
-from circletools.surgery.extract import ExtractRequest as ExtractRequest
-from circletools.surgery.extract import extract as extract
-from circletools.surgery.prune import prune as prune
 from circletools.surgery.rename import RenameRequest as RenameRequest
 from circletools.surgery.rename import rename as rename

@@ -11,14 +11,14 @@ from circletools.edit.signatures import SIDES, Side
 from circletools.errors import EditError, UsageError, shortened
 from circletools.findings import Finding
 from circletools.graph.build import model_graph
+from circletools.graph.reach import Reach
 from circletools.graph.selectors import Chooser, parse_selector
 from circletools.model.calls import Calls
 from circletools.model.model import Model
-from circletools.surgery.keeping import ENDS_TABLE
-from circletools.surgery.needed import Flow
+from circletools.parts.metadata import ENDS_TABLE
+from circletools.parts.names import TensorNames, graph_at, listed, quoted
+from circletools.parts.signatures import proper, unique_names
 from circletools.surgery.rename import Pair, split_pair
-from circletools.surgery.signing import proper, unique_names
-from circletools.surgery.tensors import TensorNames, listed, quoted
 from circletools.wording import suggestion
 
 
@@ -63,7 +63,7 @@ def sign(edit: ModelEdit, request: SignatureRequest) -> RewriteResult:
 
 
 def _add(edit: ModelEdit, request: SignatureRequest, key: str) -> tuple[list[str], tuple[Finding, ...]]:
-    names = TensorNames(edit.model, request.subgraph, edit.renamed)
+    names = TensorNames(graph_at(model_graph(edit.model), request.subgraph), edit.renamed)
     asked = dict(zip(SIDES, (request.inputs, request.outputs), strict=True))
     sides: dict[Side, list[tuple[str, int]]] = {}
     for side in SIDES:
@@ -130,7 +130,7 @@ def reorder(
     ...     ct.surgery.reorder(edit, outputs=(1, 0))
     ...     edit.save("out.tflite")
     """
-    names = TensorNames(edit.model, subgraph, edit.renamed)
+    names = TensorNames(graph_at(model_graph(edit.model), subgraph), edit.renamed)
     _check_not_called(edit.model, subgraph, names.place)
     changes = []
     for side, order in zip(SIDES, (inputs, outputs), strict=True):
@@ -164,18 +164,20 @@ def expose(
     ...     ct.surgery.expose(edit, every=("CONV_2D",))
     ...     edit.save("out.tflite")
     """
-    names, flow = TensorNames(edit.model, subgraph, edit.renamed), Flow(edit.model, subgraph)
+    graph = graph_at(model_graph(edit.model), subgraph)
+    names, reach = TensorNames(graph, edit.renamed), Reach(graph)
+    _ = graph.dag  # its checks
     _check_not_called(edit.model, subgraph, names.place)
     outputs = edit.ends(subgraph, "outputs")
     wanted = [names.find(words) for words in tensors]
     for tensor in wanted:
-        if flow.maker[tensor] < 0 and tensor not in outputs:
+        if reach.producer[tensor] < 0 and tensor not in outputs:
             raise EditError(
                 f"{names.shown(tensor)}: no operator makes it",
                 location=f"{names.place}.tensors[{tensor}]",
                 hint="an input or a constant is known already; leave it out",
             )
-        if flow.facts.is_handle[tensor]:
+        if graph.is_handle[tensor]:
             raise EditError(
                 f"{names.shown(tensor)}: it holds no values, but a resource or a variant",
                 location=f"{names.place}.tensors[{tensor}]",
@@ -183,8 +185,8 @@ def expose(
             )
     for code in every:
         chosen = Chooser(model_graph(edit.model)).choose(parse_selector(f"{subgraph}/op:{code}"))
-        made = (tensor for operator in chosen.get(subgraph, ()) for tensor in flow.makes[operator])
-        wanted += [tensor for tensor in made if not flow.facts.is_handle[tensor]]
+        made = (tensor for operator in chosen.get(subgraph, ()) for tensor in reach.results[operator])
+        wanted += [tensor for tensor in made if not graph.is_handle[tensor]]
     new = [tensor for tensor in dict.fromkeys(wanted) if tensor not in outputs]
     if not new:
         return RewriteResult(())

@@ -15,7 +15,8 @@ from circletools.edit.edit import ModelEdit
 from circletools.edit.results import RewriteResult
 from circletools.edit.signatures import SIDES, Side
 from circletools.errors import EditError, UsageError
-from circletools.surgery.tensors import TensorNames, quoted
+from circletools.graph.build import model_graph
+from circletools.parts.names import TensorNames, graph_at, quoted
 from circletools.wording import suggestion
 
 _LONGEST_GLOB = 10_000
@@ -86,6 +87,7 @@ class _Tensors:
         self.edit, self.new = edit, dict[tuple[int, int], str]()
         chosen = range(len(edit.model.subgraphs)) if request.subgraph is None else [request.subgraph]
         self.names: dict[int, TensorNames] = {}
+        self.graphs = model_graph(edit.model)
         asked = bool(request.tensors or request.inputs or request.outputs)
         self.by_position: dict[tuple[Side, int, int], str] = {}
         if not asked:
@@ -99,7 +101,7 @@ class _Tensors:
         self._check_names()
 
     def _read(self, subgraph: int) -> TensorNames:
-        return TensorNames(self.edit.model, subgraph, self.edit.renamed)
+        return TensorNames(graph_at(self.graphs, subgraph), self.edit.renamed)
 
     def _add(self, subgraph: int, tensor: int, name: str) -> None:
         known = self.new.setdefault((subgraph, tensor), name)

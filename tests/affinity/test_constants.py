@@ -19,8 +19,8 @@ from circletools.affinity.partitioning import Sizing, make_partitioning
 from circletools.affinity.transfers import transfers
 from circletools.graph.build import graph_of, model_graph
 from circletools.model.model import open_model
-from circletools.split.plan import plan_split
-from circletools.split.verify import check_files, open_split
+from circletools.parts.compare import check_files, open_split
+from circletools.parts.plan import plan_split
 from tests.kit.affinity_support import affinity, annotated, assigned, unruled, with_affinity
 from tests.kit.build import Build
 from tests.kit.presence import Lazy

@@ -11,11 +11,12 @@ import pytest
 
 from circletools.edit.compact import compact, compact_parts
 from circletools.edit.edit import ModelEdit
-from circletools.edit.extract import Excerpt, Excerpts, Section
 from circletools.errors import EditError
 from circletools.model.model import open_model
+from circletools.parts.excerpt import Excerpt, Section
+from circletools.parts.prune import prune
+from circletools.parts.whole import read_whole
 from circletools.storage.files import view
-from circletools.surgery.prune import prune
 from tests.kit.newer_reader import CONTENT, MODEL, SCHEMA, content
 from tests.kit.support import edited
 
@@ -113,15 +114,15 @@ def test_without_the_schema_what_could_be_a_reference_is_refused() -> None:
 
 def test_what_could_be_an_index_does_not_go_where_indices_change() -> None:
     with open_model(MODEL, schema=SCHEMA) as model:
-        excerpts = Excerpts(model)
+        whole = read_whole(model)
         with pytest.raises(EditError, match=r"Model.new_number is of a newer schema and could hold indices"):
-            excerpts.take(Excerpt([Section(0, [0], [0], [1])], {}))
+            whole.bytes_of(Excerpt([Section(0, [0], [0], [1])], {}))
 
 
 def test_an_excerpt_carries_what_is_no_index() -> None:
     plain = with_schema(MODEL, lambda edit: edit._overlay.root.set("new_number", None))
     with open_model(plain, schema=SCHEMA) as model:
-        parts = Excerpts(model).take(Excerpt([Section(0, [1], [0, 1], [2])], {}))
+        parts = read_whole(model).bytes_of(Excerpt([Section(0, [1], [0, 1], [2])], {}))
     found = content(b"".join(map(view, parts)))
     subgraph, before = found["subgraphs"][0], CONTENT["subgraphs"][0]
     assert subgraph["tensors"] == before["tensors"]

@@ -17,45 +17,47 @@ from random import Random
 from tempfile import TemporaryDirectory
 
 import circletools as ct
+from circletools.graph.build import model_graph
+from circletools.graph.reach import Reach
 from circletools.model.model import Model
 from circletools.model.verify import leads_nowhere
+from circletools.parts.extract import select
+from circletools.parts.whole import read_whole
 from circletools.runtimes.comparison import same
 from circletools.runtimes.protocol import Array
 from circletools.runtimes.worker import Worker
-from circletools.surgery.needed import Flow
 
 RUNTIMES = {"tflite": "litert:builtin", "circle": "onert"}
 
 
 def random_request(model: Model, random: Random) -> ct.surgery.ExtractRequest:
     """Return a request for a part of subgraph 0: a range of operators, connected ones, or those between tensors."""
-    flow = Flow(model, 0)
-    count = len(flow.facts)
+    reach = Reach(model_graph(model).graphs[0])
+    count = len(reach.graph)
     way = random.randrange(3)
     if way == 0:
         first = random.randrange(count)
         last = min(count - 1, first + int(random.expovariate(1 / 8)))
         return ct.surgery.ExtractRequest(operators=f"{first}-{last}")
     if way == 1:
-        return ct.surgery.ExtractRequest(operators=",".join(map(str, sorted(_connected(flow, random)))))
-    made = [tensor for operator in range(count) for tensor in flow.makes[operator]]
+        return ct.surgery.ExtractRequest(operators=",".join(map(str, sorted(_connected(reach, random)))))
+    made = reach.made_by(range(count))
     outputs = random.sample(made, min(len(made), random.choice((1, 1, 1, 2, 3))))
-    behind = [tensor for operator in flow.behind(outputs) for tensor in flow.reads[operator]]
+    behind = reach.read_by(reach.behind(outputs))
     plain = [
-        tensor for tensor in dict.fromkeys(behind) if flow.maker[tensor] >= 0 or tensor in model.subgraphs[0].inputs
+        one for one in dict.fromkeys(behind) if reach.producer[one] >= 0 or one in model.subgraphs[0].inputs
     ]
     inputs = random.sample(plain, min(len(plain), random.choice((0, 1, 1, 2))))
     named = [tuple(f"0/index:{tensor}" for tensor in some) for some in (inputs, outputs)]
     return ct.surgery.ExtractRequest(from_=named[0], to=named[1])
 
 
-def _connected(flow: Flow, random: Random) -> set[int]:
+def _connected(reach: Reach, random: Random) -> set[int]:
     """Return operators that are neighbours of each other."""
-    readers = flow.readers()
-    found = {random.randrange(len(flow.facts))}
+    found = {random.randrange(len(reach.graph))}
     for _ in range(int(random.expovariate(1 / 6))):
-        near = {flow.maker[tensor] for operator in found for tensor in flow.reads[operator]} - {-1}
-        near |= {other for operator in found for tensor in flow.makes[operator] for other in readers.get(tensor, ())}
+        near = {reach.producer[tensor] for tensor in reach.read_by(found)} - {-1}
+        near.update(*(reach.graph.readers[tensor] for tensor in reach.made_by(found)))
         if not near - found:
             break
         found.add(random.choice(sorted(near - found)))
@@ -72,10 +74,10 @@ class Values:
 
 def run_exposed(model: Model, worker: Worker, path: Path) -> Values:
     """Run a model with all that its operators make as outputs."""
-    flow, view = Flow(model, 0), model.subgraphs[0]
+    reach, view = Reach(model_graph(model).graphs[0]), model.subgraphs[0]
     held = {index for index, tensor in enumerate(view.tensors) if tensor.type in ("RESOURCE", "VARIANT")}
     inputs, outputs = view.inputs.tolist(), view.outputs.tolist()
-    made = [tensor for tensors in flow.makes for tensor in tensors if tensor not in held and tensor not in outputs]
+    made = [tensor for tensors in reach.results for tensor in tensors if tensor not in held and tensor not in outputs]
     with ct.edit(model) as edit:
         edit.save(path)
     plain = worker.run(path)
@@ -159,9 +161,7 @@ def _again(
 
 
 def _ends(model: Model, request: ct.surgery.ExtractRequest) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    from circletools.surgery.extract import _cut  # noqa: PLC0415
-
-    cut = _cut(model, request)
+    _, cut = select(read_whole(model), request)
     return cut.inputs, cut.outputs
 
 

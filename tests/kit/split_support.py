@@ -15,12 +15,13 @@ from circletools.affinity.store import annotate
 from circletools.affinity.tables import SubgraphAffinity
 from circletools.affinity.units import make_units
 from circletools.check import check
-from circletools.graph.build import graph_of
+from circletools.graph.build import graph_of, model_graph
+from circletools.graph.resources import Resources, State
 from circletools.model.model import Model, open_model
 from circletools.model.verify import leads_nowhere
 from circletools.model.views import text
-from circletools.split.verify import check_files, open_split
-from circletools.split.write import Split, split
+from circletools.parts.compare import check_files, open_split
+from circletools.parts.split import Split, split
 from tests.kit.support import (
     edited,
     read,
@@ -60,6 +61,11 @@ def split_to(data: bytes, folder: Path, kind: str, *, subgraph: int = 0) -> Spli
     source.write_bytes(data)
     with open_model(source) as model:
         return split(model, folder, subgraph=subgraph)
+
+
+def state_of(model: Model, subgraph: int = 0) -> State:
+    """Return what the operators of a subgraph share."""
+    return Resources(model_graph(model)).state(subgraph)
 
 
 def in_threes(_subgraph: int, operator: int) -> int:

@@ -19,6 +19,7 @@ FLOORS = [
     {"render"},
     {"planning", "surgery"},
     {"split", "diff", "profile", "check", "fit", "inspection", "editing", "judging"},
+    {"parts"},
     {"origin", "affinity"},
     {"metadata", "outputs"},
     {"edit", "asking", "soundness"},

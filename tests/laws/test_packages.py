@@ -72,7 +72,7 @@ def test_packages_come_from_these_folders() -> None:
 def test_what_is_missing_is_seen() -> None:
     given, files = settings(), on_disk()
     less = {**given, "packages": [name for name in given["packages"] if name != "circletools.surgery"]}
-    assert "circletools.surgery: extract.py" in missing(less, files)
+    assert "circletools.surgery: ends.py" in missing(less, files)
     others = {f"{package}: {name}" for package, name in files if not name.endswith(".py")}
     assert set(missing({**given, "package-data": {}}, files)) == others
     assert {"circletools.schema: circle.json", "circletools: codes.json", "circletools: py.typed"} <= others

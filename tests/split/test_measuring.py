@@ -15,6 +15,7 @@ import pytest
 from circletools.affinity.costs.costfile import parse_costs
 from circletools.errors import InvalidInputError, UsageError
 from circletools.model.model import open_model
+from circletools.parts.split import split
 from circletools.render.measuring import costs_text
 from circletools.split.measuring import measure as module
 from circletools.split.measuring import request as requests
@@ -25,7 +26,6 @@ from circletools.split.measuring.learning import learn
 from circletools.split.measuring.measure import measure
 from circletools.split.measuring.request import Device, MeasureRequest
 from circletools.split.measuring.results import Measurement, PartTime, PlanTime, fastest, is_faster, steps_us, wall_us
-from circletools.split.write import split
 from tests.kit.exports_support import named, with_affinity
 from tests.kit.measuring_support import LawfulWorker
 from tests.kit.support import bytes_of

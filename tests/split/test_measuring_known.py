@@ -7,11 +7,11 @@ import pytest
 
 from circletools.graph.build import graph_of
 from circletools.model.model import open_model
+from circletools.parts.plan import PlannedPart
 from circletools.split.measuring.fitting import Moving, Segment, fit_times
 from circletools.split.measuring.known import Factors, Known, segments_of
 from circletools.split.measuring.request import Device
 from circletools.split.measuring.results import PlanTime, is_faster
-from circletools.split.plan import PlannedPart
 from tests.kit.build import Build
 
 DEVICES = tuple(Device(name, "litert", "builtin") for name in ("npu", "cpu"))

@@ -19,7 +19,7 @@ import pytest
 from circletools.edit.edit import ModelEdit
 from circletools.errors import InvalidInputError, OutputError, UsageError
 from circletools.model.model import open_model
-from circletools.split.write import split
+from circletools.parts.split import split
 from circletools.storage import directories
 from circletools.storage.directories import write_directory
 from circletools.storage.files import write

@@ -28,9 +28,9 @@ from circletools.edit.edit import ModelEdit
 from circletools.errors import CircleToolsError
 from circletools.graph.build import graph_of
 from circletools.model.model import open_model
+from circletools.parts.package import RUNNER
+from circletools.parts.split import Split, split
 from circletools.runtimes.inputs import make_input
-from circletools.split.openvino_runner import RUNNER
-from circletools.split.write import Split, split
 from tools.measure.splits import drawn, models_of
 
 _DEVICES = {0: "CPU", 1: "CPUB"}

@@ -29,8 +29,8 @@ from circletools.edit.edit import ModelEdit
 from circletools.errors import CircleToolsError, EditError
 from circletools.graph.build import graph_of
 from circletools.model.model import Model, open_model
-from circletools.split.verification import verify_split
-from circletools.split.write import split
+from circletools.parts.split import split
+from circletools.parts.verify import verify_split
 from circletools.storage.discover import models_below
 
 _NAMES = {0: "one", 1: "two"}

@@ -15,12 +15,12 @@ from circletools.affinity.tables import SubgraphAffinity
 from circletools.edit.edit import ModelEdit
 from circletools.graph.build import graph_of
 from circletools.model.model import Model, open_model
+from circletools.parts.package import Connections, Piece
+from circletools.parts.plan import SplitPlan
+from circletools.parts.split import Split, split
 from circletools.runtimes.protocol import Array, Chain, ChainsRequest, Step
 from circletools.runtimes.worker import Worker
-from circletools.split.connections import Connections, Piece
 from circletools.split.measuring.request import Device, MeasureRequest
-from circletools.split.plan import SplitPlan
-from circletools.split.write import Split, split
 
 Floats = NDArray[np.float64]
 _ALONE = 1 / 20

@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 
 from circletools.affinity.costs.costfile import CostDocument, parse_costs
-from circletools.graph.build import graph_of
+from circletools.graph.build import model_graph
 from circletools.graph.graph import Graph
+from circletools.graph.resources import Resources
 from circletools.model.model import Model
+from circletools.parts.plan import PlannedPart
 from circletools.split.measuring.bench import AlonePart
 from circletools.split.measuring.fitting import (
     Floats,
@@ -24,8 +26,6 @@ from circletools.split.measuring.fitting import (
     work_of,
 )
 from circletools.split.measuring.request import Device
-from circletools.split.plan import PlannedPart
-from circletools.split.state import read_state
 from circletools.wording import SCHEMA_VERSION
 
 
@@ -110,8 +110,9 @@ def known_of(
     model: Model, devices: tuple[Device, ...], alone: Sequence[AlonePart], whole_us: Sequence[float | None]
 ) -> Known:
     """Return what operators alone, and the whole model where a device runs it, say of devices."""
-    facts = graph_of(model, 0)
-    idle = {*facts.dag.constants, *read_state(model, 0).copied}
+    graphs = model_graph(model)
+    facts = graphs.graphs[0]
+    idle = {*facts.dag.constants, *Resources(graphs).state(0).copied}
     times = np.full((len(facts), len(devices)), np.inf)
     factors, wholes = [], []
     for number, whole in enumerate(whole_us):

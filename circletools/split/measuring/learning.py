@@ -12,11 +12,11 @@ from circletools.findings import Finding
 from circletools.graph.build import model_graph
 from circletools.graph.selectors import Chooser
 from circletools.model.model import Model
+from circletools.parts.plan import PlannedPart, SplitPlan
 from circletools.runtimes.protocol import Chain
 from circletools.split.measuring.bench import Bench, Failure
 from circletools.split.measuring.known import Known, known_of
 from circletools.split.measuring.results import PartTime, PlanTime, wall_us
-from circletools.split.plan import PlannedPart, SplitPlan
 
 
 @dataclass(frozen=True, slots=True)

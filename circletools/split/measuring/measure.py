@@ -9,16 +9,16 @@ from tempfile import TemporaryDirectory
 from circletools.errors import InvalidInputError
 from circletools.graph.build import graph_of
 from circletools.model.model import Model, open_model
+from circletools.parts.compare import open_split
+from circletools.parts.package import Connections
+from circletools.parts.plan import SplitPlan, plan_split
+from circletools.parts.split import connect
 from circletools.runtimes.worker import Worker
-from circletools.split.connections import Connections
 from circletools.split.measuring.bench import Bench, Failure
 from circletools.split.measuring.known import segments_of
 from circletools.split.measuring.learning import learn, plan_time, predict, whole_time
 from circletools.split.measuring.request import MeasureRequest, measured_devices
 from circletools.split.measuring.results import Measurement, steps_us
-from circletools.split.plan import SplitPlan, plan_split
-from circletools.split.verify import open_split
-from circletools.split.write import connect
 
 _DEFAULT = MeasureRequest()
 
@@ -58,7 +58,7 @@ def measure(
 def plan_of_parts(model: Model, connections: Connections, place: str) -> SplitPlan:
     """Return the plan of a split. Raises InvalidInputError where the model splits otherwise."""
     plan = plan_split(model, 0)
-    expected = connect(model, plan, Path(connections.source.file).stem)
+    expected = connect(plan, Path(connections.source.file), model.format)
     if [(part.inputs, part.outputs) for part in expected.parts] != [
         (part.inputs, part.outputs) for part in connections.parts
     ]:

@@ -1,0 +1,67 @@
+"""Which operators of a graph values depend on, and which depend on them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+from circletools.graph.graph import Graph
+
+
+@dataclass(frozen=True, eq=False)
+class Reach:
+    """Walks along the values of a graph; slots that are left out lead nowhere."""
+
+    graph: Graph
+
+    @cached_property
+    def producer(self) -> list[int]:
+        """The operator that makes each value, -1 where none does."""
+        return list(self.graph.producer.tolist())
+
+    @cached_property
+    def operands(self) -> list[list[int]]:
+        """The values that each operator reads."""
+        return [[value for value in row if value >= 0] for row in self.graph.operands.lists()]
+
+    @cached_property
+    def results(self) -> list[list[int]]:
+        """The values that each operator makes."""
+        return [[value for value in row if value >= 0] for row in self.graph.results.lists()]
+
+    def read_by(self, operators: Iterable[int]) -> list[int]:
+        """Return the values that these operators read, one operator after the other."""
+        return [value for operator in operators for value in self.operands[operator]]
+
+    def made_by(self, operators: Iterable[int]) -> list[int]:
+        """Return the values that these operators make, one operator after the other."""
+        return [value for operator in operators for value in self.results[operator]]
+
+    def behind(
+        self, values: Iterable[int], stop: Collection[int] = (), only: Collection[int] | None = None
+    ) -> set[int]:
+        """Return the operators that values depend on; what makes those of `stop` is not looked for.
+
+        With `only`, other operators are neither taken nor looked behind.
+        """
+        found, pending = set[int](), list(values)
+        while pending:
+            value = pending.pop()
+            operator = self.producer[value]
+            if value in stop or operator < 0 or operator in found:
+                continue
+            if only is None or operator in only:
+                found.add(operator)
+                pending += self.operands[operator]
+        return found
+
+    def ahead(self, values: Iterable[int]) -> set[int]:
+        """Return the operators that depend on values."""
+        found, pending = set[int](), list(values)
+        while pending:
+            for operator in self.graph.readers[pending.pop()]:
+                if operator not in found:
+                    found.add(operator)
+                    pending += self.results[operator]
+        return found

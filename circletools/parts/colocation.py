@@ -1,0 +1,109 @@
+"""Partitions in which operators that share a written resource are together."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from circletools.affinity.partition.partitions import make_partitions
+from circletools.errors import EditError
+from circletools.graph.algorithms import (
+    Indices,
+    UnionFind,
+    distinct_edges,
+    renumbered,
+    rows_by_key,
+    strong_components,
+)
+from circletools.graph.dag import dag_from_edges
+from circletools.graph.graph import Graph
+from circletools.graph.resources import Resource, State
+from circletools.wording import ranges
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """The partition of each operator of a graph, -1 where it has none of its own; its device, and device names."""
+
+    partitions: Indices
+    devices: Indices
+    names: Mapping[int, str]
+
+    def operator(self, operator: int) -> str:
+        """Return an operator in words."""
+        return f"operator {operator} on {self.device(operator)}"
+
+    def device(self, operator: int) -> str:
+        """Return the name of an operator's device."""
+        return self.names[int(self.devices[operator])]
+
+
+def colocated(graph: Graph, state: State, placed: Placement) -> Indices:
+    """Return partitions that keep together the users of each resource: the given ones, or else new ones.
+
+    Operators between two users are with them. Raises EditError where these are on several devices.
+    """
+    if all((placed.partitions[users] == placed.partitions[users[0]]).all() for users in state.users.values()):
+        return placed.partitions
+    operators = np.flatnonzero(placed.partitions >= 0)
+    position = np.full(len(graph) + 1, -1, np.int64)  # the last is for values that nobody makes
+    position[operators] = np.arange(len(operators))
+    sources, targets = position[graph.producer[graph.uses.values]], position[graph.uses.operators]
+    fed = (sources >= 0) & (targets >= 0)
+    sources, targets = sources[fed], targets[fed]
+    home = _sets(len(operators), sources, targets, [position[users].tolist() for users in state.users.values()])
+    members = rows_by_key(int(home.max()) + 1, home, operators)
+    _check_devices(graph, state, placed, members)
+    between = home[sources] != home[targets]
+    dag = dag_from_edges(len(members), home[sources[between]], home[targets[between]])
+    partitions = placed.partitions.copy()
+    for number, made in enumerate(make_partitions(dag, [int(placed.devices[row[0]]) for row in members])):
+        partitions[[operator for one in made.operators for operator in members[one]]] = number
+    return partitions
+
+
+def _sets(count: int, sources: Indices, targets: Indices, users: Sequence[Sequence[int]]) -> Indices:
+    """Return the set of each operator, by its lowest: what shares a resource, and all between, runs in one go.
+
+    The users of a resource are contracted to one; what then lies on a cycle has to join them (strong components).
+    """
+    together = UnionFind(count)
+    for some in users:
+        for operator in some[1:]:
+            together.join(operator, some[0])
+    labels = np.array(together.labels(), np.int64)
+    successors = rows_by_key(count, *distinct_edges(count, labels[sources], labels[targets]))
+    component = {label: number for number, some in enumerate(strong_components(successors)) for label in some}
+    return np.array(renumbered(component[label] for label in labels.tolist()), np.int64)
+
+
+def _check_devices(graph: Graph, state: State, placed: Placement, sets: Sequence[Sequence[int]]) -> None:
+    torn = [members for members in sets if len(set(placed.devices[members].tolist())) > 1]
+    if torn:
+        prefix = f"{graph.index}/" if graph.index else ""
+        most = (Counter(map(placed.device, members)).most_common(1)[0][0] for members in torn)
+        rules = (
+            f"--set {prefix}index:{ranges(members)}={device}" for members, device in zip(torn, most, strict=True)
+        )
+        command = f"annotate-affinity {' '.join(rules)}"
+        hint = f"give these operators one device, also where rules by index say another, as with {command}"
+        raise EditError(next(_contradictions(state.users, torn[0], placed)), location=graph.place(), hint=hint)
+
+
+def _contradictions(
+    users: Mapping[Resource, Sequence[int]], members: Sequence[int], placed: Placement
+) -> Iterator[str]:
+    """Yield why operators that must run in one go cannot."""
+    here = {resource: some for resource, some in users.items() if some[0] in set(members)}
+    for resource, some in here.items():
+        other = next((one for one in some if placed.devices[one] != placed.devices[some[0]]), None)
+        if other is not None:
+            used = f"{placed.operator(some[0])} and by {placed.operator(other)}"
+            yield f"{resource} is used by {used}: it can be in one part only"
+    for resource, some in here.items():
+        other = next((one for one in members if placed.devices[one] != placed.devices[some[0]]), None)
+        if other is not None:
+            yield f"between the operators on {placed.device(some[0])} that use {resource} is {placed.operator(other)}"

@@ -1,0 +1,177 @@
+"""The operators between tensors: the smallest part of a graph that can run as a model of its own.
+
+Between inputs and outputs are the operators that depend on the inputs and that the outputs depend on. What they read
+besides, and none of them makes, is a further input; what depends on no input of the graph goes along.
+
+    x -> A -> b -> B -> c -> C -> y         between b and c: B and D; d is a further input,
+    d ------------ ^                        as D depends on constants only, e is none
+    k -> D -> e -- ^
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from circletools.errors import EditError
+from circletools.graph.graph import Graph
+from circletools.graph.reach import Reach
+from circletools.graph.resources import State
+from circletools.parts.names import TensorNames
+from circletools.wording import ranges
+
+_LISTED = 20  # operators that a hint names
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Operators of a graph, ascending, and the tensors that go in and come out.
+
+    `further` are inputs that were not asked for, `between` operators that were not.
+    """
+
+    operators: tuple[int, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    further: tuple[int, ...] = ()
+    between: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Cutter:
+    """Finds cuts of a graph; each way to ask for one raises EditError where there is none.
+
+    `state` is what its operators share, which a cut must not part.
+    """
+
+    graph: Graph
+    state: State
+
+    def between(self, inputs: Sequence[int], outputs: Sequence[int]) -> Cut:
+        """Return the cut from `inputs` to `outputs`; without outputs, to all those of the graph that they reach."""
+        for tensor in inputs:
+            self._check_input(tensor)
+        reach = self._reach
+        ahead = reach.ahead(inputs)
+        wanted = list(outputs) or [
+            tensor for tensor in self._results if reach.producer[tensor] in ahead and tensor not in inputs
+        ]
+        if not wanted:
+            raise self._refusal("none of the outputs depends on these inputs", inputs[0], "name outputs with --to")
+        for tensor in wanted:
+            self._check_output(tensor, inputs)
+            if reach.producer[tensor] not in ahead:
+                raise self._refusal("it depends on none of the inputs", tensor, "name others with --from or --to")
+        needed = reach.behind(wanted, set(inputs))
+        chosen = needed & ahead
+        # What these need and that depends on no input and no state goes along.
+        fed = reach.ahead([*self._given, *inputs]).union(*self.state.users.values())
+        chosen |= reach.behind(reach.read_by(chosen), set(inputs), only=needed - fed)
+        read = set(reach.read_by(chosen))
+        idle = next((tensor for tensor in inputs if tensor not in read), None)
+        if idle is not None:
+            raise self._refusal("the outputs do not need it as an input", idle, "leave it out of --from")
+        return self._cut(chosen, inputs, wanted)
+
+    def before(self, outputs: Sequence[int]) -> Cut:
+        """Return the cut from the inputs of the graph to `outputs`, with those inputs alone that they need."""
+        for tensor in outputs:
+            self._check_output(tensor, ())
+        chosen = self._reach.behind(outputs, self._given)
+        while (torn := self._torn(chosen)) is not None:  # what shares a state with these is needed too
+            chosen = chosen.union(torn[1], self._reach.behind(self._reach.read_by(torn[1]), self._given))
+        return self._cut(chosen, (), outputs)
+
+    def of(self, operators: Iterable[int]) -> Cut:
+        """Return the cut with these operators and those that lie between them."""
+        asked, reach, readers = set(operators), self._reach, self.graph.readers
+        between = reach.ahead(reach.made_by(asked)) & reach.behind(reach.read_by(asked))
+        chosen = asked | between
+        chosen |= reach.behind(reach.read_by(chosen), only=set(self.graph.folded))
+        made = reach.made_by(sorted(chosen))
+        outside = [tensor for tensor in made if tensor in self._results or not chosen.issuperset(readers[tensor])]
+        outputs = outside or [tensor for tensor in made if not readers[tensor]]
+        if not outputs:
+            raise EditError(
+                "these operators have no outputs",
+                location=self.graph.place(),
+                hint="choose operators that compute something",
+            )
+        return self._cut(chosen, (), ordered(outputs, self._results), tuple(sorted(between - asked)))
+
+    def whole(self, inputs: Sequence[int], outputs: Sequence[int], operators: Iterable[int]) -> Cut:
+        """Return the cut of a signature: its inputs and outputs, and the operators that it needs."""
+        return self._cut(set(operators), ordered(inputs, self._given), ordered(outputs, self._results))
+
+    @cached_property
+    def _reach(self) -> Reach:
+        return Reach(self.graph)
+
+    @cached_property
+    def _given(self) -> dict[int, None]:
+        return dict.fromkeys(self.graph.inputs.tolist())
+
+    @cached_property
+    def _results(self) -> dict[int, None]:
+        return dict.fromkeys(self.graph.outputs.tolist())
+
+    def _cut(
+        self, chosen: set[int], inputs: Sequence[int], outputs: Sequence[int], between: tuple[int, ...] = ()
+    ) -> Cut:
+        """Complete operators and inputs, and check what no cut may do."""
+        chosen = chosen | {one for one, users in self.state.copied.items() if not chosen.isdisjoint(users)}
+        self._check_state(chosen)
+        reach, made = self._reach, set(self._reach.made_by(chosen))
+        double = next((tensor for tensor in inputs if tensor in made), None)
+        if double is not None:
+            message = f"it would be an input, and operator {reach.producer[double]} makes it"
+            raise self._refusal(message, double, "leave it out of --from, or name all that this operator makes")
+        read = set(reach.read_by(chosen)).difference(made, inputs)
+        further = ordered((one for one in read if reach.producer[one] >= 0 or one in self._given), self._given)
+        for what, tensors in (("an input", (*inputs, *further)), ("an output", outputs)):
+            held = next((tensor for tensor in tensors if self.graph.is_handle[tensor]), None)
+            if held is not None:
+                message = f"it is a {self.graph.values.types[held].lower()}, which cannot be {what} of a model"
+                raise self._refusal(message, held, "cut elsewhere, so that all that use it are inside or outside")
+        return Cut(tuple(sorted(chosen)), (*inputs, *further), tuple(outputs), tuple(further), between)
+
+    def _torn(self, chosen: set[int]) -> tuple[str, list[int]] | None:
+        """Return a resource of whose users some are chosen and some not, and its users."""
+        users = self.state.users.items()
+        return next((use for use in users if 0 < len(chosen.intersection(use[1])) < len(use[1])), None)
+
+    def _check_state(self, chosen: set[int]) -> None:
+        torn = self._torn(chosen)
+        if torn is not None:
+            resource, users = torn
+            inside, outside = (next(one for one in users if (one in chosen) is there) for there in (True, False))
+            shown = ranges(users[:_LISTED]) + (", …" if len(users) > _LISTED else "")
+            raise EditError(
+                f"operators {inside} and {outside} use {resource}, and the cut would part them",
+                location=self.graph.place(),
+                hint=f"take all of operators {shown}, or none of them",
+            )
+
+    def _check_input(self, tensor: int) -> None:
+        values = self.graph.values
+        if values.is_constant[tensor] and self._reach.producer[tensor] < 0 and tensor not in self._given:
+            raise self._refusal("it is a constant, not an input", tensor, "leave it out of --from")
+        if values.is_variable[tensor]:
+            raise self._refusal("it keeps its value between runs, and is no input", tensor, "leave it out of --from")
+
+    def _check_output(self, tensor: int, inputs: Sequence[int]) -> None:
+        if tensor in inputs:
+            raise self._refusal("it would be an input and an output", tensor, "leave it out of --from or --to")
+        if self._reach.producer[tensor] < 0:
+            raise self._refusal("no operator makes it", tensor, "name what an operator computes with --to")
+
+    def _refusal(self, message: str, tensor: int, hint: str) -> EditError:
+        shown = TensorNames(self.graph).shown(tensor)
+        return EditError(f"{shown}: {message}", location=f"{self.graph.place()}.tensors[{tensor}]", hint=hint)
+
+
+def ordered(tensors: Iterable[int], first: Iterable[int]) -> list[int]:
+    """Return tensors once each: those of `first` in its order, then the others, ascending."""
+    rank = {tensor: index for index, tensor in enumerate(dict.fromkeys(first))}
+    return sorted(set(tensors), key=lambda tensor: (rank.get(tensor, len(rank)), tensor))

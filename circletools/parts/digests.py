@@ -1,0 +1,185 @@
+"""Digests of what operators compute, independent of indices, names and positions in the file.
+
+The digest of an operator covers its code, its options, the forms of its outputs and the digests of its inputs, and
+where it uses a resource, that of the operator that used it before; that of a tensor covers the operator that produces
+it, or its data (a Merkle tree). Two models whose operators have the same digests have the same operators, connected
+alike. A tensor's type, shape and quantization are its *form*.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from struct import Struct
+
+import numpy as np
+
+from circletools.edit.editable import check_editable
+from circletools.errors import ModelFormatError
+from circletools.flatbuf.digest import Digests, digest
+from circletools.flatbuf.roles import keys_with_role
+from circletools.flatbuf.schema import Field
+from circletools.graph.build import model_graph
+from circletools.graph.graph import ModelGraph
+from circletools.graph.resources import Resources
+from circletools.model.external import external_ranges
+from circletools.model.indices import model_indices
+from circletools.model.model import Model
+
+_LEFT_OUT = {
+    *keys_with_role("tensor", "buffer", "operator_code", "subgraph"),
+    ("Tensor", "name"),
+    *(("Operator", name) for name in ("large_custom_options_offset", "large_custom_options_size")),
+}
+
+_number = Struct("<q").pack
+_MAX_DEPTH = 64  # of calls in calls
+_MAX_NAMED = 4  # tensors that name tensors; scales name none
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """The digests of a graph's operators and tensors, by index; operators in the order they run.
+
+    `reads` has the inputs of each operator, without constants.
+    """
+
+    operators: Mapping[int, bytes]
+    reads: Mapping[int, tuple[bytes, ...]]
+    tensors: Mapping[int, bytes]
+
+
+class ModelDigests:
+    """The digests of one model. Raises what `check_editable` does, ModelFormatError for operators in a circle."""
+
+    def __init__(self, model: Model) -> None:
+        """Read what lies outside of operators and tensors."""
+        check_editable(model)
+        self.graph: ModelGraph = model_graph(model)
+        self.resources = Resources(self.graph)
+        self._memory, self._buffers = model.wire.memory, model.buffers
+        self._digests = Digests(model.wire, model.schema, _LEFT_OUT, self._instead)
+        self._codes = [
+            digest(_number(code.code), code.custom_code.encode("utf-8", "surrogateescape"), _number(code.version))
+            for code in model.operator_codes
+        ]
+        self._first: list[int] = model.operator_columns.splits.tolist()
+        self._external = external_ranges(model)
+        options = model.operator_columns.tables.vectors("custom_options")
+        self._programs = {
+            options.row(row).tobytes(): place for (kind, row), place in self._external.items() if kind == "bytecode"
+        }
+        self._named = _named_by_tensors(model)
+        self._data: dict[int, bytes] = {}
+        self._subgraphs: dict[int, bytes] = {}
+        self._depth = 0
+
+    def form(self, index: int, tensor: int, deep: int = _MAX_NAMED) -> bytes:
+        """Return the digest of a tensor's declaration: all but its name and its data.
+
+        It covers the tensors that its quantization names, with their data, to a depth of `deep`.
+        """
+        values = self.graph.graphs[index].values
+        own = self._digests.table("Tensor", int(values.tables.at[tensor]))
+        named = self._named.get((index, tensor), ()) if deep else ()
+
+        def whole(other: int) -> bytes:
+            return digest(self.form(index, other, deep - 1), self._data_of(index, other))
+
+        return digest(own, *(b"" if other < 0 else whole(other) for other in named)) if named else own
+
+    def inputs(self, index: int) -> dict[int, bytes]:
+        """Return the digests of the inputs of a graph, by tensor."""
+        return {
+            tensor: digest(b"input", _number(slot), self.form(index, tensor))
+            for slot, tensor in enumerate(self.graph.graphs[index].inputs.tolist())
+        }
+
+    def computed(self, index: int, given: Mapping[int, bytes]) -> Computed:
+        """Return the digests of a graph; `given` has those of its inputs, by tensor."""
+        graph, state = self.graph.graphs[index], self.resources.state(index)
+        first, positions = self._first[index], graph.operators.tables.at.tolist()
+        made, constants = dict(given), {-1: b""}
+        names: dict[int, bytes] = {}
+        reads: dict[int, tuple[bytes, ...]] = {}
+
+        def read(tensor: int) -> bytes:
+            if tensor in made:
+                return made[tensor]
+            if tensor not in constants:
+                constants[tensor] = digest(b"data", self.form(index, tensor), self._data_of(index, tensor))
+            return constants[tensor]
+
+        used = defaultdict[int, list[str]](list)
+        for resource, users in state.users.items():
+            for user in users:
+                used[user].append(resource)
+        before: dict[str, bytes] = {}  # who used, or first set, a resource: what the next finds there depends on it
+        set_before: dict[str, bytes] = {}
+        for operator in graph.dag.order:
+            inputs, outputs = graph.operands.of(operator), graph.results.of(operator)
+            sets = state.initialised.get(operator, ())
+            reads[operator] = tuple(made[tensor] for tensor in inputs if tensor in made)
+            name = names[operator] = digest(
+                self._codes[int(graph.operators.code_indices[operator])],
+                self._digests.table("Operator", positions[operator]),
+                self._memory[slice(*self._external.get(("large_custom_options", first + operator), (0, 0)))],
+                _number(len(inputs)),
+                *map(read, inputs),
+                *(self.form(index, tensor) if tensor >= 0 else b"" for tensor in outputs),
+                *map(self._called, graph.callees.get(operator, ())),
+                *sorted(before[resource] for resource in used[operator] if resource in before),
+                *sorted(set_before[resource] for resource in sets if resource in set_before),
+            )
+            before |= dict.fromkeys((*used[operator], *sets), name)
+            set_before |= dict.fromkeys(sets, name)
+            for slot, tensor in enumerate(outputs):
+                if tensor >= 0:
+                    made[tensor] = digest(name, _number(slot))
+        for tensor in graph.outputs.tolist():
+            read(tensor)
+        return Computed(names, reads, constants | made)
+
+    def _data_of(self, index: int, tensor: int) -> bytes:
+        buffer = int(self.graph.graphs[index].values.buffers[tensor])
+        if buffer not in self._data:
+            self._data[buffer] = digest(self._buffers[buffer].data if buffer < len(self._buffers) else b"")
+        return self._data[buffer]
+
+    def _instead(self, table: str, item: Field, value: bytes) -> bytes | None:
+        """Return the digest that replaces the position of a compiled program."""
+        if table == "Operator" and item.name == "custom_options" and value in self._programs:
+            start, end = self._programs[value]
+            return digest(self._memory[start:end])
+        return None
+
+    def _called(self, index: int) -> bytes:
+        """Return the digest of a subgraph that is called; recursive calls get a fixed one."""
+        if not 0 <= index < len(self.graph.graphs):
+            return bytes(16)
+        if index not in self._subgraphs:
+            if self._depth == _MAX_DEPTH:
+                raise ModelFormatError("subgraphs call each other too deep", location=f"subgraphs[{index}]")
+            self._depth += 1
+            self._subgraphs[index] = b"calls itself...."
+            found = self.computed(index, self.inputs(index))
+            outputs = [found.tensors[tensor] for tensor in self.graph.graphs[index].outputs.tolist()]
+            self._subgraphs[index] = digest(*sorted(found.operators.values()), *outputs)
+            self._depth -= 1
+        return self._subgraphs[index]
+
+
+def _named_by_tensors(model: Model) -> dict[tuple[int, int], list[int]]:
+    """Return the tensors that tensors name, by subgraph and tensor, in the order of the fields."""
+    named: dict[tuple[int, int], list[int]] = {}
+    splits = model.tensor_columns.splits
+    for indices in model_indices(model, "tensor"):
+        tensors = indices.level.rows_of("Tensor")
+        if tensors is not None:
+            rows = tensors[indices.rows]
+            owners = np.searchsorted(splits, rows, "right") - 1
+            keys = zip(owners.tolist(), (rows - splits[owners]).tolist(), strict=True)
+            for key, other in zip(keys, indices.values.tolist(), strict=True):
+                named.setdefault(key, []).append(other)
+    return named

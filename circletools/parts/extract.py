@@ -1,0 +1,188 @@
+"""Extracting a part of a model as a model of its own, written anew."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from circletools.edit.results import RewriteResult
+from circletools.errors import EditError, UsageError
+from circletools.findings import Finding
+from circletools.graph.graph import Graph
+from circletools.graph.selectors import Chooser, parse_selector
+from circletools.model.model import Model
+from circletools.model.views import Signature, text
+from circletools.origin.embed import ORIGIN_ENTRIES
+from circletools.parts.contents import called_by
+from circletools.parts.cut import Cut, Cutter
+from circletools.parts.excerpt import Excerpt, NewSignature, Section
+from circletools.parts.metadata import Kept
+from circletools.parts.names import TensorNames, graph_at, is_open, listed, quoted
+from circletools.parts.needed import Needs
+from circletools.parts.signatures import new_signature, with_ends
+from circletools.parts.whole import Whole, read_whole
+from circletools.storage.files import Progress, write
+from circletools.wording import ranges, suggestion
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractRequest:
+    """What to extract: one of four ways to say it.
+
+    Between tensors: `from_` are those that become inputs, `to` those that become outputs (names, or `index:12`);
+    without `from_`, from the inputs of the subgraph, without `to`, up to its outputs. By operators: `operators` are
+    indices as in `0-10,15`, `origin` is a glob over the names of sources; both together choose what either does. Or
+    `signature`: the key of one. `subgraph` is where to look; a signature knows its own.
+    """
+
+    from_: tuple[str, ...] = ()
+    to: tuple[str, ...] = ()
+    operators: str | None = None
+    origin: str | None = None
+    signature: str | None = None
+    subgraph: int = 0
+
+    def check(self) -> None:
+        """Raise UsageError unless it is said in one way."""
+        ways = (
+            bool(self.from_ or self.to),
+            self.operators is not None or self.origin is not None,
+            self.signature is not None,
+        )
+        if sum(ways) != 1:
+            what = "several ways to say what to extract" if any(ways) else "nothing to extract"
+            raise UsageError(what, hint="use --from and --to, or --operators and --origin, or --signature")
+
+
+def extract(
+    model: Model,
+    target: str | os.PathLike[str],
+    request: ExtractRequest,
+    *,
+    in_place: bool = False,
+    progress: Progress | None = None,
+) -> RewriteResult:
+    """Write a part of a model to `target` as a model of its own; return what it has, and what was left out.
+
+    Constants, called subgraphs, origins and the affinity go along, and the part gets a signature. Raises UsageError
+    for a tensor, an operator or a signature that does not exist, EditError where there is no such part, or where it
+    would have only some of the operators that share a state.
+
+    >>> with ct.open("in.tflite") as model:
+    ...     ct.surgery.extract(model, "head.tflite", ct.surgery.ExtractRequest(from_=("features",), to=("scores",)))
+    """
+    model.source.check_other(target, in_place=in_place)
+    request.check()
+    whole = read_whole(model)
+    excerpt, result = extraction(whole, request)
+    write(target, whole.bytes_of(excerpt), source=whole.file, progress=progress)
+    return result
+
+
+def extraction(whole: Whole, request: ExtractRequest) -> tuple[Excerpt, RewriteResult]:
+    """Return what a request takes of a model, as an excerpt and in words. Raises as `extract` does."""
+    index, cut = select(whole, request)
+    graph, signatures = whole.graph.graphs[index], whole.graph.signatures
+    section = Section(index, cut.operators, cut.inputs, cut.outputs)
+    kept: Kept = [(index, cut.operators), *((called, None) for called in called_by(whole.graph, [section]))]
+    ends = graph.inputs.tolist(), graph.outputs.tolist()
+    entries, left_out = whole.entries(kept, same_ends=(list(cut.inputs), list(cut.outputs)) == ends)
+    known = with_ends(signatures, index, cut.inputs, cut.outputs)
+    written: list[int | NewSignature] = [*known] or [new_signature(signatures, graph, cut.inputs, cut.outputs)]
+    names = [text(graph.values.names[tensor]) for tensor in (*cut.inputs, *cut.outputs)]
+    changes = [
+        f"operators: {ranges(cut.operators) or 'none'} of {len(graph):,} in subgraph {index}",
+        f"inputs: {listed(names[: len(cut.inputs)])}",
+        f"outputs: {listed(names[len(cut.inputs) :])}",
+    ]
+    for one in written:
+        key = text(one.key) if isinstance(one, NewSignature) else signatures[one].key
+        changes.append(f"signature {quoted(key)}: {'written' if isinstance(one, NewSignature) else 'kept'}")
+    notes = [
+        *_notes(graph, request, cut), *whole.notes(kept), *_other_signatures(signatures, known), *left_out
+    ]  # fmt: skip
+    return Excerpt([section], entries, written), RewriteResult(tuple(changes), tuple(notes))
+
+
+def select(whole: Whole, request: ExtractRequest) -> tuple[int, Cut]:
+    """Return the subgraph that a request is about, and the cut. Raises as `extract` does."""
+    if request.signature is not None:
+        signature = _signature(whole.graph.signatures, request.signature)
+        index, inputs, outputs = signature.subgraph, *_tensors(signature)
+        needed = Needs(whole.graph).of(index, outputs)
+        return index, _cutter(whole, index).whole(inputs, outputs, needed)
+    graph = graph_at(whole.graph, request.subgraph)
+    cutter = _cutter(whole, graph.index)
+    if request.from_ or request.to:
+        names = TensorNames(graph)
+        inputs, outputs = (list(dict.fromkeys(map(names.find, words))) for words in (request.from_, request.to))
+        return graph.index, cutter.between(inputs, outputs) if inputs else cutter.before(outputs)
+    return graph.index, cutter.of(_operators(whole, request))
+
+
+def _cutter(whole: Whole, index: int) -> Cutter:
+    graph = whole.graph.graphs[index]
+    _ = graph.dag  # its checks: a tensor that two operators make, and a cycle
+    return Cutter(graph, whole.resources.state(index))
+
+
+def _tensors(signature: Signature) -> tuple[list[int], list[int]]:
+    return [at for _, at in signature.inputs], [at for _, at in signature.outputs]
+
+
+def _signature(signatures: Iterable[Signature], key: str) -> Signature:
+    found = next((one for one in signatures if one.key == key), None)
+    if found is None:
+        known = [one.key for one in signatures]
+        hint = suggestion(key, known) if known else "the model has no signatures"
+        raise UsageError(f"no signature is called {quoted(key)}", hint=hint)
+    return found
+
+
+def _operators(whole: Whole, request: ExtractRequest) -> set[int]:
+    """Return the operators that are named."""
+    chosen: set[int] = set()
+    if request.operators is not None:
+        selector = parse_selector(f"{request.subgraph}/index:{request.operators}")
+        chosen.update(Chooser(whole.graph).choose(selector).get(request.subgraph, ()))
+    if request.origin is not None:
+        origins = whole.annotations.origins
+        if not whole.annotations.stale.isdisjoint(ORIGIN_ENTRIES):
+            raise EditError("the origins are stale", hint="run `circletool embed-origins --replace` on the model")
+        names = () if origins is None else [
+            {operator: [origins.sources[source] for source in origin] for operator, origin in subgraph.items()}
+            for subgraph in origins.operators
+        ]  # fmt: skip
+        selector = parse_selector(f"{request.subgraph}/origin:{request.origin}")
+        chosen.update(Chooser(whole.graph, names).choose(selector).get(request.subgraph, ()))
+    return chosen
+
+
+def _other_signatures(signatures: Iterable[Signature], kept: Iterable[int]) -> Iterator[Finding]:
+    for one in signatures:
+        if one.index not in kept:
+            message = f"signature {quoted(one.key)} is left out: its inputs and outputs are not those of the cut"
+            yield Finding("SIGNATURE_LEFT_OUT", "info", f"signatures[{one.index}]", message)
+
+
+def _notes(graph: Graph, request: ExtractRequest, cut: Cut) -> Iterator[Finding]:
+    place, given = graph.place(), graph.inputs.tolist()
+
+    def shown(tensors: Iterable[int]) -> str:
+        return listed([text(graph.values.names[tensor]) for tensor in tensors])
+
+    if cut.further and (request.from_ or request.signature is not None):
+        message = f"inputs besides those asked for, as operators read them: {shown(cut.further)}"
+        yield Finding("FURTHER_INPUT", "warning", place, message)
+    unused = [tensor for tensor in given if tensor not in cut.inputs]
+    if request.to and not request.from_ and unused:
+        message = f"inputs that the outputs do not need are left out: {shown(unused)}"
+        yield Finding("INPUT_LEFT_OUT", "info", place, message)
+    if cut.between:
+        message = f"operators {ranges(cut.between)} lie between those asked for, and go along"
+        yield Finding("OPERATORS_BETWEEN", "info", place, message)
+    for tensor in cut.inputs:
+        if tensor not in given and is_open(graph, tensor):
+            message = f"the shape of input {shown([tensor])} is open; resize it before running"
+            yield Finding("OPEN_SHAPE", "warning", f"{place}.tensors[{tensor}]", message)

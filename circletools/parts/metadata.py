@@ -1,0 +1,142 @@
+"""The metadata of a part: tables that name operators follow them, and what cannot follow is left out, with a note."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from circletools.affinity.read import Affinity, affinity_freshness, affinity_in
+from circletools.affinity.store import AFFINITY_ENTRIES
+from circletools.affinity.tables import (
+    AFFINITY_STAMP,
+    AFFINITY_TABLE,
+    NONE,
+    SubgraphAffinity,
+    encode_affinity,
+)
+from circletools.findings import Finding
+from circletools.graph.graph import ModelGraph
+from circletools.metadata.stamp import STAMP, encode_stamp, make_stamp, operator_records
+from circletools.origin.details import DETAILS_TABLE, encode_details
+from circletools.origin.embed import ORIGIN_ENTRIES
+from circletools.origin.read import EXACT_TABLE, Origins, encode_exact, merge, origins_freshness, origins_in
+from circletools.origin.tables import (
+    EXECUTION_PLAN_TABLE,
+    OP_TABLE,
+    SOURCE_TABLE,
+    encode_op_table,
+    encode_source_table,
+)
+
+ENDS_TABLE = "TFLITE_METADATA"
+"""The metadata entry that describes the inputs and outputs of subgraphs, by their order."""
+
+Kept = Sequence[tuple[int, Sequence[int] | None]]
+"""The subgraphs of a new model: the old one that each comes from, and its operators there; None is all of them."""
+
+Entries = Mapping[int, bytes | None]
+"""The metadata entries that stay, by index, each with another value or, for None, its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Annotations:
+    """The tables of a model that name its operators.
+
+    `records` are what stamps are made of, by subgraph and operator. `stale` are the names of the entries of tables
+    that no longer fit, with `notes` of why they are left out.
+    """
+
+    records: tuple[Sequence[bytes], ...]
+    origins: Origins | None
+    affinity: Affinity | None
+    stale: frozenset[str]
+    notes: tuple[Finding, ...]
+
+
+def read_annotations(model: ModelGraph) -> Annotations:
+    """Read the metadata of a model. Raises TableFormatError for tables that cannot be decoded."""
+    origins, affinity = origins_in(model), affinity_in(model)
+    stale, notes = set[str](), []
+    if origins is not None and origins_freshness(model, origins).state == "stale":
+        message = "the origins are left out: they are stale; run `circletool embed-origins --replace` on the model"
+        notes.append(Finding("STALE_ORIGIN", "info", "", message))
+        stale.update(ORIGIN_ENTRIES)
+        origins = None
+    if affinity is not None and affinity_freshness(model, affinity).state == "stale":
+        message = "the affinity is left out: it is stale; run `circletool annotate-affinity` on the result"
+        notes.append(Finding("STALE_AFFINITY", "info", "", message))
+        stale.update(AFFINITY_ENTRIES)
+        affinity = None
+    records = tuple(operator_records(model, subgraph) for subgraph in range(len(model)))
+    return Annotations(records, origins, affinity, frozenset(stale), tuple(notes))
+
+
+def about_the_whole(names: Collection[str], *, same_order: bool, same_ends: bool) -> dict[str, Finding]:
+    """Return the entries of these names that describe the whole model and not a part, each with a note of it."""
+    gone = {}
+    if ENDS_TABLE in names and not same_ends:
+        gone[ENDS_TABLE] = "it describes the inputs and outputs of the whole model"
+    if EXECUTION_PLAN_TABLE in names and not same_order:
+        gone[EXECUTION_PLAN_TABLE] = "it orders all operators and plans their memory"
+    return {
+        name: Finding("METADATA_LEFT_OUT", "info", "", f"metadata {name} is left out: {why}")
+        for name, why in gone.items()
+    }
+
+
+def new_values(
+    annotations: Annotations, kept: Kept, *, every_source: bool = True, device: int | None = None
+) -> dict[str, bytes]:
+    """Return the tables of a model with these subgraphs, by name.
+
+    With `every_source`, the sources of origins stay that no operator comes from. With a `device`, all operators of
+    the first subgraph are one partition on it.
+    """
+    records = [_chosen(annotations.records[index], chosen) for index, chosen in kept]
+    stamp = encode_stamp(make_stamp(records))
+    values: dict[str, bytes] = {STAMP: stamp, AFFINITY_STAMP: stamp}
+    if annotations.origins is not None:
+        values |= _origins(annotations.origins, kept, every_source=every_source)
+    if annotations.affinity is not None:
+        values[AFFINITY_TABLE] = encode_affinity(dict(_affinity(annotations.affinity, kept, device)))
+    return values
+
+
+def _chosen(rows: Sequence[bytes], chosen: Sequence[int] | None) -> Sequence[bytes]:
+    return rows if chosen is None else [rows[operator] for operator in chosen]
+
+
+def _origins(origins: Origins, kept: Kept, *, every_source: bool) -> dict[str, bytes]:
+    """Return the tables: operators under their new indices, and sources.
+
+    Where one table stands for all subgraphs, as the ONE compiler has it, each operator keeps what it says of it.
+    """
+    operators = []
+    for subgraph, chosen in kept:
+        old = origins.operators[subgraph]
+        new = dict(old) if chosen is None else {at: old[one] for at, one in enumerate(chosen) if one in old}
+        operators.append(new)
+    used = {source for subgraph in operators for origin in subgraph.values() for source in origin}
+    sources = {source: origins.sources[source] for source in sorted(origins.sources if every_source else used)}
+    return {
+        SOURCE_TABLE: encode_source_table(sources),
+        OP_TABLE: encode_op_table(merge(operators)),
+        EXACT_TABLE: encode_exact(operators),
+        DETAILS_TABLE: encode_details(origins.details, sources),
+    }
+
+
+def _affinity(affinity: Affinity, kept: Kept, device: int | None) -> Iterator[tuple[int, SubgraphAffinity]]:
+    """Yield the affinity by new subgraph; the partitions that are left are numbered from 0, in their order."""
+    for index, (subgraph, chosen) in enumerate(kept):
+        known = affinity.subgraphs.get(subgraph)
+        if index == 0 and device is not None and chosen is not None:
+            yield index, SubgraphAffinity(np.full(len(chosen), device, np.uint32), np.zeros(len(chosen), np.uint32))
+        elif known is not None:
+            rows = slice(None) if chosen is None else np.array(chosen, np.int64)
+            partitions = known.partitions[rows].copy()
+            some = partitions != NONE
+            partitions[some] = np.unique(partitions[some], return_inverse=True)[1]
+            yield index, SubgraphAffinity(known.devices[rows].copy(), partitions)

@@ -1,0 +1,51 @@
+"""The operators that outputs need, and those that do more than compute their outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+
+import numpy as np
+
+from circletools.graph.graph import Graph, ModelGraph
+from circletools.graph.reach import Reach
+
+_FOREIGN = ("CUSTOM", "DELEGATE", "UNKNOWN")  # nobody but their program knows what they do
+
+
+class Needs:
+    """What is needed of each graph of a model."""
+
+    def __init__(self, model: ModelGraph) -> None:
+        """Read nothing yet."""
+        self._model = model
+
+    def of(self, index: int, tensors: Iterable[int]) -> list[int]:
+        """Return the operators that tensors of a graph need, and those that act by themselves, ascending.
+
+        Raises ModelFormatError for a broken structure, a tensor that two operators make, and a cycle.
+        """
+        graph, (own, acting) = self._model.graphs[index], self._acting
+        _ = graph.dag  # its checks
+        calling = {operator for operator in graph.callees if not acting.isdisjoint(graph.called([operator]))}
+        chosen, reach = own[index] | calling, Reach(graph)
+        return sorted(chosen | reach.behind([*tensors, *reach.read_by(chosen)]))
+
+    @cached_property
+    def _acting(self) -> tuple[list[set[int]], set[int]]:
+        """The operators of each graph that act by themselves, and the graphs that have such, or call some that do."""
+        own = [_acting(graph) for graph in self._model.graphs]
+        return own, self._model.reaching(index for index, operators in enumerate(own) if operators)
+
+
+def _acting(graph: Graph) -> set[int]:
+    """Return the operators that do more than compute their outputs, or whose doing is not known."""
+    graph.check_values()
+    names = graph.operators.code_names
+    each = np.concatenate([np.stack(graph.uses, axis=1), np.stack(graph.definitions, axis=1)])
+    operators, values = np.unique(each, axis=0).T
+    users = np.bincount(values, minlength=len(graph.values))
+    touching = graph.is_handle | (graph.values.is_variable & (users > 1))
+    foreign = {operator for operator, name in enumerate(names) if name.split(":")[0] in _FOREIGN}
+    makes_nothing = np.setdiff1d(np.arange(len(graph)), graph.definitions.operators)
+    return foreign.union(makes_nothing.tolist(), operators[touching[values]].tolist())

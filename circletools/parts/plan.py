@@ -1,0 +1,171 @@
+"""The plan of a split: the parts in the order they run, and their inputs and outputs with their names.
+
+Parts are linked by the names of tensors, as in circle-partitioner, so these names must be unique. Tensors between
+parts that share a name, or have none, are renamed in the parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+
+import numpy as np
+
+from circletools.affinity.exports.placement import current_affinity
+from circletools.affinity.findings import findings_of_affinity
+from circletools.affinity.read import Affinity
+from circletools.errors import EditError
+from circletools.graph.algorithms import Indices
+from circletools.graph.build import model_graph
+from circletools.graph.graph import Graph, ModelGraph
+from circletools.graph.resources import Resources, State
+from circletools.model.model import Model
+from circletools.parts.colocation import Placement, colocated
+from circletools.parts.cut import ordered
+from circletools.parts.names import graph_at
+
+_HINT = "run annotate-affinity anew"
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedPart:
+    """A part: its device by id and by name, its operators, ascending, and its input and output tensors."""
+
+    device_id: int
+    device: str
+    operators: tuple[int, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SplitPlan:
+    """The parts of a subgraph in an order in which they can run.
+
+    `inputs` and `outputs` are those of the subgraph, `names` the names of all inputs and outputs of parts, `renamed`
+    those of them that differ from the model.
+    """
+
+    subgraph: int
+    affinity: Affinity
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    parts: tuple[PlannedPart, ...]
+    names: Mapping[int, bytes]
+    renamed: Mapping[int, bytes]
+
+
+def plan_split(model: Model, subgraph: int = 0) -> SplitPlan:
+    """Return the split by the partitions of a model's affinity. Raises as `checked_affinity` and `planned`."""
+    graphs = model_graph(model)
+    affinity = checked_affinity(graphs, subgraph)
+    return planned(graphs.graphs[subgraph], Resources(graphs).state(subgraph), affinity)
+
+
+def checked_affinity(model: ModelGraph, subgraph: int) -> Affinity:
+    """Return the affinity of a model, where it is current, and complete in a subgraph.
+
+    Raises EditError where it is not, TableFormatError for a broken table, UsageError for a subgraph that does not
+    exist.
+    """
+    affinity = current_affinity(model)
+    graph = graph_at(model, subgraph)
+    place = graph.place()
+    if not len(graph):
+        raise EditError("there are no operators to split", location=place)
+    if subgraph not in affinity.subgraphs:
+        raise EditError("the operators have no device", location=place, hint=_HINT)
+    for finding in findings_of_affinity(model):
+        matters = finding.severity == "error" or finding.code in ("UNASSIGNED_OPERATOR", "MISNUMBERED_PARTITION")
+        if matters and (finding.location + ".").startswith((f"{place}.", "metadata")):
+            raise EditError(finding.message, location=finding.location, hint=_HINT)
+    return affinity
+
+
+def planned(graph: Graph, state: State, affinity: Affinity) -> SplitPlan:
+    """Return the split of a graph by an affinity that is complete there.
+
+    Raises EditError where operators that share a state are on several devices, ModelFormatError for a cycle.
+    """
+    ids = affinity.subgraphs[graph.index]
+    partition = ids.partitions.astype(np.int64)
+    work = np.ones(len(partition), np.bool_)
+    work[[*graph.dag.constants, *state.copied]] = False
+    if not work.any():
+        raise EditError("the operators only name what others would use", location=graph.place())
+    partition[~work] = -1  # each part that needs it has its own
+    partition = colocated(graph, state, Placement(partition, ids.devices.astype(np.int64), affinity.devices))
+    _, partition[work] = np.unique(partition[work], return_inverse=True)
+    members = _members(graph, state, partition)
+    ends = tuple(graph.inputs.tolist()), tuple(graph.outputs.tolist())
+    taken, given = _ends(graph, partition, *ends)
+    devices = [int(ids.devices[next(operator for operator in row if work[operator])]) for row in members]
+    parts = tuple(
+        PlannedPart(device, affinity.devices[device], *map(tuple, tensors))
+        for device, *tensors in zip(devices, members, taken, given, strict=True)
+    )
+    crossing = {*ends[0], *ends[1], *(tensor for part in parts for tensor in (*part.inputs, *part.outputs))}
+    raw = graph.values.names
+    names = _unique_names({tensor: raw[tensor] for tensor in sorted(crossing)}, raw)
+    renamed = {tensor: name for tensor, name in names.items() if name != raw[tensor]}
+    return SplitPlan(graph.index, affinity, *ends, parts, names, renamed)
+
+
+def _members(graph: Graph, state: State, partition: Indices) -> list[list[int]]:
+    """Return the operators of each part; what has no partition is in each part that needs it, else in the first."""
+    parts = [{int(number)} for number in partition]
+    for operator in reversed(graph.dag.order):
+        if partition[operator] < 0:
+            readers = state.copied.get(operator, graph.dag.successors[operator])
+            parts[operator] = set().union(*(parts[reader] for reader in readers)) or {0}
+    members: list[list[int]] = [[] for _ in range(int(partition.max()) + 1)]
+    for operator, its in enumerate(parts):
+        for number in its:
+            members[number].append(operator)
+    return members
+
+
+def _ends(
+    graph: Graph, partition: Indices, inputs: Sequence[int], outputs: Sequence[int]
+) -> tuple[list[list[int]], list[list[int]]]:
+    """Return the inputs and the outputs of each part: those of the graph first, in its order."""
+    (makers, made), (readers, read) = (
+        (uses.operators[is_work], uses.values[is_work])
+        for uses in (graph.definitions, graph.uses)
+        for is_work in (partition[uses.operators] >= 0,)
+    )
+    maker = dict(zip(made.tolist(), partition[makers].tolist(), strict=True))
+    last = int(partition.max())
+    taken: list[set[int]] = [set() for _ in range(last + 1)]
+    given: list[set[int]] = [set() for _ in range(last + 1)]
+    fed, first_reader = set(inputs).difference(maker), dict[int, int]()
+    for number, tensor in sorted(set(zip(partition[readers].tolist(), read.tolist(), strict=True))):
+        first_reader.setdefault(tensor, number)
+        if tensor in fed:
+            taken[number].add(tensor)
+        elif maker.get(tensor, number) != number:
+            taken[number].add(tensor)
+            given[maker[tensor]].add(tensor)
+    for tensor in fed - first_reader.keys():
+        taken[0].add(tensor)  # unused, but still an input of the whole
+    for tensor in outputs:  # without a producer: from the first part that reads it, else the last
+        number = maker.get(tensor, first_reader.get(tensor, 0 if tensor in fed else last))
+        given[number].add(tensor)
+    for tensor, number in maker.items():
+        if not given[number] and tensor not in first_reader:
+            given[number].add(tensor)  # a part whose results are unused still needs an output
+    return [ordered(row, inputs) for row in taken], [ordered(row, outputs) for row in given]
+
+
+def _unique_names(names: Mapping[int, bytes], taken: Iterable[bytes]) -> dict[int, bytes]:
+    """Return names that differ: of equal ones the first stays, the others and empty ones get the tensor's index."""
+    used, seen, result = set(taken), set[bytes](), dict[int, bytes]()
+    for tensor, given in names.items():
+        name = given
+        if not name or name in seen:
+            name = next(free for more in count() if (free := b"%b#%d%b" % (given, tensor, b"_" * more)) not in used)
+            used.add(name)
+        seen.add(name)
+        result[tensor] = name
+    return result

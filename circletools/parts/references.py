@@ -1,0 +1,137 @@
+"""The indices that tensors and operators hold, ready to be given other values where tables move to another model.
+
+An operator names tensors and its code, and in its options perhaps subgraphs; a tensor names its buffer, and in its
+quantization perhaps other tensors (the scales of blocks). Which fields these are says schema/roles.json.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from struct import pack
+from typing import Literal
+
+import numpy as np
+
+from circletools.flatbuf.columns import grouped
+from circletools.flatbuf.roles import Kind
+from circletools.flatbuf.schema import Field, TableType
+from circletools.flatbuf.transplant import Altered, Value
+from circletools.model.indices import Indices, model_indices
+from circletools.model.model import Model
+
+Owner = Literal["Operator", "Tensor"]
+NewIndices = Mapping[Kind, Mapping[int, int]]
+"""Old index -> new index, by kind; what is not there stays as it is."""
+
+_KINDS: tuple[Kind, ...] = ("tensor", "buffer", "operator_code", "subgraph")
+_CODES = {"i1": "b", "u1": "B", "i2": "h", "u2": "H", "i4": "i", "u4": "I", "i8": "q", "u8": "Q"}
+_OWNERS: tuple[Owner, ...] = ("Operator", "Tensor")
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """The indices that one field of one table holds."""
+
+    kind: Kind
+    field: Field
+    values: Sequence[int]
+
+
+@dataclass(slots=True)
+class _Inner:
+    """A table below an operator or a tensor, with the indices in it and in the tables below it by their field."""
+
+    type: TableType
+    at: int
+    held: list[_Held] = field(default_factory=list)
+    below: dict[str, _Inner] = field(default_factory=dict)
+
+
+class References:
+    """The indices that all operators and tensors of a model hold, by their row among those of all subgraphs.
+
+    `entries` has the buffer of each metadata entry, `always` the buffers that every part of the model has.
+    """
+
+    def __init__(self, model: Model) -> None:
+        """Read all of them. Raises ModelFormatError for a broken structure."""
+        self._splits: dict[Owner, list[int]] = {
+            "Operator": model.operator_columns.splits.tolist(), "Tensor": model.tensor_columns.splits.tolist()
+        }
+        old_metadata = model.root.vectors("metadata_buffer").row(0).tolist()  # an old way to name metadata
+        self.entries: list[int] = [entry.buffer for entry in model.metadata]
+        self.always: set[int] = {0, *old_metadata} if len(model.buffers) else set()
+        self._columns: dict[Owner, list[tuple[Kind, Field, list[list[int]]]]] = {owner: [] for owner in _OWNERS}
+        self._inner: dict[tuple[Owner, int], dict[str, _Inner]] = {}
+        for indices in model_indices(model, *_KINDS):
+            owner = next((owner for owner in _OWNERS if indices.level.rows_of(owner) is not None), None)
+            if owner == indices.key[0]:
+                self._columns[owner].append((indices.role.kind, indices.field, _by_row(indices)))
+            elif owner is not None:
+                self._enter(owner, indices)
+
+    def _enter(self, owner: Owner, indices: Indices) -> None:
+        by_row = _by_row(indices)
+        for row in np.unique(indices.rows).tolist():
+            way = indices.level.way(row)
+            top = next(step for step, (_, level, _) in enumerate(way) if level.tables.type.name == owner)
+            below = self._inner.setdefault((owner, way[top][2]), {})
+            for name, level, place in way[top + 1 :]:
+                inner = below.setdefault(name, _Inner(level.tables.type, int(level.tables.at[place])))
+                below = inner.below
+            inner.held.append(_Held(indices.role.kind, indices.field, by_row[row]))
+
+    def rows(self, owner: Owner, subgraph: int, chosen: Iterable[int] | None = None) -> Sequence[int]:
+        """Return the rows of the operators or tensors of a subgraph, or of the chosen ones."""
+        first, end = self._splits[owner][subgraph : subgraph + 2]
+        return range(first, end) if chosen is None else [first + index for index in chosen]
+
+    def named(self, kind: Kind, owner: Owner, rows: Iterable[int]) -> set[int]:
+        """Return what these operators or tensors name of one kind, also in the tables below them; -1 may be there."""
+        found: set[int] = set()
+        columns = [lists for of_kind, _, lists in self._columns[owner] if of_kind == kind]
+        for row in rows:
+            for lists in columns:
+                found.update(lists[row])
+            for held in _all_held(self._inner.get((owner, row), {})):
+                if held.kind == kind:
+                    found.update(held.values)
+        return found
+
+    def fields(self, owner: Owner, row: int, new: NewIndices) -> dict[str, Value]:
+        """Return the fields of an operator or a tensor that have to be replaced, by name."""
+        fields: dict[str, Value] = {
+            item.name: _packed(item, lists[row], new[kind])
+            for kind, item, lists in self._columns[owner]
+            if kind in new and lists[row]
+        }
+        for name, inner in self._inner.get((owner, row), {}).items():
+            if (altered := _altered(inner, new)) is not None:
+                fields[name] = altered
+        return fields
+
+
+def _by_row(indices: Indices) -> list[list[int]]:
+    return grouped(len(indices.level.tables), indices.rows, indices.values.tolist())
+
+
+def _all_held(tables: Mapping[str, _Inner]) -> Iterator[_Held]:
+    for inner in tables.values():
+        yield from inner.held
+        yield from _all_held(inner.below)
+
+
+def _altered(inner: _Inner, new: NewIndices) -> Altered | None:
+    fields: dict[int, Value] = {
+        held.field.slot: _packed(held.field, held.values, new[held.kind]) for held in inner.held if held.kind in new
+    }
+    for name, below in inner.below.items():
+        if (altered := _altered(below, new)) is not None:
+            fields[inner.type.by_name[name].slot] = altered
+    return Altered(inner.type, inner.at, fields) if fields else None
+
+
+def _packed(item: Field, values: Sequence[int], new: Mapping[int, int]) -> bytes:
+    code = _CODES[item.dtype.str[1:]]
+    return pack(f"<{len(values)}{code}", *(new.get(value, value) for value in values))

@@ -1,0 +1,74 @@
+"""The signatures of a part: those of the model with the same inputs and outputs, or else a new one."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from itertools import count
+from typing import Literal
+
+from circletools.graph.graph import Graph
+from circletools.model.views import Signature, text
+from circletools.parts.excerpt import NewSignature
+
+DEFAULT_KEY = "serving_default"
+Side = Literal["inputs", "outputs"]
+
+
+def with_ends(
+    signatures: Iterable[Signature], subgraph: int, inputs: Collection[int], outputs: Collection[int]
+) -> list[int]:
+    """Return the signatures of a subgraph that have just these inputs and outputs, in any order."""
+    ends = set(inputs), set(outputs)
+    return [
+        one.index
+        for one in signatures
+        if one.subgraph == subgraph and ({at for _, at in one.inputs}, {at for _, at in one.outputs}) == ends
+    ]
+
+
+def new_signature(
+    signatures: Iterable[Signature], graph: Graph, inputs: Sequence[int], outputs: Sequence[int]
+) -> NewSignature:
+    """Return a signature for these inputs and outputs, with the key and names that the subgraph's first one has."""
+    ours = [one for one in signatures if one.subgraph == graph.index]
+    key = ours[0].key if ours else DEFAULT_KEY
+    return NewSignature(
+        _bytes(key), graph.index, _named(graph, ours, "inputs", inputs), _named(graph, ours, "outputs", outputs)
+    )
+
+
+def _named(
+    graph: Graph, signatures: Sequence[Signature], side: Side, tensors: Sequence[int]
+) -> list[tuple[bytes, int]]:
+    """Name tensors as signatures do, else as tensors are called, else by their position; no name stands twice."""
+    known: dict[int, str] = {}
+    for one in signatures:
+        for name, tensor in (*(one.inputs if side == "inputs" else one.outputs), *one.inputs, *one.outputs):
+            known.setdefault(tensor, name)
+    names = [known.get(tensor) or proper(text(graph.values.names[tensor])) for tensor in tensors]
+    return list(zip(map(_bytes, unique_names(names, side[:-1])), tensors, strict=True))
+
+
+def proper(name: str) -> str:
+    """Return a name that every program can read: it must be UTF-8; else nothing."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return ""
+    return name
+
+
+def unique_names(names: Iterable[str], what: str) -> list[str]:
+    """Return names that differ: an empty one becomes `input_0`, of equal ones the later get a number."""
+    used, found = set[str](), list[str]()
+    for index, name in enumerate(names):
+        wanted = name or f"{what}_{index}"
+        found.append(
+            wanted if wanted not in used else next(n for i in count(1) if (n := f"{wanted}_{i}") not in used)
+        )
+        used.add(found[-1])
+    return found
+
+
+def _bytes(name: str) -> bytes:
+    return name.encode("utf-8", "surrogateescape")

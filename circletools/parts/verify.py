@@ -1,0 +1,214 @@
+"""Checking that the parts of a split together equal the original: their files, then their values in a runtime.
+
+The source and the parts run with the same inputs, and every bit of the outputs is compared.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Literal
+
+from circletools.edit.compact import compact_parts
+from circletools.edit.edit import ModelEdit
+from circletools.findings import Finding
+from circletools.graph.build import model_graph
+from circletools.graph.resources import Resources
+from circletools.model.model import Model, open_model
+from circletools.parts.compare import SplitFiles, check_files, open_split
+from circletools.parts.package import MANIFEST
+from circletools.runtimes.comparison import same
+from circletools.runtimes.inputs import make_input
+from circletools.runtimes.protocol import Array
+from circletools.runtimes.worker import Worker
+from circletools.storage.files import Part, write
+
+_STATEFUL_RUNS = 5
+_MOST_TRIES = 5
+Runs = list[list[Array]]
+"""Arrays by run and position."""
+
+Runtime = Literal["litert", "onert", "none"]
+
+# XNNPACK fuses operators, and what it fuses depends on where the cuts are.
+_ONE_BY_ONE = {"litert": "litert:builtin", "onert": "onert"}
+
+
+@dataclass(frozen=True, slots=True)
+class SplitVerification:
+    """The findings about a split, and the runtime that was chosen to run it in. No findings: it equals the source."""
+
+    runtime: Runtime
+    findings: tuple[Finding, ...]
+
+
+def verify_split(
+    directory: str | os.PathLike[str],
+    *,
+    source: str | os.PathLike[str] | None = None,
+    runtime: Runtime | None = None,
+    subgraph: int = 0,
+    seed: int = 0,
+    timeout_s: float = 600.0,
+) -> SplitVerification:
+    """Check that the parts in a directory together equal the model that was split.
+
+    First the files are compared, operator by operator; where that finds no error, the source and the parts are run
+    with the same random inputs, made from `seed`, and every bit of their outputs is compared. `source` is the model
+    that was split; without it, the file of its name in the directory or beside it. `runtime` is litert for .tflite
+    and onert for .circle unless given; `none` compares the files alone. No model may run longer than `timeout_s`
+    seconds.
+
+    Raises InvalidInputError where there is no split or a file of it is broken, UsageError where the source is not
+    found, the subgraph does not exist or the runtime does not start.
+    """
+    files = open_split(Path(directory), None if source is None else Path(source))
+    chosen: Runtime = runtime or ("onert" if files.source.suffix == ".circle" else "litert")
+    findings = check_files(files, subgraph)
+    failed = any(finding.severity == "error" for finding in findings)
+    if failed or chosen == "none":
+        pass
+    elif subgraph:
+        message = f"{chosen} takes subgraph 0 for the model, so values of subgraph {subgraph} were not compared"
+        findings.append(Finding("SUBGRAPH_NOT_RUN", "info", str(files.source), message))
+    else:
+        with Worker(_ONE_BY_ONE[chosen], timeout_s) as worker:
+            findings += compare_runs(files, worker, seed=seed)
+    return SplitVerification(chosen, tuple(findings))
+
+
+def compare_runs(files: SplitFiles, worker: Worker, *, seed: int = 0) -> list[Finding]:
+    """Run the source, then the parts one after the other, and in onert the package too.
+
+    A model that keeps something from run to run is loaded once and run several times, with other inputs each time.
+    Where a tensor between parts is empty, as computed shapes can make it, other inputs are tried: it would tell
+    nothing, and not every runtime takes it, so also where a part does not run. `verify_split` must have found no
+    error in `files`. Raises UsageError where the runtime does not start.
+    """
+    with open_model(files.source) as model:
+        count = _STATEFUL_RUNS if Resources(model_graph(model)).state(0).users else 1
+    findings: list[Finding] = []
+    for first in range(seed, seed + _MOST_TRIES):
+        answer = worker.run(files.source, seed=first)
+        inputs = [answer.inputs, *(_other_inputs(answer.inputs, first, run) for run in range(1, count))]
+        if count > 1 and not answer.failure:
+            answer = worker.run_each(files.source, inputs)
+        if answer.failure and first > seed:
+            break
+        if answer.failure:
+            message = f"{worker.runtime} cannot run the whole model, so values were not compared: {answer.failure}"
+            return [Finding("SOURCE_NOT_RUN", "warning", str(files.source), message)]
+        known = dict(zip(files.connections.source.inputs, _by_position(inputs), strict=True))
+        found = _compare(files, worker, known, inputs, _by_run(answer.outputs, count))
+        runs = all(finding.code != "PART_NOT_RUN" for finding in found)
+        if runs or not findings:
+            findings = found
+        is_full = all(array.size for arrays in known.values() for array in arrays)
+        if (runs and is_full) or any(finding.code == "VALUES_DIFFER" for finding in found):
+            return found
+    return findings
+
+
+def _compare(
+    files: SplitFiles, worker: Worker, known: dict[str, list[Array]], inputs: Runs, expected: Runs
+) -> list[Finding]:
+    """Compare the parts with what the whole computes, and add what they compute to what is known by name."""
+    findings = list(_by_parts(files, worker, known, expected))
+    if worker.runtime == "onert" and (files.directory / MANIFEST).exists():
+        findings += _as_package(files, worker, inputs, expected)
+    if any(finding.code == "VALUES_DIFFER" for finding in findings):
+        excuse = _as_unsteady(files, worker, inputs, expected)
+        if excuse is not None:
+            return [*(finding for finding in findings if finding.code != "VALUES_DIFFER"), excuse]
+    return findings
+
+
+def _other_inputs(inputs: list[Array], seed: int, run: int) -> list[Array]:
+    """Return other values for the same inputs."""
+    return [
+        make_input(seed, f"{position} of run {run}", array.dtype, array.shape)
+        for position, array in enumerate(inputs)
+    ]
+
+
+def _by_run(arrays: list[Array], count: int) -> Runs:
+    each = len(arrays) // count
+    return [arrays[run * each : (run + 1) * each] for run in range(count)]
+
+
+def _by_position(runs: Runs) -> Runs:
+    return [list(arrays) for arrays in zip(*runs, strict=True)]
+
+
+def _difference(first: Runs, second: Runs) -> str | None:
+    """Return what differs first, and in which run where there are several."""
+    for run, (one, two) in enumerate(zip(first, second, strict=True), 1):
+        difference = same(one, two)
+        if difference is not None:
+            return difference if len(first) == 1 else f"run {run} of {len(first)}: {difference}"
+    return None
+
+
+def _as_unsteady(files: SplitFiles, worker: Worker, inputs: Runs, expected: Runs) -> Finding | None:
+    """Run the source again, then written anew with nothing but places changed; tell whether its values change."""
+    with TemporaryDirectory() as directory, open_model(files.source) as model:
+        written = Path(directory) / files.source.name
+
+        def changed(path: Path) -> str | None:
+            answer = worker.run_each(path, inputs)
+            return None if answer.failure else _difference(expected, _by_run(answer.outputs, len(inputs)))
+
+        if (difference := changed(files.source)) is not None:
+            message = (
+                f"the values of the parts differ, but the model itself does not give the same twice ({difference}): "
+                "values tell nothing about the split"
+            )
+            return Finding("VALUES_NOT_REPEATED", "info", str(files.source), message)
+        for how, rewrite in (("compact", compact_parts), ("with metadata added", _with_metadata)):
+            write(written, rewrite(model))
+            if (difference := changed(written)) is not None:
+                message = (
+                    f"the values of the parts differ, but so do those of the unchanged model written {how} "
+                    f"({difference}): the result of {worker.runtime} depends on the file's layout, not on the split"
+                )
+                return Finding("LAYOUT_CHANGES_VALUES", "info", str(files.source), message)
+    return None
+
+
+def _with_metadata(model: Model) -> list[Part]:
+    with ModelEdit(model) as edit:
+        edit.set_metadata("CIRCLETOOLS_control", bytes(20))
+        return edit.parts()
+
+
+def _by_parts(files: SplitFiles, worker: Worker, known: dict[str, list[Array]], expected: Runs) -> Iterator[Finding]:
+    for index, part in enumerate(files.connections.parts):
+        given = [[known[name][run] for name in part.inputs] for run in range(len(expected))]
+        answer = worker.run_each(files.part(index), given)
+        if answer.failure:
+            message = f"{worker.runtime} runs the whole model, but not this part: {answer.failure}"
+            yield Finding("PART_NOT_RUN", "error", part.file, message)
+            return
+        known.update(zip(part.outputs, _by_position(_by_run(answer.outputs, len(given))), strict=True))
+    outputs = files.connections.source.outputs
+    difference = _difference(expected, [[known[name][run] for name in outputs] for run in range(len(expected))])
+    if difference is not None:
+        yield Finding("VALUES_DIFFER", "error", "parts", f"run one by one in {worker.runtime}: {difference}")
+
+
+def _as_package(files: SplitFiles, worker: Worker, inputs: Runs, expected: Runs) -> Iterator[Finding]:
+    position = {name: place for place, name in enumerate(files.connections.source.inputs)}
+    places = []
+    for end in json.loads((files.directory / MANIFEST).read_bytes())["pkg-inputs"]:
+        model, _, slot = map(int, end.split(":"))
+        places.append(position[files.connections.parts[model].inputs[slot]])
+    answer = worker.run_each(Path(files.directory), [[arrays[place] for place in places] for arrays in inputs])
+    if answer.failure:
+        message = f"onert runs the parts one by one, but not the package: {answer.failure}"
+        yield Finding("PACKAGE_NOT_RUN", "warning", MANIFEST, message)
+    elif (difference := _difference(expected, _by_run(answer.outputs, len(inputs)))) is not None:
+        yield Finding("VALUES_DIFFER", "error", MANIFEST, f"run as a package in onert: {difference}")

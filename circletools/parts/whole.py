@@ -1,0 +1,108 @@
+"""A model read into the values that parts are made of. Beside the writer, nothing else in this room takes a model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from circletools.edit.archive import directory_start
+from circletools.edit.editable import check_editable
+from circletools.findings import Finding
+from circletools.graph.build import model_graph
+from circletools.graph.graph import ModelGraph
+from circletools.graph.resources import Resources
+from circletools.model.model import Model
+from circletools.parts.contents import Contents, contents_of
+from circletools.parts.excerpt import Excerpt
+from circletools.parts.metadata import (
+    Annotations,
+    Entries,
+    Kept,
+    about_the_whole,
+    new_values,
+    read_annotations,
+)
+from circletools.parts.references import References
+from circletools.parts.writer import Writer, writer_of
+from circletools.storage.files import Part, Source
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A model that passed `check_editable`: its graphs, the indices that it holds, its metadata, and its file.
+
+    `names` are those of its metadata entries.
+    """
+
+    graph: ModelGraph
+    references: References
+    file: Source
+    writer: Writer
+    names: tuple[str, ...]
+    has_archive: bool
+
+    @cached_property
+    def resources(self) -> Resources:
+        """What a runtime keeps, and which operators use it."""
+        return Resources(self.graph)
+
+    @cached_property
+    def annotations(self) -> Annotations:
+        """The metadata that names operators. Raises TableFormatError."""
+        return read_annotations(self.graph)
+
+    def contents(self, excerpt: Excerpt) -> Contents:
+        """Return all that an excerpt needs."""
+        return contents_of(self.graph, self.references, excerpt)
+
+    def bytes_of(self, excerpt: Excerpt) -> list[Part]:
+        """Return the file of an excerpt."""
+        return self.writer.write(excerpt, self.contents(excerpt))
+
+    def entries(self, kept: Kept, *, same_ends: bool) -> tuple[Entries, tuple[Finding, ...]]:
+        """Return the metadata of a model with these subgraphs, and notes of what is left out.
+
+        With `same_ends`, the subgraphs have the inputs and outputs that they had. Where they are all subgraphs with
+        all their operators, tables are not looked at: they stay as they are.
+        """
+        counts = list(map(len, self.graph.graphs))
+        moved = any(index != subgraph for index, (subgraph, _) in enumerate(kept))
+        fewer = any(chosen is not None and len(chosen) < counts[subgraph] for subgraph, chosen in kept)
+        gone = about_the_whole(self.names, same_order=not (moved or fewer), same_ends=same_ends and not moved)
+        left = [(index, name) for index, name in enumerate(self.names) if name not in gone]
+        notes = tuple(gone.values())
+        if not moved and not fewer and len(kept) == len(counts):
+            return {index: None for index, _ in left}, notes
+        values = new_values(self.annotations, kept)
+        entries = {index: values.get(name) for index, name in left if name not in self.annotations.stale}
+        return entries, (*notes, *self.annotations.notes)
+
+    def notes(self, kept: Kept) -> Iterator[Finding]:
+        """Yield what a model with these subgraphs lacks: what writes its resources, and files behind this one."""
+        used = set[str]()
+        for index, chosen in kept:
+            naming = self.resources.uses(index).naming
+            used.update(naming.values() if chosen is None else (naming[one] for one in chosen if one in naming))
+        left_out = set(range(len(self.graph.graphs))).difference(index for index, _ in kept) if used else ()
+        for index in sorted(left_out):
+            for name in sorted(self.resources.written(index) & used):
+                message = f"subgraph {index}, which is left out, sets {name} too"
+                yield Finding("STATE_APART", "warning", f"subgraphs[{index}]", message)
+        if self.has_archive:
+            message = "the archive of associated files behind the model is left out"
+            yield Finding("ARCHIVE_LEFT_OUT", "info", "", message)
+
+
+def read_whole(model: Model) -> Whole:
+    """Read a model. Raises what `check_editable` does."""
+    check_editable(model)
+    references = References(model)
+    return Whole(
+        model_graph(model),
+        references,
+        model.source,
+        writer_of(model, references),
+        tuple(entry.name for entry in model.metadata),
+        directory_start(model.wire.memory) is not None,
+    )

@@ -1,0 +1,212 @@
+"""The bytes of an excerpt: what its contents name is taken from the old file, as ranges, under new indices.
+
+Data outside the flatbuffer stays outside: each range is copied once behind the new flatbuffer, aligned to 16 bytes or
+what it was aligned to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from struct import pack
+
+import numpy as np
+
+from circletools.flatbuf.roles import Kind
+from circletools.flatbuf.transplant import Altered, Value, transplant
+from circletools.flatbuf.transplant import References as Tables
+from circletools.model.external import FILE_OFFSETS, external_ranges
+from circletools.model.model import Model
+from circletools.parts.contents import Contents, NewIndex
+from circletools.parts.excerpt import Excerpt, Named, NewSignature
+from circletools.parts.references import Owner, References
+from circletools.storage.files import Part, Range, Source
+
+_LEAST_ALIGNMENT, _MOST_ALIGNMENT = 16, 64  # of external data
+_OFFSETS = {"large_custom_options": "large_custom_options_offset", "bytecode": "custom_options"}
+
+Ranges = Mapping[tuple[str, int], tuple[int, int]]
+"""Data outside the flatbuffer: its kind and row, and where it starts and ends in the file."""
+
+Moves = Mapping[tuple[str, int], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """A model that passed `check_editable`, and where the tables of each type are in its file."""
+
+    model: Model
+    references: References
+    at: Mapping[str, list[int]]
+    external: Ranges
+
+    def write(self, excerpt: Excerpt, contents: Contents) -> list[Part]:
+        """Return the file of an excerpt, as bytes and ranges of the old one."""
+        parts = self._flatbuffer(excerpt, contents, {})
+        named = [("Buffer", row) for row in contents.buffers if self.external]
+        named += [(kind, row) for kind in _OFFSETS for row in contents.rows if self.external]
+        ranges = {key: self.external[key] for key in named if key in self.external}
+        if not ranges:
+            return parts
+        # Only now is it known where external data goes. The positions in the flatbuffer have a fixed width.
+        moves, behind = _placed(self.model.source, ranges, sum(map(len, parts)))
+        return [*self._flatbuffer(excerpt, contents, moves), *behind]
+
+    def _flatbuffer(self, excerpt: Excerpt, contents: Contents, moves: Moves) -> list[Part]:
+        root = _Tables(self, excerpt, contents, moves).root()
+        return self.model.source.parts(transplant(self.model.wire, self.model.schema.whole, root))
+
+
+def writer_of(model: Model, references: References) -> Writer:
+    """Return the writer of excerpts of a model."""
+    root, schema = model.root, model.schema
+    at = {
+        "Operator": model.operator_columns.tables,
+        "Tensor": model.tensor_columns.tables,
+        "SubGraph": model.subgraph_tables,
+        "Buffer": model.buffers.tables,
+        "OperatorCode": root.children("operator_codes", schema)[0],
+        "Metadata": root.children("metadata", schema)[0],
+    }
+    positions = {name: tables.at.tolist() for name, tables in at.items()}
+    return Writer(model, references, positions, external_ranges(model))
+
+
+@dataclass(frozen=True, slots=True)
+class _Tables:
+    """The tables of one excerpt; `moves` is by how many bytes each piece of external data moves in the file."""
+
+    old: Writer
+    excerpt: Excerpt
+    contents: Contents
+    moves: Moves
+
+    def altered(self, name: str, at: int, /, **fields: Value) -> Altered:
+        table_type = self.old.model.schema.tables[name]
+        return Altered(table_type, at, {table_type.by_name[field].slot: value for field, value in fields.items()})
+
+    def root(self) -> Altered:
+        """Return the Model table."""
+        old, contents, root = self.old, self.contents, self.old.model.root
+        further = root.vectors("metadata_buffer").row(0).tolist()  # an old way to name metadata
+        subgraphs: Tables = [*map(self.section, range(len(contents.tensors))), *map(self.callee, contents.called)]
+        fields: dict[str, Value] = {
+            "subgraphs": subgraphs,
+            "operator_codes": [old.at["OperatorCode"][code] for code in contents.codes],
+            "buffers": self.buffers(),
+            "metadata": [
+                self.altered("Metadata", old.at["Metadata"][entry], buffer=_u4(self.entry_buffer(entry)))
+                for entry in self.excerpt.metadata
+            ],
+            "signature_defs": [*map(self.signature, self.excerpt.signatures)] or None,
+        }
+        if further:
+            fields["metadata_buffer"] = _i4s(contents.buffers[buffer] for buffer in further)
+        return self.altered("Model", int(root.at[0]), **fields)
+
+    def entry_buffer(self, entry: int) -> int:
+        given = self.contents.values.get(entry)
+        return self.contents.buffers[self.old.references.entries[entry]] if given is None else given
+
+    def section(self, index: int) -> Altered:
+        section, new = self.excerpt.sections[index], self.contents.tensors[index]
+        rows = self.old.references.rows("Tensor", section.subgraph, new)
+        tensors: Tables = [
+            self.tensor(row, new, section.names.get(tensor)) for tensor, row in zip(new, rows, strict=True)
+        ]
+        operators: Tables = [self.operator(row, new) for row in self.contents.operators[index]]
+        inputs, outputs = (_i4s(new[tensor] for tensor in some) for some in (section.inputs, section.outputs))
+        at = self.old.at["SubGraph"][section.subgraph]
+        return self.altered("SubGraph", at, tensors=tensors, operators=operators, inputs=inputs, outputs=outputs)
+
+    def callee(self, subgraph: int) -> Altered:
+        """Return a subgraph that is called: it keeps its tensors and their indices."""
+        rows = self.old.references.rows
+        tensors: Tables = [self.tensor(row, None) for row in rows("Tensor", subgraph)]
+        operators: Tables = [self.operator(row, None) for row in rows("Operator", subgraph)]
+        return self.altered("SubGraph", self.old.at["SubGraph"][subgraph], tensors=tensors, operators=operators)
+
+    def fields(self, owner: Owner, row: int, tensors: NewIndex | None) -> dict[str, Value]:
+        contents = self.contents
+        new: dict[Kind, NewIndex] = {
+            "buffer": contents.buffers, "operator_code": contents.codes, "subgraph": contents.subgraphs
+        }  # fmt: skip
+        return self.old.references.fields(owner, row, new if tensors is None else {**new, "tensor": tensors})
+
+    def tensor(self, row: int, tensors: NewIndex | None, name: bytes | None = None) -> Altered:
+        fields = self.fields("Tensor", row, tensors) | ({} if name is None else {"name": name})
+        return self.altered("Tensor", self.old.at["Tensor"][row], **fields)
+
+    def operator(self, row: int, tensors: NewIndex | None) -> Altered:
+        fields = self.fields("Operator", row, tensors)
+        for kind, name in _OFFSETS.items():
+            if (kind, row) in self.moves:
+                one = self.old.model.operator_columns.tables.take(slice(row, row + 1))
+                old = one.vectors(name).row(0) if kind == "bytecode" else one.scalars(name)
+                fields[name] = FILE_OFFSETS["Operator", name](old.tobytes(), self.moves[kind, row])
+        return self.altered("Operator", self.old.at["Operator"][row], **fields)
+
+    def buffers(self) -> Tables:
+        old, offsets = self.old.at["Buffer"], self.old.model.buffers.offsets
+        buffers: Tables = [old[row] for row in self.contents.buffers]
+        for row, index in self.contents.buffers.items():
+            if ("Buffer", row) in self.moves:
+                offset = FILE_OFFSETS["Buffer", "offset"](offsets[row].tobytes(), self.moves["Buffer", row])
+                buffers[index] = self.altered("Buffer", old[row], offset=offset)
+        values = (self.excerpt.metadata[entry] for entry in self.contents.values)
+        return [*buffers, *(self.altered("Buffer", 0, data=value) for value in values)]
+
+    def signature(self, one: int | NewSignature) -> Altered:
+        """Return a signature of a section; its tensors are all in the section."""
+        if isinstance(one, NewSignature):
+            new = self.section_of(one.subgraph)
+            sides = {"inputs": self.new_maps(new, one.inputs), "outputs": self.new_maps(new, one.outputs)}
+            return self.altered("SignatureDef", 0, signature_key=one.key, subgraph_index=_u4(new), **sides)
+        schema = self.old.model.schema
+        row = self.old.model.root.children("signature_defs", schema)[0].take(slice(one, one + 1))
+        new = self.section_of(int(row.scalars("subgraph_index")[0]))
+        fields: dict[str, Value] = {"subgraph_index": _u4(new)}
+        for name in ("inputs", "outputs"):
+            entries = row.children(name, schema)[0]
+            fields[name] = [
+                self.altered("TensorMap", at, tensor_index=_u4(self.contents.tensors[new][tensor]))
+                for at, tensor in zip(entries.at.tolist(), entries.scalars("tensor_index").tolist(), strict=True)
+            ]
+        return self.altered("SignatureDef", int(row.at[0]), **fields)
+
+    def section_of(self, subgraph: int) -> int:
+        return next(index for index, section in enumerate(self.excerpt.sections) if section.subgraph == subgraph)
+
+    def new_maps(self, section: int, side: Named) -> Tables:
+        new = self.contents.tensors[section]
+        return [self.altered("TensorMap", 0, name=name, tensor_index=_u4(new[tensor])) for name, tensor in side]
+
+
+def _placed(source: Source, ranges: Ranges, at: int) -> tuple[Moves, list[Part]]:
+    """Return by how much each range moves, and what to write from byte `at` on; overlapping ranges stay so."""
+    merged: list[list[int]] = []
+    for start, end in sorted(set(ranges.values())):
+        if merged and start < merged[-1][1]:
+            merged[-1][1] = max(end, merged[-1][1])
+        else:
+            merged.append([start, end])
+    parts: list[Part] = []
+    starts, distances = [], []
+    for start, end in merged:
+        alignment = min(max(start & -start, _LEAST_ALIGNMENT), _MOST_ALIGNMENT)
+        padding = -at % alignment
+        parts += (bytes(padding), Range(source, start, end))
+        starts.append(start)
+        distances.append(at + padding - start)
+        at += padding + end - start
+    where = np.searchsorted(starts, [start for start, _ in ranges.values()], "right") - 1
+    return {key: distances[index] for key, index in zip(ranges, where.tolist(), strict=True)}, parts
+
+
+def _u4(value: int) -> bytes:
+    return value.to_bytes(4, "little")
+
+
+def _i4s(values: Iterable[int]) -> bytes:
+    given = list(values)
+    return pack(f"<{len(given)}i", *given)

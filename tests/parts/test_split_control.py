@@ -1,0 +1,57 @@
+"""Where the values of parts differ, the unchanged model written anew tells whether the split is to blame."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import circletools as ct
+from tests.kit.build import Build
+from tests.kit.command_support import run
+from tests.kit.fake_programs import fake_litert
+from tests.kit.split_support import alternating, split_file, with_devices
+from tests.parts.test_split_findings import ANEW, FIRST, PARTS, WHOLE, crossed, ran
+
+
+@pytest.fixture
+def parts(tmp_path: Path) -> Path:
+    build = Build()
+    graph = build.graph()
+    x = graph.tensor("x")
+    y = graph.compute("NEG", [x], "negative")
+    graph.ends([x], [graph.compute("TANH", [y], "bent")])
+    model = tmp_path / "model.tflite"
+    model.write_bytes(with_devices(build.to_bytes("tflite"), alternating))
+    split_file(model, tmp_path / "parts")
+    return tmp_path / "parts"
+
+
+def test_a_result_that_depends_on_the_layout_is_not_the_fault_of_the_split(
+    parts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CIRCLETOOLS_LITERT_PYTHON", fake_litert(tmp_path, "layout"))
+    (finding,) = ct.verify_split(parts).findings
+    assert (finding.code, finding.severity) == ("LAYOUT_CHANGES_VALUES", "info")
+    assert "so do those of the unchanged model written compact (output 0: 2 of 2 values differ)" in finding.message
+    done = run("verify-split", parts)
+    assert (done.returncode, "LAYOUT_CHANGES_VALUES" in done.stdout) == (0, True)
+
+
+def test_another_result_in_parts_alone_is(parts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CIRCLETOOLS_LITERT_PYTHON", fake_litert(tmp_path, "nothing"))  # one more in each part
+    (finding,) = ct.verify_split(parts).findings
+    assert (finding.code, finding.severity) == ("VALUES_DIFFER", "error")
+    assert run("verify-split", parts).returncode == 1
+
+
+def test_values_that_do_not_come_twice_tell_nothing(tmp_path: Path) -> None:
+    files = crossed(tmp_path / "parts")
+    random = {FIRST: lambda x, y: [-x, y], "again": lambda x, y: [2 * x + y, 0]}
+    found, runs = ran(files, random, "litert")
+    message = (
+        "the values of the parts differ, but the model itself does not give the same twice (output 1: 1 of 1 values "
+        "differ): values tell nothing about the split"
+    )
+    assert found == [ct.Finding("VALUES_NOT_REPEATED", "info", str(files.source), message)]
+    assert [run[0] for run in runs] == [WHOLE[0], *(part[0] for part in PARTS), ANEW[0][0]]
