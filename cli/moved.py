@@ -10,9 +10,12 @@ COMMANDS = {
 }
 
 OPTIONS = {
+    "--copy-overhead": "overhead_us of --costs FILE",
     "--csv": "--format csv",
+    "--explain": "partition --by operator",
     "--glue": "--keep-together",
     "--jsonl": "--format json",
+    "--launch": "launch_us of --costs FILE",
     "--ops": "--operators",
     "--output-format": "--format",
     "--sarif": "--format sarif",

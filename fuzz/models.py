@@ -47,11 +47,12 @@ from circletools.outputs.fixing import fix_outputs
 from circletools.planning.inspection import inspect_affinity
 from circletools.planning.planner import plan
 from circletools.planning.request import PlanRequest
-from circletools.render.affinity import affinity_csv, affinity_json, affinity_text
+from circletools.render.affinity import affinity_json, affinity_text
 from circletools.render.fit import fit_json, fit_sarif, fit_text
 from circletools.render.inspection import inspection_json, inspection_text
 from circletools.render.origins import origins_csv, origins_json, origins_text
 from circletools.render.plans import plan_json, plan_text
+from circletools.render.rows import rows_csv
 from circletools.storage.files import view
 from fuzz import seeds
 from fuzz.content import Content, content
@@ -135,9 +136,9 @@ def _dump_affinity(model: Model) -> None:
     try:
         found = inspect_affinity(model)
         assert json.dumps(affinity_json(found))
-        for by_partition in (False, True):
-            assert affinity_csv(found, by_partition=by_partition)
-            exhaust(affinity_text(found, by_partition=by_partition))
+        assert rows_csv(found) is not None
+        for by_operator in (False, True):
+            exhaust(affinity_text(found, by_operator=by_operator))
     except CircleToolsError:
         pass
 

@@ -127,7 +127,7 @@ def _blamed(
 ) -> tuple[Blamed, ...]:
     """Return the sources to change; not those of operators that are refused for the sake of another one only."""
     refused = [(one, sources) for one, sources in found if one.measured and not follows_another(one.reason)]
-    sizes = {subgraph: _output_bytes(facts[subgraph]) for subgraph in {one.subgraph for one, _ in refused}}
+    sizes = {subgraph: computed_bytes(facts[subgraph]) for subgraph in {one.subgraph for one, _ in refused}}
     places = [(one.subgraph, one.operator) for one, _ in refused]
     of_place = [sizes[subgraph][index] for subgraph, index in places]
     blamed = []
@@ -138,7 +138,7 @@ def _blamed(
     return tuple(blamed)
 
 
-def _output_bytes(facts: Graph) -> list[float]:
+def computed_bytes(facts: Graph) -> list[float]:
     """Return the bytes that each operator computes."""
     made = facts.definitions
     return list(np.bincount(made.operators, facts.values.bytes[made.values], len(facts)).tolist())

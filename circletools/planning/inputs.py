@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import overload
 
 from circletools.affinity.assign.documents import read_words
-from circletools.affinity.assign.rules import Rule, RuleSet, make_default, parse_rules, parse_setting
+from circletools.affinity.assign.rules import Decision, Rule, RuleSet, make_default, parse_rules, parse_setting
 from circletools.affinity.capability.file import load_capability
 from circletools.affinity.capability.table import Capability
 from circletools.affinity.costs.costfile import CostDocument, Defaults, parse_costs
@@ -109,11 +109,20 @@ def _plan_inputs(request: PlanRequest) -> PlanInputs:
         if request.rules_file is not None:
             rules = parse_rules(read_words(request.rules_file), os.fspath(request.rules_file)).and_then(rules)
         tables = _tables(request.capabilities)
+        if rules.default is None and len(request.devices) > 1 and not request.has_costs:
+            rules = _with_last(rules, request.devices[-1], tables)
         earlier = None if request.reproject is None else _earlier(os.fspath(request.reproject))
     costs = _cost_inputs(request) if request.has_costs else None
     what_if = tuple(parse_setting(words, "--what-if") for words in request.what_if)
     limits = tuple(map(parse_limit, request.limits))
     return PlanInputs(request, rules, tables, earlier, costs, what_if, limits, parse_glue(request.glue))
+
+
+def _with_last(rules: RuleSet, device: str, tables: Mapping[str, Capability]) -> RuleSet:
+    """Return rules by which the last of several devices takes what is left; as they are, where it has a table."""
+    if device in tables:
+        return rules
+    return replace(rules, default=Decision(device, "the last device takes what is left", "--devices"))
 
 
 def _check(request: PlanRequest) -> None:
@@ -129,7 +138,7 @@ def _check(request: PlanRequest) -> None:
             "--parallel and --memory exclude each other: what lives at the same time depends on when it runs"
         )
     if request.what_if and request.explain:
-        raise UsageError("--what-if and --explain exclude each other")
+        raise UsageError("--what-if and --by operator exclude each other")
     if request.join != "connected" and request.mode != "min":
         raise UsageError(f"--join {request.join} is of --mode min; partitions of epochs need not be connected")
     if not 0 <= request.solve_time <= 1e6:

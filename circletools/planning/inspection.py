@@ -11,6 +11,7 @@ from circletools.affinity.read import Affinity, affinity_freshness, affinity_in
 from circletools.affinity.tables import NONE
 from circletools.findings import Finding
 from circletools.graph.build import model_graph
+from circletools.graph.graph import Graph
 from circletools.graph.selectors import Chooser
 from circletools.metadata.stamp import Freshness
 from circletools.model.model import Model
@@ -19,6 +20,7 @@ from circletools.planning.evaluate import affinity_estimates
 from circletools.planning.inputs import CostInputs, read_request
 from circletools.planning.reproject import source_names
 from circletools.planning.request import CostRequest
+from circletools.planning.summary import Summary, summarize
 from circletools.wording import Tabular
 
 
@@ -37,6 +39,7 @@ class AffinityInspection(Tabular):
     code_names: Mapping[int, Sequence[str]]
     outputs: Mapping[int, Sequence[str]]
     estimates: Mapping[int, Estimate]
+    summary: Summary
     notes: tuple[Finding, ...] = ()
 
     @property
@@ -63,6 +66,35 @@ class AffinityInspection(Tabular):
                 "device": devices.get(device),
                 "partition": None if partition == NONE else partition,
             }
+
+    def partitions(self, subgraph: int) -> list[tuple[int | None, str | None, list[int]]]:
+        """Return number, device and operators of each partition in the order they run; last, operators in none."""
+        said = self.affinity.subgraphs[subgraph]
+        members: dict[tuple[int, int], list[int]] = {}
+        for operator, key in enumerate(zip(said.partitions.tolist(), said.devices.tolist(), strict=True)):
+            members.setdefault(key, []).append(operator)
+        return [
+            (None if partition == NONE else partition, self.affinity.devices.get(device), operators)
+            for (partition, device), operators in sorted(members.items())
+        ]
+
+
+def _summary(graphs: Sequence[Graph], affinity: Affinity) -> Summary:
+    """Return what devices run; operators without one count for none of them."""
+    if not affinity.subgraphs:
+        return Summary()
+    ids = sorted(affinity.devices)
+    number = {device: at for at, device in enumerate(ids)}
+    placed = {}
+    for index, said in affinity.subgraphs.items():
+        launched = {
+            (-1 - operator if partition == NONE else partition): number.get(device, -1)
+            for operator, (partition, device) in enumerate(
+                zip(said.partitions.tolist(), said.devices.tolist(), strict=True)
+            )
+        }
+        placed[index] = [number.get(device, -1) for device in said.devices.tolist()], list(launched.values())
+    return summarize(graphs, [affinity.devices[device] for device in ids], placed)
 
 
 def inspect_affinity(model: Model, costs: CostRequest | CostInputs | None = None) -> AffinityInspection:
@@ -98,5 +130,6 @@ def inspect_affinity(model: Model, costs: CostRequest | CostInputs | None = None
         {index: graph.graphs[index].operators.code_names for index in found.subgraphs},
         {index: graph.graphs[index].operators.first_result_names for index in found.subgraphs},
         estimates,
+        _summary(graph.graphs, found),
         tuple(notes),
     )

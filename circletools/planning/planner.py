@@ -34,6 +34,7 @@ from circletools.planning.inputs import PlanInputs, read_request
 from circletools.planning.plan import Plan
 from circletools.planning.reproject import Reprojection, kept, reproject, source_names
 from circletools.planning.request import PlanRequest
+from circletools.planning.summary import summarize
 from circletools.planning.what_if import compare, moved
 from circletools.soundness.soundness import broken_graphs
 from circletools.wording import counted, ranges
@@ -188,8 +189,31 @@ def _evaluated(inputs: PlanInputs, problem: PlanProblem, assignment: Assignment)
         problem.caps,
         tuple(steps) if request.explain else None,
         what_if,
+        summarize(facts, partitioning.devices, _placed(partitioning), _refusals(assignment)),
         notes,
     )
+
+
+def _refusals(assignment: Assignment) -> dict[str, list[list[str | None]]]:
+    """Return why each device with a table does not take an operator, by subgraph; None where it does."""
+    return {
+        device: [
+            [
+                assignment.refusal(assignment.devices.index(device), subgraph, operator)
+                for operator in range(len(numbers))
+            ]
+            for subgraph, numbers in enumerate(assignment.numbers)
+        ]
+        for device in assignment.refusals
+    }
+
+
+def _placed(partitioning: Partitioning) -> dict[int, tuple[Sequence[int], Sequence[int]]]:
+    """Return the device numbers of the operators and of the partitions, by subgraph."""
+    return {
+        index: (one.numbers, [partition.device for partition in one.partitions])
+        for index, one in enumerate(partitioning.subgraphs)
+    }
 
 
 def _fallbacks(partitioning: Partitioning) -> Iterator[Finding]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from circletools.affinity.partition.partitions import Mode
 from circletools.affinity.units import Join
@@ -47,7 +47,7 @@ class PlanRequest(CostRequest):
     `rules`: `SELECTOR=DEVICE`, which go before those of `rules_file` (JSON, or a `.part` of circle-partitioner).
     `capabilities`: `[DEVICE=]TABLE`, what a device takes: a file, or the name of a table that is shipped.
     `allow_unmatched`: a rule that matches nothing is a note, not an error; those of a `.part` are so in any case.
-    `default`: the device of operators that nothing else decides.
+    `default`: the device of operators that nothing else decides; else the last of several, if it has no table.
     `mode`, `min_size`: how partitions are made, and the fewest operators that one should have.
     `limits`: `DEVICE:KIND=NUMBER`, what its partitions must keep to (circletools/affinity/limits.py).
     `glue`: `quantize`, or a number of bytes: QUANTIZE and DEQUANTIZE, or what hands on a large tensor, stay together.
@@ -83,11 +83,10 @@ class PlanRequest(CostRequest):
     explain: bool = False
 
     @property
-    def chooses_devices(self) -> bool:
-        """Whether anything but costs decides on devices."""
-        named = (self.rules_file, self.default, self.reproject)
-        several = (self.devices, self.rules, self.capabilities, self.what_if)
-        return any(name is not None for name in named) or any(several)
+    def has_choices(self) -> bool:
+        """Whether it asks for anything but the costs of what a model has."""
+        kept = {one.name: getattr(self, one.name) for one in fields(CostRequest)}
+        return self != PlanRequest(**kept, explain=self.explain)
 
     @property
     def files(self) -> tuple[str, ...]:

@@ -1,4 +1,3 @@
-from circletools.render.affinity import affinity_csv as affinity_csv
 from circletools.render.affinity import affinity_json as affinity_json
 from circletools.render.affinity import affinity_text as affinity_text
 from circletools.render.affinity import export_text as export_text

@@ -12,6 +12,7 @@ from circletools.findings import fingerprint
 from circletools.fit.request import key_of
 from circletools.fit.verdicts import Asked, Disagreement, Fit, Misfit, Obstacle, TargetFit
 from circletools.origin.exchange import details_json
+from circletools.planning.summary import RefusedOperators
 from circletools.render.origins import with_line
 from circletools.render.sarif import sarif_location, sarif_run
 from circletools.render.table import table_text
@@ -130,12 +131,16 @@ def _misfits_text(misfits: Sequence[Misfit]) -> Iterator[str]:
 
     groups = [list(group) for _, group in groupby(sorted(misfits, key=about), about)]
     for group in sorted(groups, key=lambda group: (not group[0].measured, -len(group), group[0].operator)):
-        first = group[0]
-        said = first.reason if first.measured else f"not measured: {first.reason}"
-        yield f"  {counted(len(group), first.code, first.code)}: {said}"
-        yield f"    {first.remedy}"
+        yield from refused_text(len(group), group[0])
         rows = [(_place(one.subgraph, one.operator), _origin(one)) for one in group[:_MOST_ROWS]]
         yield from _first_rows(rows, len(group), "      ")
+
+
+def refused_text(count: int, first: Misfit | RefusedOperators) -> Iterator[str]:
+    """Yield how many operators of a code are refused for a reason, and what to do."""
+    reason = first.reason if first.measured else f"not measured: {first.reason}"
+    yield f"  {counted(count, first.code, first.code)}: {reason}"
+    yield f"    {first.remedy}"
 
 
 def _origin(misfit: Misfit) -> str:
@@ -149,17 +154,21 @@ def _place(subgraph: int, operator: int) -> str:
 
 def _sources_text(target: TargetFit) -> Iterator[str]:
     if target.sources:
-        yield f"  nothing is refused without {counted(len(target.sources), 'source')}:"
+        yield f"  change {_these(len(target.sources))} and nothing is refused:"
         rows = [
             [
                 counted(len(source.operators), "operator"),
                 counted(source.size_bytes, "byte"),
-                _places(source.operators),
+                places_text(source.operators),
                 with_line(source.name, source.details),
             ]
             for source in target.sources[:_MOST_ROWS]
         ]
         yield from _first_rows(rows, len(target.sources), "    ", right=(0, 1))
+
+
+def _these(count: int) -> str:
+    return "this source" if count == 1 else f"these {count:,} sources"
 
 
 def _first_rows(rows: Sequence[Sequence[str]], count: int, indent: str, right: Sequence[int] = ()) -> Iterator[str]:
@@ -169,7 +178,8 @@ def _first_rows(rows: Sequence[Sequence[str]], count: int, indent: str, right: S
         yield f"{indent}and {counted(count - len(rows), 'other')}, which are in --json"
 
 
-def _places(operators: Iterable[tuple[int, int]]) -> str:
+def places_text(operators: Iterable[tuple[int, int]]) -> str:
+    """Write operators (subgraph, index) as in `0-3 1/2`."""
     return " ".join(
         (f"{subgraph}/" if subgraph else "") + ranges(index for _, index in group)
         for subgraph, group in groupby(operators, lambda place: place[0])

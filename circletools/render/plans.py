@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import astuple
+from itertools import groupby
 from typing import Any
 
 from circletools.planning.evaluate import Evaluation
 from circletools.planning.plan import Plan
+from circletools.planning.summary import Summary
 from circletools.planning.what_if import SubgraphWhatIf
 from circletools.render.costs import estimate_json, estimate_text, evaluation_json, evaluation_text, transfers_text
 from circletools.render.fields import fields_json
+from circletools.render.fit import places_text, refused_text
 from circletools.render.table import table_text
-from circletools.wording import SCHEMA_VERSION, ranges
+from circletools.wording import SCHEMA_VERSION, counted, ranges
 
 
 def plan_json(plan: Plan) -> dict[str, Any]:
@@ -20,20 +23,27 @@ def plan_json(plan: Plan) -> dict[str, Any]:
 
     Where steps were asked for, also why each operator is on its device.
     """
-    row = _subgraph_json if plan.what_if is None else _what_if_json
+    rows: dict[int, list[dict[str, Any]]] = {}
+    for one in plan.to_rows() if plan.what_if is None else ():
+        rows.setdefault(one.pop("subgraph"), []).append(one)
     return {
         "schema_version": SCHEMA_VERSION,
         "format": plan.model_format,
         "devices": plan.devices,
-        "subgraphs": [row(plan, index) for index in range(len(plan.subgraphs))],
+        "summary": fields_json(plan.summary),
+        "subgraphs": [
+            _subgraph_json(plan, index, rows.get(index, [])) if plan.what_if is None else _what_if_json(plan, index)
+            for index in range(len(plan.subgraphs))
+        ],
     }
 
 
 def plan_text(plan: Plan) -> Iterator[str]:
-    """Yield the partitions of each subgraph in the order they run, and what they cost.
+    """Yield what each device runs and refuses, then the partitions of each subgraph in their order with their costs.
 
     Where operators were moved, yield the subgraphs in which that changes something, before and after.
     """
+    yield from summary_text(plan.summary) if plan.what_if is None else ()
     rows = _subgraph_text if plan.what_if is None else _what_if_text
     for index in range(len(plan.subgraphs)):
         lines = iter(rows(plan, index))
@@ -47,20 +57,47 @@ def plan_text(plan: Plan) -> Iterator[str]:
         yield "  no operator moves: all are on these devices already"
 
 
-def _subgraph_json(plan: Plan, index: int) -> dict[str, Any]:
+def summary_text(found: Summary) -> Iterator[str]:
+    """Yield what each device runs as a table, then what devices refuse, by reason; an empty line at the end."""
+    if not found.devices:
+        return
+    rows = [
+        (
+            one.device,
+            f"{one.operator_count:,}",
+            f"{one.share_percent:.0f}%",
+            f"{one.computed_bytes:,}",
+            f"{one.launch_count:,}",
+        )
+        for one in found.devices
+    ]
+    yield from table_text(
+        [("device", "operators", "share", "bytes computed", "launches"), *rows], right=range(1, 5), indent=""
+    )
+    takes = {one.device: one.operator_count for one in found.devices}
+    for device, groups in groupby(found.refusals, lambda one: one.device):
+        refused = list(groups)
+        count = counted(sum(len(one.operators) for one in refused), "operator")
+        yield f"{device} refuses {count}:" if takes[device] else f"nothing runs on {device}: it refuses {count}:"
+        for one in refused:
+            yield from refused_text(len(one.operators), one)
+            yield f"      {places_text(one.operators)}"
+    yield ""
+
+
+def _subgraph_json(plan: Plan, index: int, rows: list[dict[str, Any]]) -> dict[str, Any]:
     subgraph = plan.subgraphs[index]
     entry: dict[str, Any] = {
         "index": index,
-        "affinity": [plan.devices[number] for number in subgraph.numbers],
+        "operators": rows,
         "partitions": [
-            {"device": plan.devices[partition.device], "operators": list(partition.operators)}
-            for partition in subgraph.partitions
+            {"partition": number, "device": plan.devices[partition.device], "operators": list(partition.operators)}
+            for number, partition in enumerate(subgraph.partitions)
         ],
         "transfers": fields_json(plan.evaluation[index].transfers),
         **evaluation_json(plan.evaluation[index], plan.devices, plan.caps),
     }
     if plan.steps is not None:
-        entry["reasons"] = [plan.reason(index, operator) for operator in range(len(subgraph.numbers))]
         keys = ("action", "operator_index", "operators", "rejected")
         entry["steps"] = [
             dict(zip(keys, astuple(step), strict=True)) for number, step in plan.steps if number == index

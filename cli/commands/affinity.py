@@ -22,7 +22,7 @@ Measured = Annotated[
     option("--measure", "Choose by measuring, as on npu=litert:xnnpack; may be repeated.", "DEVICE=PROGRAM"),
 ]
 By = Annotated[
-    Literal["operator", "partition"], option("--by", "Of an annotated model, a row for each operator or partition.")
+    Literal["partition", "operator"], option("--by", "Show partitions, or each operator and why it is on its device.")
 ]
 
 
@@ -37,14 +37,14 @@ def annotate_affinity(
 ) -> None:
     """Write the device of each operator as metadata.
 
-    The partition of each operator is written too. Rules take precedence over capability tables, and those over
-    the default. With --costs or --trace, devices are chosen for the least time among those that rules and tables
+    The partition of each operator is written too. Rules take precedence over capability tables; the last device takes
+    what is left. With --costs or --trace, devices are chosen for the least time among those that rules and tables
     allow. Selectors are index:0-10,15, name:GLOB (an output tensor), origin:GLOB (a source) and op:GLOB (an
     operator code); 1/ in front selects in subgraph 1.
     """
-    shown = form if form == "json" or request.explain else None
+    shown = form if form == "json" else None
     if shown is not None:
-        refuse_mixing("the report", output, "name an output file")
+        refuse_mixing("--json", output, "name an output file")
     inputs = ct.planning.read_request(replace(request, keep=False))
 
     def change(edit: ct.ModelEdit) -> ct.types.RewriteResult:
@@ -55,23 +55,22 @@ def annotate_affinity(
 
 @filling(ct.PlanRequest, WHAT_IF)
 def partition(
-    source: Input, request: ct.PlanRequest, measured: Measured = (), by: By = "operator", form: TableForm = "text"
+    source: Input, request: ct.PlanRequest, measured: Measured = (), by: By = "partition", form: TableForm = "text"
 ) -> None:
     """Show or plan the devices and partitions of a model.
 
-    With options for devices, plans them and shows the partitions in the order they run, and what they cost; nothing
-    is written. Without, shows those that annotate-affinity wrote into the model; exit status 1 where there are none,
-    or they no longer describe the operators.
+    With options for devices, plans them: shows what each device runs and refuses, and the partitions in the order
+    they run with their costs; nothing is written. Without, shows what annotate-affinity wrote into the model; exit
+    status 1 where that is nothing, or no longer describes the operators. CSV has a row for each operator.
     """
-    inputs = ct.planning.read_request(request)
+    inputs = ct.planning.read_request(replace(request, explain=by == "operator"))
     with reading(source) as model:
-        if request.chooses_devices or measured or (request.has_costs and ct.affinity.read(model) is None):
+        if request.has_choices or measured or (request.has_costs and ct.affinity.read(model) is None):
             _planned(model, source, inputs, measured, form)
             return
         found = ct.planning.inspect_affinity(model, inputs.costs)
-        text = partial(ct.render.affinity_text, by_partition=by == "partition")
-        csv = partial(ct.render.affinity_csv, by_partition=by == "partition")
-        show_as(form, found, text=text, json=ct.render.affinity_json, csv=csv, file=source)
+        text = partial(ct.render.affinity_text, by_operator=by == "operator")
+        show_as(form, found, text=text, json=ct.render.affinity_json, csv=ct.render.rows_csv, file=source)
     tell_notes(found.notes)
     if not found.is_current:
         raise Exit(1)

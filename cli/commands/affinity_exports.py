@@ -9,14 +9,14 @@ import circletools as ct
 from ..console.reading import reading
 from ..console.terminal import show_text, tell_notes
 from ..signature import option
-from .affinity_options import TRANSFERS, filling
+from .affinity_options import COSTS, filling
 from .parameters import Form, Input
 from .rewriting import refuse_inputs
 
 Target = Literal["onert", "onert-exec-time", "part", "openvino", "model-explorer", "dot"]
 
 
-@filling(ct.planning.CostRequest, TRANSFERS)
+@filling(ct.planning.CostRequest, COSTS)
 def export_affinity(
     source: Input,
     to: Annotated[Target, option("--to", "Target format.", show_default=False)],

@@ -13,8 +13,7 @@ import circletools as ct
 from ..signature import Command, option, parameters_of, with_parameters
 from .parameters import listed
 
-Mode = Literal["seed", "safe", "min", "epochs"]
-Join = Literal["connected", "shared", "any"]
+Mode = Literal["min", "seed"]
 
 
 def filling(request: type[ct.planning.CostRequest], options: Mapping[str, Any]) -> Callable[[Command], Command]:
@@ -49,54 +48,43 @@ def _repeated(name: str, words: str, metavar: str) -> Any:
     return _option(tuple[str, ...], name, f"{words}; may be repeated.", metavar)
 
 
-TRANSFERS = {
+COSTS = {
     "costs": _option(Path | None, "--costs", "Times on each device (JSON); minimise the total time.", "FILE"),
     "traces": _repeated("--trace", "Times on a device, from an operator trace", "DEVICE=TRACE"),
     "copy_rate": _option(
-        float, "--copy-rate", "Bandwidth for transfers not listed in --costs.", "BYTES_PER_US", min=1e-9
+        float, "--copy-rate", "Bandwidth of copies between devices, unless in --costs.", "BYTES_PER_US", min=1e-9
     ),
-    "copy_overhead": _option(float, "--copy-overhead", "Overhead of transfers not listed in --costs.", "US", min=0),
 }
-"""Where the times of operators and transfers come from."""
-COSTS = {
-    **TRANSFERS,
-    "launch": _option(float, "--launch", "Launch time of partitions on devices without one in --costs.", "US", min=0),
-}
+"""Where the times of operators and copies come from."""
 PLANNING = {
     "devices": _option(
-        Any, "--devices", "The devices, the preferred first, as in npu,gpu,cpu.", "A,B,C", parser=listed
+        Any, "--devices", "The devices, the preferred first; the last takes what is left.", "A,B,C", parser=listed
     ),
-    "rules_file": _option(Path | None, "--rules", "Rules: JSON, or a .part file of circle-partitioner.", "FILE"),
-    "rules": _repeated("--set", "A rule, as in op:CONV_2D=npu", "SELECTOR=DEVICE"),
-    "allow_unmatched": _option(bool, "--allow-unmatched", "A rule that matches nothing is a warning, not an error."),
     "capabilities": _repeated(
         "--capabilities", "Operators that a device supports: FILE.json or a built-in table", "[DEVICE=]TABLE"
     ),
-    "default": _option(str | None, "--default", "The device of all remaining operators.", "DEVICE"),
-    "min_size": _option(
-        int, "--min-size", "Move partitions of fewer operators to the default or last device.", "N", min=1
-    ),
-    "limits": _repeated(
-        "--limit", "What partitions of a device keep to, as in npu:max-partitions=4", "DEVICE:KIND=NUMBER"
-    ),
-    "glue": _repeated(
-        "--glue", "Keep QUANTIZE with DEQUANTIZE, or what hands on so many bytes, together", "quantize|BYTES"
-    ),
-    "join": _option(Join, "--join", "What may be one partition: what is connected, reads the same, or anything."),
-    "mode": _option(Mode, "--mode", "Partitioning algorithm; see docs/affinity.md."),
+    "rules": _repeated("--set", "A rule, as in op:CONV_2D=npu", "SELECTOR=DEVICE"),
+    "rules_file": _option(Path | None, "--rules", "Rules: JSON, or a .part file of circle-partitioner.", "FILE"),
+    "allow_unmatched": _option(bool, "--allow-unmatched", "A rule that matches nothing is a warning, not an error."),
+    "default": _option(str | None, "--default", "The device of all remaining operators, unless the last.", "DEVICE"),
     "reproject": _option(
         str | None,
         "--reproject",
-        "Give operators the devices that their sources have in MODEL, which was annotated before.",
+        "Give operators the devices that their sources have in this annotated model.",
         "MODEL",
     ),
     **COSTS,
-    "parallel": _option(bool, "--parallel", "Minimise the makespan with devices running in parallel."),
-    "solve_time": _option(
-        float, "--solve-time", "Time to look for the least total time and its proof.", "SECONDS", min=0
-    ),
     "memory": _repeated("--memory", "Memory limit of a device", "DEVICE=BYTES"),
-    "explain": _option(bool, "--explain", "Show why each operator is on its device."),
+    "min_size": _option(int, "--min-size", "Fewest operators of a partition; smaller ones move.", "N", min=1),
+    "limits": _repeated(
+        "--limit", "Limit on a device's partitions, as in npu:max-partitions=4", "DEVICE:KIND=NUMBER"
+    ),
+    "glue": _repeated(
+        "--keep-together",
+        "Keep QUANTIZE with DEQUANTIZE, or producers and readers of large tensors",
+        "quantize|BYTES",
+    ),
+    "mode": _option(Mode, "--mode", "Partitioning algorithm; see docs/affinity.md."),
 }
 WHAT_IF = PLANNING | {
     "what_if": _repeated("--what-if", "Compare with operators moved to a device", "SELECTOR=DEVICE")

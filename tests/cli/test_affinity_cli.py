@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,11 +26,15 @@ RULES = ("--devices", "npu,cpu", "--set", "index:1-2=npu", "--default", "cpu")
 DEVICES = ["cpu", "npu", "npu", "cpu", "cpu", "cpu"]
 # FULLY_CONNECTED feeds the two on the npu and RELU; MUL takes the two, ADD takes MUL and RELU.
 PARTITIONS = [
-    {"device": "cpu", "operators": [0, 4]},
-    {"device": "npu", "operators": [1]},
-    {"device": "npu", "operators": [2]},
-    {"device": "cpu", "operators": [3, 5]},
+    {"partition": 0, "device": "cpu", "operators": [0, 4]},
+    {"partition": 1, "device": "npu", "operators": [1]},
+    {"partition": 2, "device": "npu", "operators": [2]},
+    {"partition": 3, "device": "cpu", "operators": [3, 5]},
 ]
+
+
+def devices_of(subgraph: dict[str, Any]) -> list[str]:
+    return [one["device"] for one in subgraph["operators"]]
 
 
 @pytest.fixture
@@ -46,15 +51,11 @@ def test_annotate_and_dump(target: Path) -> None:
     assert (document["schema_version"], document["freshness"], document["devices"]) == (1, "fresh", ["npu", "cpu"])
     (subgraph,) = document["subgraphs"]
     assert [operator["device"] for operator in subgraph["operators"]] == DEVICES
-    assert [
-        {"device": each["device"], "operators": each["operators"]} for each in subgraph["partitions"]
-    ] == PARTITIONS
+    assert subgraph["partitions"] == PARTITIONS
     lines = run("partition", target, "--format", "csv").stdout
     assert [row["device"] for row in csv.DictReader(io.StringIO(lines))] == DEVICES
-    lines = run("partition", target, "--format", "csv", "--by", "partition").stdout
-    assert [row["operators"] for row in csv.DictReader(io.StringIO(lines))] == ["0,4", "1", "2", "3,5"]
-    assert "npu     1" in run("partition", target).stdout
-    assert "cpu     3,5" in run("partition", target, "--by", "partition").stdout
+    assert "npu     1  " in run("partition", target, "--by", "operator").stdout
+    assert "cpu     3,5" in run("partition", target).stdout
 
 
 def test_the_same_twice_is_the_same_file(target: Path, tmp_path: Path) -> None:
@@ -70,7 +71,7 @@ def test_partition_shows_the_plan(target: Path) -> None:
     ran = run("partition", DIAMOND, *RULES, "--json")
     document = json.loads(ran.stdout)
     (subgraph,) = document["subgraphs"]
-    assert subgraph["affinity"] == DEVICES
+    assert devices_of(subgraph) == DEVICES
     assert subgraph["partitions"] == PARTITIONS
     sums = subgraph["transfers"]
     # FULLY_CONNECTED feeds both of the npu, which feed MUL: 3 tensors of [1, 8] floats, each copied once.
@@ -81,22 +82,35 @@ def test_partition_shows_the_plan(target: Path) -> None:
 
 def test_partition_of_what_is_in_the_model(target: Path) -> None:
     run("annotate-affinity", DIAMOND, target, *RULES)
-    (subgraph,) = json.loads(run("partition", target, "--mode", "epochs", "--json").stdout)["subgraphs"]
-    assert subgraph["affinity"] == DEVICES
-    assert [each["operators"] for each in subgraph["partitions"]] == [[0, 4], [1, 2], [3, 5]]
-    assert run("partition", DIAMOND).returncode == 2
+    again = json.loads(run("partition", target, "--mode", "seed", "--json").stdout)
+    assert devices_of(again["subgraphs"][0]) == DEVICES
+    assert "freshness" not in again, "what the model has, partitioned again"
 
 
-def test_explain(target: Path) -> None:
-    shown = run("annotate-affinity", DIAMOND, target, *RULES, "--explain").stdout
+def test_why_operators_are_on_their_devices(target: Path) -> None:
+    shown = run("partition", DIAMOND, *RULES, "--by", "operator").stdout
     assert "rule --set index:1-2=npu" in shown
     assert "default (--default)" in shown
-    (subgraph,) = json.loads(run("partition", DIAMOND, *RULES, "--explain", "--mode", "seed", "--json").stdout)[
-        "subgraphs"
-    ]
-    assert subgraph["reasons"][0] == "default (--default)"
+    (subgraph,) = json.loads(
+        run("partition", DIAMOND, *RULES, "--by", "operator", "--mode", "seed", "--json").stdout
+    )["subgraphs"]
+    assert subgraph["operators"][0]["reason"] == "default (--default)"
     assert subgraph["steps"][0] == {"action": "root", "operator_index": 1, "operators": [1], "rejected": []}
     assert {step["action"] for step in subgraph["steps"]} >= {"root", "merge", "reject"}
+
+
+def test_the_last_device_takes_what_is_left(target: Path) -> None:
+    words = ("--devices", "npu,cpu", "--set", "index:1-2=npu")
+    assert run("annotate-affinity", DIAMOND, target, *words).returncode == 0
+    assert affinity_of(target.read_bytes()).subgraphs[0].devices.tolist() == [1, 0, 0, 1, 1, 1]
+    shown = run("partition", DIAMOND, *words, "--by", "operator").stdout
+    assert "the last device takes what is left" in shown
+    ran = run("partition", path_of("tflite/shuffle"), "--devices", "npu,cpu", "--capabilities", "npu=ethos-u55")
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert "nothing runs on npu: it refuses 20 operators:" in ran.stdout
+    both = ("--capabilities", "npu=ethos-u55", "--capabilities", "cpu=ethos-u55")
+    ran = run("partition", path_of("tflite/shuffle"), "--devices", "npu,cpu", *both)
+    assert (ran.returncode, "left without a device" in ran.stderr) == (4, True)
 
 
 def test_rules_from_a_file(tmp_path: Path, target: Path) -> None:
@@ -116,7 +130,7 @@ def test_rules_from_a_file(tmp_path: Path, target: Path) -> None:
         (["--devices", "npu,cpu", "--set", "op:AD=npu", "--default", "cpu"], 2, "did you mean 'ADD'"),
         (["--devices", "npu,cpu", "--set", "op:ADD=nqu", "--default", "cpu"], 2, "did you mean 'npu'"),
         (["--devices", "npu,cpu", "--default", "tpu"], 2, "--default"),
-        (["--devices", "npu,cpu", "--set", "op:ADD=npu"], 4, "--default DEVICE"),
+        (["--devices", "npu", "--set", "op:ADD=npu"], 4, "--default DEVICE"),
         (["--devices", "npu,cpu", "--rules", "missing.json"], 3, "missing.json"),
         (["--devices", "npu,cpu", "--default", "cpu", "--reproject", str(DIAMOND)], 4, "no origins"),
     ],
@@ -190,11 +204,11 @@ def test_affinity_through_origins(tmp_path: Path, target: Path) -> None:
     source.write_bytes(embedded(DIAMOND.read_bytes()))
     assert run("annotate-affinity", source, target, *RULES).returncode == 0
     (subgraph,) = json.loads(run("partition", source, "--reproject", target, "--json").stdout)["subgraphs"]
-    assert subgraph["affinity"] == DEVICES
+    assert devices_of(subgraph) == DEVICES
     (subgraph,) = json.loads(
         run("partition", source, "--reproject", target, "--set", "index:0=npu", "--json").stdout
     )["subgraphs"]
-    assert subgraph["affinity"] == ["npu", *DEVICES[1:]]
+    assert devices_of(subgraph) == ["npu", *DEVICES[1:]]
 
 
 def test_runtimes_take_no_notice(own_model: Path, tmp_path: Path) -> None:

@@ -213,14 +213,14 @@ def test_names_and_a_file_of_origins_exclude_each_other(tmp_path: Path) -> None:
 def test_extracting_from_standard_input(tmp_path: Path) -> None:
     tables = tmp_path / "tables"
     model = embedded(MLP.read_bytes())
-    ran = run("dump-origins", "-", tables, "--tables", stdin=model)
+    ran = run("dump-origins", "-", "--tables", tables, stdin=model)
     names = ["ONE_source_table.bin", "ONE_op_table.bin", "origins.json"]
     sizes = {name: (tables / name).stat().st_size for name in names}
     assert ran.status == 0
     assert set(ran.err.splitlines()) >= {f"{tables / name}: {size} bytes" for name, size in sizes.items()}
     text = (tables / "origins.json").read_text()
     assert text == json.dumps(json.loads(text), indent=2) + "\n"
-    ran = run("dump-origins", "-", tmp_path / "none", "--tables", stdin=MLP.read_bytes())
+    ran = run("dump-origins", "-", "--tables", tmp_path / "none", stdin=MLP.read_bytes())
     assert (ran.status, (tmp_path / "none").exists()) == (1, False)
     here = put(tmp_path / "origins.json", model)
     ran = run("dump-origins", here, "--tables", tmp_path)
@@ -232,42 +232,22 @@ def test_extracting_from_standard_input(tmp_path: Path) -> None:
 
 
 def test_affinity_by_operator_and_by_partition(devices: Path) -> None:
-    by_operator, by_partition = (
-        [run("partition", devices, "--by", by, "--format", form).out.decode() for form in ("text", "csv")]
-        for by in ("operator", "partition")
-    )
-    assert run("partition", devices).out.decode() == by_operator[0]
-    assert [table.splitlines()[0] for table in (by_operator[1], by_partition[1])] == [
-        "subgraph,operator_index,code,output,device,partition",
-        "subgraph,partition,device,operators",
-    ]
-    assert len(by_operator[1].splitlines()) == 1 + 3
-    assert len(by_partition[1].splitlines()) == 1 + 1
-    assert ["SOFTMAX" in text for text in (by_operator[0], by_partition[0])] == [True, False]
+    text = {by: run("partition", devices, "--by", by).out.decode() for by in ("operator", "partition")}
+    assert run("partition", devices).out.decode() == text["partition"]
+    assert {by: "SOFTMAX" in shown for by, shown in text.items()} == {"operator": True, "partition": False}
+    rows = run("partition", devices, "--format", "csv").out.decode().splitlines()
+    assert (rows[0], len(rows)) == ("subgraph,operator_index,code,output,device,partition", 1 + 3)
     assert run("partition", MLP).status == 1
 
 
-def test_estimates_have_no_place_in_a_table(devices: Path, tmp_path: Path) -> None:
-    costs = put(tmp_path / "costs.json", "{}")
-    ran = run("partition", devices, "--format", "csv", "--costs", costs)
-    assert (ran.status, ran.err) == (2, "error: CSV has no room for estimates (use --format text or json)\n")
-
-
-def test_the_report_and_a_model_do_not_share_standard_output(devices: Path) -> None:
-    said = "error: the report and an output of - would mix on standard output (name an output file)\n"
-    for word in ("--json", "--explain"):
-        ran = run("annotate-affinity", MLP, "-", "--devices", "cpu", "--default", "cpu", word)
-        assert (ran.status, ran.out, ran.err) == (2, b"", said)
-    assert run("annotate-affinity", MLP, "-", "--devices", "cpu", "--default", "cpu").out == devices.read_bytes()
-
-
-def test_what_annotating_shows(tmp_path: Path) -> None:
-    out = tmp_path / "out.circle"
-    annotate: list[str | Path] = ["annotate-affinity", MLP, out, "--devices", "cpu", "--default", "cpu"]
-    plan: list[str | Path] = ["partition", MLP, "--devices", "cpu", "--default", "cpu"]
-    assert run(*annotate).out == b""
-    assert run(*annotate, "--explain").out == run(*plan, "--explain").out != run(*plan).out
-    assert json.loads(run(*annotate, "--json").out) == json.loads(run(*plan, "--json").out)
+def test_a_document_and_a_model_do_not_share_standard_output(devices: Path, tmp_path: Path) -> None:
+    words: list[str | Path] = ["--devices", "cpu", "--default", "cpu"]
+    said = "error: --json and an output of - would mix on standard output (name an output file)\n"
+    ran = run("annotate-affinity", MLP, "-", *words, "--json")
+    assert (ran.status, ran.out, ran.err) == (2, b"", said)
+    assert run("annotate-affinity", MLP, "-", *words).out == devices.read_bytes()
+    shown = run("annotate-affinity", MLP, tmp_path / "out.circle", *words, "--json").out
+    assert json.loads(shown) == json.loads(run("partition", MLP, *words, "--json").out)
 
 
 def test_exports_to_a_file_and_to_standard_output(devices: Path, tmp_path: Path) -> None:
@@ -279,7 +259,7 @@ def test_exports_to_a_file_and_to_standard_output(devices: Path, tmp_path: Path)
     assert (ran.status, ran.out, file.read_bytes()) == (0, b"", shown)
     for to in ("part", "dot"):
         ran = run("export-affinity", devices, "--to", to, "--json")
-        assert (ran.status, ran.err) == (2, f"error: --json: there is no JSON for {to}\n")
+        assert (ran.status, ran.err) == (2, f"error: there is no JSON for {to}\n")
     for words in (["--to", "onert-exec-time"], ["--to", "part", "--costs", "c.json"]):
         ran = run("export-affinity", devices, *words)
         assert ran.status == 2

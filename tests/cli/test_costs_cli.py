@@ -42,9 +42,13 @@ def partitioned(*arguments: str | Path, model: Path = DIAMOND) -> Any:
     return json.loads(ran.stdout)["subgraphs"][0]
 
 
+def devices_of(subgraph: Any) -> list[str]:
+    return [one["device"] for one in subgraph["operators"]]
+
+
 def test_the_quickest_is_chosen_and_copies_are_counted(costs: Path) -> None:
     subgraph = partitioned("--costs", costs)
-    assert subgraph["affinity"] == ["npu", "npu", "npu", "npu", "cpu", "npu"]
+    assert devices_of(subgraph) == ["npu", "npu", "npu", "npu", "cpu", "npu"]
     assert subgraph["estimate"] == {
         "total_us": 5 * 1 + 10 + 2 * 2,
         "operators_us": 15,
@@ -56,11 +60,11 @@ def test_the_quickest_is_chosen_and_copies_are_counted(costs: Path) -> None:
 
 
 def test_rules_and_capability_tables_bind(costs: Path, tmp_path: Path) -> None:
-    assert partitioned("--costs", costs, "--set", "index:0=cpu")["affinity"][0] == "cpu"
+    assert devices_of(partitioned("--costs", costs, "--set", "index:0=cpu"))[0] == "cpu"
     table = tmp_path / "npu.json"
     table.write_text(json.dumps({"schema_version": "1", "device": "npu", "operators": {"ADD": [{}]}}))
     subgraph = partitioned("--costs", costs, "--capabilities", table)
-    assert subgraph["affinity"] == ["cpu"] * 5 + ["npu"] or subgraph["affinity"] == ["cpu"] * 6
+    assert devices_of(subgraph) == ["cpu"] * 5 + ["npu"] or devices_of(subgraph) == ["cpu"] * 6
     ran = run("partition", DIAMOND, "--costs", costs, "--set", "op:RELU=npu")
     assert "no time is known for it" in ran.stderr
     assert "1 operator without a time" in ran.stdout
@@ -72,25 +76,25 @@ def test_launches_join_what_copies_would_part(tmp_path: Path) -> None:
     path = tmp_path / "costs.json"
     path.write_text(json.dumps(document))
     subgraph = partitioned("--costs", path)
-    assert subgraph["affinity"] == ["cpu"] * 6
+    assert devices_of(subgraph) == ["cpu"] * 6
     assert partitioned("--costs", path, "--set", "index:0=npu")["estimate"]["launches_us"] == 100
 
 
 def test_annotating_writes_what_partition_shows(costs: Path, tmp_path: Path) -> None:
     target = tmp_path / "out.circle"
-    ran = run("annotate-affinity", DIAMOND, target, "--costs", costs, "--explain")
-    assert ran.returncode == 0, ran.stderr
-    assert "least total time; not npu: no time is known for it" in ran.stdout
-    assert "estimated time: 19.000 us" in ran.stdout
+    assert run("annotate-affinity", DIAMOND, target, "--costs", costs).returncode == 0
+    shown = run("partition", DIAMOND, "--costs", costs, "--by", "operator").stdout
+    assert "least total time; not npu: no time is known for it" in shown
+    assert "estimated time: 19.000 us" in shown
     assert affinity_of(target.read_bytes()).subgraphs[0].devices.tolist() == [0, 0, 0, 0, 1, 0]
-    shown = run("partition", target, "--costs", costs)
-    assert "estimated time: 19.000 us (operators 15.000, copies 4.000, launches 0.000)" in shown.stdout
+    shown = run("partition", target, "--costs", costs).stdout
+    assert "estimated time: 19.000 us (operators 15.000, copies 4.000, launches 0.000)" in shown
     dumped = json.loads(run("partition", target, "--costs", costs, "--json").stdout)
     assert dumped["subgraphs"][0]["estimate"] == partitioned("--costs", costs)["estimate"]
     # An annotated model is taken as it is by partition, and chosen anew by annotate-affinity.
     moved = tmp_path / "moved.circle"
     run("annotate-affinity", target, moved, "--devices", "npu,cpu", "--default", "cpu")
-    assert partitioned("--costs", costs, model=moved)["affinity"] == ["cpu"] * 6
+    assert devices_of(partitioned("--costs", costs, model=moved)) == ["cpu"] * 6
     again = tmp_path / "again.circle"
     assert run("annotate-affinity", moved, again, "--costs", costs).returncode == 0
     assert affinity_of(again.read_bytes()) == affinity_of(target.read_bytes())
@@ -115,9 +119,8 @@ def test_what_if(costs: Path) -> None:
     assert subgraph["difference_us"] == 18
 
 
-@pytest.mark.parametrize("parallel", [[], ["--parallel"]])
-def test_a_move_that_cannot_be_is_no_gain(parallel: list[str], costs: Path) -> None:
-    words: tuple[str | Path, ...] = ("--costs", costs, *parallel, "--what-if", "op:RELU=npu")
+def test_a_move_that_cannot_be_is_no_gain(costs: Path) -> None:
+    words: tuple[str | Path, ...] = ("--costs", costs, "--what-if", "op:RELU=npu")
     ran = run("partition", DIAMOND, *words)
     assert "the device does not take it: no time is known for it" in ran.stderr
     assert "1 operator without a time" in ran.stdout
@@ -131,14 +134,6 @@ def test_a_move_that_cannot_be_is_no_gain(parallel: list[str], costs: Path) -> N
     assert "difference: +" in other.stdout
 
 
-def test_parallel_tells_bounds(costs: Path) -> None:
-    subgraph = partitioned("--costs", costs, "--parallel")
-    at_once = subgraph["parallel"]
-    assert at_once["lower_bound_us"] == max(at_once["critical_path_us"], at_once["shared_work_us"])
-    assert at_once["lower_bound_us"] <= at_once["makespan_us"] <= at_once["partitions_makespan_us"]
-    assert at_once["partitions_makespan_us"] <= subgraph["estimate"]["total_us"]
-
-
 def test_memory_is_kept_to_or_refused(costs: Path) -> None:
     used = {entry["device"]: entry for entry in partitioned("--costs", costs, "--memory", "npu=999999")["memory"]}
     assert used["npu"]["constants_bytes"] == (8 * 8 + 8) * 4
@@ -146,7 +141,7 @@ def test_memory_is_kept_to_or_refused(costs: Path) -> None:
     assert less["memory"][0]["total_bytes"] < used["npu"]["total_bytes"]
     assert less["memory"][0]["cap_bytes"] == used["npu"]["total_bytes"] - 1
     none = partitioned("--costs", costs, "--memory", "npu=0")
-    assert none["affinity"] == ["cpu"] * 6
+    assert devices_of(none) == ["cpu"] * 6
     ran = run("partition", DIAMOND, "--costs", costs, "--memory", "npu=100", "--set", "index:0=npu")
     assert ran.returncode == 4
     assert re.search(r"npu has 100 bytes and would need \d+: 288 of constants", ran.stderr)
@@ -196,8 +191,6 @@ def test_times_of_another_device_are_not_taken(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "status", "words"),
     [
-        (["--parallel"], 2, "needs costs"),
-        (["--costs", "COSTS", "--parallel", "--memory", "npu=1"], 2, "exclude each other"),
         (["--costs", "COSTS", "--memory", "npu=1k"], 2, "names no number of bytes"),
         (["--costs", "COSTS", "--memory", "nqu=1"], 2, "did you mean 'npu'"),
         (["--costs", "COSTS", "--memory", "npu=1", "--memory", "npu=2"], 2, "a second one"),
@@ -206,7 +199,7 @@ def test_times_of_another_device_are_not_taken(tmp_path: Path) -> None:
         (["--trace", "trace.json"], 2, "names no device"),
         (["--costs", "COSTS", "--what-if", "index:0=nqu"], 2, "did you mean 'npu'"),
         (["--costs", "COSTS", "--what-if", "index:9=npu"], 2, "does not exist"),
-        (["--costs", "COSTS", "--what-if", "index:0=npu", "--explain"], 2, "exclude each other"),
+        (["--costs", "COSTS", "--what-if", "index:0=npu", "--by", "operator"], 2, "exclude each other"),
         (["--costs", "COSTS", "--devices", "npu"], 4, "no time is known for it"),
         (["--costs", "COSTS", "--copy-rate", "0"], 2, "--copy-rate"),
     ],
@@ -217,15 +210,11 @@ def test_what_cannot_be_done(arguments: list[str], status: int, words: str, cost
 
 
 def test_a_model_without_devices_has_no_estimate(costs: Path, tmp_path: Path) -> None:
-    ran = run("partition", DIAMOND, "--costs", costs)
-    assert (ran.returncode, ran.stdout) == (1, "")
     (tmp_path / "out.circle").write_bytes(
         annotated(DIAMOND.read_bytes(), affinity(["npu"], ([None] * 6, [None] * 6)))
     )
     ran = run("partition", tmp_path / "out.circle", "--costs", costs)
     assert (ran.returncode, "without a device" in ran.stderr) == (4, True)
-    ran = run("partition", DIAMOND, "--costs", costs, "--format", "csv")
-    assert (ran.returncode, "CSV has no room" in ran.stderr) == (2, True)
 
 
 @pytest.mark.parametrize("words", ['{"schema_version": 1, "devices": []}', '{"transfers": []}', "{}"])
@@ -244,11 +233,10 @@ def test_costs_of_no_device_are_refused(command: str, words: str, tmp_path: Path
 
 
 def test_the_documentation_has_every_field(costs: Path) -> None:
-    document = partitioned("--costs", costs, "--parallel") | partitioned("--costs", costs, "--memory", "npu=9999")
+    document = partitioned("--costs", costs, "--memory", "npu=9999")
     fields = {
-        *("estimate", "parallel", "memory", "moved", "before", "after", "difference_us"),
+        *("estimate", "memory", "moved", "before", "after", "difference_us"),
         *document["estimate"],
-        *document["parallel"],
         *document["memory"][0],
         *("devices", "transfers", "name", "launch_us", "operators", "select", "time_us", "bytes_per_us"),
         *("from", "to", "overhead_us"),

@@ -92,7 +92,7 @@ def test_a_command_that_moved_names_its_new_place(old: str, new: str) -> None:
 
 @pytest.mark.parametrize(("old", "new"), moved.OPTIONS.items(), ids=list(moved.OPTIONS))
 def test_an_option_that_was_renamed_names_the_new_one(old: str, new: str) -> None:
-    ran = run("check", "in.circle", old, "x")
+    ran = run("partition", "in.circle", old, "x")
     assert ran.status == 2
     assert f"Error: {old} is now {new}\n" in ran.err
 

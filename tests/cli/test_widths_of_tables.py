@@ -28,7 +28,7 @@ WORDS = {
     "partition": [
         "devices.circle",
         "devices.circle --by partition",
-        f"in.circle {PLAN} --explain",
+        f"in.circle {PLAN} --by operator",
         f"in.circle {PLAN} --what-if op:CONV_2D=cpu",
     ],
     "export-affinity": ["devices.circle --to part -o model.part"],

@@ -68,7 +68,7 @@ def test_text() -> None:
         "      2   s2",
         "      12  s12",
         "      13  s13",
-        "  nothing is refused without 2 sources:",
+        "  change these 2 sources and nothing is refused:",
         "    4 operators  20,480 bytes  5-6,9 1/4  s5",
         "     1 operator        1 byte  3          s3 (net.py:42)",
     ]
@@ -79,7 +79,10 @@ def test_text_has_the_first_operators_and_the_worst_sources(count: int, last: li
     misfits = tuple(misfit(at, "ADD", "late", origin=(f"s{at}",)) for at in range(count))
     sources = tuple(Blamed(f"s{at}", ((0, at),), 1) for at in range(count))
     lines = list(ct.render.fit_text(found(TargetFit("npu", "", 9, misfits, sources, Cuts(0, 0, 0), 0))))
-    for indent, before in (("      ", "    do late"), ("    ", f"  nothing is refused without {count:,} sources:")):
+    for indent, before in (
+        ("      ", "    do late"),
+        ("    ", f"  change these {count:,} sources and nothing is refused:"),
+    ):
         start = lines.index(before) + 1
         assert [line.split()[-1] for line in lines[start : start + 30]] == [f"s{at}" for at in range(30)]
         more = [f"{indent}{words}, which are in --json" for words in last]
@@ -112,7 +115,7 @@ def test_text_with_a_baseline_has_what_is_new() -> None:
         "  1 ADD: late",
         "    do late",
         "      3  s3",
-        "  nothing is refused without 1 source:",
+        "  change this source and nothing is refused:",
         "    1 operator  1 byte  3  s3 (net.py:42)",
     ]
 

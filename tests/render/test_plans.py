@@ -24,6 +24,10 @@ COSTS = {
     ],
     "transfers": [{"from": "*", "to": "*", "overhead_us": 2}],
 }
+SHARES = [
+    {"device": "npu", "operator_count": 1, "share_percent": 100 / 6, "computed_bytes": 32, "launch_count": 1},
+    {"device": "cpu", "operator_count": 5, "share_percent": 500 / 6, "computed_bytes": 160, "launch_count": 1},
+]
 RULES: dict[str, Any] = {"devices": ("npu", "cpu"), "rules": ("index:0=npu",), "default": "cpu"}
 
 
@@ -36,7 +40,8 @@ def costs(tmp_path: Path) -> Path:
 
 def text_of(source: Path | bytes = DIAMOND, **request: Any) -> list[str]:
     with ct.open(source) as model:
-        return list(ct.render.plan_text(ct.plan(model, ct.PlanRequest(**request))))
+        lines = list(ct.render.plan_text(ct.plan(model, ct.PlanRequest(**request))))
+    return lines[lines.index("") + 1 :] if "" in lines else lines  # behind the summary
 
 
 def json_of(**request: Any) -> Any:
@@ -80,12 +85,44 @@ def test_an_explained_plan() -> None:
     ]
     (subgraph,) = json_of(**RULES, mode="seed", explain=True)["subgraphs"]
     assert subgraph["steps"][1] == {"action": "reject", "operator_index": 1, "operators": (0,), "rejected": (1,)}
-    assert subgraph["reasons"] == ["rule --set index:0=npu", *["default (--default)"] * 5]
+    assert [one["reason"] for one in subgraph["operators"]] == [
+        "rule --set index:0=npu",
+        *["default (--default)"] * 5,
+    ]
 
 
 def test_subgraphs_have_headings() -> None:
     lines = text_of(path_of("circle/while_loop"), devices=("npu",), default="npu")
     assert [line for line in lines if not line.startswith(" ")] == ["subgraph 0", "subgraph 1", "subgraph 2"]
+
+
+def test_a_plan_begins_with_what_devices_run_and_refuse() -> None:
+    def summary(capability: str) -> list[str]:
+        request = ct.PlanRequest(devices=("npu", "cpu"), capabilities=(f"npu={capability}",))
+        with ct.open(path_of("tflite/shuffle")) as model:
+            lines = list(ct.render.plan_text(ct.plan(model, request)))
+        return lines[: lines.index("")]
+
+    assert summary("litert-gpu") == [
+        "device  operators  share  bytes computed  launches",
+        "npu            14    70%          27,512         3",
+        "cpu             6    30%          12,288         2",
+        "npu refuses 6 operators:",
+        "  2 RESHAPE: output 0 has rank 5, not 0 to 4",
+        "    reshape output 0 to at most rank 4",
+        "      5,12",
+        "  2 TRANSPOSE: input 0 has rank 5, not 2 to 4; output 0 has rank 5, not 2 to 4",
+        "    reshape input 0 and output 0 to at most rank 4",
+        "      6,13",
+        "  2 RESHAPE: input 0 has rank 5, not 0 to 4",
+        "    reshape input 0 to at most rank 4",
+        "      7,14",
+    ]
+    assert summary("xnnpack")[1:] == [
+        "npu            20   100%          39,800         1",
+        "cpu             0     0%               0         0",
+    ]
+    assert "nothing runs on npu: it refuses 20 operators:" in summary("ethos-u55")
 
 
 def test_a_plan_as_json(costs: Path) -> None:
@@ -94,12 +131,16 @@ def test_a_plan_as_json(costs: Path) -> None:
         "schema_version": 1,
         "format": "circle",
         "devices": ("npu", "cpu"),
+        "summary": {"devices": SHARES, "refusals": []},
     }
     (subgraph,) = document["subgraphs"]
     assert subgraph == {
         "index": 0,
-        "affinity": ["npu", "cpu", "cpu", "cpu", "cpu", "cpu"],
-        "partitions": [{"device": "npu", "operators": [0]}, {"device": "cpu", "operators": [1, 2, 3, 4, 5]}],
+        "operators": subgraph["operators"],
+        "partitions": [
+            {"partition": 0, "device": "npu", "operators": [0]},
+            {"partition": 1, "device": "cpu", "operators": [1, 2, 3, 4, 5]},
+        ],
         "transfers": {
             "launches": 2,
             "copies": 1,
@@ -117,6 +158,7 @@ def test_a_plan_as_json(costs: Path) -> None:
             ],
         },
     }
+    assert [(one["device"], one["partition"]) for one in subgraph["operators"]] == [("npu", 0), *[("cpu", 1)] * 5]
     (subgraph,) = json_of(costs=costs, parallel=True)["subgraphs"]
     assert subgraph["parallel"] == {
         "makespan_us": 16,
@@ -155,25 +197,21 @@ def test_the_affinity_in_a_model() -> None:
     data = annotated(DIAMOND.read_bytes(), affinity(["npu", "cpu"], ([0, 0, 1, None, 1, 1], [0, 0, 1, None, 1, 1])))
     with ct.open(data) as model:
         found = ct.planning.inspect_affinity(model)
-    lines = list(ct.render.affinity_text(found, by_partition=False))
-    assert lines[:2] == [
-        "  operator  code             output                                  device  partition",
-        "         0  FULLY_CONNECTED  torch.nn.modules.linear.Linear::linear  npu     0",
+    assert list(ct.render.affinity_text(found, by_operator=True))[4:6] == [
+        "  operator  code             device  partition  output",
+        "         0  FULLY_CONNECTED  npu     0          torch.nn.modules.linear.Linear::linear",
     ]
-    assert lines[4] == "         3  MUL              __main__.Branchy::mul                   (none)  -"
-    assert list(ct.render.affinity_text(found, by_partition=True)) == [
+    assert list(ct.render.affinity_text(found)) == [
+        "device  operators  share  bytes computed  launches",
+        "npu             2    33%              64         1",
+        "cpu             3    50%              96         1",
+        "",
         "  partition  device  operators",
         "          0  npu     0-1",
         "          1  cpu     2,4-5",
         "          -  (none)  3",
     ]
-    assert ct.render.affinity_csv(found, by_partition=True).splitlines() == [
-        "subgraph,partition,device,operators",
-        "0,0,npu,0-1",
-        '0,1,cpu,"2,4-5"',
-        "0,,,3",
-    ]
-    assert ct.render.affinity_csv(found, by_partition=False).splitlines()[4] == "0,3,MUL,__main__.Branchy::mul,,"
+    assert ct.render.rows_csv(found).splitlines()[4] == "0,3,MUL,__main__.Branchy::mul,,"
     document = ct.render.affinity_json(found)
     assert (document["schema_version"], document["freshness"], document["devices"]) == (1, "fresh", ["npu", "cpu"])
     assert document["subgraphs"][0]["operators"][3] == {
