@@ -14,7 +14,7 @@ from circletools.runtimes.child import serve
 from circletools.runtimes.comparison import same
 from circletools.runtimes.inputs import make_input
 from circletools.runtimes.plan import Plan, Step
-from circletools.runtimes.protocol import Array, Missing, Placed, Ready, RefusedError, Request, Verdict, plain
+from circletools.runtimes.protocol import Array, Missing, Placed, Ready, RefusedError, Request, Verdict
 from tests.kit.fake_programs import adapter
 
 NAMES = ("ai_edge_litert", "ai_edge_litert.interpreter")
@@ -74,27 +74,6 @@ def litert(monkeypatch: pytest.MonkeyPatch) -> Any:
     return adapter("litert", dict(zip(NAMES, modules, strict=True)), monkeypatch)
 
 
-def test_inputs_are_made_by_their_place(litert: Any) -> None:
-    answer = litert.run(Request("run", "m", VARIANT, None, 3))
-    expected = [make_input(3, 0, FLOAT, (2, 3)), make_input(3, 1, FLOAT, (3,))]
-    assert same(answer.inputs, expected) is same(answer.outputs, expected[::-1]) is None
-    assert (answer.failure, Interpreter.last.model) == ("", "m")
-    assert Interpreter.last.calls == [("allocate",), ("set", 9), ("set", 4), ("invoke",)]
-
-
-def test_unless_told_a_model_runs_once_with_the_values_of_seed_0(litert: Any) -> None:
-    answer = litert.run(Request("run", "m", VARIANT))
-    expected = [make_input(0, 0, FLOAT, (2, 3)), make_input(0, 1, FLOAT, (3,))]
-    assert same(answer.inputs, expected) is same(answer.outputs, expected[::-1]) is None
-
-
-def test_only_other_shapes_are_set(litert: Any) -> None:
-    given = [np.ones((2, 3), np.float32), np.ones((1, 5), np.float32)]
-    answer = litert.run(Request("run", "m", VARIANT, [given], 3))
-    assert same(answer.inputs, given) is same(answer.outputs, given[::-1]) is None
-    assert Interpreter.last.calls[:2] == [("resize", 4, (1, 5)), ("allocate",)]
-
-
 @pytest.mark.parametrize("count", [0, 1, 3])
 def test_another_number_of_inputs_is_told(count: int, litert: Any) -> None:
     answer = litert.run(Request("run", "m", VARIANT, [[np.ones(3, np.float32)] * count], 0))
@@ -109,19 +88,6 @@ def test_another_number_of_inputs_is_told(count: int, litert: Any) -> None:
 def test_a_refusal_is_an_answer(model: str, said: str, litert: Any) -> None:
     answer = litert.run(Request("run", model, VARIANT, None, 0))
     assert (answer.inputs, answer.outputs, answer.failure) == ([], [], said)
-
-
-def test_a_dtype_that_only_the_runtime_knows_comes_as_its_bits(litert: Any) -> None:
-    answer = litert.run(Request("run", "opaque", VARIANT, None, 0))
-    bits = [array.view(np.uint32) for array in answer.inputs]
-    assert same(answer.outputs, bits[::-1]) is None
-
-
-@pytest.mark.parametrize("kind", ["bool", "int8", "uint16", "float64", "complex64", "S3", "U2"])
-def test_other_dtypes_stay(kind: str, litert: Any) -> None:
-    array = np.zeros(2, kind)
-    assert plain(array) is array
-    assert plain(array.astype(object)).dtype == object
 
 
 def test_the_program_answers_until_the_connection_is_closed(litert: Any) -> None:
@@ -189,20 +155,3 @@ def test_what_the_delegate_chose_in_vain_is_nowhere(
     assert (found.status, found.words) == (verdict.status, verdict.words)
     others = Placed("cpu", "", 0, 2), Placed("cpu", "", 1, 1)
     assert found.operators == (Placed("xnnpack", "", 0, 0), named, *others)
-
-
-# --- a model that is ready ----------------------------------------------------------------------------------
-
-
-def test_a_model_is_made_ready_for_the_shapes_that_it_gets(litert: Any) -> None:
-    def make(place: int, dtype: np.dtype[Any], shape: Any) -> Array:
-        return np.full(shape, place + 7, dtype)
-
-    given = np.ones((1, 5), np.float32)
-    running = litert.Running(VARIANT, "m", [None, given], make)
-    assert same(running.inputs, [np.full((2, 3), 7, np.float32), given]) is None
-    assert Interpreter.last.calls == [("resize", 4, (1, 5)), ("allocate",)]
-    running.feed([given, given + 1])
-    running.run()
-    assert Interpreter.last.calls[2:] == [("set", 9), ("set", 4), ("invoke",)]
-    assert same(running.fetch(), [given + 1, given]) is None

@@ -14,8 +14,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from circletools.runtimes.comparison import same
-from circletools.runtimes.inputs import make_input
 from circletools.runtimes.protocol import Array, Placed, RefusedError, Request, Verdict
 
 FLOAT, INT, QUANTIZED, BOOL, BYTE, LONG, SMALL, SHORT = range(8)
@@ -129,25 +127,6 @@ def use(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(module._FUNCTIONS, name, function)
 
 
-def test_inputs_are_made_and_open_sizes_are_one(onert: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    library = Library([(FLOAT, (2, 3)), (INT, (-1, 4)), (LONG, ())], [(FLOAT, (2, 3)), (INT, (1, 4)), (LONG, ())])
-    use(library, monkeypatch)
-    answer = onert.run(Request("run", "model.circle", VARIANT, None, 5))
-    expected = [
-        make_input(5, 0, np.dtype(np.float32), (2, 3)),
-        make_input(5, 1, np.dtype(np.int32), (1, 4)),
-        make_input(5, 2, np.dtype(np.int64), ()),
-    ]
-    assert answer.failure == ""
-    assert same(answer.inputs, expected) is same(answer.outputs, expected) is None
-    assert library.prepared == [(FLOAT, (2, 3)), (INT, (1, 4)), (LONG, ())]
-    assert library.words == [b"model.circle", b"cpu"]
-    assert library.calls.count("set_input_tensorinfo") == 1
-    assert [library.given[index][0] for index in range(3)] == [FLOAT, INT, LONG]
-    stages = ("create_session", "load_model_from_file", "set_available_backends", "prepare", "run", "close_session")
-    assert tuple(call for call in library.calls if call in stages) == stages
-
-
 def test_given_inputs_have_their_shapes(onert: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     library = Library([(BYTE, (2, 2)), (BOOL, (0,))], [(QUANTIZED, (3,))])
     use(library, monkeypatch)
@@ -160,14 +139,6 @@ def test_given_inputs_have_their_shapes(onert: Any, monkeypatch: pytest.MonkeyPa
     answer = onert.run(Request("run", "m", VARIANT, [given[:1]], 0))
     assert answer.failure == "the model has 2 inputs, not 1"
     assert (answer.inputs, answer.outputs, library.calls[-1]) == ([], [], "close_session")
-
-
-@pytest.mark.parametrize("number", range(8))
-def test_every_type_has_its_dtype(number: int, onert: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    use(Library([(number, (4,))], [(number, (4,))]), monkeypatch)
-    answer = onert.run(Request("run", "m", VARIANT, None, 0))
-    assert [output.dtype.name for output in answer.outputs] == [DTYPES[number]]
-    assert same(answer.outputs, answer.inputs) is None
 
 
 @pytest.mark.parametrize(
@@ -249,40 +220,6 @@ def test_why_a_model_does_not_load_is_what_was_printed(
     assert str(caught.value) == words
     assert caught.value.operators == tuple(Placed("", words, code=code) for code in codes)
     assert library.calls[-1] == "close_session"
-
-
-def test_a_model_is_made_ready_for_the_shapes_that_it_gets(onert: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    def make(place: int, dtype: np.dtype[Any], shape: Sequence[int]) -> Array:
-        return np.full(shape, place + 7, dtype)
-
-    library = Library([(INT, (-1, 2)), (FLOAT, (2,)), (BOOL, (1,))], [(INT, (1, 2)), (FLOAT, (3,))])
-    use(library, monkeypatch)
-    given: list[Array] = [np.arange(3, dtype=np.float32), np.zeros(0, bool)]
-    running = onert.Running("ruy", "m", [None, *given], make)
-    assert same(running.inputs, [np.full((1, 2), 7, np.int32), *given]) is None
-    assert (library.prepared, library.words) == ([(INT, (1, 2)), (FLOAT, (3,)), (BOOL, (0,))], [b"m", b"ruy"])
-    for value in (1, 2):
-        inputs = [np.array([[value, 5]], np.int32), np.asfortranarray(given[0] + value), given[1]]
-        running.feed(inputs)
-        running.run()
-        assert same(running.fetch(), inputs[:2]) is None
-    del running
-    assert library.calls[-1] == "close_session"
-
-
-def test_a_type_that_has_no_number_is_told(onert: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    library = Library([(8, (2,))], [])
-    use(library, monkeypatch)
-    assert onert.run(Request("run", "m", VARIANT, None, 0)).failure == "KeyError: 8"
-    assert library.calls[-1] == "close_session"
-
-
-def test_the_runtime_writes_more_dimensions_than_it_has_room_for(onert: Any) -> None:
-    info = onert.TensorInfo()
-    assert ctypes.sizeof(info) == 4 * (2 + 16)
-    info.rank = 3
-    info.dims[:4] = 5, -1, 7, 9
-    assert info.shape() == (5, -1, 7)
 
 
 def test_without_the_package_there_is_no_module(onert: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from circletools.runtimes.comparison import same
-from circletools.runtimes.inputs import make_input
 from circletools.runtimes.protocol import Array, Placed, RefusedError, Request, Verdict
 from tests.kit.fake_programs import adapter
 
@@ -123,27 +121,3 @@ def test_a_refusal_is_told_without_places_in_the_source(
     assert str(caught.value) == words
     assert caught.value.operators == tuple(Placed("", words, code=code) for code in codes)
     assert openvino.run(Request("run", model, "CPU")).failure == words
-
-
-def test_open_sizes_are_one_and_each_run_has_its_outputs(openvino: Any) -> None:
-    made = [make_input(3, 0, FLOAT, (2, 1)), make_input(3, 1, FLOAT, (3,))]
-    answer = openvino.run(Request("run", "m", "CPU", None, 3, 2))
-    assert (answer.failure, same(answer.inputs, made)) == ("", None)
-    assert same(answer.outputs, made[::-1] * 2) is None
-    given = [[value + number for value in made] for number in (1, 2)]
-    answer = openvino.run(Request("run", "m", "CPU", given))
-    assert same(answer.inputs, given[0]) is same(answer.outputs, [*given[0][::-1], *given[1][::-1]]) is None
-    late = openvino.run(Request("run", "late", "CPU"))
-    assert (late.inputs, late.outputs, late.failure) == ([], [], "no memory")
-
-
-def test_a_model_is_made_ready_for_the_shapes_that_it_gets(openvino: Any) -> None:
-    def make(place: int, dtype: np.dtype[Any], shape: Sequence[int]) -> Array:
-        return np.full(shape, place + 7, dtype)
-
-    given = np.ones((5,), np.float32)
-    running = openvino.Running("CPU", "m", [None, given], make)
-    assert same(running.inputs, [np.full((2, 1), 7, np.float32), given]) is None
-    running.feed([given + 1, given])
-    running.run()
-    assert same(running.fetch(), [given, given + 1]) is None
