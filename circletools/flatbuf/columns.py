@@ -229,6 +229,12 @@ class Tables:
             found = self._vectors[name] = vectors_at(self.wire, self.targets(name), element, what)
         return found
 
+    def numbers(self, field: Field) -> list[list[int]]:
+        """Return the numbers of a field of every table: one of a scalar, those of a vector."""
+        if field.kind == "scalar":
+            return [[number] for number in self.scalars(field.name).tolist()]
+        return self.vectors(field.name).check_total().lists()
+
     def strings(self, name: str) -> list[bytes]:
         """Return a string field of every table without its NUL; absent is empty."""
         vectors = self.vectors(name).check_total()

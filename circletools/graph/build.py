@@ -10,10 +10,11 @@ import numpy as np
 
 from circletools.flatbuf.budget import SUBGRAPH_BYTES
 from circletools.flatbuf.columns import Vectors
+from circletools.flatbuf.roles import load_roles
 from circletools.graph.columns import Operators, Slots, Values
 from circletools.graph.graph import Graph, ModelGraph
-from circletools.model.indices import model_indices
 from circletools.model.model import Model
+from circletools.model.options import OPTION_FIELDS, union_tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,18 +79,19 @@ def _slots(vectors: Vectors) -> Slots:
 
 
 def _called(model: Model) -> Called:
-    """Return what If, While, CallOnce, composites and the like name. Raises ModelFormatError."""
+    """Return what the options of If, While, CallOnce, composites and the like name. Raises ModelFormatError."""
     found: dict[int, dict[int, list[int]]] = {}
     patterns: set[int] = set()
-    splits = model.operator_columns.splits
-    for indices in model_indices(model, "subgraph"):
-        patterns.update(indices.values.tolist() if indices.role.pattern else ())
-        operators = indices.level.rows_of("Operator")
-        if operators is None:
-            continue  # a signature names a subgraph too
-        rows = operators[indices.rows]
-        owners = np.searchsorted(splits, rows, "right") - 1
-        places = zip(owners.tolist(), (rows - splits[owners]).tolist(), indices.values.tolist(), strict=True)
-        for owner, operator, index in places:
-            found.setdefault(owner, {}).setdefault(operator, []).append(index)
+    columns, roles = model.operator_columns, load_roles()
+    for field in OPTION_FIELDS:
+        for rows, options in union_tables(columns.tables, field, model.schema):
+            owners = np.searchsorted(columns.splits, rows, "right") - 1
+            places = list(zip(owners.tolist(), (rows - columns.splits[owners]).tolist(), strict=True))
+            for item in options.type.fields:
+                role = roles.get((options.type.name, item.name))
+                if role is None or role.kind != "subgraph":
+                    continue
+                for (owner, operator), named in zip(places, options.numbers(item), strict=True):
+                    found.setdefault(owner, {}).setdefault(operator, []).extend(named)
+                    patterns.update(named if role.pattern else ())
     return Called(found, frozenset(patterns))

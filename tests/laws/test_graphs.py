@@ -1,0 +1,56 @@
+"""Who takes a model: what reads or writes files, and the functions that a caller enters by. All others take graphs."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+from circletools.lazy import places_of
+from tests.laws.source import files, module_of, name_of, text_of
+
+READERS = {
+    "asking": "writes a model for another program",
+    "diff": "compares two files, table by table",
+    "edit": "writes files",
+    "inspection": "lists what is in a file",
+    "model": "reads files",
+    "parts": "writes parts of files",
+    "soundness": "finds what is wrong with a file",
+}
+EXCEPTIONS = {
+    "circletools.fit.programs ask": "gives the file to a program",
+    "circletools.graph.build *": "makes the graphs",
+    "circletools.html.document page_document": "shows what `check` and `inspect` find",
+    "circletools.origin.exporters.tico through_the_optimizer": "enters tracking",
+    "circletools.origin.tags tags_of": "names tensors by their row in the file",
+    "circletools.outputs.fixing _witnessed": "gives the file to a program",
+    "circletools.planning.measured __init__": "plans again and again",
+    "circletools.planning.planner plan_as": "enters planning",
+    "circletools.render.difference __init__": "shows what differs between two files",
+}
+CHANGING = ("circletools.origin.tracking", "circletools.split", "circletools.surgery")
+ENTRIES = {place for path in Path(__file__).parents[2].rglob("circletools/**/*.pyi") for place in places_of(path).values()}
+
+
+def takers(path: Path) -> Iterator[tuple[str, str]]:
+    """Yield the functions of a file that take a Model and are no names of a face, as module and name."""
+    for node in ast.walk(ast.parse(text_of(path))):
+        if isinstance(node, ast.FunctionDef):
+            given = [one.annotation for one in (*node.args.args, *node.args.kwonlyargs) if one.annotation]
+            names = {one.id for kind in given for one in ast.walk(kind) if isinstance(one, ast.Name)}
+            if "Model" in names and (module_of(path), node.name) not in ENTRIES:
+                yield module_of(path), node.name
+
+
+def test_who_takes_a_model_reads_the_file_or_is_entered_by_callers() -> None:
+    found = {f"{module} {name}" for path in files("circletools") for module, name in takers(path)}
+    odd = {one for one in found if one.split()[0].split(".")[1] not in READERS and not one.startswith(CHANGING)}
+    assert {one for one in odd if f"{one.split()[0]} *" not in EXCEPTIONS} == EXCEPTIONS.keys() - {
+        "circletools.graph.build *"
+    }
+
+
+def test_a_taker_is_seen() -> None:
+    path = next(path for path in files("circletools") if name_of(path) == "circletools/graph/build.py")
+    assert ("circletools.graph.build", "graph_of") in set(takers(path))
