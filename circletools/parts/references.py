@@ -57,7 +57,8 @@ class References:
     def __init__(self, model: Model) -> None:
         """Read all of them. Raises ModelFormatError for a broken structure."""
         self._splits: dict[Owner, list[int]] = {
-            "Operator": model.operator_columns.splits.tolist(), "Tensor": model.tensor_columns.splits.tolist()
+            "Operator": model.operator_columns.splits.tolist(),
+            "Tensor": model.tensor_columns.splits.tolist(),
         }
         old_metadata = model.root.vectors("metadata_buffer").row(0).tolist()  # an old way to name metadata
         self.entries: list[int] = [entry.buffer for entry in model.metadata]

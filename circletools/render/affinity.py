@@ -11,8 +11,7 @@ from circletools.affinity.exports.export import Export
 from circletools.errors import UsageError
 from circletools.planning.inspection import AffinityInspection
 from circletools.render.costs import estimate_json, estimate_text
-from circletools.render.fields import fields_json
-from circletools.render.plans import summary_text
+from circletools.render.plans import summary_json, summary_text
 from circletools.render.table import table_text
 from circletools.wording import SCHEMA_VERSION, ranges
 
@@ -27,7 +26,7 @@ def affinity_json(found: AffinityInspection) -> dict[str, Any]:
         "format": found.model_format,
         "freshness": "absent" if found.freshness is None else found.freshness.state,
         "devices": [devices[device] for device in sorted(devices)],
-        "summary": fields_json(found.summary),
+        "summary": summary_json(found.summary),
         "subgraphs": [_subgraph_json(found, index) for index in sorted(found.affinity.subgraphs)],
     }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import astuple
+from dataclasses import asdict, astuple
 from itertools import groupby
 from typing import Any
 
@@ -30,7 +30,7 @@ def plan_json(plan: Plan) -> dict[str, Any]:
         "schema_version": SCHEMA_VERSION,
         "format": plan.model_format,
         "devices": plan.devices,
-        "summary": fields_json(plan.summary),
+        "summary": summary_json(plan.summary),
         "subgraphs": [
             _subgraph_json(plan, index, rows.get(index, [])) if plan.what_if is None else _what_if_json(plan, index)
             for index in range(len(plan.subgraphs))
@@ -55,6 +55,16 @@ def plan_text(plan: Plan) -> Iterator[str]:
             yield from lines
     if plan.what_if is not None and not any(subgraph.moves for subgraph in plan.what_if.subgraphs):
         yield "  no operator moves: all are on these devices already"
+
+
+def summary_json(found: Summary) -> dict[str, Any]:
+    """Return what each device runs, and what devices refuse, as JSON."""
+    places = [
+        [{"subgraph": subgraph, "operator_index": index} for subgraph, index in one.operators]
+        for one in found.refusals
+    ]
+    refusals = [asdict(one) | {"operators": where} for one, where in zip(found.refusals, places, strict=True)]
+    return {"devices": [asdict(one) for one in found.devices], "refusals": refusals}
 
 
 def summary_text(found: Summary) -> Iterator[str]:

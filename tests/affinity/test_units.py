@@ -258,7 +258,7 @@ def test_joining_more_never_makes_more_partitions(seed: int) -> None:
 
 @pytest.mark.parametrize("words", ["quantise", "-1", "1.5", "", "9" * 19])
 def test_glue_that_is_none(words: str) -> None:
-    with pytest.raises(ct.UsageError, match="--glue"):
+    with pytest.raises(ct.UsageError, match="--keep-together"):
         parse_glue([words])
     assert bool(Glue()) is False
     assert all(map(bool, (Glue(pairs=True), Glue(least_bytes=0))))

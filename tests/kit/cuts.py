@@ -44,9 +44,7 @@ def random_request(model: Model, random: Random) -> ct.surgery.ExtractRequest:
     made = reach.made_by(range(count))
     outputs = random.sample(made, min(len(made), random.choice((1, 1, 1, 2, 3))))
     behind = reach.read_by(reach.behind(outputs))
-    plain = [
-        one for one in dict.fromkeys(behind) if reach.producer[one] >= 0 or one in model.subgraphs[0].inputs
-    ]
+    plain = [one for one in dict.fromkeys(behind) if reach.producer[one] >= 0 or one in model.subgraphs[0].inputs]
     inputs = random.sample(plain, min(len(plain), random.choice((0, 1, 1, 2))))
     named = [tuple(f"0/index:{tensor}" for tensor in some) for some in (inputs, outputs)]
     return ct.surgery.ExtractRequest(from_=named[0], to=named[1])
