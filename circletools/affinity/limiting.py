@@ -171,7 +171,8 @@ class Limiter:
                 if target is None or not self._has_room(partitions, target):
                     self.left.append(partition)
                 else:
-                    self._move(partition, target, f"its partition was too small on {{}}: --min-size {room.min_size}")
+                    fewer = f"fewer than {counted(room.min_size, 'operator')}"
+                    self._move(partition, target, f"its partition was too small on {{}}: {fewer}")
                     moved = True
                     continue
             for number, limit in room.limits:

@@ -38,7 +38,7 @@ class Limit:
 
     def __str__(self) -> str:
         """Return the limit as it is written."""
-        return f"--limit {self.device}:{self.kind}={self.number:g}"
+        return f"limit {self.device}:{self.kind}={self.number:g}"
 
     @property
     def parts(self) -> bool:
@@ -58,13 +58,13 @@ def parse_limit(words: str) -> Limit:
     kind = next((kind for kind in KINDS if kind == said), None)
     if not device or kind is None:
         hint = suggestion(said, KINDS) or f"there are {', '.join(KINDS)}"
-        raise UsageError(f"--limit {words!r} is not DEVICE:KIND=NUMBER", hint=hint)
+        raise UsageError(f"`limits={words}` is not DEVICE:KIND=NUMBER", hint=hint)
     try:
         limit = float(number) if kind == "min-us" else int(number)
     except ValueError:
         limit = -1
     if not 0 <= limit <= 1e15:
-        raise UsageError(f"--limit {words!r}: {number!r} is no number from 0 to 1e15")
+        raise UsageError(f"`limits={words}`: {number!r} is no number from 0 to 1e15")
     return Limit(device, kind, limit)
 
 
@@ -75,7 +75,7 @@ def check_limits(limits: Sequence[Limit], devices: Sequence[str], *, has_costs: 
             hint = suggestion(limit.device, devices)
             raise UsageError(f"{limit}: device {limit.device!r} is not among the devices", hint=hint)
         if limit.kind == "min-us" and not has_costs:
-            raise UsageError(f"{limit} needs costs", hint="give --costs FILE or --trace DEVICE=TRACE")
+            raise UsageError(f"{limit} needs costs", hint="give `costs=FILE` or `traces=DEVICE=TRACE`")
         if any((other.device, other.kind) == (limit.device, limit.kind) for other in limits[:number]):
             raise UsageError(f"{limit}: a second {limit.kind} for {limit.device!r}")
     for least, most in product(limits, limits):

@@ -101,7 +101,7 @@ def parse_glue(words: Sequence[str]) -> Glue:
         elif word.isascii() and word.isdigit() and len(word) <= 18:
             least = min(int(word), int(word) if least is None else least)
         else:
-            raise UsageError(f"--keep-together {word!r} is not known", hint="write quantize, or a number of bytes")
+            raise UsageError(f"`glue={word}` is not known", hint="write quantize, or a number of bytes")
     return Glue(pairs, least)
 
 

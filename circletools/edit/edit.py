@@ -354,7 +354,7 @@ class ModelEdit:
             written = not old.external and int(model.buffers.data.start[entry.buffer]) < self._base
             changed = self._entries.is_touched(entry.name) and self._entries.value(entry.name) != old.data
             if len(old.data) and not written and changed:
-                message = "the old value is still in the file, unused; with --erase it goes"
+                message = "the old value is still in the file, unused; erase it where nobody may read it"
                 notes.append(Finding("OLD_VALUE_REMAINS", "info", f"metadata {entry.name}", message))
         return tuple(notes)
 

@@ -99,7 +99,7 @@ def _decides(name: str, targets: Iterable[str]) -> list[tuple[str, str]]:
                 found.append((target, f"{program}:{chosen}"))
     if not found:
         about = [target for target, judge in JUDGES.items() if judge.program == program]
-        raise UsageError(f"--with {name} decides about no target of --on", hint=f"it does about {', '.join(about)}")
+        raise UsageError(f"`with_={name}` decides about no target of `on=`", hint=f"it does about {', '.join(about)}")
     return found
 
 

@@ -75,12 +75,12 @@ class FitInputs:
 def _tables(names: Sequence[str]) -> dict[str, Capability]:
     shipped = shipped_devices()
     if not names or not all(names):
-        raise UsageError("no target is named", hint=f"write --on {','.join(shipped[:2])}")
+        raise UsageError("no target is named", hint=f"write `on={','.join(shipped[:2])}`")
     tables: dict[str, Capability] = {}
     for name in dict.fromkeys(names):
         table = _shipped(name) if name in shipped else load_capability(name)
         if table.device in tables:
-            raise UsageError(f"a second capability table for {table.device!r}", location=f"--on {name}")
+            raise UsageError(f"a second capability table for {table.device!r}", location=f"`on={name}`")
         tables[table.device] = table
     return tables
 

@@ -25,7 +25,7 @@ class SourceLinks:
 
     def __post_init__(self) -> None:
         if self.root and not self.template:
-            raise UsageError("--source-root is for --source-url")
+            raise UsageError("`source_root=` is for `source_url=`")
         if self.template and not (_ADDRESS.match(self.template) and "{file}" in self.template):
             raise UsageError(
                 f"{self.template!r} is no address of a source",

@@ -45,7 +45,7 @@ def embed(
     if present and not replace:
         raise EditError(
             f"the model has origins already ({', '.join(present)})",
-            hint="--replace writes new ones; they may be all that is left of an earlier compilation",
+            hint="`replace=True` writes new ones; they may be all that is left of an earlier compilation",
         )
     notes: tuple[Finding, ...] = ()
     if origins is None:

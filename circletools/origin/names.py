@@ -61,7 +61,7 @@ def collect_and_tell(model: ModelGraph, names: NameSource) -> tuple[Origins, Fin
         if names in (NameSource.AUTO, NameSource.OUTPUT) or not any(outputs.values()):
             return origins_by_output(model, subgraphs), _told("the first outputs of operators")
         what = f"{DEBUG_METADATA} locations" if names is NameSource.DEBUG_METADATA else "exporter's tensor names"
-        raise EditError(f"the model has no {what} to name sources after", hint="use --names auto or output")
+        raise EditError(f"the model has no {what} to name sources after", hint="use `names=auto` or `names=output`")
     named: dict[int, list[list[Source]]] = {}
     missing, known = 0, frozenset(text(name) for graph in model.graphs for name in graph.values.names)
     for subgraph, found in outputs.items():

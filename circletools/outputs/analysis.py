@@ -84,7 +84,7 @@ def choose_subgraphs(model: ModelGraph, choice: str | Iterable[int]) -> list[int
     if choice.isascii() and choice.isdigit() and len(choice) < 10 and int(choice) < len(model):
         return [int(choice)]
     raise UsageError(
-        f"--subgraph {choice[:40]!r} is neither `entry` nor `all` nor one of the {len(model)} subgraphs",
+        f"`subgraphs={choice[:40]}` is neither `entry` nor `all` nor one of the {len(model)} subgraphs",
         hint="`circletool inspect` lists them",
     )
 

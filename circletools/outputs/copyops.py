@@ -130,11 +130,11 @@ def _described(traits: _Traits) -> str:
 def _refusal(model: ModelGraph, output: AliasedOutput, choice: CopyChoice, legal: list[str], what: str) -> EditError:
     does_not = "no operator copies" if choice == "auto" else f"{choice.upper()} does not copy"
     if legal:
-        hint = f"--copy-operator {legal[0].lower()} does"
+        hint = f"`copy_operator={legal[0].lower()}` does"
     elif output.kind is AliasKind.CONSTANT:
-        hint = "--keep-constants leaves constants as they are"
+        hint = "`keep_constants=True` leaves constants as they are"
     elif output.subgraph not in model.entries:
-        hint = "--subgraph entry, or the number of another subgraph, leaves this one alone"
+        hint = "`subgraphs=entry`, or the number of another subgraph, leaves this one alone"
     else:
         hint = "docs/copy-operators.md tells which tensors can be copied"
     return EditError(

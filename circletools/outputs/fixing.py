@@ -89,7 +89,7 @@ def _witnessed(model: Model, options: FixOptions, names: Sequence[str]) -> tuple
                 refusals.setdefault(one, []).append(trial.copy_operator)
     raise EditError(
         f"no copy operator keeps the model running: {'; '.join(_listed(refusals))}",
-        hint="leave out --with to fix it anyhow",
+        hint="leave out `with_=` to fix it anyhow",
     )
 
 

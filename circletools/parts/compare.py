@@ -78,7 +78,7 @@ def open_split(directory: Path, source: Path | None = None) -> SplitFiles:
     beside = (directory / connections.source.file, directory.resolve().parent / connections.source.file)
     chosen = source or next((path for path in beside if path.is_file()), None)
     if chosen is None:
-        hint = f"name {connections.source.file} with --source"
+        hint = f"name {connections.source.file} with `source=`"
         raise UsageError("the model that was split is not beside the directory", location=str(directory), hint=hint)
     return SplitFiles(directory, found.name, connections, chosen)
 

@@ -58,11 +58,11 @@ class Cutter:
             tensor for tensor in self._results if reach.producer[tensor] in ahead and tensor not in inputs
         ]
         if not wanted:
-            raise self._refusal("none of the outputs depends on these inputs", inputs[0], "name outputs with --to")
+            raise self._refusal("none of the outputs depends on these inputs", inputs[0], "name outputs with `to=`")
         for tensor in wanted:
             self._check_output(tensor, inputs)
             if reach.producer[tensor] not in ahead:
-                raise self._refusal("it depends on none of the inputs", tensor, "name others with --from or --to")
+                raise self._refusal("it depends on none of the inputs", tensor, "name others with `from_=` or `to=`")
         needed = reach.behind(wanted, set(inputs))
         chosen = needed & ahead
         # What these need and that depends on no input and no state goes along.
@@ -71,7 +71,7 @@ class Cutter:
         read = set(reach.read_by(chosen))
         idle = next((tensor for tensor in inputs if tensor not in read), None)
         if idle is not None:
-            raise self._refusal("the outputs do not need it as an input", idle, "leave it out of --from")
+            raise self._refusal("the outputs do not need it as an input", idle, "leave it out of `from_=`")
         return self._cut(chosen, inputs, wanted)
 
     def before(self, outputs: Sequence[int]) -> Cut:
@@ -126,7 +126,7 @@ class Cutter:
         double = next((tensor for tensor in inputs if tensor in made), None)
         if double is not None:
             message = f"it would be an input, and operator {reach.producer[double]} makes it"
-            raise self._refusal(message, double, "leave it out of --from, or name all that this operator makes")
+            raise self._refusal(message, double, "leave it out of `from_=`, or name all that this operator makes")
         read = set(reach.read_by(chosen)).difference(made, inputs)
         further = ordered((one for one in read if reach.producer[one] >= 0 or one in self._given), self._given)
         for what, tensors in (("an input", (*inputs, *further)), ("an output", outputs)):
@@ -156,15 +156,15 @@ class Cutter:
     def _check_input(self, tensor: int) -> None:
         values = self.graph.values
         if values.is_constant[tensor] and self._reach.producer[tensor] < 0 and tensor not in self._given:
-            raise self._refusal("it is a constant, not an input", tensor, "leave it out of --from")
+            raise self._refusal("it is a constant, not an input", tensor, "leave it out of `from_=`")
         if values.is_variable[tensor]:
-            raise self._refusal("it keeps its value between runs, and is no input", tensor, "leave it out of --from")
+            raise self._refusal("it keeps its value between runs", tensor, "leave it out of `from_=`")
 
     def _check_output(self, tensor: int, inputs: Sequence[int]) -> None:
         if tensor in inputs:
-            raise self._refusal("it would be an input and an output", tensor, "leave it out of --from or --to")
+            raise self._refusal("it would be an input and an output", tensor, "leave it out of `from_=` or `to=`")
         if self._reach.producer[tensor] < 0:
-            raise self._refusal("no operator makes it", tensor, "name what an operator computes with --to")
+            raise self._refusal("no operator makes it", tensor, "name what an operator computes with `to=`")
 
     def _refusal(self, message: str, tensor: int, hint: str) -> EditError:
         shown = TensorNames(self.graph).shown(tensor)

@@ -52,7 +52,7 @@ class ExtractRequest:
         )
         if sum(ways) != 1:
             what = "several ways to say what to extract" if any(ways) else "nothing to extract"
-            raise UsageError(what, hint="use --from and --to, or --operators and --origin, or --signature")
+            raise UsageError(what, hint="use `from_=` and `to=`, or `operators=` and `origin=`, or `signature=`")
 
 
 def extract(

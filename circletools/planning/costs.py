@@ -61,7 +61,7 @@ def costs_of(model: ModelGraph, inputs: CostInputs, devices: Sequence[str]) -> t
         given = inputs.defaults
         message = (
             f"transfers not listed in the costs take {given.overhead_us:g} us and {given.bytes_per_us:g} bytes/us "
-            "(--copy-rate)"
+            "(`copy_rate=`)"
         )
         notes.append(Finding("TRANSFERS_NOT_LISTED", "info", "", message))
     return costs, notes

@@ -77,12 +77,12 @@ class PlanInputs:
         for words in self.request.memory:
             device, equals, count = words.partition("=")
             if not equals or not count.isascii() or not count.isdigit() or len(count) > 18:
-                raise UsageError(f"--memory {words!r} names no number of bytes", hint="write --memory npu=1048576")
+                raise UsageError(f"`memory={words}` names no number of bytes", hint="write `memory=npu=1048576`")
             if device not in devices:
                 hint = suggestion(device, devices)
-                raise UsageError(f"--memory {words}: device {device!r} is not among the devices", hint=hint)
+                raise UsageError(f"`memory={words}`: device {device!r} is not among the devices", hint=hint)
             if devices.index(device) in caps:
-                raise UsageError(f"--memory {words}: a second one for {device!r}")
+                raise UsageError(f"`memory={words}`: a second one for {device!r}")
             caps[devices.index(device)] = int(count)
         return caps
 
@@ -105,7 +105,7 @@ def _plan_inputs(request: PlanRequest) -> PlanInputs:
     _check(request)
     with naming_files():
         given = tuple(map(parse_setting, request.rules))
-        rules = RuleSet(given, None if request.default is None else make_default(request.default, "--default"))
+        rules = RuleSet(given, None if request.default is None else make_default(request.default))
         if request.rules_file is not None:
             rules = parse_rules(read_words(request.rules_file), os.fspath(request.rules_file)).and_then(rules)
         tables = _tables(request.capabilities)
@@ -113,7 +113,7 @@ def _plan_inputs(request: PlanRequest) -> PlanInputs:
             rules = _with_last(rules, request.devices[-1], tables)
         earlier = None if request.reproject is None else _earlier(os.fspath(request.reproject))
     costs = _cost_inputs(request) if request.has_costs else None
-    what_if = tuple(parse_setting(words, "--what-if") for words in request.what_if)
+    what_if = tuple(map(parse_setting, request.what_if))
     limits = tuple(map(parse_limit, request.limits))
     return PlanInputs(request, rules, tables, earlier, costs, what_if, limits, parse_glue(request.glue))
 
@@ -122,7 +122,7 @@ def _with_last(rules: RuleSet, device: str, tables: Mapping[str, Capability]) ->
     """Return rules by which the last of several devices takes what is left; as they are, where it has a table."""
     if device in tables:
         return rules
-    return replace(rules, default=Decision(device, "the last device takes what is left", "--devices"))
+    return replace(rules, default=Decision(device, "the last device takes what is left", "`devices=`"))
 
 
 def _check(request: PlanRequest) -> None:
@@ -130,34 +130,34 @@ def _check(request: PlanRequest) -> None:
     devices = request.devices
     if not all(devices) or len(set(devices)) < len(devices):
         named = ",".join(devices)
-        raise UsageError(f"--devices {named!r}: each device is named once", hint="write --devices npu,gpu,cpu")
+        raise UsageError(f"`devices={named}`: each device is named once", hint="write `devices=npu,gpu,cpu`")
     if request.parallel and not request.has_costs:
-        raise UsageError("--parallel needs costs", hint="give --costs FILE or --trace DEVICE=TRACE")
+        raise UsageError("`parallel=True` needs costs", hint="give `costs=FILE` or `traces=DEVICE=TRACE`")
     if request.parallel and request.memory:
         raise UsageError(
-            "--parallel and --memory exclude each other: what lives at the same time depends on when it runs"
+            "`parallel=True` and `memory=` exclude each other: what lives at the same time depends on when it runs"
         )
     if request.what_if and request.explain:
-        raise UsageError("--what-if and --by operator exclude each other")
+        raise UsageError("`what_if=` and `explain=True` exclude each other")
     if request.join != "connected" and request.mode != "min":
-        raise UsageError(f"--join {request.join} is of --mode min; partitions of epochs need not be connected")
+        raise UsageError(f"`join={request.join}` is of `mode=min`; partitions of epochs need not be connected")
     if not 0 <= request.solve_time <= 1e6:
-        raise UsageError(f"--solve-time {request.solve_time:g}: a number of seconds from 0 is needed")
+        raise UsageError(f"`solve_time={request.solve_time:g}`: a number of seconds from 0 is needed")
     if request.min_size < 1:
-        raise UsageError(f"--min-size {request.min_size}: a partition has at least one operator")
+        raise UsageError(f"`min_size={request.min_size}`: a partition has at least one operator")
 
 
 def _check_costs(request: CostRequest) -> None:
     """Raise UsageError for numbers that are none, and for standard input."""
     if "-" in (str(request.costs), *(words.partition("=")[2] for words in request.traces)):
         raise UsageError("costs and traces cannot be standard input", hint="name a file")
-    for option, number, least in (
-        ("--copy-rate", request.copy_rate, 1e-9),
-        ("--copy-overhead", request.copy_overhead, 0),
-        ("--launch", request.launch, 0),
+    for field, number, least in (
+        ("copy_rate", request.copy_rate, 1e-9),
+        ("copy_overhead", request.copy_overhead, 0),
+        ("launch", request.launch, 0),
     ):
         if not number >= least:
-            raise UsageError(f"{option} {number:g}: a number from {least:g} is needed")
+            raise UsageError(f"`{field}={number:g}`: a number from {least:g} is needed")
 
 
 def _cost_inputs(request: CostRequest) -> CostInputs:
@@ -173,9 +173,9 @@ def _traces(words: Sequence[str]) -> dict[str, tuple[str, OperatorTrace]]:
     for word in words:
         device, _, name = word.partition("=")
         if not device or not name:
-            raise UsageError(f"--trace {word!r} names no device or no trace", hint="write --trace npu=trace.json")
+            raise UsageError(f"`traces={word}` names no device or no trace", hint="write `traces=npu=trace.json`")
         if device in found:
-            raise UsageError(f"--trace {word}: a second one for {device!r}")
+            raise UsageError(f"`traces={word}`: a second one for {device!r}")
         found[device] = name, read_profile(name)
     return found
 
@@ -187,7 +187,7 @@ def _tables(wanted: Sequence[str]) -> dict[str, Capability]:
         table = load_capability(name if equals else words)
         named = device if equals else table.device
         if named in tables:
-            raise UsageError(f"a second capability table for {named!r}", location=f"--capabilities {words}")
+            raise UsageError(f"a second capability table for {named!r}", location=f"`capabilities={words}`")
         tables[named] = table
     return tables
 

@@ -77,7 +77,7 @@ def plan_by_measuring(
     inputs = read_request(request) if isinstance(request, PlanRequest) else request
     if inputs.costs is not None or inputs.request.parallel:
         message = "costs are measured here, one operator after the other"
-        raise UsageError(message, hint="leave out --costs, --trace and --parallel")
+        raise UsageError(message, hint="leave out `costs=`, `traces=` and `parallel=`")
     devices = measured_devices(inputs.request.devices, measuring)
     names = tuple(device.name for device in devices)
     inputs = replace(inputs, request=replace(inputs.request, devices=names))

@@ -1,10 +1,4 @@
-"""From a request to a plan: request -> problem -> assignment -> partitions -> evaluation.
-
-with ct.open("model.tflite") as model:
-plan = ct.plan(model, ct.PlanRequest(devices=("npu", "cpu"), rules=("op:CONV_2D=npu",), default="cpu"))
-for partition in plan.subgraphs[0].partitions:
-print(plan.devices[partition.device], partition.operators)
-"""
+"""From a request to a plan: request -> problem -> assignment -> partitions -> evaluation."""
 
 from __future__ import annotations
 
@@ -61,6 +55,12 @@ def plan(model: Model, request: PlanRequest | PlanInputs) -> Plan:
     Raises UsageError for a request that makes no sense for this model (a rule that matches nothing, a device that is
     not among the devices, costs of no device), EditError where an operator is left without a device, a mode cannot
     partition the model or a memory limit cannot be kept, InvalidInputError for files that cannot be read.
+
+    >>> request = ct.PlanRequest(devices=("npu", "cpu"), rules=("op:CONV_2D=npu",), default="cpu")
+    >>> with ct.open("in.tflite") as model:
+    ...     plan = ct.plan(model, request)
+    >>> plan.devices
+    ('npu', 'cpu')
     """
     inputs = read_request(request) if isinstance(request, PlanRequest) else request
     problem = make_plan_problem(model_graph(model), inputs, broken_graphs(model))

@@ -95,7 +95,7 @@ def kept(model: ModelGraph) -> Reprojection:
     """
     affinity = affinity_in(model)
     if affinity is None:
-        raise UsageError("no devices are named", hint="write --devices npu,cpu")
+        raise UsageError("no devices are named", hint="write `devices=npu,cpu`")
     if affinity_freshness(model, affinity).state == "stale":
         raise EditError("the affinity of the model is stale", hint="name devices and rules anew")
     before: list[dict[int, Decision]] = [{} for _ in model.graphs]

@@ -189,14 +189,14 @@ def _notes(found: Attribution, model: ModelGraph, trace: OperatorTrace) -> Itera
 def _notes_on_executions(trace: OperatorTrace) -> Iterator[Finding]:
     threads = sorted({run.lane for run in trace.runs}) if trace.runtime == "litert" else []
     if len(threads) > 1:
-        message = f"operators ran on threads {', '.join(map(str, threads[:8]))}: --thread tells them apart"
+        message = f"operators ran on threads {', '.join(map(str, threads[:8]))}, which `thread=` tells apart"
         yield Finding("SEVERAL_THREADS", "info", trace.name, message)
     if trace.skipped:
         yield Finding(
             "SKIPPED_EXECUTIONS", "info", trace.name, f"executions at the beginning, left out: {trace.skipped}"
         )
     elif count := warm_up(trace):
-        message = f"the first {counted(count, 'execution')} took longer than the rest; --skip auto leaves them out"
+        message = f"the first {counted(count, 'execution')} took longer than the rest; `skip=auto` leaves them out"
         yield Finding("WARM_UP", "info", trace.name, message)
 
 

@@ -23,7 +23,7 @@ def joined_executions(model: ModelGraph, trace: OperatorTrace) -> tuple[Operator
             lanes = sorted({run.lane for run in trace.runs})
             if trace.runtime == "litert" and len(lanes) > 1:
                 refused.hint = (
-                    f"{refused.hint}; operators ran on threads {', '.join(map(str, lanes[:8]))}: try --thread"
+                    f"{refused.hint}; operators ran on threads {', '.join(map(str, lanes[:8]))}: try `thread=`"
                 )
             raise
         some = only_executions(trace, {number: at for at, number in enumerate(kept)})

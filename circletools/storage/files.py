@@ -55,7 +55,8 @@ class Source:
     def check_other(self, target: str | os.PathLike[str], *, in_place: bool) -> None:
         """Raise UsageError when `target` is the file itself, unless that is to be changed `in_place`."""
         if self.path is not None and not in_place and same_file(self.path, target):
-            raise UsageError("input and output are the same file", location=os.fspath(target), hint="use --in-place")
+            message = "input and output are the same file"
+            raise UsageError(message, location=os.fspath(target), hint="use `in_place=True`")
 
     def check_unchanged(self, target: Path | None = None) -> None:
         """Raise InvalidInputError when the file was written to since it was opened.

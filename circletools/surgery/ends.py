@@ -77,7 +77,7 @@ def _add(edit: ModelEdit, request: SignatureRequest, key: str) -> tuple[list[str
             return [], ()
         raise EditError(
             f"there is a signature {quoted(key)} already",
-            hint=f"use another key, or add --remove {shortened(key, 100)}",
+            hint=f"use another key, or add `remove={shortened(key, 100)}`",
         )
     edit.set_signature(key, *new, request.subgraph)
     named = {tensor for _, tensor in new[0]}

@@ -30,11 +30,11 @@ class BatchOptions(NamedTuple):
     scheduler: str | None = None
 
 
-_JOBS = "Run several models in N processes; 0 or auto: one for each core."
+_JOBS = "Run several files in N processes; 0 or auto: one for each core."
 ANNOTATIONS: dict[str, Any] = {
     "jobs": Annotated[int, option("--jobs", _JOBS, "N", parser=_jobs)],
-    "log": Annotated[Path | None, option("--log", "Append a line of JSON for each model to FILE.", "FILE")],
-    "resume": Annotated[bool, option("--resume", "Skip the models that --log FILE lists as done.")],
-    "scheduler": Annotated[str | None, option("--scheduler", "Run several models on a Dask cluster.", "ADDRESS")],
+    "log": Annotated[Path | None, option("--log", "Append a line of JSON for each file to FILE.", "FILE")],
+    "resume": Annotated[bool, option("--resume", "Skip the files that --log FILE lists as done.")],
+    "scheduler": Annotated[str | None, option("--scheduler", "Run several files on a Dask cluster.", "ADDRESS")],
 }
 """The types of these options, by their names."""

@@ -16,6 +16,7 @@ import circletools as ct
 
 from . import captured, progress
 from .indented import indented
+from .options import as_options
 
 _COLORS = {"error": "31", "warning": "33"}
 _LINES_AT_ONCE = 256
@@ -26,6 +27,7 @@ _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
 
 def complain(kind: str | None, message: str) -> None:
     """Write `error: …` or `warning: …` to standard error, in colour on a terminal unless NO_COLOR is set."""
+    message = as_options(message)
     if (keep := captured.current()) is not None:
         keep.messages.append((kind, message))
         return

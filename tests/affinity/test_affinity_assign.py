@@ -159,8 +159,8 @@ def test_the_default_takes_what_is_left() -> None:
     ("settings", "error", "message"),
     [
         (["op:MUL=npu"], EditError, "subgraphs\\[0\\].operators\\[0\\]: FULLY_CONNECTED is left without"),
-        (["op:*=npu", "op:MUL=gpu"], UsageError, "--set op:MUL=gpu: device 'gpu'"),
-        (["op:*=npu", "op:CONV_2D=cpu"], UsageError, "--set op:CONV_2D=cpu: op:CONV_2D matches no"),
+        (["op:*=npu", "op:MUL=gpu"], UsageError, "op:MUL=gpu: device 'gpu'"),
+        (["op:*=npu", "op:CONV_2D=cpu"], UsageError, "op:CONV_2D=cpu: op:CONV_2D matches no"),
         (["index:0-3=npu", "index:3=cpu"], UsageError, "index:3 says cpu of .*operators\\[3\\], index:0-3 "),
     ],
 )
@@ -187,7 +187,7 @@ def test_devices_with_a_table_take_what_they_can_in_turn() -> None:
         found = assigned(model, ["npu", "gpu", "cpu"], "index:5=npu", "index:1=gpu", refusals=refusals, default="cpu")
         assert found.numbers[0] == [1, 1, 0, 1, 0, 0]
         assert found.why(0, 0) == "the first device that takes it; not npu: no float"
-        assert found.why(0, 1) == "rule --set index:1=gpu, though the device does not take it: no"
+        assert found.why(0, 1) == "rule index:1=gpu, though the device does not take it: no"
         assert found.against_capability() == [(0, 1), (0, 5)]
         with pytest.raises(EditError, match="no table takes it: never"):
             assigned(model, TWO, refusals={"npu": [["never"] * 6]})

@@ -41,7 +41,7 @@ def test_a_number_of_bytes_has_at_most_18_digits() -> None:
         parse_glue(["9" * 19])
 
 
-@pytest.mark.parametrize(("count", "ending"), [(3, "operators 4: rule --set op:NEG=npu)"), (4, "; and 1 more)")])
+@pytest.mark.parametrize(("count", "ending"), [(3, "operators 4: rule op:NEG=npu)"), (4, "; and 1 more)")])
 def test_three_partitions_that_stay_are_named(count: int, ending: str) -> None:
     request = ct.PlanRequest(
         devices=("npu", "cpu"), rules=("op:NEG=npu", "op:TANH=cpu"), limits=("npu:max-partitions=1",)

@@ -82,11 +82,11 @@ def test_limits_hold(codes: str, limits: tuple[str, ...], expected: str) -> None
 
 def test_what_left_says_why() -> None:
     made = limited(chain("nntnnntn"), "npu:min-operators=2").subgraphs[0]
-    assert made.moved == {7: "its partition was too small on npu: --limit npu:min-operators=2"}
+    assert made.moved == {7: "its partition was too small on npu: limit npu:min-operators=2"}
     made = limited(chain("nntnn"), "npu:max-partitions=1").subgraphs[0]
-    assert made.moved == dict.fromkeys((0, 1), "other partitions save more on npu: --limit npu:max-partitions=1")
+    assert made.moved == dict.fromkeys((0, 1), "other partitions save more on npu: limit npu:max-partitions=1")
     made = limited(chain("nan"), "npu:max-bytes=31", rules=("op:*=npu",)).subgraphs[0]
-    assert made.moved == {1: "--limit npu:max-bytes=31: it is larger"}
+    assert made.moved == {1: "limit npu:max-bytes=31: it is larger"}
     assert [one.device for one in made.partitions] == [0, 1, 0]
 
 
@@ -134,8 +134,8 @@ def test_of_many_partitions_those_that_save_most_stay() -> None:
 
 
 @pytest.mark.parametrize(("limit", "rule", "said"), [
-    ("npu:min-operators=2", "index:0=npu", "a partition of 1 operator stays on npu (operators 0: rule --set"),
-    ("npu:max-partitions=1", "index:0,2,4=npu", "3 partitions, 3 of which stay on npu (operators 0: rule --set"),
+    ("npu:min-operators=2", "index:0=npu", "a partition of 1 operator stays on npu (operators 0: rule"),
+    ("npu:max-partitions=1", "index:0,2,4=npu", "3 partitions, 3 of which stay on npu (operators 0: rule"),
     ("npu:max-bytes=15", "index:0=npu", "a partition of 16 bytes stays"),
     ("cpu:max-partitions=0", "index:0=npu", "1 partition, 1 of which stay on cpu (operators 1-4: no other device"),
 ])  # fmt: skip
@@ -145,7 +145,7 @@ def test_what_cannot_be_met_is_named(limit: str, rule: str, said: str) -> None:
         sizing = Sizing(limits=(parse_limit(limit),), fallback="cpu")
         with pytest.raises(EditError) as caught:
             make_partitioning([graph_of(model, 0)], given, sizing)
-    assert f"--limit {limit} cannot be met: {said}" in str(caught.value)
+    assert f"limit {limit} cannot be met: {said}" in str(caught.value)
     assert caught.value.location == "subgraphs[0]"
 
 
@@ -202,15 +202,15 @@ def test_limits_are_read_as_they_are_written() -> None:
     assert parse_limit("a:b:min-us=2.5") == Limit("a:b", "min-us", 2.5)
     for kind in KINDS:
         limit = parse_limit(f"npu:{kind}=12")
-        assert (str(limit), limit.measure) == (f"--limit npu:{kind}=12", kind.split("-")[1])
+        assert (str(limit), limit.measure) == (f"limit npu:{kind}=12", kind.split("-")[1])
         assert limit.parts is (kind in ("max-operators", "max-bytes"))
 
 
 @pytest.mark.parametrize(("words", "error", "said"), [
     (("gpu:max-partitions=1",), UsageError, "device 'gpu' is not among the devices"),
-    (("npu:min-us=1",), UsageError, "--limit npu:min-us=1 needs costs"),
+    (("npu:min-us=1",), UsageError, "limit npu:min-us=1 needs costs"),
     (("npu:min-bytes=1", "npu:min-bytes=2"), UsageError, "a second min-bytes for 'npu'"),
-    (("npu:max-bytes=4", "npu:min-bytes=5"), EditError, "npu:min-bytes=5 and --limit npu:max-bytes=4 cannot be met"),
+    (("npu:max-bytes=4", "npu:min-bytes=5"), EditError, "npu:min-bytes=5 and limit npu:max-bytes=4 cannot be met"),
 ])  # fmt: skip
 def test_limits_that_make_no_sense(words: tuple[str, ...], error: type[Exception], said: str) -> None:
     check_limits([parse_limit("npu:max-bytes=5"), parse_limit("npu:min-bytes=5")], TWO, has_costs=False)

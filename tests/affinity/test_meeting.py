@@ -51,7 +51,7 @@ def test_operators_come_to_a_device_where_that_meets_its_limit(tmp_path: Any) ->
     plan = planned(row("NEG", "ADD", "NEG", "NEG"), capabilities=tables, limits=("cpu:min-operators=2",))
     assert shown(plan) in ([("cpu", (0, 1)), ("npu", (2, 3))], [("npu", (0,)), ("cpu", (1, 2)), ("npu", (3,))])
     assert [one.device for one in plan.subgraphs[0].partitions] == [1, 0]  # the fewest
-    assert plan.reason(0, 0).startswith("not npu, to keep to --limit cpu:min-operators=2; before: ")
+    assert plan.reason(0, 0).startswith("not npu, to keep to limit cpu:min-operators=2; before: ")
     assert "not npu" not in plan.reason(0, 3)
 
 
@@ -83,14 +83,14 @@ def test_with_costs_what_takes_least_is_chosen(tmp_path: Any) -> None:
 
 @pytest.mark.parametrize(("limits", "rules", "said"), [
     (("npu:max-operators=1", "cpu:max-partitions=0", "npu:max-partitions=3"), (),
-     "--limit npu:max-operators=1 and --limit cpu:max-partitions=0 and --limit npu:max-partitions=3 cannot be"),
+     "limit npu:max-operators=1 and limit cpu:max-partitions=0 and limit npu:max-partitions=3 cannot be"),
     (("npu:max-operators=1", "npu:max-partitions=1", "cpu:max-bytes=900"), ("index:0,2=npu", "index:1=cpu"),
-     "--limit npu:max-partitions=1 cannot be met: 3 partitions, 2 of which stay on npu (operators 0: rule --set"),
+     "limit npu:max-partitions=1 cannot be met: 3 partitions, 2 of which stay on npu (operators 0: rule"),
     (("npu:max-operators=1", "npu:max-partitions=1", "cpu:max-bytes=900"), ("index:0,2=npu",),
-     "--limit npu:max-operators=1 and --limit npu:max-partitions=1 and rule --set index:0,2=npu cannot be met toget"),
+     "limit npu:max-operators=1 and limit npu:max-partitions=1 and rule index:0,2=npu cannot be met toget"),
     (("cpu:min-operators=4",), ("index:1=cpu", "index:2=npu"),
-     "--limit cpu:min-operators=4 cannot be met: a partition of 1 operator stays on cpu (operators 1: rule --set"),
-    (("npu:max-bytes=31", "cpu:max-bytes=31"), (), "--limit npu:max-bytes=31 and --limit cpu:max-bytes=31 cannot be"),
+     "limit cpu:min-operators=4 cannot be met: a partition of 1 operator stays on cpu (operators 1: rule"),
+    (("npu:max-bytes=31", "cpu:max-bytes=31"), (), "limit npu:max-bytes=31 and limit cpu:max-bytes=31 cannot be"),
 ])  # fmt: skip
 def test_what_excludes_each_other_is_named(
     limits: tuple[str, ...], rules: tuple[str, ...], said: str, tmp_path: Any
@@ -107,7 +107,7 @@ def test_what_was_not_tried_is_not_said_to_be_impossible(tmp_path: Any, monkeypa
     request: dict[str, Any] = {"capabilities": tables, "limits": ("cpu:min-operators=2",)}
     with pytest.raises(ct.EditError) as caught:
         planned(row("NEG", "ADD", "NEG", "NEG"), **request)
-    said = "nothing was found that keeps to --limit cpu:min-operators=2: a partition of 1 operator stays on cpu"
+    said = "nothing was found that keeps to limit cpu:min-operators=2: a partition of 1 operator stays on cpu"
     assert said in str(caught.value)
     assert "there may be something" in str(caught.value)
     with pytest.raises(ct.EditError, match="cannot be met"):
@@ -195,7 +195,7 @@ def test_of_any_graph_it_is_known_what_alone_is_too_small_or_large(
     adds: int, limit: str, join: Any, tmp_path: Any
 ) -> None:
     tables = (table(tmp_path, "npu", "NEG"), table(tmp_path, "cpu", "ADD"))
-    with pytest.raises(ct.EditError, match=f"--limit {limit} cannot be met: "):
+    with pytest.raises(ct.EditError, match=f"limit {limit} cannot be met: "):
         planned(wide(adds), capabilities=tables, limits=(limit,), join=join)
 
 

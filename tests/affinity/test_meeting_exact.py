@@ -205,7 +205,7 @@ def test_of_several_devices_the_cheapest_takes_what_moves() -> None:
             room = Room(units, limits, 1, weights, known, lambda *_: True, lambda _: None, refuges, fits)
             limiter = Limiter(room, lambda numbers: make_partitions(graph, numbers))  # noqa: B023 - called at once
             assert limiter.settle([0]) == [expected]
-            assert limiter.moved == {0: "its partition was too small on {}: --limit a:min-operators=2"}
+            assert limiter.moved == {0: "its partition was too small on {}: limit a:min-operators=2"}
 
 
 # --- little is weighed against much ---------------------------------------------------------------------------

@@ -138,7 +138,7 @@ def test_the_smallest_cycle_is_refused() -> None:
         EditError, match=r"2 partitions wait for each other, those of operators 0 and 1 for two"
     ) as caught:
         make_partitions(graph, CYCLIC_DEVICES, "seed")
-    assert "--mode safe" in (caught.value.hint or "")
+    assert "`mode=safe`" in (caught.value.hint or "")
 
 
 @pytest.mark.parametrize("mode", ["safe", "min"])

@@ -44,7 +44,7 @@ def test_what_takes_too_many_steps_is_refused_by_the_procedure_only(
     graph = dag_of(200, edges)
     with pytest.raises(EditError, match="graph of 200 operators takes too many steps") as caught:
         make_partitions(graph, devices, "seed")
-    assert "--mode min" in (caught.value.hint or "")
+    assert "`mode=min`" in (caught.value.hint or "")
     found = make_partitions(graph, devices, "min")
     check_partition(graph, devices, found, connected=True)
     assert partition_or_fall_back(graph, devices, "safe") == (found, caught.value.message)

@@ -134,7 +134,7 @@ def test_the_memory_of_chains_is_bounded_when_they_get_more_than_eight(monkeypat
     with pytest.raises(EditError) as caught:
         Chains([*rows, []], [*rows, []])
     assert caught.value.message == "the graph of 9 operators is more than 8 operators wide"
-    assert caught.value.hint == "--mode min takes any graph"
+    assert caught.value.hint == "`mode=min` takes any graph"
 
 
 # --- growing ------------------------------------------------------------------------------------------------

@@ -109,11 +109,11 @@ def test_units_stay_in_one_partition_on_one_device() -> None:
 
 @pytest.mark.parametrize(("request_", "said"), [
     ({"rules": ("index:1=npu", "index:2=cpu"), "default": "cpu"}, "operators 1-2 are glued, and rules put them on "
-     "different devices: --set index:1=npu and --set index:2=cpu"),
+     "different devices: index:1=npu and index:2=cpu"),
     ({"rules": ("index:1=npu",), "default": "cpu", "capabilities": ("TABLE",)}, "operators 1-2 are glued, and no "
-     "device takes all of them; rule --set index:1=npu keeps them on npu"),
+     "device takes all of them; rule index:1=npu keeps them on npu"),
     ({"rules": ("index:3=npu",), "default": "cpu", "glue": ("16",), "limits": ("npu:max-operators=2",)},
-     "--limit npu:max-operators=2 cannot be met: a partition of 3 operators stays on npu (operators 2-4: rule"),
+     "limit npu:max-operators=2 cannot be met: a partition of 3 operators stays on npu (operators 2-4: rule"),
 ])  # fmt: skip
 def test_what_cannot_be_together_is_named(request_: dict[str, Any], said: str, tmp_path: Any) -> None:
     table = tmp_path / "npu.json"
@@ -258,7 +258,7 @@ def test_joining_more_never_makes_more_partitions(seed: int) -> None:
 
 @pytest.mark.parametrize("words", ["quantise", "-1", "1.5", "", "9" * 19])
 def test_glue_that_is_none(words: str) -> None:
-    with pytest.raises(ct.UsageError, match="--keep-together"):
+    with pytest.raises(ct.UsageError, match="`glue="):
         parse_glue([words])
     assert bool(Glue()) is False
     assert all(map(bool, (Glue(pairs=True), Glue(least_bytes=0))))
@@ -266,7 +266,7 @@ def test_glue_that_is_none(words: str) -> None:
 
 def test_joins_that_modes_do_not_have() -> None:
     for mode, join in (("seed", "shared"), ("safe", "any"), ("epochs", "shared")):
-        with pytest.raises(ct.UsageError, match=f"--join {join} is of --mode min"):
+        with pytest.raises(ct.UsageError, match=f"`join={join}` is of `mode=min`"):
             planned(quantized(), default="cpu", mode=mode, join=join)
 
 

@@ -106,7 +106,7 @@ def test_bytes_behind_the_flatbuffer_stay_behind_it() -> None:
 
 
 def test_without_the_schema_what_could_be_a_reference_is_refused() -> None:
-    with pytest.raises(EditError, match=r"^Model at byte .* does not know .*--schema FILE.bfbs"):
+    with pytest.raises(EditError, match=r"^Model at byte .* does not know .*`schema=FILE.bfbs`"):
         edited(MODEL, EDITS["note"][0])
     with pytest.raises(EditError, match=r"at byte .* does not know|unknown union code 200"):
         small(MODEL, None)

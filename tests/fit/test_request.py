@@ -22,7 +22,7 @@ def test_no_target(on: tuple[str, ...]) -> None:
     with ct.open(MODEL) as model, pytest.raises(ct.UsageError) as raised:
         ct.fit(model, ct.FitRequest(on=on))
     first, second, *_ = ct.affinity.shipped()
-    assert str(raised.value) == f"no target is named (write --on {first},{second})"
+    assert str(raised.value) == f"no target is named (write `on={first},{second}`)"
 
 
 def test_targets_that_are_not_there(tmp_path: Path) -> None:
@@ -30,7 +30,7 @@ def test_targets_that_are_not_there(tmp_path: Path) -> None:
     cases: list[tuple[tuple[str, ...], type[ct.CircleToolsError], str]] = [
         (("xnnpak",), ct.UsageError, "there is no capability table 'xnnpak' (did you mean 'xnnpack'?)"),
         ((str(tmp_path / "no.json"),), ct.InvalidInputError, f"{tmp_path / 'no.json'}: cannot read it"),
-        (("xnnpack", own), ct.UsageError, f"--on {own}: a second capability table for 'xnnpack'"),
+        (("xnnpack", own), ct.UsageError, f"`on={own}`: a second capability table for 'xnnpack'"),
     ]
     for on, kind, message in cases:
         with ct.open(MODEL) as model, pytest.raises(kind) as raised:

@@ -46,12 +46,12 @@ ANY = "docs/copy-operators.md tells which tensors can be copied"
 @pytest.mark.parametrize(
     ("given", "words", "hint"),
     [
-        (None, "", "--copy-operator reshape does"),
-        (quantization(()), "", "--copy-operator reshape does"),
-        (quantization((0.5,)), "per tensor quantized ", "--copy-operator reshape does"),
-        (quantization((0.5,), (3,)), "per tensor offset quantized ", "--copy-operator reshape does"),
-        (quantization((0.5, 0.25)), "per channel quantized ", "--copy-operator reshape does"),
-        (quantization((0.5, 0.25), (0, 3)), "per channel quantized ", "--copy-operator reshape does"),
+        (None, "", "`copy_operator=reshape` does"),
+        (quantization(()), "", "`copy_operator=reshape` does"),
+        (quantization((0.5,)), "per tensor quantized ", "`copy_operator=reshape` does"),
+        (quantization((0.5,), (3,)), "per tensor offset quantized ", "`copy_operator=reshape` does"),
+        (quantization((0.5, 0.25)), "per channel quantized ", "`copy_operator=reshape` does"),
+        (quantization((0.5, 0.25), (0, 3)), "per channel quantized ", "`copy_operator=reshape` does"),
         (DETAILED, "detailed quantized ", ANY),
     ],
 )
@@ -183,7 +183,7 @@ def test_onert_copies_nothing_of_unknown_rank_in_a_model_with_if() -> None:
         assert refused(called("circle", "IF", role, ranked=False), "auto", "1") == (
             f"no operator copies the output '{name}' exactly in onert: FLOAT32 of unknown rank in a model with IF",
             f"subgraphs[1].outputs[{slot}]",
-            "--subgraph entry, or the number of another subgraph, leaves this one alone",
+            "`subgraphs=entry`, or the number of another subgraph, leaves this one alone",
         )
 
 
@@ -192,5 +192,5 @@ def test_litert_transposes_the_constants_of_a_branch() -> None:
     assert refused(called("tflite", "IF", "stored", ranked=True), "auto", "1") == (
         "no operator copies the output 'c' exactly in LiteRT: FLOAT32 of rank 0, constant in a branch of IF",
         "subgraphs[1].outputs[0]",
-        "--keep-constants leaves constants as they are",
+        "`keep_constants=True` leaves constants as they are",
     )

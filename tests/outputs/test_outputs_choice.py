@@ -162,7 +162,7 @@ def test_an_operator_that_is_not_exact_is_refused(
     message = rf"{operator.upper()} does not copy the output '[xy]' exactly in {said}"
     with pytest.raises(EditError, match=message) as caught:
         fixed(data, copy_operator=operator)
-    assert caught.value.hint == f"--copy-operator {hint} does"
+    assert caught.value.hint == f"`copy_operator={hint}` does"
     assert fixed(data, copy_operator=hint)
 
 

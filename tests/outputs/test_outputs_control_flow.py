@@ -114,7 +114,7 @@ def test_constants_of_branches_are_only_transposed(tmp_path: Path) -> None:
     for operator in ("reshape", "concatenation"):
         with pytest.raises(EditError, match=rf"{operator.upper()} .*'c'.* constant in a branch of IF") as caught:
             fixed(data, "all", copy_operator=operator)
-        assert caught.value.hint == "--copy-operator transpose does"
+        assert caught.value.hint == "`copy_operator=transpose` does"
     model = read(fixed(data, "all"))
     assert [code_name(model, operator) for operator in model["subgraphs"][1]["operators"]] == ["TRANSPOSE"]
     path = tmp_path / "model.tflite"
@@ -126,7 +126,7 @@ def test_constants_of_branches_are_only_transposed(tmp_path: Path) -> None:
 def test_constant_scalars_of_branches_cannot_be_copied(element: str, tmp_path: Path) -> None:
     """LiteRT cannot transpose them either."""
     data = conditional(["constant"], ["input"], element, ()).to_bytes()
-    with pytest.raises(EditError, match=r"'c'.*rank 0, constant in a branch of IF.*--keep-constants") as caught:
+    with pytest.raises(EditError, match=r"'c'.*rank 0, constant in a branch of IF.*`keep_constants=True`") as caught:
         fixed(data, "all")
     assert caught.value.location == "subgraphs[1].outputs[0]"
     after = fixed(data, "all", keep_constants=True)
@@ -175,7 +175,7 @@ def test_a_result_without_rank_in_circle(element: str, shape: tuple[int, ...], t
 def test_branches_without_ranks() -> None:
     """LiteRT runs the copies; onert dies of them in one of the two branches, when it allocates the outputs."""
     build = conditional(["input", "negative"], ["negative", "input"], ranked=False)
-    message = r"'x'.*FLOAT32 of unknown rank in a model with IF.*--subgraph entry"
+    message = r"'x'.*FLOAT32 of unknown rank in a model with IF.*`subgraphs=entry`"
     with pytest.raises(EditError, match=message) as caught:
         fixed(build.to_bytes("circle"), "all")
     assert caught.value.location == "subgraphs[1].outputs[0]"

@@ -118,5 +118,5 @@ def test_copy_operator_that_does_not_fit() -> None:
     ],
 )
 def test_subgraph_that_is_none(choice: str) -> None:
-    with open_model(while_body_passes_its_input().to_bytes()) as model, pytest.raises(UsageError, match="--subgraph"):
+    with open_model(while_body_passes_its_input().to_bytes()) as model, pytest.raises(UsageError, match="subgraphs="):
         choose_subgraphs(model_graph(model), choice)

@@ -92,7 +92,7 @@ def test_a_hint_shows_a_hundred_characters_of_a_key() -> None:
         data, _ = edited(wired().to_bytes(), lambda edit, request=first: ct.surgery.sign(edit, request))  # type: ignore[misc]
         with pytest.raises(ct.EditError) as caught:
             edited(data, lambda edit, request=second: ct.surgery.sign(edit, request))  # type: ignore[misc]
-        assert str(caught.value.hint).endswith(f"add --remove {key}") == (length == 100)
+        assert str(caught.value.hint).endswith(f"add `remove={key}`") == (length == 100)
 
 
 def test_the_longest_pattern() -> None:

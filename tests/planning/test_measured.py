@@ -152,7 +152,7 @@ def test_costs_are_measured_and_not_given(
     path.write_text('{"devices": [{"name": "a", "operators": []}]}')
     with pytest.raises(UsageError, match="costs are measured here") as error:
         planned(monkeypatch, LawfulWorker(WORK, LAUNCH), costs=path)
-    assert error.value.hint == "leave out --costs, --trace and --parallel"
+    assert error.value.hint == "leave out `costs=`, `traces=` and `parallel=`"
 
 
 def forced(monkeypatch: pytest.MonkeyPatch, *letters: str) -> None:

@@ -252,8 +252,8 @@ def test_operators_that_nobody_asked_about_count_as_refused_and_are_told(tmp_pat
     assert (note.code, note.severity) == ("NOT_MEASURED", "info")
     assert "4 operators" in note.message
     assert "subgraphs[0].operators[2]" in note.message
-    assert plan.assignment.why(0, 2) == "default (--default); not npu: not measured: npu has no LOGISTIC"
-    assert plan.assignment.why(0, 0) == "default (--default); not npu: npu has no FULLY_CONNECTED"
+    assert plan.assignment.why(0, 2) == "default; not npu: not measured: npu has no LOGISTIC"
+    assert plan.assignment.why(0, 0) == "default; not npu: npu has no FULLY_CONNECTED"
 
 
 def test_an_operator_on_a_device_that_does_not_take_it_is_noted() -> None:
@@ -291,11 +291,11 @@ def test_sources_that_disagree_are_noted(tmp_path: Path) -> None:
         ({"devices": TWO, "rules": ("op:AD=npu",), "default": "cpu"}, "matches no operator"),
         ({"devices": TWO, "rules": ("op:ADD=nqu",)}, "did you mean 'npu'"),
         ({"devices": TWO, "rules": ("ADD=npu",)}, "is not a selector"),
-        ({"devices": TWO, "default": "gpu"}, "is not among --devices"),
+        ({"devices": TWO, "default": "gpu"}, "is not among `devices=`"),
         ({"devices": TWO, "capabilities": ("xnnpakc",)}, "did you mean 'xnnpack'"),
         ({"devices": TWO, "capabilities": ("npu=xnnpack", "npu=onert-cpu")}, "a second capability table"),
         ({"devices": TWO, "default": "cpu", "min_size": 0}, "at least one operator"),
-        ({"devices": TWO, "default": "cpu", "parallel": True}, "--parallel needs costs"),
+        ({"devices": TWO, "default": "cpu", "parallel": True}, "`parallel=True` needs costs"),
         ({"costs": "COSTS", "parallel": True, "memory": ("npu=1",)}, "exclude each other"),
         ({"costs": "COSTS", "memory": ("npu=1k",)}, "names no number of bytes"),
         ({"costs": "COSTS", "memory": ("npu=²",)}, "names no number of bytes"),
@@ -303,9 +303,9 @@ def test_sources_that_disagree_are_noted(tmp_path: Path) -> None:
         ({"costs": "COSTS", "memory": ("npu=" + "9" * 19,)}, "names no number of bytes"),
         ({"costs": "COSTS", "memory": ("nqu=1",)}, "did you mean 'npu'"),
         ({"costs": "COSTS", "memory": ("npu=1", "npu=2")}, "a second one"),
-        ({"costs": "COSTS", "copy_rate": 0.0}, "--copy-rate 0: a number from 1e-09"),
-        ({"costs": "COSTS", "copy_overhead": -1.0}, "--copy-overhead -1: a number from 0"),
-        ({"costs": "COSTS", "launch": float("nan")}, "--launch nan"),
+        ({"costs": "COSTS", "copy_rate": 0.0}, "`copy_rate=0`: a number from 1e-09"),
+        ({"costs": "COSTS", "copy_overhead": -1.0}, "`copy_overhead=-1`: a number from 0"),
+        ({"costs": "COSTS", "launch": float("nan")}, "`launch=nan`"),
         ({"costs": "-"}, "standard input"),
         ({"traces": ("cpu=-",)}, "standard input"),
         ({"traces": ("trace.json",)}, "names no device or no trace"),
@@ -315,7 +315,7 @@ def test_sources_that_disagree_are_noted(tmp_path: Path) -> None:
         ({"costs": "COSTS", "what_if": ("index:0=npu",), "explain": True}, "exclude each other"),
         ({"costs": "COSTS", "what_if": ("index:0=nqu",)}, "did you mean 'npu'"),
         ({"costs": "COSTS", "what_if": ("index:9=npu",)}, "does not exist"),
-        ({"costs": "COSTS", "what_if": ("index:9",)}, "--what-if 'index:9' names no device"),
+        ({"costs": "COSTS", "what_if": ("index:9",)}, "the rule 'index:9' names no device"),
     ],
 )
 def test_a_request_that_makes_no_sense(request_: dict[str, Any], words: str, costs: Path, tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ def notes(trace: OperatorTrace | list[OperatorTrace]) -> list[tuple[str, str]]:
 
 def test_notes_on_warm_up() -> None:
     trace = lasting(900, 100, 100, 100)
-    said = "the first 1 execution took longer than the rest; --skip auto leaves them out"
+    said = "the first 1 execution took longer than the rest; `skip=auto` leaves them out"
     assert notes(trace) == [("WARM_UP", said)]
     assert notes([trace, lasting(1, 1, 1, 1), trace]) == [("WARM_UP", said)] * 2
     assert notes(without_first(trace, 1)) == [("SKIPPED_EXECUTIONS", "executions at the beginning, left out: 1")]
@@ -118,10 +118,10 @@ def test_processes_and_threads() -> None:
 
 def test_operators_on_several_threads_are_said() -> None:
     trace = read_profile(marks((10, 11, OURS, 5), (10, 12, OURS, 5)))
-    assert notes(trace) == [("SEVERAL_THREADS", "operators ran on threads 11, 12: --thread tells them apart")]
+    assert notes(trace) == [("SEVERAL_THREADS", "operators ran on threads 11, 12, which `thread=` tells apart")]
     many = [(10, thread, OURS, 5) for thread in range(11, 21)]
     ((_, said),) = notes(read_profile(marks(*many)))
-    assert "threads 11, 12, 13, 14, 15, 16, 17, 18: " in said
+    assert "threads 11, 12, 13, 14, 15, 16, 17, 18, " in said
     alone = read_profile(marks((10, 11, OURS, 5)))
     assert notes([alone, alone]) == []
 
@@ -161,13 +161,13 @@ def test_a_trace_of_another_model_alone_is_refused() -> None:
     with open_model(MLP) as model:
         with pytest.raises(InvalidInputError, match="not of this model") as caught:
             attribute(model, read_profile(marks((10, 11, OTHER, 7), (10, 12, OTHER, 7))))
-        assert str(caught.value.hint).endswith("; operators ran on threads 11, 12: try --thread")
+        assert str(caught.value.hint).endswith("; operators ran on threads 11, 12: try `thread=`")
         with pytest.raises(InvalidInputError) as caught:
             attribute(model, read_profile(marks(*((10, thread, OTHER, 7) for thread in range(11, 21)))))
         assert "threads 11, 12, 13, 14, 15, 16, 17, 18: " in str(caught.value.hint)
         with pytest.raises(InvalidInputError, match="not of this model") as caught:
             attribute(model, read_profile(marks((10, 11, OTHER, 7))))
-        assert "--thread" not in str(caught.value.hint)
+        assert "thread=" not in str(caught.value.hint)
         averages = (OperatorRun(0, 0, "ADD", "", 0, 5, 0), OperatorRun(0, 2, "SOFTMAX", "", 0, 5, 0))
         with pytest.raises(InvalidInputError, match="not of this model"):
             attribute(model, OperatorTrace("benchmark_model", averages, 1, averaged=True))

@@ -128,17 +128,17 @@ def _check_devices(given: Constraints) -> None:
     rules = given.rules
     named = [(rule.device, rule.place) for rule in rules.rules]
     named += [(rules.default.device, rules.default.place)] if rules.default else []
-    named += [(device, "--capabilities") for device in given.refusals]
+    named += [(device, "`capabilities=`") for device in given.refusals]
     named += [(decision.device, decision.words) for known in given.before for decision in known.values()]
     for device, place in named:
         if device not in given.devices:
             hint = suggestion(device, given.devices)
-            raise UsageError(f"device {device!r} is not among --devices", location=place, hint=hint)
+            raise UsageError(f"device {device!r} is not among `devices=`", location=place, hint=hint)
 
 
 def _unassigned(model: ModelGraph, subgraph: int, operator: int, refused: str | None) -> EditError:
     code = model.graphs[subgraph].operators.code_names[operator]
     said = "no rule matches it" + (f" and no table takes it: {refused}" if refused else "")
     place = f"subgraphs[{subgraph}].operators[{operator}]"
-    hint = "--default DEVICE takes what is left"
+    hint = "`default=DEVICE` takes what is left"
     return EditError(f"{code} is left without a device: {said}", location=place, hint=hint)

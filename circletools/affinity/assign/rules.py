@@ -95,18 +95,17 @@ def _matching(rule: Rule, chooser: Chooser) -> Rule | UsageError:
     return rule
 
 
-def make_default(device: str, place: str) -> Decision:
-    """Return the decision for operators that nothing else decides."""
-    return Decision(device, f"default ({place})", place)
+def make_default(device: str, place: str = "") -> Decision:
+    """Return the decision for operators that nothing else decides; `place` is where a document says so."""
+    return Decision(device, f"default ({place})" if place else "default", place)
 
 
-def parse_setting(words: str, option: str = "--set") -> Rule:
-    """Read SELECTOR=DEVICE of the command line. Raises UsageError."""
+def parse_setting(words: str) -> Rule:
+    """Read SELECTOR=DEVICE. Raises UsageError."""
     selector, equals, device = words.rpartition("=")
     if not equals or not device:
-        raise UsageError(f"{option} {words!r} names no device", hint=f"write {option} op:CONV_2D=npu")
-    place = f"{option} {words}"
-    return Rule(selector_from(selector, place), device, place, from_command=True)
+        raise UsageError(f"the rule {words!r} names no device", hint="write op:CONV_2D=npu")
+    return Rule(selector_from(selector, words), device, words, from_command=True)
 
 
 def parse_rules(words: str, name: str) -> RuleSet:

@@ -45,7 +45,7 @@ def make_problems(chooser: Chooser, devices: Sequence[str], costs: Costs) -> lis
     Raises UsageError for an entry of the document that chooses nothing, for no device, and for more than 64.
     """
     if not devices:
-        raise UsageError("the costs are of no device", hint="name some with --devices, or in the costs")
+        raise UsageError("the costs are of no device", hint="name some with `devices=`, or in the costs")
     if len(devices) > _DEVICES:  # every pair of devices takes room
         raise UsageError(f"costs of {len(devices)} devices; there can be {_DEVICES}")
     links = _links(devices, costs)

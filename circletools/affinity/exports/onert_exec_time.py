@@ -43,7 +43,7 @@ def exec_times(
             name = names.get((subgraph.index, operator))
             if name is None or min(row) == np.inf:
                 said = "no trace of onert has the operator" if name is None else "no backend has a time for it"
-                hint = "--trace cpu=trace.chrome.json has both"
+                hint = "`traces=cpu=trace.chrome.json` has both"
                 raise EditError(said, location=subgraph.place(operator), hint=hint)
             for device, time_us in zip(devices, row, strict=True):
                 found.setdefault((device, name, quantized[operator], sizes[operator]), []).append(time_us)
@@ -60,7 +60,7 @@ def _check_codes(facts: Graph) -> None:
     for operator, code in enumerate(facts.operators.code_names):
         if code in _BUILTIN_CODES:
             message = f"onert's scheduler puts {code} on cpu, which cannot run it (measured with onert 0.1.0)"
-            raise EditError(message, location=facts.place(operator), hint="use --to onert without it")
+            raise EditError(message, location=facts.place(operator), hint="use `target=onert` without it")
 
 
 def _operators(facts: Graph) -> tuple[list[int], list[str]]:

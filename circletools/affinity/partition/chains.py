@@ -98,4 +98,4 @@ class Chains:
 def _check_memory(count: int, width: int) -> None:
     if count * width * 2 * NOWHERE.itemsize > _MEMORY_BYTES:
         message = f"the graph of {count} operators is more than {width // 2} operators wide"
-        raise EditError(message, hint="--mode min takes any graph")
+        raise EditError(message, hint="`mode=min` takes any graph")

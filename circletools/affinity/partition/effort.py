@@ -28,4 +28,4 @@ class Effort:
         self.left -= units
         if self.left < 0:
             message = f"the graph of {self._operators} operators takes too many steps to grow partitions in"
-            raise EditError(message, hint="--mode min takes any graph")
+            raise EditError(message, hint="`mode=min` takes any graph")

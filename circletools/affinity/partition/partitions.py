@@ -65,7 +65,7 @@ def partition_or_fall_back(
         first, second = (partitions[index] for index in cycle[:2])
         raise EditError(
             f"{len(cycle)} partitions wait for each other, those of operators {min(first)} and {min(second)} for two",
-            hint="--mode safe breaks such partitions up",
+            hint="`mode=safe` breaks such partitions up",
         )
     made = (Partition(devices[partitions[index][0]], tuple(sorted(partitions[index]))) for index in order)
     return tuple(made), fell_back

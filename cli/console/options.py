@@ -1,0 +1,31 @@
+"""Fields of the library as options: its messages speak of `min_size=0`, and the command line of --min-size 0."""
+
+from __future__ import annotations
+
+import re
+
+_OTHERS = {
+    "explain": "by operator",
+    "from_": "from",
+    "glue": "keep-together",
+    "limits": "limit",
+    "rules": "set",
+    "rules_file": "rules",
+    "subgraphs": "subgraph",
+    "target": "to",
+    "traces": "trace",
+    "with_": "with",
+}
+"""Options that are not called as their field."""
+_FIELD = re.compile(r"`([a-z_]+)=([^`]*)`")
+
+
+def as_options(message: str) -> str:
+    """Return a message with options in place of fields and parameters: `field=value`, or `field=` alone."""
+    return _FIELD.sub(_option, message)
+
+
+def _option(field: re.Match[str]) -> str:
+    name, value = field.groups()
+    option = f"--{_OTHERS.get(name, name.replace('_', '-'))}"
+    return option if value in ("", "True") else f"{option} {value}"
