@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from circletools.flatbuf.budget import SUBGRAPH_BYTES
 from circletools.flatbuf.columns import Vectors
@@ -34,6 +35,45 @@ def model_graph(model: Model) -> ModelGraph:
     """Return the graphs of a model; nothing is read yet."""
     called = cache(lambda: _called(model))
     return ModelGraph(model.source.name, model, lambda: _graphs(model, called), lambda: called().patterns)
+
+
+def joined_graph(model: Model) -> Graph:
+    """Return all subgraphs as one graph, whose operators and values are the rows of the model's columns.
+
+    Ends and slots that are left out stay -1. Raises ModelFormatError.
+    """
+    operators, tensors = model.operator_columns, model.tensor_columns
+    owners = np.repeat(np.arange(len(model.subgraph_tables)), np.diff(operators.splits))
+    every = slice(0, len(operators.tables))
+
+    def read(vectors: Vectors, owners: NDArray[np.int64]) -> Slots:
+        firsts = np.repeat(tensors.splits[owners], vectors.count)
+        values = vectors.flat().astype(np.int64)
+        return Slots(np.where(values < 0, values, values + firsts), vectors.splits())
+
+    ends = (
+        read(model.subgraph_tables.vectors(name), np.arange(len(model.subgraph_tables)))
+        for name in ("inputs", "outputs")
+    )
+    inputs, outputs = (slots.values for slots in ends)
+    return Graph(
+        -1,
+        Operators(
+            operators,
+            every,
+            model.schema,
+            lambda: model.operator_codes,
+            lambda: [name for index in range(len(model.subgraph_tables)) for name in model.code_names(index)],
+            lambda: [names for index in range(len(model.subgraph_tables)) for names in model.output_names(index)],
+        ),
+        Values(tensors, slice(0, len(tensors.tables)), model.schema, lambda: model.buffers, "model"),
+        inputs,
+        outputs,
+        lambda: read(operators.inputs, owners),
+        lambda: read(operators.outputs, owners),
+        dict,
+        model.subgraph_tables,
+    )
 
 
 def _graphs(model: Model, called: Callable[[], Called]) -> tuple[Graph, ...]:

@@ -9,62 +9,66 @@ from numpy.typing import NDArray
 
 from circletools.errors import ModelFormatError, shortened
 from circletools.findings import Finding
+from circletools.graph.algorithms import Indices
 from circletools.graph.dag import dag_from_edges
 from circletools.model.model import Model
 from circletools.model.places import told
-from circletools.model.uses import ModelUses, Rows
+from circletools.soundness.whole import Whole, lacking
 
 CORRECT = "correct the program that wrote the model"
 _LONGEST_NAME = 200
 _HELD = ("RESOURCE", "VARIANT")
 
 
-def graph_findings(model: Model, uses: ModelUses) -> Iterator[Finding]:
+def graph_findings(model: Model, whole: Whole) -> Iterator[Finding]:
     """Yield what is wrong with the graph of each subgraph; the indices of the model lead somewhere."""
     if not len(model.subgraphs):
         yield Finding("NO_SUBGRAPH", "error", "model", f"there is no subgraph; {CORRECT}")
-    yield from _unproduced(uses)
-    yield from _produced_twice(uses)
-    yield from _produced_anyway(uses)
-    yield from _in_place(uses)
-    yield from _left_out(uses)
-    yield from _order(uses)
-    yield from _repeated_inputs(uses)
+    yield from _unproduced(whole)
+    yield from _produced_twice(whole)
+    yield from _produced_anyway(whole)
+    yield from _in_place(whole)
+    yield from _left_out(whole)
+    yield from _order(whole)
+    yield from _repeated_inputs(whole)
 
 
-def _unproduced(uses: ModelUses) -> Iterator[Finding]:
+def _unproduced(whole: Whole) -> Iterator[Finding]:
     """Look for tensors that are read, and nobody gives them a value: onert crashes, LiteRT reads what lies there."""
-    tensors, types = uses.tensors, uses.model.schema.enums["TensorType"]
-    known = (uses.producers >= 0) | uses.is_input | uses.has_data | uses.is_variable
+    readers, read = whole.graph.uses
+    tensors, types = whole.tensors, whole.model.schema.enums["TensorType"]
+    known = (whole.first_producer >= 0) | whole.is_input | whole.has_data | whole.graph.values.is_variable
     known |= np.isin(tensors.types, [number for number, name in types.items() if name in _HELD])
-    lost = np.flatnonzero(~known[uses.read])
-    lost = lost[~_is_custom(uses, uses.readers[lost])]  # they may have scratch
-    lost = lost[[not (tensors.shapes.row(row) == 0).any() for row in uses.read[lost].tolist()]]
+    lost = np.flatnonzero(~known[read])
+    lost = lost[~_is_custom(whole, readers[lost])]  # they may have scratch
+    lost = lost[[not (tensors.shapes.row(row) == 0).any() for row in read[lost].tolist()]]
 
     def message(slot: int) -> str:
-        tensor = int(uses.read[slot])
-        return f"nothing produces the tensor {_name(uses, tensor)}: no operator, input or constant; {CORRECT}"
+        tensor = int(read[slot])
+        return f"nothing produces the tensor {_name(whole, tensor)}: no operator, input or constant; {CORRECT}"
 
-    yield from told("UNPRODUCED_TENSOR", lost, lambda at: uses.operator(int(uses.readers[at])), message)
+    yield from told("UNPRODUCED_TENSOR", lost, lambda at: whole.operator(int(readers[at])), message)
 
 
-def _name(uses: ModelUses, tensor: int) -> str:
-    index = tensor - int(uses.tensors.splits[np.searchsorted(uses.tensors.splits, tensor, "right") - 1])
-    name = uses.tensors.names[tensor].decode("utf-8", "backslashreplace")
+def _name(whole: Whole, tensor: int) -> str:
+    index = tensor - int(whole.tensors.splits[np.searchsorted(whole.tensors.splits, tensor, "right") - 1])
+    name = whole.tensors.names[tensor].decode("utf-8", "backslashreplace")
     return f"{index} ({shortened(name, _LONGEST_NAME)})"
 
 
-def _produced_twice(uses: ModelUses) -> Iterator[Finding]:
-    again = np.flatnonzero(_repeats(uses.made))
+def _produced_twice(whole: Whole) -> Iterator[Finding]:
+    makers, made = whole.graph.definitions
+    again = np.flatnonzero(_repeats(made))
 
     def message(slot: int) -> str:
-        first = uses.index_of(int(uses.producers[uses.made[slot]]))
-        return f"operator {first} produces the tensor {_name(uses, int(uses.made[slot]))} already; {CORRECT}"
+        tensor = int(made[slot])
+        first = whole.index_of(int(whole.first_producer[tensor]))
+        return f"operator {first} produces the tensor {_name(whole, tensor)} already; {CORRECT}"
 
-    yield from told("PRODUCED_TWICE", again, lambda at: uses.operator(int(uses.makers[at])), message)
+    yield from told("PRODUCED_TWICE", again, lambda at: whole.operator(int(makers[at])), message)
 
 
-def _repeats(values: Rows) -> NDArray[np.bool_]:
+def _repeats(values: Indices) -> NDArray[np.bool_]:
     """Say of each value whether an earlier one is equal."""
     repeats = np.zeros(len(values), np.bool_)
     if np.bincount(values).max(initial=0) > 1:  # faster than to look for the first of each
@@ -73,89 +77,94 @@ def _repeats(values: Rows) -> NDArray[np.bool_]:
     return repeats
 
 
-def _produced_anyway(uses: ModelUses) -> Iterator[Finding]:
+def _produced_anyway(whole: Whole) -> Iterator[Finding]:
     """Look for operators that write what has a value of its own: an input of the subgraph, or a constant."""
+    makers, made = whole.graph.definitions
     for code, owned, what in (
-        ("PRODUCED_INPUT", uses.is_input, "an input of the subgraph"),
-        ("WRITTEN_CONSTANT", uses.has_data & ~uses.is_input & ~uses.is_variable, "a constant"),
+        ("PRODUCED_INPUT", whole.is_input, "an input of the subgraph"),
+        ("WRITTEN_CONSTANT", whole.has_data & ~whole.is_input & ~whole.graph.values.is_variable, "a constant"),
     ):
 
         def message(slot: int, what: str = what) -> str:
-            return f"the operator writes the tensor {_name(uses, int(uses.made[slot]))}, which is {what}; {CORRECT}"
+            return f"the operator writes the tensor {_name(whole, int(made[slot]))}, which is {what}; {CORRECT}"
 
-        slots = np.flatnonzero(owned[uses.made])
-        yield from told(code, slots, lambda at: uses.operator(int(uses.makers[at])), message)
-    given = np.flatnonzero((uses.has_data & ~uses.is_variable)[uses.inputs])
+        slots = np.flatnonzero(owned[made])
+        yield from told(code, slots, lambda at: whole.operator(int(makers[at])), message)
+    given = np.flatnonzero((whole.has_data & ~whole.graph.values.is_variable)[whole.graph.inputs])
     yield from told(
         "WRITTEN_CONSTANT",
         given,
-        lambda at: uses.tensor(int(uses.inputs[at])),
+        lambda at: whole.tensor(int(whole.graph.inputs[at])),
         lambda _: f"an input of the subgraph is a constant; {CORRECT}",
     )
 
 
-def _in_place(uses: ModelUses) -> Iterator[Finding]:
+def _in_place(whole: Whole) -> Iterator[Finding]:
     """Look for operators that have a tensor among inputs and outputs; LiteRT allocates no tensors then.
 
     It takes a slot that is left out on both sides for one, too.
     """
-    own = uses.producers[uses.read] == uses.readers
-    if _repeats(uses.made).any():
-        count = len(uses.tensors.tables)
-        own = np.isin(uses.readers * count + uses.read, uses.makers * count + uses.made)
-    empty = np.intersect1d(uses.lacking_inputs, uses.lacking_outputs)
-    both = np.union1d(uses.readers[own], empty)
+    readers, read = whole.graph.uses
+    makers, made = whole.graph.definitions
+    own = whole.first_producer[read] == readers
+    if _repeats(made).any():
+        count = len(whole.tensors.tables)
+        own = np.isin(
+            readers * count + read,
+            makers * count + made,
+        )
+    empty = np.intersect1d(lacking(whole.graph.operands), lacking(whole.graph.results))
+    both = np.union1d(readers[own], empty)
     message = f"a tensor is input and output of the operator; LiteRT refuses that; {CORRECT}"
-    yield from told("IN_PLACE_OPERATOR", both, uses.operator, lambda _: message)
+    yield from told("IN_PLACE_OPERATOR", both, whole.operator, lambda _: message)
 
 
-def _left_out(uses: ModelUses) -> Iterator[Finding]:
+def _left_out(whole: Whole) -> Iterator[Finding]:
     """Look for outputs that are left out, as only custom operators do."""
-    rows = uses.lacking_outputs[~_is_custom(uses, uses.lacking_outputs)]
+    rows = lacking(whole.graph.results)[~_is_custom(whole, lacking(whole.graph.results))]
     message = f"an output of the operator is left out; no runtime has such an operator; {CORRECT}"
-    yield from told("OUTPUT_LEFT_OUT", rows, uses.operator, lambda _: message)
+    yield from told("OUTPUT_LEFT_OUT", rows, whole.operator, lambda _: message)
 
 
-def _is_custom(uses: ModelUses, rows: Rows) -> NDArray[np.bool_]:
+def _is_custom(whole: Whole, rows: Indices) -> NDArray[np.bool_]:
     """Say of each of these operators whether it is a custom one."""
-    custom = [code.index for code in uses.model.operator_codes if code.name.startswith("CUSTOM:")]
-    return np.isin(uses.operators.code_indices[rows], custom)
+    custom = [code.index for code in whole.model.operator_codes if code.name.startswith("CUSTOM:")]
+    return np.isin(whole.operators.code_indices[rows], custom)
 
 
-def _order(uses: ModelUses) -> Iterator[Finding]:
+def _order(whole: Whole) -> Iterator[Finding]:
     """Look for operators that read what is only made later, or wait for each other."""
-    sources = uses.producers[uses.read]
-    late = (sources > uses.readers) & ~uses.is_input[uses.read] & ~uses.is_variable[uses.read]
+    readers, read = whole.graph.uses
+    sources = whole.first_producer[read]
+    late = (sources > readers) & ~whole.is_input[read] & ~whole.graph.values.is_variable[read]
     if not late.any():
         return
-    fed = (sources >= 0) & (sources != uses.readers)
+    fed = (sources >= 0) & (sources != readers)
     try:
-        dag_from_edges(len(uses.owners), sources[fed], uses.readers[fed])
+        dag_from_edges(len(whole.graph), sources[fed], readers[fed])
     except ModelFormatError as error:
         stuck = int(str(error.location).partition("[")[2][:-1])
         yield Finding(
             "CYCLIC_OPERATORS",
             "warning",
-            uses.operator(stuck),
+            whole.operator(stuck),
             f"operators wait for each other in a cycle; {CORRECT}",
         )
         return
 
     def message(slot: int) -> str:
-        producer = uses.index_of(int(sources[slot]))
-        return (
-            f"the operator reads the tensor {_name(uses, int(uses.read[slot]))} before operator {producer} makes it"
-        )
+        producer = whole.index_of(int(sources[slot]))
+        return f"the operator reads the tensor {_name(whole, int(read[slot]))} before operator {producer} makes it"
 
     rows = np.flatnonzero(late)
-    yield from told("OPERATOR_ORDER", rows, lambda at: uses.operator(int(uses.readers[at])), message)
+    yield from told("OPERATOR_ORDER", rows, lambda at: whole.operator(int(readers[at])), message)
 
 
-def _repeated_inputs(uses: ModelUses) -> Iterator[Finding]:
-    rows = np.flatnonzero(_repeats(uses.inputs))
+def _repeated_inputs(whole: Whole) -> Iterator[Finding]:
+    rows = np.flatnonzero(_repeats(whole.graph.inputs))
     yield from told(
         "DUPLICATE_INPUT",
         rows,
-        lambda at: uses.tensor(int(uses.inputs[at])),
+        lambda at: whole.tensor(int(whole.graph.inputs[at])),
         lambda _: f"the tensor is an input of the subgraph more than once; {CORRECT}",
     )

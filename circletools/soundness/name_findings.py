@@ -1,4 +1,4 @@
-"""Names that runtimes confuse, and what nothing uses."""
+"""Names that runtimes confuse, and what nothing whole."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def name_findings(model: Model) -> Iterator[Finding]:
 
 
 def unused_findings(model: Model) -> Iterator[Finding]:
-    """Yield tensors, operator codes and buffers that nothing uses."""
+    """Yield tensors, operator codes and buffers that nothing whole."""
     columns = model.tensor_columns
     used = {
         "tensor": np.zeros(len(columns.tables), np.bool_),

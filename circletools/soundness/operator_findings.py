@@ -20,8 +20,8 @@ from circletools.flatbuf.schema import Field, schema_document
 from circletools.model.enums import enum_of_field
 from circletools.model.model import Model
 from circletools.model.places import told
-from circletools.model.uses import ModelUses
 from circletools.soundness.graph_findings import CORRECT
+from circletools.soundness.whole import Whole, first_slots
 
 _SCHEMA_VERSION = 3
 _MANY = 1 << 40
@@ -42,7 +42,7 @@ def _kernels() -> Mapping[str, Any]:
     return kernels
 
 
-def operator_findings(model: Model, uses: ModelUses) -> Iterator[Finding]:
+def operator_findings(model: Model, whole: Whole) -> Iterator[Finding]:
     """Yield what is wrong with operators; the indices of the model lead somewhere."""
     if model.format == "tflite" and model.version != _SCHEMA_VERSION:
         message = f"the schema version is {model.version}, not {_SCHEMA_VERSION}; LiteRT refuses the model"
@@ -53,12 +53,12 @@ def operator_findings(model: Model, uses: ModelUses) -> Iterator[Finding]:
     if not model.root.has("operator_codes")[0]:
         message = f"there is no list of operator codes; TICO's tools refuse the model; {CORRECT}"
         yield Finding("NO_OPERATOR_CODES", "info", "model", message)
-    used = np.unique(uses.operators.code_indices).tolist()
+    used = np.unique(whole.operators.code_indices).tolist()
     yield from _codes(model, used)
     if model.format == "tflite":
         yield from _versions(model, used)
-        yield from _counts(model, uses, used)
-        yield from _types(model, uses, used)
+        yield from _counts(model, whole, used)
+        yield from _types(model, whole, used)
     yield from _options(model)
 
 
@@ -84,16 +84,16 @@ def _versions(model: Model, used: list[int]) -> Iterator[Finding]:
             yield Finding("OPERATOR_VERSION", "warning", f"operator_codes[{index}].version", message)
 
 
-def _counts(model: Model, uses: ModelUses, used: list[int]) -> Iterator[Finding]:
+def _counts(model: Model, whole: Whole, used: list[int]) -> Iterator[Finding]:
     """Compare the numbers of inputs and outputs with those that LiteRT's kernels take."""
-    codes = uses.operators.code_indices
+    codes = whole.operators.code_indices
     for side in ("inputs", "outputs"):
         spans = np.tile(np.array([0, _MANY]), (len(model.operator_codes), 1))
         for index in used:
             span = _kernels().get(model.operator_codes[index].name, {}).get(side)
             if span:
                 spans[index] = span[0], _MANY if span[1] is None else span[1]
-        counts: NDArray[np.int64] = getattr(uses.operators, side).count
+        counts: NDArray[np.int64] = getattr(whole.operators, side).count
         odd = np.flatnonzero((counts < spans[codes, 0]) | (counts > spans[codes, 1]))
 
         def message(row: int, side: str = side, counts: NDArray[np.int64] = counts, spans: Any = spans) -> str:
@@ -102,23 +102,23 @@ def _counts(model: Model, uses: ModelUses, used: list[int]) -> Iterator[Finding]
             wanted = f"{least} or more" if most == _MANY else f"{least} to {most}" if least < most else str(least)
             return f"{model.operator_codes[code].name} has {counts[row]} {side}; LiteRT's kernel takes {wanted}"
 
-        yield from told("OPERATOR_SLOTS", odd, uses.operator, message)
+        yield from told("OPERATOR_SLOTS", odd, whole.operator, message)
 
 
-def _types(model: Model, uses: ModelUses, used: list[int]) -> Iterator[Finding]:
+def _types(model: Model, whole: Whole, used: list[int]) -> Iterator[Finding]:
     """Look for types that LiteRT's kernels do not take together, in the inputs that must be there and the output."""
     numbers = {number: _LETTERS.get(name, "") for number, name in model.schema.enums["TensorType"].items()}
     kinds = model.tensor_columns.types
     named = {name: at for at, name in enumerate(dict.fromkeys(model.operator_codes[one].name for one in used))}
     which_name = np.array([named.get(code.name, -1) for code in model.operator_codes], np.int64)
-    names_of = which_name[uses.operators.code_indices]
+    names_of = which_name[whole.operators.code_indices]
     for name, at in named.items():
         kernel = _kernels().get(name, {})
         if "types" not in kernel:
             continue
         taken, count = frozenset(kernel["types"].split()), kernel["inputs"][0]
         rows = np.flatnonzero(names_of == at)
-        slots = uses.first_slots(rows, count)
+        slots = first_slots(whole.graph, rows, count)
         rows, slots = rows[(slots >= 0).all(axis=1)], slots[(slots >= 0).all(axis=1)]
         combined = kinds[slots].astype(np.int64) @ (_TYPES ** np.arange(count + 1))
         _, first, which = np.unique(combined, return_index=True, return_inverse=True)
@@ -130,7 +130,7 @@ def _types(model: Model, uses: ModelUses, used: list[int]) -> Iterator[Finding]:
             return f"LiteRT's kernel of {name} does not take {', '.join(names[:-1])} with an output {names[-1]}"
 
         def place(at: int, rows: NDArray[np.int64] = rows) -> str:
-            return uses.operator(int(rows[at]))
+            return whole.operator(int(rows[at]))
 
         bad = np.flatnonzero(np.array(odd, np.bool_)[which.reshape(-1)])
         yield from told("OPERATOR_TYPES", bad, place, message)

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 from circletools.findings import Finding
 from circletools.model.model import Model
-from circletools.model.uses import ModelUses
 from circletools.model.verify import check_indices_as_read
 from circletools.soundness.graph_findings import graph_findings
 from circletools.soundness.name_findings import name_findings, unused_findings
 from circletools.soundness.operator_findings import operator_findings
 from circletools.soundness.signature_findings import signature_findings
 from circletools.soundness.tensor_findings import tensor_findings
+from circletools.soundness.whole import Whole
 from circletools.soundness.windows import window_findings
 
 
@@ -22,15 +22,15 @@ def broken_graphs(model: Model) -> list[Finding]:
     That is every index that leads nowhere; where there is none, who makes and reads which tensor, in which order.
     Raises ModelFormatError for a structure that is broken where indices stand.
     """
-    return check_indices_as_read(model) or list(graph_findings(model, ModelUses(model)))
+    return check_indices_as_read(model) or list(graph_findings(model, Whole(model)))
 
 
 def soundness_findings(model: Model) -> Iterator[Finding]:
     """Yield what keeps runtimes from loading or executing the model; its indices lead somewhere (`leads_nowhere`)."""
-    uses = ModelUses(model)
-    yield from graph_findings(model, uses)
-    yield from tensor_findings(model, uses)
-    yield from operator_findings(model, uses)
+    whole = Whole(model)
+    yield from graph_findings(model, whole)
+    yield from tensor_findings(model, whole)
+    yield from operator_findings(model, whole)
     yield from window_findings(model)
     yield from signature_findings(model)
     yield from name_findings(model)

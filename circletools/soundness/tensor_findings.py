@@ -14,14 +14,14 @@ from circletools.model.model import Model
 from circletools.model.places import told
 from circletools.model.sizes import element_bits
 from circletools.model.sparsity import sparse_elements
-from circletools.model.uses import ModelUses
 from circletools.soundness.graph_findings import CORRECT
+from circletools.soundness.whole import Whole
 
 _LARGEST_BYTES = 2.0**31
 _UNSIZED = ("STRING", "RESOURCE", "VARIANT")
 
 
-def tensor_findings(model: Model, uses: ModelUses) -> Iterator[Finding]:
+def tensor_findings(model: Model, whole: Whole) -> Iterator[Finding]:
     """Yield what is wrong with tensors; the indices of the model lead somewhere."""
     columns = model.tensor_columns
     types = model.schema.enums["TensorType"]
@@ -29,31 +29,31 @@ def tensor_findings(model: Model, uses: ModelUses) -> Iterator[Finding]:
     yield from told(
         "UNKNOWN_TENSOR_TYPE",
         unknown,
-        uses.tensor,
+        whole.tensor,
         lambda row: f"the type {columns.types[row]} is not known; {CORRECT}",
     )
     sizes = columns.shapes.flat()
-    yield from _shapes(uses, sizes)
-    yield from _data(model, uses, _elements(columns.shapes, sizes))
-    yield from _variables(model, uses)
-    yield from _quantization(model, uses)
+    yield from _shapes(whole, sizes)
+    yield from _data(model, whole, _elements(columns.shapes, sizes))
+    yield from _variables(model, whole)
+    yield from _quantization(model, whole)
 
 
-def _shapes(uses: ModelUses, sizes: NDArray[Any]) -> Iterator[Finding]:
-    columns = uses.tensors
+def _shapes(whole: Whole, sizes: NDArray[Any]) -> Iterator[Finding]:
+    columns = whole.tensors
     shapes, signatures = columns.shapes, columns.shape_signatures
     negative = shapes.rows_where(sizes < 0)
     yield from told(
         "NEGATIVE_DIMENSION",
         negative,
-        uses.tensor,
+        whole.tensor,
         lambda row: f"the shape is {shapes.row(row).tolist()}; an open dimension is 1 there, and -1 in the signature",
     )
     ranks = np.flatnonzero((signatures.count > 0) & (signatures.count != shapes.count))
     yield from told(
         "SHAPE_SIGNATURE_MISMATCH",
         ranks,
-        uses.tensor,
+        whole.tensor,
         lambda row: f"the shape has {shapes.count[row]} dimensions, its signature {signatures.count[row]}; {CORRECT}",
     )
 
@@ -77,7 +77,7 @@ def _bits(model: Model) -> NDArray[np.float64]:
     return found
 
 
-def _data(model: Model, uses: ModelUses, elements: NDArray[np.float64]) -> Iterator[Finding]:
+def _data(model: Model, whole: Whole, elements: NDArray[np.float64]) -> Iterator[Finding]:
     """Compare the bytes of constants with their shapes."""
     columns, buffers = model.tensor_columns, model.buffers
     bits = _bits(model)
@@ -86,7 +86,7 @@ def _data(model: Model, uses: ModelUses, elements: NDArray[np.float64]) -> Itera
     yield from told(
         "TENSOR_TOO_LARGE",
         large,
-        uses.tensor,
+        whole.tensor,
         lambda row: f"{columns.shapes.row(row).tolist()} takes {expected[row]:.4g} bytes; runtimes end at 2 GiB",
     )
     if not len(buffers):
@@ -98,7 +98,7 @@ def _data(model: Model, uses: ModelUses, elements: NDArray[np.float64]) -> Itera
     for row in np.flatnonzero(compared & sparse).tolist():
         stored = sparse_elements(columns.tables.take(slice(row, row + 1)), model.schema)
         if isinstance(stored, str):
-            yield Finding("INVALID_SPARSITY", "warning", uses.tensor(row), f"{stored}; {CORRECT}")
+            yield Finding("INVALID_SPARSITY", "warning", whole.tensor(row), f"{stored}; {CORRECT}")
             compared[row] = False
         else:
             expected[row] = np.ceil(stored * bits[row] / 8)
@@ -108,22 +108,22 @@ def _data(model: Model, uses: ModelUses, elements: NDArray[np.float64]) -> Itera
         return f"{size}, buffer {indices[row]} has {actual[row]:.15g}; {CORRECT}"
 
     short = np.flatnonzero(compared & (actual < expected))
-    yield from told("CONSTANT_TOO_SHORT", short, uses.tensor, message)
+    yield from told("CONSTANT_TOO_SHORT", short, whole.tensor, message)
     long = np.flatnonzero(compared & (actual > expected))
-    yield from told("CONSTANT_TOO_LONG", long, uses.tensor, message, "info")
+    yield from told("CONSTANT_TOO_LONG", long, whole.tensor, message, "info")
 
 
-def _variables(model: Model, uses: ModelUses) -> Iterator[Finding]:
+def _variables(model: Model, whole: Whole) -> Iterator[Finding]:
     unsized = [number for number, name in model.schema.enums["TensorType"].items() if name in _UNSIZED]
-    odd = uses.is_variable & (uses.has_data | np.isin(uses.tensors.types, unsized))
+    odd = whole.graph.values.is_variable & (whole.has_data | np.isin(whole.tensors.types, unsized))
     message = f"a variable has data, or a type whose size is not known; LiteRT refuses both; {CORRECT}"
-    yield from told("INVALID_VARIABLE", np.flatnonzero(odd), uses.tensor, lambda _: message)
+    yield from told("INVALID_VARIABLE", np.flatnonzero(odd), whole.tensor, lambda _: message)
 
 
 # --- quantization -------------------------------------------------------------------------------------------
 
 
-def _quantization(model: Model, uses: ModelUses) -> Iterator[Finding]:
+def _quantization(model: Model, whole: Whole) -> Iterator[Finding]:
     tables, rows = model.tensor_columns.tables.child("quantization", model.schema)
     if not len(tables):
         return
@@ -158,8 +158,8 @@ def _quantization(model: Model, uses: ModelUses) -> Iterator[Finding]:
             )
 
         found = np.flatnonzero(broken)
-        yield from told("INVALID_QUANTIZATION", found, lambda at: uses.tensor(int(rows[at])), message)
-    yield from _blocks(model, uses, tables, rows)
+        yield from told("INVALID_QUANTIZATION", found, lambda at: whole.tensor(int(rows[at])), message)
+    yield from _blocks(model, whole, tables, rows)
 
 
 def _not_positive(scales: Vectors) -> NDArray[np.bool_]:
@@ -169,7 +169,7 @@ def _not_positive(scales: Vectors) -> NDArray[np.bool_]:
     return found
 
 
-def _blocks(model: Model, uses: ModelUses, tables: Tables, rows: NDArray[np.int64]) -> Iterator[Finding]:
+def _blocks(model: Model, whole: Whole, tables: Tables, rows: NDArray[np.int64]) -> Iterator[Finding]:
     """Compare the number of scales of blockwise quantization with the number of blocks."""
     field = tables.field("details")
     members = model.schema.unions[str(field.target)]
@@ -188,4 +188,4 @@ def _blocks(model: Model, uses: ModelUses, tables: Tables, rows: NDArray[np.int6
         counts = _elements(shapes, shapes.flat())
         if size <= 0 or counts[0] != counts[1] * size:
             message = f"{counts[0]:.15g} elements in blocks of {size} have {counts[1]:.15g} scales; {CORRECT}"
-            yield Finding("INVALID_QUANTIZATION", "warning", uses.tensor(row), message)
+            yield Finding("INVALID_QUANTIZATION", "warning", whole.tensor(row), message)

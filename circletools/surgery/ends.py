@@ -13,7 +13,6 @@ from circletools.findings import Finding
 from circletools.graph.build import model_graph
 from circletools.graph.reach import Reach
 from circletools.graph.selectors import Chooser, parse_selector
-from circletools.model.calls import Calls
 from circletools.model.model import Model
 from circletools.parts.metadata import ENDS_TABLE
 from circletools.parts.names import TensorNames, graph_at, listed, quoted
@@ -203,7 +202,7 @@ def expose(
 
 
 def _check_not_called(model: Model, subgraph: int, place: str) -> None:
-    if any(subgraph in called for called in Calls(model).by_row.values()):
+    if any(subgraph in called for called in model_graph(model).callees.values()):
         raise EditError(
             "operators call this subgraph, and hand over its inputs and outputs by their order",
             location=place,

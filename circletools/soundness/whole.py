@@ -1,0 +1,92 @@
+"""All subgraphs of a model as one graph, with what findings ask of it: places, first producers, data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from circletools.graph.algorithms import Indices
+from circletools.graph.build import joined_graph
+from circletools.graph.columns import Mask, Slots
+from circletools.graph.graph import Graph
+from circletools.model.columns import OperatorColumns, TensorColumns
+from circletools.model.model import Model
+from circletools.model.places import place_of
+
+
+@dataclass(frozen=True, eq=False)
+class Whole:
+    """The graph of all subgraphs of a model whose indices lead somewhere (`check_indices`)."""
+
+    model: Model
+
+    @cached_property
+    def graph(self) -> Graph:
+        """The graph; its operators and values are the rows of the columns."""
+        return joined_graph(self.model)
+
+    @property
+    def tensors(self) -> TensorColumns:
+        """The tensors of all subgraphs."""
+        return self.model.tensor_columns
+
+    @property
+    def operators(self) -> OperatorColumns:
+        """The operators of all subgraphs."""
+        return self.model.operator_columns
+
+    @cached_property
+    def first_producer(self) -> Indices:
+        """The operator that makes each tensor, -1 where none does; of several the first."""
+        makers, made = self.graph.definitions
+        producers = np.full(len(self.graph.values), -1, np.int64)
+        producers[made[::-1]] = makers[::-1]
+        return producers
+
+    @cached_property
+    def is_input(self) -> Mask:
+        """Whether each tensor is an input of its subgraph."""
+        is_input = np.zeros(len(self.graph.values), np.bool_)
+        is_input[self.graph.inputs] = True
+        return is_input
+
+    @cached_property
+    def has_data(self) -> Mask:
+        """Whether each tensor has data: in the file, or in an external buffer that it names."""
+        values, buffers = self.graph.values, self.model.buffers
+        if not len(buffers):
+            return np.zeros(len(values), np.bool_)
+        found: Mask = buffers.filled[values.buffers] & (values.buffers > 0)
+        if "external_buffer" in values.tables.type.by_name:
+            found |= values.tables.scalars("external_buffer") > 0
+        return found
+
+    def operator(self, row: int) -> str:
+        """Return the path of an operator."""
+        return place_of("operators", self.operators.splits, row)
+
+    def tensor(self, row: int) -> str:
+        """Return the path of a tensor."""
+        return place_of("tensors", self.tensors.splits, row)
+
+    def index_of(self, row: int) -> int:
+        """Return the index of an operator in its subgraph."""
+        return row - int(self.operators.splits[np.searchsorted(self.operators.splits, row, "right") - 1])
+
+
+def lacking(slots: Slots) -> Indices:
+    """Return the operators that leave a slot out, ascending."""
+    return np.unique(np.repeat(np.arange(len(slots.splits) - 1), slots.counts)[slots.values < 0])
+
+
+def first_slots(graph: Graph, operators: Indices, count: int) -> Indices:
+    """Return the values in the first `count` input slots and the first output slot of operators, -1 for none."""
+    found = np.full((len(operators), count + 1), -1, np.int64)
+    columns = [(graph.operands, slot) for slot in range(count)] + [(graph.results, 0)]
+    for at, (slots, slot) in enumerate(columns):
+        places = slots.splits[operators] + slot
+        there = places < slots.splits[operators + 1]
+        found[there, at] = np.maximum(slots.values[places[there]], -1)
+    return found
