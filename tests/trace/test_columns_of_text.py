@@ -53,15 +53,6 @@ FAST = (
 )
 
 
-def quick(data: bytes) -> list[bool]:
-    """Return which lines with a mark are read by their columns."""
-    trace = open_trace(b"# tracer: nop\n")
-    reader = text._Reader(trace, data, 1)
-    found, _ = reader._candidates()
-    count = len(found.index)
-    return list(reader._in_columns(found, np.zeros(count, np.int64), np.zeros(count, np.int64)).tolist())
-
-
 Told = tuple[list[list[tuple[int, ...]]], list[list[bytes]], list[Fault], dict[int, int], dict[int, str]]
 
 
@@ -92,18 +83,6 @@ def test_every_change_of_a_character(line: bytes) -> None:
     )
     for found in (line, line * 3, data):
         assert everything(found) == by_the_expression(found)
-
-
-@given(st.integers(0, 10**8), st.integers(0, 999_999), st.integers(1, 10**8), st.booleans())
-def test_numbers_in_their_columns(seconds: int, micros: int, tid: int, padded: bool) -> None:
-    thread = f"{tid:<7}" if padded else f"{tid:<5}"
-    line = (
-        f"            task-{thread} (   70) [003] ...1 {seconds:5}.{micros:06}: tracing_mark_write: B|7|x\n".encode()
-    )
-    assert quick(line) == [seconds < 10**7 and tid < 10**7 and (padded or len(str(tid)) != 6)]
-    found = everything(line)
-    assert found[0] == [[(seconds * 10**9 + micros * 1000, tid, 0, 2)]]
-    assert found == by_the_expression(line)
 
 
 # --- what a line must have ------------------------------------------------------------------------------------------

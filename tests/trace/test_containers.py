@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import gzip
 import os
-import re
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from circletools.errors import InvalidInputError
 from circletools.trace.sources import content, events, open_trace
-from circletools.trace.sources.batch import Batch, Fault, FaultKind, Trace
-from circletools.trace.sources.content import head, inflated, lines, most_unpacked, pieces_of
-from circletools.trace.sources.html import _sections
-from circletools.trace.sources.open import _after
+from circletools.trace.sources.batch import Fault, FaultKind, Trace
+from circletools.trace.sources.content import inflated, lines, most_unpacked
 from circletools.trace.sources.packets import packet_fields
-from circletools.trace.sources.perfetto import _blocks, _find_prints, _heads
 from circletools.trace.sources.wire import field_bytes, field_number, number_bytes
 
 LINE = b"  task-9 (    7) [000] ...1 5.000001: tracing_mark_write: B|7|a\n"
@@ -32,26 +27,6 @@ def in_pieces(data: bytes, size: int) -> content.Pieces:
 
 
 # --- pieces and lines -----------------------------------------------------------------------------------------------
-
-
-def test_pieces_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(content, "PIECE_BYTES", 3)
-    read = pieces_of(memoryview(b"abcdefg"))
-    assert [bytes(piece) for piece in read()] == [b"abc", b"def", b"g"] == [bytes(piece) for piece in read()]
-    for count in range(9):
-        assert head(read, count) == b"abcdefg"[:count]
-        assert b"".join(bytes(piece) for piece in _after(read, count)()) == b"abcdefg"[count:]
-    taken = []
-
-    def watched() -> Iterator[bytes]:
-        for piece in (b"abc", b"def", b"g"):
-            taken.append(piece)
-            yield piece
-
-    for count, pieces in ((3, 1), (4, 2), (6, 2), (7, 3)):
-        taken.clear()
-        assert head(watched, count) == b"abcdefg"[:count]
-        assert len(taken) == pieces
 
 
 @settings(max_examples=60)
@@ -168,42 +143,6 @@ def test_what_begins_like_no_trace() -> None:
             open_trace(data)
 
 
-# --- pages ----------------------------------------------------------------------------------------------------------
-
-PARTS = (
-    b'<script class="trace-data">\n', b"<script class='trace-data' x>", b"var linuxPerfData\n", b"</script>", b"\n",
-    b"a\n", b"bb", b"<script>\n",
-)  # fmt: skip
-
-
-def page_lines(page: bytes) -> list[tuple[int, bytes]]:
-    """Return the number and the text of each piece of a line that a script with a trace holds."""
-    found, at = [], 0
-    opening = re.compile(rb"""<script class=(?:"trace-data"|'trace-data')|var linuxPerfData""")
-    while (opened := opening.search(page, at)) is not None:
-        start = page.find(b"\n", opened.start()) + 1 or len(page)
-        close = page.find(b"</script>", start)
-        stop = len(page) if close < 0 else close
-        number = page.count(b"\n", 0, start)
-        found += [(number + more, line) for more, line in enumerate(page[start:stop].splitlines(keepends=True))]
-        at = len(page) if close < 0 else close + len(b"</script>")
-    return found
-
-
-@settings(max_examples=80)
-@given(st.lists(st.sampled_from(PARTS), max_size=14), st.integers(1, 200))
-def test_lines_of_scripts(parts: list[bytes], size: int) -> None:
-    page = b"".join(parts)
-    number, found = 0, []
-    for left_out, data in _sections(lines(in_pieces(page, size))):
-        assert data
-        number += left_out
-        for line in data.splitlines(keepends=True):
-            found.append((number, line))
-            number += 1
-    assert found == page_lines(page)
-
-
 # --- packets --------------------------------------------------------------------------------------------------------
 
 
@@ -273,60 +212,6 @@ def test_how_much_packets_may_unpack_to() -> None:
     assert len(list(packet_fields(trace_of(together), in_pieces(data, 1000)))) == 2
     with pytest.raises(InvalidInputError, match=f"name: byte {len(packed[0])}: it decompresses to more than"):
         list(packet_fields(trace_of(together - 1), in_pieces(data, 1000)))
-
-
-def test_usual_events_are_read_many_at_a_time() -> None:
-    def event(*parts: bytes) -> bytes:
-        return b"".join(parts)
-
-    text = field_bytes(3, field_number(1, 2**40) + field_bytes(2, b"B|7|x"))
-    time, thread = field_number(1, 2**61), field_number(2, 2**32 - 1)
-    others = [field_number(number, 300) for number in range(4, 9)]
-    rows = [
-        (event(time, thread, text), False),
-        (event(time, *others, thread, text), False),
-        (event(time, thread, *others, text), False),
-        (event(time, thread, field_bytes(3, field_bytes(2, b"E"))), False),
-        (event(time, thread, field_bytes(9, b"other")), False),
-        (event(time, thread), True),
-        (event(time, thread, field_bytes(3, field_bytes(2, b""))), False),
-        (event(time, thread, *others, field_number(9, 1), text), True),
-        (event(thread, time, text), True),
-        (event(time, text), True),
-        (event(time, field_number(2, 2**32), text), True),
-        (event(time, thread, field_bytes(3, field_bytes(4, b"") + field_bytes(2, b"E"))), True),
-        (event(time, thread, field_bytes(3, b"")), True),
-        (b"", True),
-    ]
-    lengths = np.array([len(row) for row, _ in rows])
-    starts = np.cumsum(lengths) - lengths
-    data = np.frombuffer(b"".join(row for row, _ in rows) + bytes(32), np.uint8)
-    ends = starts + lengths
-    found = _find_prints(data, starts, ends, _heads(data, starts, ends))
-    assert found.odd.tolist() == [odd for _, odd in rows]
-    shown = [bytes(data[start:stop]) for start, stop in zip(found.start, found.stop, strict=True)]
-    assert shown == [b"B|7|x"] * 3 + [b"E"] + [b""] * 10
-    assert found.times[:4].tolist() == [2**61] * 4
-    assert found.threads[:4].tolist() == [2**32 - 1] * 4
-
-
-def test_bundles_are_read_in_blocks() -> None:
-    mark = field_number(1, 10) + field_number(2, 9) + field_bytes(3, field_bytes(2, b"B|70|start"))
-    bundle = field_bytes(2, mark)
-
-    def blocks(size: int) -> list[int]:
-        filler = size - len(bundle) - 4
-        full = bundle + field_bytes(9, bytes(filler))
-        assert len(full) == size
-        data = b"".join(field_bytes(1, field_bytes(1, one)) for one in (bundle, full, bundle))
-        told: dict[int, int] = {}
-        trace = trace_of()
-        found: list[Batch] = list(_blocks(trace, in_pieces(data, 1 << 20), told))
-        assert (told, trace.processes, trace.faults) == ({9: 70}, {9: 70}, [])
-        return [len(batch) for batch in found]
-
-    assert blocks((2 << 20) - len(bundle) - 1) == [3]
-    assert blocks((2 << 20) - len(bundle)) == [2, 1]
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="the system does not tell what is in memory")
