@@ -226,3 +226,14 @@ def test_positions_in_options_are_moved() -> None:
     found = walk(wire, schema).tables["Operator"].strings("custom_options")
     assert sorted(found) == [b"PLACE", b"PLACE", b"PLAIN", b"other"]
     assert sorted(seen) == [(b"other", 7), (b"place", 7), (b"place", 7), (b"plain", 7)]
+
+
+def test_short_ones_fill_the_gaps_in_front_of_aligned_ones() -> None:
+    names = ("", "ab", "abcd", "abcdef", "abcdefghij", "b", "bcdef", "bcdefghijk")
+    found = layout(*(Table("Tensor", name=name) for name in names), data=(16, 17, 20, 24, 28, 32, 8, 12, 7, 4, 5))
+    assert found[-20:] == [
+        *("bytes 332 20", "string 352 10", "bytes 364 21", "string 388 6", "bytes 396 24"),
+        *("string 420 7", "bytes 428 28", "bytes 460 32", "bytes 492 36", "bytes 532 12"),
+        *("bytes 548 16", "string 564 15", "string 580 15", "vector 596 8", "bytes 604 8"),
+        *("string 612 5", "bytes 620 11", "bytes 632 9", "string 644 9", "string 656 11"),
+    ]  # fmt: skip
