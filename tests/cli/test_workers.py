@@ -232,9 +232,3 @@ def test_a_program_that_was_stopped_ends_by_the_signal(monkeypatch: pytest.Monke
     assert ended == [15]
     monkeypatch.setattr(sys, "stdout", None)
     main._drop_output()  # nothing to let go of
-
-
-def test_a_command_has_no_words_about_completion() -> None:
-    assert "--install-completion" in run("--help").stdout
-    assert "completion" not in run("inspect", "--help").stdout
-    assert run("inspect", "--show-completion").returncode == 2

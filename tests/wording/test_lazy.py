@@ -10,14 +10,16 @@ from types import ModuleType
 
 import pytest
 
-PLACES = {
-    "plain": "thing.inside",
-    "renamed": "thing.inside:value",
-    "whole": "thing.inside:",
-    "inside": "thing.inside:function",
-    "other": "thing.other:",
-}
-INIT = f"from circletools.lazy import face\n__getattr__, __dir__ = face(__name__, {PLACES!r})\nown = 5\n"
+INIT = "from circletools.lazy import face\n__getattr__, __dir__, __all__ = face(__name__)\nown = 5\n"
+STUB = """
+from thing import inside as whole
+from thing import other as other
+from thing.inside import function
+from thing.inside import plain as plain
+from thing.inside import value as renamed
+inside = function
+"""
+NAMES = ["inside", "other", "plain", "renamed", "whole"]
 
 
 @pytest.fixture
@@ -25,6 +27,7 @@ def thing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleTyp
     folder = tmp_path / "thing"
     folder.mkdir()
     (folder / "__init__.py").write_text(INIT)
+    (folder / "__init__.pyi").write_text(STUB)
     (folder / "inside.py").write_text("plain, value = 1, 2\ndef function(): return 3\n")
     (folder / "other.py").write_text("")
     monkeypatch.syspath_prepend(tmp_path)
@@ -54,7 +57,8 @@ def test_a_name_that_is_also_a_module_stays_what_the_face_says(thing: ModuleType
 def test_others_are_refused_and_all_are_listed(thing: ModuleType) -> None:
     with pytest.raises(AttributeError, match="module 'thing' has no attribute 'missing'"):
         _ = thing.missing
-    assert {*PLACES, "own"} <= set(dir(thing))
+    assert thing.__all__ == NAMES
+    assert {*NAMES, "own"} <= set(dir(thing))
     assert dir(thing) == sorted(dir(thing))
     thing.new = 7  # type: ignore[attr-defined]
     assert thing.new == 7
