@@ -1,21 +1,29 @@
-"""Colours: numbers that are equal for operators that look alike, in themselves and in what is around them.
+"""Colour refinement (Weisfeiler-Lehman): operators of one colour look alike, in themselves and in what is around.
 
-A colour starts from what the operator is; each round mixes in the colours of the operators that feed it and of those
-that it feeds, with the slots, so that after n rounds it stands for all within n steps (colour refinement, also called
-Weisfeiler-Lehman). An operator whose colour stands once in each model belongs to its like in the other.
+    round 0    the code, the size, the constants and the ends of an operator; a pair has a colour of its own
+    round n    mixed with the colours of round n - 1 of what it reads from and of what reads from it, with the slots
+
+After n rounds a colour stands for all within n steps. An operator whose colour stands once in each model is the one
+of that colour in the other.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 
-from circletools.model.keys import lengthen, mixed
-from circletools.origin.tracking.side import NONE, Indices, Side, View
+from circletools.graph.algorithms import Indices
+from circletools.model.keys import further, mixed
+from circletools.origin.tracking.pairs import Pairs
+from circletools.origin.tracking.side import NONE
+from circletools.origin.tracking.view import View
+
+DEPTH = 12  # rounds; deeper ones tell only long chains of equal operators apart, which ends and pairs do too
 
 Colours = NDArray[np.uint64]
-
-_FED, _FEEDS = 1, 2
+Views = tuple[View, View]
 
 
 def gather(count: int, keys: Indices, colours: Colours) -> Colours:
@@ -25,50 +33,63 @@ def gather(count: int, keys: Indices, colours: Colours) -> Colours:
     return sums
 
 
-def alike(rows: list[Indices], colours: list[Colours]) -> list[Indices]:
-    """Return those rows of two models whose colour a row of the other one has too."""
-    own = [colour[row] for row, colour in zip(rows, colours, strict=True)]
-    return [row[np.isin(mine, other)] for row, mine, other in zip(rows, own, reversed(own), strict=True)]
+def histories(
+    views: Views, pairs: Pairs, free: list[Indices], sizes: list[Indices], *, with_constants: bool
+) -> list[list[Colours]]:
+    """Return the colours of both models after 0, 1, 2, … rounds.
+
+    They end where no operators `free` of the two have a colour in common: nor would they after more rounds.
+    """
+    edges = [_Edges(view) for view in views]
+    history = [[_first(views, pairs, sizes, side, with_constants=with_constants)] for side in (0, 1)]
+    for _ in range(DEPTH):
+        free = list(_in_common(free, [rounds[-1] for rounds in history]))
+        if not all(map(len, free)):
+            return [rounds[:-1] for rounds in history]
+        for one, rounds in zip(edges, history, strict=True):
+            rounds.append(one.refined(rounds[-1]))
+    return history
 
 
-class Edges:
-    """Who feeds whom in a view, as arrays."""
+def _in_common(free: list[Indices], colours: list[Colours]) -> Iterator[Indices]:
+    own = [colour[rows] for rows, colour in zip(free, colours, strict=True)]
+    for rows, mine, other in zip(free, own, reversed(own), strict=True):
+        yield rows[np.isin(mine, other)]
 
-    def __init__(self, side: Side, view: View) -> None:
-        """Look at the slots of the operators that are shown."""
-        shown = ~view.hidden[side.inputs.operator]
-        self.taker: NDArray[np.int64] = side.inputs.operator[shown]
-        self.slot: NDArray[np.int64] = side.inputs.position[shown]
-        self.value: NDArray[np.int64] = view.value[side.inputs.tensor[shown]]
-        made = np.zeros(len(side.producer), np.int64)
-        made[side.outputs.tensor] = side.outputs.position
-        producer = side.producer[self.value]
-        self.fed = producer != NONE
-        self.giver: NDArray[np.int64] = producer[self.fed]
-        self.fed_taker: NDArray[np.int64] = self.taker[self.fed]
-        self.pin: NDArray[np.int64] = self.slot[self.fed] * 1024 + made[self.value][self.fed]
-        self.count: int = len(side)
-        self._pins: tuple[Colours, Colours] = (mixed(self.pin, _FED), mixed(self.pin, _FEEDS))
-        # Room for what is at each edge and at each operator: to ask for it anew each time takes most of the time.
-        self._at_edges: tuple[Colours, Colours] = (np.empty_like(self._pins[0]), np.empty_like(self._pins[0]))
-        sums = np.empty(self.count, np.uint64)
-        self._at_operators: tuple[Colours, Colours] = (sums, np.empty_like(sums))
 
-    def refine(self, colours: Colours) -> Colours:
+class _Edges:
+    """Who feeds whom in a view."""
+
+    def __init__(self, view: View) -> None:
+        self.count = len(view)
+        fed = view.giver != NONE
+        self.ends = (view.reader[fed], view.giver[fed])
+        pin = view.slot[fed] * 1024 + view.place[fed]
+        self.pins = (mixed(pin, 1), mixed(pin, 2))
+
+    def refined(self, colours: Colours) -> Colours:
         """Return the colours after one more round."""
-        sums, room = self._at_operators
-        refined = colours.copy()
-        ends = (self.fed_taker, self.giver)
-        for near, far, pins in zip(ends, reversed(ends), self._pins, strict=True):
-            self._gather(near, far, pins, colours)
-            lengthen(refined, sums, room)
-        return refined
+        new = colours
+        for near, far, pins in zip(self.ends, reversed(self.ends), self.pins, strict=True):
+            new = further(new, gather(self.count, near, further(colours[far], pins)))
+        return new
 
-    def _gather(self, near: Indices, far: Indices, pins: Colours, colours: Colours) -> None:
-        """Put the sum over the edges of each operator into the room for operators."""
-        others, room = self._at_edges
-        sums = self._at_operators[0]
-        np.take(colours, far, out=others, mode="clip")  # any other mode takes fresh memory; all are in range
-        lengthen(others, pins, room)
-        sums.fill(0)
-        np.add.at(sums, near, others)
+
+def _first(views: Views, pairs: Pairs, sizes: list[Indices], side: int, *, with_constants: bool) -> Colours:
+    """Return what each operator is by itself; one that has a partner is like that one and no other."""
+    view, this = views[side], views[side].side
+    value, reader, slot = (column[view.giver == NONE] for column in (view.read, view.reader, view.slot))
+    given = np.zeros(len(this.producer), np.int64)
+    for number, pair in enumerate(pairs.inputs, 1):
+        given[pair[side]] = number
+    known = this.constant[value]
+    shared = np.append(this.constants.shared, False)[known] & with_constants
+    kind = np.where(shared, known + 8, np.where(this.is_constant[value], 1, 0))
+    read = gather(len(this), reader, mixed(kind, given[value], slot, 4))
+    makers = this.producer[view.value[np.array([pair[side] for pair in pairs.outputs], np.int64)]]
+    made = gather(len(this), makers[makers != NONE], mixed(np.flatnonzero(makers != NONE), 5))
+    colours = mixed(mixed(this.code, sizes[side], 3), read, made)
+    paired = ~pairs.unpaired(side)
+    identity = np.arange(len(this)) if side else pairs.to_after
+    colours[paired] = mixed(identity[paired], 6)
+    return colours

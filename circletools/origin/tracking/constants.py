@@ -1,17 +1,19 @@
-"""Which constants of the two models hold the same data.
+"""Which constants of two models hold the same data.
 
-    exact       the same bytes
-    close       the same values after dequantizing, but for rounding; also in another order of dimensions
-    scaled      each channel is a multiple of the other model's, as a folded batch normalization leaves it
+    EXACT     the same bytes, by digest
+    CLOSE     the same values but for rounding, quantized or in another type or order of dimensions
+    SCALED    each channel is a multiple of the other model's, as a folded batch normalization leaves it
 
-Close and scaled constants are found by comparing samples of 256 elements: two belong together where their samples
-correlate by 0.97 or more, each is the other's best, and no second one comes near. Data is read through the mapping.
+Close and scaled ones are found by correlation of samples of 256 elements (Pearson, and cosine for scaled channels):
+two belong together where they correlate, each is the other's best, and no second one comes near (mutual nearest
+neighbours with a margin, as in the matching of image features).
 """
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import permutations
@@ -20,138 +22,104 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from circletools.flatbuf.columns import Vectors
-from circletools.origin.tracking.side import NONE, Indices, Side
+from circletools.graph.algorithms import Indices
+from circletools.graph.columns import Mask
+from circletools.graph.graph import Graph
+from circletools.origin.tracking.samples import CHANNELS, PER_CHANNEL, Payload, Reader, Samples, places
 
 EXACT, CLOSE, SCALED = 0, 1, 2
-DISTINCTIVE_BYTES = 32  # less may be equal by chance: shapes, axes, scalars
+TELLING_BYTES = 32  # less may be equal by chance: shapes, axes, scalars
 _SIMILAR, _APART = 0.97, 0.01
-_CHANNELS, _PER_CHANNEL = 16, 16
 _FEWEST = 16  # elements that say something when they correlate
 _MOST_PAIRS, _MOST_SAMPLES, _MOST_SHAPES = 1 << 22, 1 << 13, 16
-_DTYPES = {
-    "FLOAT32": "<f4", "FLOAT16": "<f2", "FLOAT64": "<f8", "INT8": "i1", "UINT8": "u1", "INT16": "<i2",
-    "UINT16": "<u2", "INT32": "<i4", "UINT32": "<u4", "INT64": "<i8",
-}  # fmt: skip
 
-Samples = NDArray[np.float64]
+Payloads = dict[int, Payload]
+"""By class, the data of one of the constants that have it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Classes:
-    """The class of each tensor of both models, -1 for what is no constant, and of each class what it is.
+class Constants:
+    """What each class of constants is: whether both models have it, by which comparison, and whether by chance."""
 
-    `shared`: both models have it, `how` says by which comparison; `distinctive`: it is hardly equal by chance.
-    """
-
-    numbers: tuple[Indices, Indices]
-    shared: NDArray[np.bool_]
+    shared: Mask
     how: NDArray[np.int8]
-    distinctive: NDArray[np.bool_]
+    distinctive: Mask
 
 
-@dataclass(frozen=True, slots=True)
-class _Constant:
-    """A distinct payload: one tensor that has it, and its data."""
+def classify(before: Sequence[Graph], after: Sequence[Graph]) -> tuple[list[Indices], list[Indices], Constants]:
+    """Return the class of each value, graph by graph, -1 for what is no constant; and what the classes are.
 
-    tensor: int
-    data: memoryview
-    shapes: Vectors
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape of that tensor."""
-        return tuple(self.shapes.row(self.tensor).tolist())
-
-
-def classify(before: Side, after: Side) -> Classes:
-    """Compare all constants of two models. Raises ModelFormatError for data outside the file."""
+    Raises ModelFormatError for data outside the file.
+    """
     numbers: dict[bytes, int] = {}
-    old_tensors, olds = _by_content(before, numbers)
-    new_tensors, news = _by_content(after, numbers)
+    old_values, olds = _by_content(before, numbers)
+    new_values, news = _by_content(after, numbers)
     all_ = olds | news
     how = np.zeros(len(numbers), np.int8)
     shared = np.array([number in olds and number in news for number in range(len(numbers))], np.bool_)
     distinctive = np.array([_is_distinctive(all_[number].data) for number in range(len(numbers))], np.bool_)
-    same = np.append(np.arange(len(numbers)), NONE)
-    for new, (old, kind) in _close(before, after, _without(olds, news), _without(news, olds)).items():
+    same = np.append(np.arange(len(numbers)), -1)
+    left = [{n: c for n, c in one.items() if n not in other} for one, other in ((olds, news), (news, olds))]
+    for new, old, kind in _close(*left):
         same[new], shared[old], how[old] = old, True, kind
-    return Classes((old_tensors, same[new_tensors]), shared, how, distinctive)
-
-
-def _without(constants: dict[int, _Constant], others: dict[int, _Constant]) -> dict[int, _Constant]:
-    return {number: constant for number, constant in constants.items() if number not in others}
+    return old_values, [same[values] for values in new_values], Constants(shared, how, distinctive)
 
 
 def _is_distinctive(data: memoryview) -> bool:
-    return len(data) >= DISTINCTIVE_BYTES and (len(set(data[:64])) > 4 or len(set(data[:4096])) > 4)
+    return len(data) >= TELLING_BYTES and (len(set(data[:64])) > 4 or len(set(data[:4096])) > 4)
 
 
-def _by_content(side: Side, numbers: dict[bytes, int]) -> tuple[Indices, dict[int, _Constant]]:
-    classes = np.full(len(side.producer), NONE, np.int64)
-    rows = np.flatnonzero(side.is_constant)
-    buffers = side.model.buffers
-    shapes = side.model.tensor_columns.shapes
-    memory = side.model.wire.memory
-    of_rows = side.model.tensor_columns.buffers[rows].astype(np.int64)
-    places = buffers.places(of_rows)
-    first = dict(zip(reversed(places), reversed(rows.tolist()), strict=True))  # by place: buffers may share it
-    side.model.wire.budget.charge("constants", sum(size for _, size in first))
-    number_of: dict[tuple[int, int], int] = {}
-    distinct: dict[int, _Constant] = {}
-    for place in dict.fromkeys(places):
-        data = memory[place[0] : sum(place)]
-        number = number_of[place] = numbers.setdefault(blake2b(data).digest(), len(numbers))
-        if number not in distinct:
-            distinct[number] = _Constant(first[place], data, shapes)
-    classes[rows] = [number_of[place] for place in places]
-    return classes, distinct
+def _by_content(graphs: Sequence[Graph], numbers: dict[bytes, int]) -> tuple[list[Indices], Payloads]:
+    """Return the class of each value, and the payloads; data that several buffers share is read once."""
+    known: dict[tuple[int, int], int] = {}
+    payloads: Payloads = {}
+    found: list[Indices] = []
+    for graph in graphs:
+        values, reader = graph.values, Reader(graph.values)
+        classes = np.full(len(values), -1, np.int64)
+        rows = np.flatnonzero(values.is_constant & (graph.producer < 0))
+        spots = values.model_buffers.places(values.buffers[rows])
+        wire = values.tables.wire
+        wire.budget.charge("constants", sum(size for _, size in set(spots).difference(known)))
+        for row, spot in zip(rows.tolist(), spots, strict=True):
+            if spot not in known:
+                data = wire.memory[spot[0] : sum(spot)]
+                known[spot] = numbers.setdefault(blake2b(data).digest(), len(numbers))
+                payloads.setdefault(known[spot], Payload(reader, row, data))
+        classes[rows] = [known[spot] for spot in spots]
+        found.append(classes)
+    return found, payloads
 
 
-def _close(
-    before: Side, after: Side, olds: dict[int, _Constant], news: dict[int, _Constant]
-) -> dict[int, tuple[int, int]]:
-    """Return AFTER's class -> (BEFORE's class, kind) for constants that are alike but not equal."""
-    groups: dict[int, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
-    readers = (_Reader(before), _Reader(after))
-    for side, constants in enumerate((olds, news)):
-        for number, constant in constants.items():
-            if math.prod(constant.shape) >= _FEWEST and readers[side].readable(constant):
-                groups[math.prod(constant.shape)][side].append(number)
-    merged: dict[int, tuple[int, int]] = {}
+def _close(olds: Payloads, news: Payloads) -> Iterator[tuple[int, int, int]]:
+    """Yield AFTER's class, BEFORE's class and kind of constants that are alike but not equal."""
+    groups: dict[int, tuple[Payloads, Payloads]] = defaultdict(lambda: ({}, {}))
+    for side, payloads in enumerate((olds, news)):
+        for number, payload in payloads.items():
+            if math.prod(payload.shape) >= _FEWEST and payload.is_readable:
+                groups[math.prod(payload.shape)][side][number] = payload
     for old, new in groups.values():
         if old and new and len(old) * len(new) <= _MOST_PAIRS and len(old) + len(new) <= _MOST_SAMPLES:
-            merged |= _compare(readers, {n: olds[n] for n in old}, {n: news[n] for n in new})
-    return merged
+            yield from _compare(old, new)
 
 
-def _compare(
-    readers: tuple[_Reader, _Reader], olds: dict[int, _Constant], news: dict[int, _Constant]
-) -> dict[int, tuple[int, int]]:
+def _compare(olds: Payloads, news: Payloads) -> Iterator[tuple[int, int, int]]:
     """Compare constants of equally many elements, shape by shape and order of dimensions by order."""
-    by_shape: tuple[dict[tuple[int, ...], list[int]], ...] = (defaultdict(list), defaultdict(list))
-    for side, constants in enumerate((olds, news)):
-        for number, constant in constants.items():
-            by_shape[side][_squeezed(constant.shape)].append(number)
-    merged: dict[int, tuple[int, int]] = {}
-    taken: set[int] = set()
+    by_shape: list[dict[tuple[int, ...], Payloads]] = [defaultdict(dict), defaultdict(dict)]
+    for side, payloads in enumerate((olds, news)):
+        for number, payload in payloads.items():
+            by_shape[side][payload.squeezed][number] = payload
     for new_shape, new in by_shape[1].items():
         # The same shape first: a square matrix is more often itself than its transpose.
         nearest = sorted(by_shape[0].items(), key=lambda item: item[0] != new_shape)
         for old_shape, old in nearest[:_MOST_SHAPES]:
             for order in _orders(old_shape, new_shape):
-                rows = [number for number in new if number not in merged]
-                columns = [number for number in old if number not in taken]
+                rows, columns = list(new), list(old)
                 if rows and columns:
-                    samples = _sample_both(readers, [olds[n] for n in columns], [news[n] for n in rows], order)
-                    for row, column, kind in _best_pairs(*samples, len(new_shape) > 1):
-                        merged[rows[row]] = (columns[column], kind)
-                        taken.add(columns[column])
-    return merged
-
-
-def _squeezed(shape: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(size for size in shape if size != 1)
+                    samples = _sample_both(list(old.values()), list(new.values()), order)
+                    for row, column, kind in list(_best_pairs(*samples, len(new_shape) > 1)):
+                        del new[rows[row]], old[columns[column]]
+                        yield rows[row], columns[column], kind
 
 
 def _orders(old: tuple[int, ...], new: tuple[int, ...]) -> list[tuple[int, ...] | None]:
@@ -162,46 +130,30 @@ def _orders(old: tuple[int, ...], new: tuple[int, ...]) -> list[tuple[int, ...] 
     return [None if order == tuple(range(len(old))) else order for order in fitting]
 
 
-def _sample_both(
-    readers: tuple[_Reader, _Reader], olds: list[_Constant], news: list[_Constant], order: tuple[int, ...] | None
-) -> tuple[Samples, Samples]:
+def _sample_both(olds: list[Payload], news: list[Payload], order: tuple[int, ...] | None) -> tuple[Samples, Samples]:
     """Return samples of the same elements, [constant, grid, element]; positions are those of the new dimensions."""
-    shape = _squeezed(news[0].shape)
-    places = np.stack([_grid(shape, axis) for axis in (None, 0, len(shape) - 1)])
-    old_places = places
+    shape = news[0].squeezed
+    grids = old_grids = np.stack([places(shape, axis) for axis in (None, 0, len(shape) - 1)])
     if order is not None:
-        old_shape = _squeezed(olds[0].shape)
-        coordinates = np.unravel_index(places, shape)
-        old_places = np.ravel_multi_index([coordinates[order.index(axis)] for axis in range(len(shape))], old_shape)
-    old = np.stack([readers[0].read(constant, old_places) for constant in olds])
-    return old, np.stack([readers[1].read(constant, places) for constant in news])
+        coordinates = np.unravel_index(grids, shape)
+        old_grids = np.ravel_multi_index(
+            [coordinates[order.index(axis)] for axis in range(len(shape))], olds[0].squeezed
+        )
+    return np.stack([payload.read(old_grids) for payload in olds]), np.stack(
+        [payload.read(grids) for payload in news]
+    )
 
 
-def _grid(shape: tuple[int, ...], axis: int | None) -> Indices:
-    """Return 256 flat positions spread over a constant; with an axis, 16 in each of 16 channels along it.
-
-    Small constants and axes have some of them several times.
-    """
-    size = math.prod(shape)
-    if axis is None:
-        return _spread(size, _CHANNELS * _PER_CHANNEL)
-    channels = shape[axis]
-    channel, inside = _spread(channels, _CHANNELS)[:, None], _spread(size // channels, _PER_CHANNEL)
-    return np.ravel(channel * (size // channels) + inside if axis == 0 else inside * channels + channel)
-
-
-def _spread(size: int, count: int) -> Indices:
-    return np.linspace(0, size - 1, count).astype(np.int64)
-
-
-def _best_pairs(old: Samples, new: Samples, channels: bool) -> list[tuple[int, int, int]]:
-    """Return (new, old, kind) of the samples that belong together."""
-    found = _mutual(_centred(old[:, 0]), _centred(new[:, 0]), CLOSE)
-    for grid in (1, 2) if channels else ():
-        rows, columns = ({pair[side] for pair in found} for side in (0, 1))
-        more = _mutual(_by_channel(old[:, grid]), _by_channel(new[:, grid]), SCALED)
-        found += [pair for pair in more if pair[0] not in rows and pair[1] not in columns]
-    return found
+def _best_pairs(old: Samples, new: Samples, channels: bool) -> Iterator[tuple[int, int, int]]:
+    """Yield new, old and kind of the samples that belong together."""
+    found: tuple[set[int], set[int]] = (set(), set())
+    kinds = [(0, CLOSE, _centred), *((grid, SCALED, _by_channel) for grid in (1, 2) if channels)]
+    for grid, kind, normal in kinds:
+        for row, column in _mutual(normal(old[:, grid]), normal(new[:, grid])):
+            if row not in found[0] and column not in found[1]:
+                found[0].add(row)
+                found[1].add(column)
+                yield row, column, kind
 
 
 def _centred(samples: Samples) -> Samples:
@@ -210,8 +162,7 @@ def _centred(samples: Samples) -> Samples:
 
 def _by_channel(samples: Samples) -> Samples:
     """Return samples with each channel scaled to one length and sign, so that multiples of a channel are equal."""
-    rows = samples.reshape(len(samples), -1, _PER_CHANNEL)
-    rows = _unit(rows)
+    rows = _unit(samples.reshape(len(samples), CHANNELS, PER_CHANNEL))
     sign = np.sign((rows**3).sum(axis=-1, keepdims=True))
     spread = rows - rows.mean(axis=-1, keepdims=True)
     varies = (spread**2).sum(axis=-1, keepdims=True) > 1e-3
@@ -220,73 +171,15 @@ def _by_channel(samples: Samples) -> Samples:
 
 def _unit(samples: Samples) -> Samples:
     with np.errstate(all="ignore"):
-        length = np.sqrt((samples**2).sum(axis=-1, keepdims=True))
-        scaled = samples / length
+        scaled: NDArray[Any] = samples / np.sqrt((samples**2).sum(axis=-1, keepdims=True))
     return np.where(np.isfinite(scaled), scaled, 0.0)
 
 
-def _mutual(old: Samples, new: Samples, kind: int) -> list[tuple[int, int, int]]:
-    """Return (new, old, kind) of the samples of which each is the other's best, with none that comes near."""
+def _mutual(old: Samples, new: Samples) -> list[tuple[int, int]]:
+    """Return new and old of the samples of which each is the other's best, with none that comes near."""
     likeness = new @ old.T
     rows, best = np.arange(len(new)), likeness.argmax(axis=1)
     value = likeness[rows, best]
     near = (likeness > value[:, None] - _APART).sum(axis=1) + (likeness[:, best] > value - _APART).sum(axis=0)
     chosen = (value >= _SIMILAR) & (likeness.argmax(axis=0)[best] == rows) & (near == 2)
-    return [(row, column, kind) for row, column in zip(rows[chosen].tolist(), best[chosen].tolist(), strict=True)]
-
-
-class _Reader:
-    """Reads elements of constants as numbers, dequantized where the tensor says how."""
-
-    def __init__(self, side: Side) -> None:
-        self.side = side
-        columns = side.model.tensor_columns
-        names = side.model.schema.enums["TensorType"]
-        self.types = [names.get(kind, "") for kind in columns.types.tolist()]
-        tables, rows = columns.tables.child("quantization", side.model.schema)
-        self.row_of = {row: index for index, row in enumerate(rows.tolist())}
-        self.scales, self.zeros = tables.vectors("scale"), tables.vectors("zero_point")
-        self.axes = tables.scalars("quantized_dimension").tolist()
-
-    def readable(self, constant: _Constant) -> bool:
-        """Say whether the data is numbers, all of them there."""
-        kind, count = self.types[constant.tensor], math.prod(constant.shape)
-        if min(constant.shape, default=1) < 1:
-            return False
-        if kind in ("INT4", "UINT4"):
-            return len(constant.data) == (count + 1) // 2
-        return kind in _DTYPES and len(constant.data) == count * np.dtype(_DTYPES[kind]).itemsize
-
-    def read(self, constant: _Constant, places: Indices) -> Samples:
-        """Return the elements at flat positions, as float64."""
-        kind = self.types[constant.tensor]
-        if kind in ("INT4", "UINT4"):
-            packed = np.frombuffer(constant.data, np.uint8)[places // 2]
-            values = ((packed >> (4 * (places % 2)).astype(np.uint8)) & 15).astype(np.float64)
-            if kind == "INT4":
-                values = np.where(values > 7, values - 16, values)
-        else:
-            dtype: np.dtype[Any] = np.dtype(_DTYPES[kind])
-            with np.errstate(invalid="ignore"):  # signalling NaN
-                values = np.frombuffer(constant.data, dtype)[places].astype(np.float64)
-        values = self._dequantized(constant, places, values)
-        with np.errstate(all="ignore"):
-            return np.where(np.isfinite(values) & (np.abs(values) < 1e100), values, 0.0)
-
-    def _dequantized(self, constant: _Constant, places: Indices, values: Samples) -> Samples:
-        index = self.row_of.get(constant.tensor)
-        if index is None:
-            return values
-        scale = self.scales.row(index).astype(np.float64)
-        zero = self.zeros.row(index).astype(np.float64)
-        channel = np.zeros(places.shape, np.int64)
-        axis = self.axes[index]
-        if len(scale) > 1:
-            if not 0 <= axis < len(constant.shape) or constant.shape[axis] != len(scale):
-                return values
-            channel = places // math.prod(constant.shape[axis + 1 :]) % constant.shape[axis]
-        if not len(scale):
-            return values
-        offset = zero[channel] if len(zero) == len(scale) else 0.0
-        with np.errstate(all="ignore"):
-            return (values - offset) * scale[channel]
+    return list(zip(rows[chosen].tolist(), best[chosen].tolist(), strict=True))

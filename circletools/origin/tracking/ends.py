@@ -1,165 +1,189 @@
-"""Inputs and outputs of the models, looked at again when operators are paired: which of them belong together.
+"""Which inputs and outputs of two graphs are the same: by signature, by place, by name, and again by what makes them.
 
 A part that was cut out of a model has ends of its own. Where it has as many as the whole, they are paired at first:
 
     before   x -> CONV_2D a -> RELU -> CONV_2D b -> y      what lies between `x` and `b` holds constants that AFTER
     after                     x' ----> CONV_2D b -> y'     has nowhere, so `x'` is not `x`: the model was cut there
-
-And outputs that were not paired, because there are fewer now, are where what makes them is paired.
-
-What was cut out of a network that repeats itself, as an unrolled LSTM with its tied weights does, fits in several
-places. So of a part that no end and nothing of its own holds in one place, no pair is believed.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
-from circletools.origin.tracking.match import Matcher
-from circletools.origin.tracking.score import cut_ends
-from circletools.origin.tracking.side import NONE
+import numpy as np
+
+from circletools.origin.tracking.colours import Views
+from circletools.origin.tracking.pairs import Pairs
+from circletools.origin.tracking.side import NONE, Side, ends_of
+from circletools.origin.tracking.view import View
+
+Names = Mapping[str, int]
+"""The ends of a graph by the names that a signature gives them."""
 
 _MOST_BETWEEN = 6  # operators without a partner that may be gone between an end and what is beside it now
 _STEPS = 3  # operators that may be fused into the one that makes an output now
 
 
-def revise(matcher: Matcher) -> None:
-    """Give up pairs of ends between which too much lies, and pair outputs by what makes them."""
-    if not (matcher.pairs.lonely(0).any() or matcher.pairs.lonely(1).any()):
-        return
-    matcher.look_through_conversions()
-    anchors, lost = matcher.anchors, lost_constants(matcher)
-    anchors.inputs = [pair for pair in anchors.inputs if not _input_is_cut(matcher, lost, *pair)]
-    anchors.outputs = [pair for pair in anchors.outputs if not _output_is_cut(matcher, lost, *pair)]
-    anchors.outputs += _late(matcher, lost)
-    matcher.look_through_the_rest()
+def pair_ends(
+    before: Side, after: Side, named: tuple[tuple[Names, Names], tuple[Names, Names]], pairs: Pairs
+) -> Pairs:
+    """Return the pairs with those of ends; `named` has the names of inputs and outputs, BEFORE's and AFTER's."""
+    old, new = ends_of(before.graph), ends_of(after.graph)
+    inputs, outputs = (
+        tuple(_same_ends((before, after), ends, names)) for ends, names in zip(zip(old, new), named, strict=True)
+    )
+    return replace(pairs, inputs=inputs, outputs=outputs)
 
 
-def drop_the_adrift(matcher: Matcher) -> None:
-    """Undo the pairs of parts of AFTER that may as well be elsewhere in BEFORE."""
-    if matcher.tagged or NONE not in matcher.pairs.to_after or not any(cut_ends(matcher)):
-        return
-    matcher.look_at_everything()
-    pairs, shown = matcher.pairs, matcher.views[1]
-    held = _held_in_place(matcher)
-    seen: set[int] = set()
-    for start, partner in enumerate(pairs.to_before):
-        if partner == NONE or start in seen:
-            continue
-        seen.add(start)
-        part = [start]
-        for row in part:
-            beside = [source[0] for source in shown.sources[row]]
-            beside += [taker for value in shown.made[row] for taker, _ in shown.takers.get(value, ())]
-            fresh = {other for other in beside if other != NONE and pairs.to_before[other] != NONE} - seen
-            seen |= fresh
-            part += sorted(fresh)
-        if held.isdisjoint(part):
-            for row in part:
-                pairs.to_after[pairs.to_before[row]] = pairs.to_before[row] = NONE
-    matcher.look_through_the_rest()
+def _same_ends(
+    sides: tuple[Side, Side], ends: tuple[list[int], list[int]], named: tuple[Names, Names]
+) -> Iterator[tuple[int, int]]:
+    before, after = sides
+    common = named[0].keys() & named[1].keys()
+    if common:
+        yield from ((named[0][name], named[1][name]) for name in sorted(common))
+    elif len(ends[0]) == len(ends[1]):
+        asked = [{side.names[end] for end in own} for side, own in zip(sides, ends, strict=True)]
+        outer = set(ends[0])
+        inner = {name: row for row, name in enumerate(before.names) if name in asked[1] and row not in outer}
+        left = asked[0].intersection(after.names)
+        for old, new in zip(*ends, strict=True):
+            was, now = before.names[old], after.names[new]
+            # The end may be a value inside BEFORE: then the model was cut there.
+            cut = was and now in inner and was not in left and _is_inside(sides, inner[now], new)
+            if not cut and _alike(sides, old, new):
+                yield old, new
+    else:
+        names = {before.names[value]: value for value in ends[0] if before.names[value]}
+        yield from ((names[after.names[end]], end) for end in ends[1] if after.names[end] in names)
 
 
-def _held_in_place(matcher: Matcher) -> set[int]:
-    """Return AFTER's operators that can have one partner only: by an end, a name, or what they are and hold."""
-    was, now = matcher.views
-    held = {taker for _, new in matcher.anchors.inputs for taker, _ in now.takers.get(int(now.value[new]), ())}
-    held |= {int(matcher.after.producer[now.value[new]]) for _, new in matcher.anchors.outputs}
-    looks = [_looks(matcher, side) for side in (0, 1)]
-    counts = [Counter(side) for side in looks]
-    for new, old in enumerate(matcher.pairs.to_before):
-        if old == NONE:
-            continue
-        alone = looks[0][old] == looks[1][new] and counts[0][looks[0][old]] == counts[1][looks[1][new]] == 1
-        first = was.made[old][:1], now.made[new][:1]
-        named = matcher.names_count and all(first)
-        if alone or (named and matcher.before.names[first[0][0]] == matcher.after.names[first[1][0]] != b""):
-            held.add(new)
-    return held
-
-
-def _looks(matcher: Matcher, side: int) -> list[tuple[int, ...]]:
-    """Return what each operator is by itself: its code, its size, and which constants it holds where."""
-    this, classes = matcher.sides[side], matcher.classes.numbers[side]
-    return [
-        (code, size, *(int(classes[value]) if this.is_constant[value] else NONE - 1 for _, _, value in sources))
-        for code, size, sources in zip(
-            matcher.codes[side].tolist(), matcher.sizes[side].tolist(), matcher.views[side].sources, strict=True
-        )
+def _is_inside(sides: tuple[Side, Side], old: int, new: int) -> bool:
+    """Say whether an end is this value inside BEFORE: operators of one code make it, or of one code read it."""
+    makers = [int(side.producer[value]) for side, value in zip(sides, (old, new), strict=True)]
+    if NONE not in makers:
+        return sides[0].codes[makers[0]] == sides[1].codes[makers[1]]
+    readers = [
+        {side.codes[row] for row in side.graph.readers[value]} for side, value in zip(sides, (old, new), strict=True)
     ]
+    return makers[1] == NONE and not readers[0].isdisjoint(readers[1])
 
 
-def lost_constants(matcher: Matcher) -> set[int]:
+def _alike(sides: tuple[Side, Side], old: int, new: int) -> bool:
+    """Say whether two ends can be the same one: of one size, or of one rank and a dimension in common."""
+    sizes = int(sides[0].elements[old]), int(sides[1].elements[new])
+    if sizes[0] == sizes[1] or 0 in sizes:
+        return True
+    shapes = sides[0].shape(old), sides[1].shape(new)
+    if len(shapes[0]) != len(shapes[1]):
+        return False
+    same = any(one == other > 1 for one, other in zip(*shapes, strict=True))
+    return same or any(max(shape) == 1 for shape in shapes)
+
+
+def resized(before: Side, after: Side, pairs: Pairs) -> bool:
+    """Say whether an input or output has another size: then sizes inside of the models differ, too."""
+    old, new = np.array([*pairs.inputs, *pairs.outputs], np.int64).reshape(-1, 2).T
+    sizes = before.elements[old], after.elements[new]
+    return bool(((sizes[0] != sizes[1]) & (sizes[0] > 0) & (sizes[1] > 0)).any())
+
+
+def cut_ends(now: View, pairs: Pairs) -> tuple[set[int], set[int]]:
+    """Return the values that are inputs, and outputs, of AFTER and not of BEFORE: it was cut there."""
+    ends = ends_of(now.side.graph)
+    inputs, outputs = (
+        {int(now.value[end]) for end in set(own) - {new for _, new in known}}
+        for own, known in zip(ends, (pairs.inputs, pairs.outputs), strict=True)
+    )
+    return inputs, outputs
+
+
+# ---------------------------------------------------------------------- looking again, once operators are paired
+
+
+def recheck_ends(views: Views, pairs: Pairs) -> Pairs:
+    """Return the pairs without those of ends between which too much lies, and with outputs by what makes them.
+
+    The views must show everything but conversions without a partner.
+    """
+    lost = lost_constants(views, pairs)
+    inputs = tuple(pair for pair in pairs.inputs if not _input_is_cut(views, pairs, lost, pair))
+    outputs = tuple(pair for pair in pairs.outputs if not _output_is_cut(views, pairs, lost, pair))
+    pairs = replace(pairs, inputs=inputs, outputs=outputs)
+    return replace(pairs, outputs=(*outputs, *_late_outputs(views, pairs, lost)))
+
+
+def lost_constants(views: Views, pairs: Pairs) -> set[int]:
     """Return BEFORE's operators without a partner whose constants, hardly equal by chance, AFTER has nowhere."""
-    numbers, classes = matcher.classes.numbers[0], matcher.classes
-    lost = set()
-    for row, partner in enumerate(matcher.pairs.to_after):
-        if partner == NONE:
-            own = [int(numbers[value]) for producer, _, value in matcher.views[0].sources[row] if producer == NONE]
-            telling = [number for number in own if number != NONE and classes.distinctive[number]]
-            if telling and not any(classes.shared[number] for number in telling):
-                lost.add(row)
+    view, lost = views[0], set()
+    side, constants = view.side, view.side.constants
+    for row in np.flatnonzero(pairs.unpaired(0)).tolist():
+        own = [int(side.constant[value]) for giver, _, value in view.reads(row) if giver == NONE]
+        telling = [number for number in own if number != NONE and constants.distinctive[number]]
+        if telling and not any(constants.shared[number] for number in telling):
+            lost.add(row)
     return lost
 
 
-def _input_is_cut(matcher: Matcher, lost: set[int], old: int, new: int) -> bool:
-    """Say whether what takes AFTER's input takes, in BEFORE, what is far from that input."""
-    was, now = matcher.views
-    heard = []
-    for taker, slot in now.takers.get(int(now.value[new]), ()):
-        partner = matcher.pairs.to_before[taker]
-        if partner != NONE and slot < len(was.sources[partner]):
-            heard.append(_far(matcher, lost, [was.sources[partner][slot][2]], int(was.value[old])))
-    return bool(heard) and all(heard)
+def _input_is_cut(views: Views, pairs: Pairs, lost: set[int], ends: tuple[int, int]) -> bool:
+    """Say whether what reads AFTER's input reads, in BEFORE, what is far from that input."""
+    was, now = views
+    far = []
+    for reader, slot in now.readers(int(now.value[ends[1]])):
+        partner = int(pairs.to_before[reader])
+        reads = was.reads(partner) if partner != NONE else []
+        if slot < len(reads):
+            far.append(_is_far(views, pairs, lost, reads[slot][2], int(was.value[ends[0]])))
+    return bool(far) and all(far)
 
 
-def _output_is_cut(matcher: Matcher, lost: set[int], old: int, new: int) -> bool:
+def _output_is_cut(views: Views, pairs: Pairs, lost: set[int], ends: tuple[int, int]) -> bool:
     """Say whether what makes AFTER's output is, in BEFORE, far from that output."""
-    was, now = matcher.views
-    maker = int(matcher.after.producer[now.value[new]])
-    partner = matcher.pairs.to_before[maker] if maker != NONE else NONE
-    if partner == NONE or not was.made[partner]:
-        return False
-    places = [place for place, value in enumerate(now.made[maker]) if value == now.value[new]]
-    made = [was.made[partner][place] for place in places if place < len(was.made[partner])]
-    return all(_far(matcher, lost, [int(was.value[old])], value) for value in made or was.made[partner][:1])
+    was, now = views
+    value = _same_made(views, pairs, int(now.value[ends[1]]))
+    return value != NONE and _is_far(views, pairs, lost, int(was.value[ends[0]]), value)
 
 
-def _far(matcher: Matcher, lost: set[int], values: Iterable[int], goal: int) -> bool:
-    """Say whether no way back from values to another one goes through a few operators that can have been fused."""
-    was, waiting, seen = matcher.views[0], list(values), set[int]()
+def _same_made(views: Views, pairs: Pairs, new: int) -> int:
+    """Return BEFORE's value that a value of AFTER is, where what makes it has a partner, else -1."""
+    maker = int(views[1].side.producer[new])
+    partner = int(pairs.to_before[maker]) if maker != NONE else NONE
+    made = views[0].made(partner) if partner != NONE else []
+    own = views[1].made(maker) if made else []
+    place = own.index(new) if new in own else 0
+    return made[place] if place < len(made) else (made or [NONE])[0]
+
+
+def _is_far(views: Views, pairs: Pairs, lost: set[int], value: int, goal: int) -> bool:
+    """Say whether no way back from one value to another goes through a few operators that can have been fused."""
+    was, waiting, seen = views[0], [value], set[int]()
     while waiting:
         value = waiting.pop()
         if value == goal:
             return len(seen) > _MOST_BETWEEN
-        row = int(matcher.before.producer[value])
-        if row != NONE and row not in seen and row not in lost and matcher.pairs.to_after[row] == NONE:
+        row = int(was.side.producer[value])
+        if row != NONE and row not in seen and row not in lost and pairs.to_after[row] == NONE:
             seen.add(row)
-            waiting += [source[2] for source in was.sources[row]]
+            waiting += [read for *_, read in was.reads(row)]
     return True
 
 
-def _late(matcher: Matcher, lost: set[int]) -> list[tuple[int, int]]:
-    """Return pairs of outputs without a partner: of one maker, or with only what can be fused in between."""
-    anchors, (was, now) = matcher.anchors, matcher.views
-    known = [{pair[side] for pair in anchors.outputs} for side in (0, 1)]
-    found: list[tuple[int, int]] = []
-    for old_subgraph, new_subgraph in anchors.subgraphs.items():
-        olds = {int(was.value[t]): t for t in matcher.before.boundary(old_subgraph, "outputs") if t not in known[0]}
-        for new in dict.fromkeys(matcher.after.boundary(new_subgraph, "outputs")):
-            maker = int(matcher.after.producer[now.value[new]])
-            partner = matcher.pairs.to_before[maker] if maker != NONE else NONE
-            if new in known[1] or partner == NONE:
-                continue
-            place = now.made[maker].index(int(now.value[new])) if int(now.value[new]) in now.made[maker] else 0
-            value = was.made[partner][place] if place < len(was.made[partner]) else NONE
-            for _ in range(_STEPS):
-                if value == NONE or value in olds:
-                    break
-                takers = [row for row, _ in was.takers.get(value, ())]
-                fused = len(takers) == 1 and takers[0] not in lost and matcher.pairs.to_after[takers[0]] == NONE
-                value = was.made[takers[0]][0] if fused and len(was.made[takers[0]]) == 1 else NONE
-            if value in olds:
-                found.append((olds.pop(value), new))
-    return found
+def _late_outputs(views: Views, pairs: Pairs, lost: set[int]) -> Iterator[tuple[int, int]]:
+    """Yield pairs of outputs without a partner: of one maker, or with only what can be fused in between."""
+    was, now = views
+    known = [{pair[side] for pair in pairs.outputs} for side in (0, 1)]
+    olds = {int(was.value[end]): end for end in ends_of(was.side.graph).outputs if end not in known[0]}
+    for new in dict.fromkeys(ends_of(now.side.graph).outputs):
+        if new in known[1]:
+            continue
+        value = _same_made(views, pairs, int(now.value[new]))
+        for _ in range(_STEPS):
+            if value == NONE or value in olds:
+                break
+            readers = [row for row, _ in was.readers(value)]
+            fused = len(readers) == 1 and readers[0] not in lost and pairs.to_after[readers[0]] == NONE
+            made = was.made(readers[0]) if fused else []
+            value = made[0] if len(made) == 1 else NONE
+        if value in olds:
+            yield olds.pop(value), new

@@ -1,120 +1,168 @@
-"""One of the two models as arrays: all subgraphs in one graph, operators and tensors by their row in the columns."""
+"""The two graphs that are compared: columns of a graph, with numbers for codes and constants that both share."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from collections.abc import Container, Hashable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from circletools.errors import ModelFormatError
-from circletools.flatbuf.columns import Vectors, grouped
-from circletools.graph.build import model_graph
-from circletools.graph.columns import Uses
-from circletools.model.model import Model
-from circletools.origin.tags import TAG, only_tags, tags_of
+from circletools.flatbuf.columns import Vectors
+from circletools.graph.algorithms import Indices
+from circletools.graph.columns import Mask, Uses
+from circletools.graph.graph import Graph
+from circletools.origin.tracking.constants import Constants
 
-Indices = NDArray[np.int64]
 NONE = -1
+CONVERSIONS = frozenset({"QUANTIZE", "DEQUANTIZE", "FAKE_QUANT"})
+"""Operators that change how a value is written, not the value; tools put them in and take them out."""
 
 
-@dataclass(frozen=True, slots=True)
-class Slots:
-    """The used input (or output) slots of all operators: operator, position among its used slots, tensor."""
-
-    operator: Indices
-    position: Indices
-    tensor: Indices
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class Side:
-    """A model. `producer` is the operator row that makes a tensor, or -1; `elements` is 0 where a size is unknown.
+    """One of two graphs. `names` are those of values; `code` and `constant` are numbers that both sides share.
 
-    `names` are those of tensors, by row; with `tags` those of BEFORE are in their place.
+    `constant` is the class of what a value holds, -1 where it is no constant.
     """
 
-    model: Model
-    codes: list[str]
-    inputs: Slots
-    outputs: Slots
-    producer: Indices
-    elements: Indices
-    is_constant: NDArray[np.bool_]
-    operator_splits: Indices
+    graph: Graph
     names: list[bytes]
-    tags: Mapping[int, bytes] = field(default_factory=dict)
+    code: Indices
+    constant: Indices
+    constants: Constants
 
     def __len__(self) -> int:
-        """Return the number of operators, of all subgraphs."""
-        return len(self.codes)
+        """Return the number of operators."""
+        return len(self.graph)
 
-    def is_any(self, codes: Container[str]) -> NDArray[np.bool_]:
+    @property
+    def codes(self) -> list[str]:
+        """The name of the code of each operator."""
+        return self.graph.operators.code_names
+
+    @property
+    def reads(self) -> Uses:
+        """Operator and value of the input slots that are used."""
+        return self.graph.uses
+
+    @property
+    def makes(self) -> Uses:
+        """Operator and value of the output slots that are used."""
+        return self.graph.definitions
+
+    @property
+    def producer(self) -> Indices:
+        """The operator that makes each value, or -1."""
+        return self.graph.producer
+
+    @cached_property
+    def place(self) -> Indices:
+        """The place of each value among the outputs of its producer."""
+        operators, values = self.makes
+        place = np.zeros(len(self.producer), np.int64)
+        place[values] = np.arange(len(operators)) - np.searchsorted(operators, operators)
+        return place
+
+    @cached_property
+    def is_constant(self) -> Mask:
+        """Whether each value is in the file."""
+        return self.constant != NONE
+
+    @cached_property
+    def telling(self) -> Mask:
+        """Whether each value is a constant that both models have, and hardly by chance."""
+        telling: Mask = np.append(self.constants.shared & self.constants.distinctive, False)[self.constant]
+        return telling
+
+    @cached_property
+    def first(self) -> Indices:
+        """The first value that each operator makes, or -1."""
+        operators, values = self.makes
+        first = np.full(len(self), NONE, np.int64)
+        first[operators[::-1]] = values[::-1]
+        return first
+
+    @cached_property
+    def main(self) -> Indices:
+        """The value that each operator works on: the first that it reads and that is no constant, else the first."""
+        operators, values = self.reads
+        main = np.full(len(self), NONE, np.int64)
+        for constant in (True, False):  # of several assignments the last counts: so go backwards
+            chosen = np.flatnonzero(self.is_constant[values] == constant)[::-1]
+            main[operators[chosen]] = values[chosen]
+        return main
+
+    @cached_property
+    def elements(self) -> Indices:
+        """The number of elements of each value, 0 where it is not known."""
+        return _products(self.graph.values.shapes)
+
+    @cached_property
+    def last_dimension(self) -> Indices:
+        """The last dimension of each value, 0 where it has none."""
+        last = self.graph.values.shapes.element(-1)
+        return np.where(self.elements > 0, np.nan_to_num(last), 0).astype(np.int64)
+
+    @cached_property
+    def hands_on(self) -> Mask:
+        """Whether each operator makes one value out of one that is no constant."""
+        operators, values = self.reads
+        moving = np.bincount(operators[~self.is_constant[values]], minlength=len(self))
+        made = np.bincount(self.makes.operators, minlength=len(self))
+        handing: Mask = (moving == 1) & (made == 1)
+        return handing
+
+    def is_any(self, codes: Container[str]) -> Mask:
         """Say which operators are of one of these codes."""
         return np.array([code in codes for code in self.codes], np.bool_)
 
-    def shape(self, tensor: int) -> tuple[int, ...]:
-        """Return the shape of a tensor."""
-        return tuple(self.model.tensor_columns.shapes.row(tensor).tolist())
+    @cached_property
+    def activations(self) -> list[str]:
+        """The activation that each operator has fused into it."""
+        names = self.graph.values.schema.enums["ActivationFunctionType"]
+        numbers = self.graph.operators.option("fused_activation_function")
+        return [names.get(number, "") for number in numbers.astype(int).tolist()]
 
-    def boundary(self, subgraph: int, direction: str) -> list[int]:
-        """Return the tensor rows of a subgraph's `inputs` or `outputs`. Raises ModelFormatError."""
-        rows = self.model.tensor_columns.rows_of(subgraph)
-        tensors = self.model.subgraph_tables.vectors(direction).row(subgraph).tolist()
-        if any(not 0 <= tensor < len(rows) for tensor in tensors):
-            raise ModelFormatError("the tensor does not exist", location=f"subgraphs[{subgraph}].{direction}")
-        return [rows[tensor] for tensor in tensors]
-
-
-def read_side(model: Model) -> Side:
-    """Return the arrays of a model. Raises ModelFormatError for an index that leads nowhere."""
-    tensors, facts = model.tensor_columns, model_graph(model).graphs
-    codes = [name for one in facts for name in one.operators.code_names]
-    for one in facts:
-        one.check_values()
-    inputs = _slots(model, [one.uses for one in facts])
-    outputs = _slots(model, [one.definitions for one in facts])
-    producer = np.full(len(tensors.tables), NONE, np.int64)
-    producer[outputs.tensor] = outputs.operator
-    buffers = tensors.buffers.astype(np.int64)
-    holds = np.concatenate([model.buffers.data.count > 0, [False]]) if len(model.buffers) else np.zeros(1, np.bool_)
-    holds[:-1] |= model.buffers.external
-    is_constant = holds[np.minimum(buffers, len(holds) - 1)] & (producer == NONE)
-    return Side(
-        model,
-        codes,
-        inputs,
-        outputs,
-        producer,
-        _products(tensors.shapes),
-        is_constant,
-        model.operator_columns.splits,
-        tensors.names,
-    )
+    def shape(self, value: int) -> tuple[int, ...]:
+        """Return the shape of a value."""
+        return tuple(self.graph.values.shapes.row(value).tolist())
 
 
-def tagged(before: Side, after: Side) -> tuple[Side, Side]:
-    """Return both sides with tags for names, if tensors of AFTER have tags of BEFORE; else as they are."""
-    if not any(TAG.search(name) for name in after.names):
-        return before, after
-    tags = tags_of(before.model)
-    known = frozenset(tags.values())
-    names = [only_tags(name, known) for name in after.names]
-    if names == after.names and known.isdisjoint(names):
-        return before, after
-    before_names = [tags.get(row, name) for row, name in enumerate(before.names)]
-    return replace(before, names=before_names, tags=tags), replace(after, names=names)
+class Ends(NamedTuple):
+    """The inputs and the outputs of a graph."""
+
+    inputs: list[int]
+    outputs: list[int]
 
 
-def _slots(model: Model, uses: Sequence[Uses]) -> Slots:
-    """Return what the operators of all subgraphs use, with their rows and those of the tensors in the whole model."""
-    none = np.empty(0, np.int64)
-    firsts = zip(uses, model.operator_columns.splits.tolist(), model.tensor_columns.splits.tolist(), strict=False)
-    rows = [(use.operators + operator, use.values + tensor) for use, operator, tensor in firsts]
-    operator, tensor = (np.concatenate([none, *(row[at] for row in rows)]) for at in range(2))
-    return Slots(operator, np.arange(len(operator)) - np.searchsorted(operator, operator), tensor)
+def ends_of(graph: Graph) -> Ends:
+    """Return the values that are a graph's inputs and outputs. Raises ModelFormatError for one that does not exist."""
+    ends = Ends(graph.inputs.tolist(), graph.outputs.tolist())
+    for direction, values in zip(Ends._fields, ends, strict=True):
+        if any(not 0 <= value < len(graph.values) for value in values):
+            raise ModelFormatError("the tensor does not exist", location=f"{graph.place()}.{direction}")
+    return ends
+
+
+def shared_codes(graphs: tuple[Graph, Graph]) -> list[Indices]:
+    """Return a number for the code of each operator, that of a handle for the name of its variable too.
+
+    Names of variables count where both graphs have the same ones.
+    """
+    options = [graph.operators.option("shared_name").tolist() for graph in graphs]
+    if set(options[0]) != set(options[1]):
+        options = [[0.0] * len(graph) for graph in graphs]
+    numbers: dict[Hashable, int] = {}
+    return [
+        np.array(
+            [numbers.setdefault(key, len(numbers)) for key in zip(graph.operators.code_names, names, strict=True)],
+            np.int64,
+        )
+        for graph, names in zip(graphs, options, strict=True)
+    ]
 
 
 def _products(shapes: Vectors) -> Indices:
@@ -128,128 +176,3 @@ def _products(shapes: Vectors) -> Indices:
             products[filled] = np.multiply.reduceat(sizes, starts[filled])
     products[~((products > 0) & (products < 2**62))] = 0
     return products.astype(np.int64)
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """A side with some operators looked through: what they give is the value of what they take.
-
-    `sources[operator]` has (producer, output position, value) for each input slot, `takers[value]` the
-    (operator, slot) that use a value, `made[operator]` the values it makes. Hidden operators have none of these.
-    `slots` has all of `sources` in four rows: operator, producer, output position, value. `made_counts[operator]` is
-    how many values an operator makes.
-    """
-
-    value: Indices
-    sources: list[list[tuple[int, int, int]]]
-    takers: dict[int, list[tuple[int, int]]]
-    made: list[list[int]]
-    hidden: NDArray[np.bool_]
-    slots: Indices
-    made_counts: Indices
-
-
-def view(side: Side, hidden: NDArray[np.bool_], near: View | None = None) -> View:
-    """Return the side with the `hidden` operators looked through; each hands on its main input.
-
-    Of a view that is `near`, with other operators hidden, what is the same is taken over.
-    """
-    value = _look_through(side, hidden)
-    position = np.zeros(len(value), np.int64)
-    position[side.outputs.tensor] = side.outputs.position
-    shown = ~hidden[side.inputs.operator]
-    operators, slots = side.inputs.operator[shown], side.inputs.position[shown]
-    values = value[side.inputs.tensor[shown]]
-    flat = np.stack([operators, side.producer[values], position[values], values])
-    # Of many that write one tensor only the last makes its value: else each of them would stand for all its takers.
-    makes = (side.producer[side.outputs.tensor] == side.outputs.operator) & ~hidden[side.outputs.operator]
-    makes &= position[side.outputs.tensor] == side.outputs.position
-    counts = np.bincount(side.outputs.operator[makes], minlength=len(side))
-    if near is not None:
-        other = (value != near.value)[side.inputs.tensor] | (hidden != near.hidden)[side.inputs.operator]
-        return _changed(
-            side, near, View(value, [], {}, [], hidden, flat, counts), slots, makes, side.inputs.operator[other]
-        )
-    sources = grouped(len(side), operators, list(zip(*flat[1:].tolist(), strict=True)))
-    order = np.argsort(values, kind="stable")
-    taken, first = np.unique(values[order], return_index=True)
-    uses = list(zip(operators[order].tolist(), slots[order].tolist(), strict=True))
-    bounds = [*first.tolist(), len(uses)]
-    takers = {value: uses[start:end] for value, (start, end) in zip(taken.tolist(), pairwise(bounds), strict=True)}
-    made = grouped(len(side), side.outputs.operator[makes], side.outputs.tensor[makes].tolist())
-    return View(value, sources, takers, made, hidden, flat, counts)
-
-
-def _changed(
-    side: Side, near: View, bare: View, positions: Indices, makes: NDArray[np.bool_], operators: Indices
-) -> View:
-    """Return a view, of which `bare` has the arrays, with the lists of one near it where they are the same.
-
-    `operators` are those that take other values; `positions` are those of the slots shown, `makes` says which slots
-    of outputs have a value that is shown.
-    """
-    taker, _, _, values = bare.slots
-    other = np.zeros(len(side), np.bool_)
-    other[operators] = True
-    sources, takers, made = near.sources.copy(), near.takers.copy(), near.made.copy()
-    for row in np.flatnonzero(other).tolist():
-        sources[row] = []
-    own = bare.slots[:, other[taker]].tolist()
-    for row, *source in zip(*own, strict=True):
-        sources[row].append((source[0], source[1], source[2]))
-    touched = np.zeros(len(bare.value), np.bool_)
-    touched[own[3]] = True
-    touched[near.slots[3, other[near.slots[0]]]] = True
-    for value in np.flatnonzero(touched).tolist():
-        takers.pop(value, None)
-    at = touched[values]
-    for value, row, position in zip(values[at].tolist(), taker[at].tolist(), positions[at].tolist(), strict=True):
-        takers.setdefault(value, []).append((row, position))
-    flipped = bare.hidden != near.hidden
-    for row in np.flatnonzero(flipped).tolist():
-        made[row] = []
-    at = makes & flipped[side.outputs.operator]
-    for row, value in zip(side.outputs.operator[at].tolist(), side.outputs.tensor[at].tolist(), strict=True):
-        made[row].append(value)
-    return replace(bare, sources=sources, takers=takers, made=made)
-
-
-def _look_through(side: Side, hidden: NDArray[np.bool_]) -> Indices:
-    """Return for each tensor the one whose value it has."""
-    value = np.arange(len(side.producer))
-    handed = main_inputs(side)
-    through = hidden[side.outputs.operator] & (handed[side.outputs.operator] != NONE)
-    value[side.outputs.tensor[through]] = handed[side.outputs.operator[through]]
-    for _ in range(64):  # each step doubles the distance; only a cycle takes longer
-        further = value[value]
-        if (further == value).all():
-            break
-        value = further
-    return value
-
-
-def main_inputs(side: Side) -> Indices:
-    """Return the tensor that each operator works on: its first input that is no constant, else its first, else -1."""
-    main = np.full(len(side), NONE, np.int64)
-    for constant in (True, False):  # the later assignment wins, of equal ones the last: so go backwards
-        chosen = np.flatnonzero(side.is_constant[side.inputs.tensor] == constant)[::-1]
-        main[side.inputs.operator[chosen]] = side.inputs.tensor[chosen]
-    return main
-
-
-def output_sizes(side: Side, resized: bool) -> Indices:
-    """Return the number of elements of each operator's first output, 0 where it is not known.
-
-    Of `resized` models it is the last dimension, which mostly stays when the batch or the resolution changes.
-    """
-    sizes = np.zeros(len(side), np.int64)
-    first = side.outputs.position == 0
-    of_tensor = side.elements
-    if resized:
-        shapes = side.model.tensor_columns.shapes
-        ends, last = shapes.splits()[1:], np.zeros(len(of_tensor), np.int64)
-        filled = (shapes.count > 0) & (of_tensor > 0)
-        last[filled] = shapes.flat()[ends[filled] - 1]
-        of_tensor = last
-    sizes[side.outputs.operator[first]] = of_tensor[side.outputs.tensor[first]]
-    return sizes

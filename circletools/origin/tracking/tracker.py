@@ -4,42 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import chain, count, pairwise
-
-import numpy as np
+from itertools import chain, count
 
 from circletools.errors import CircleToolsError
 from circletools.findings import Finding
 from circletools.graph.build import model_graph
-from circletools.model.calls import Calls
 from circletools.model.model import Model
 from circletools.model.views import text
 from circletools.origin.algebra import UNKNOWN, Origin
 from circletools.origin.describe import OperatorRow, Selection, operator_rows
 from circletools.origin.read import NO_NAME, Origins, read_origins
 from circletools.origin.tables import OP_TABLE, SOURCE_TABLE
-from circletools.origin.tracking.anchors import Anchors, subgraph_pairs
-from circletools.origin.tracking.calibration import calibrated, related
-from circletools.origin.tracking.constants import classify
-from circletools.origin.tracking.cover import Found, cover
-from circletools.origin.tracking.ends import drop_the_adrift, revise
-from circletools.origin.tracking.kinship import kinship
-from circletools.origin.tracking.match import Matcher
-from circletools.origin.tracking.names import pair_by_name
-from circletools.origin.tracking.score import Evidence, Scorer, drop_the_unlikely
-from circletools.origin.tracking.side import NONE, Side, read_side, tagged
+from circletools.origin.tags import tags_of
+from circletools.origin.tracking.evidence import Evidence, Found, Grounds
+from circletools.origin.tracking.models import track_models
+from circletools.origin.tracking.relation import relation
 
-_DEEPEST = 32  # calls within calls
-OF_ITSELF = (Evidence.CONSTANT, Evidence.VALUES)
-"""Evidence that needs no kinship of the models: it is what makes them kin."""
-
-
-@dataclass(frozen=True, slots=True)
-class Grounds:
-    """Why an operator has a source: the evidence, and the confidence, from 0 to 1."""
-
-    evidence: Evidence
-    confidence: float
+_OF_ITSELF = (Evidence.CONSTANT, Evidence.VALUES)
+"""Evidence that needs no relation of the models: it is what relates them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,25 +87,23 @@ def _track(before: Model, after: Model, min_confidence: float) -> Tracking:
 
 
 def track_from(before: Model, known: Origins, after: Model, min_confidence: float = 0.0) -> Tracking:
-    """Do so for origins of `before` that need not be in it."""
-    old, new = tagged(read_side(before), read_side(after))
-    found = _operators(old, new)
-    origin_of = [
-        known.operators[subgraph].get(index, UNKNOWN)
-        for subgraph, count in enumerate(np.diff(old.operator_splits).tolist())
-        for index in range(count)
-    ]
-    grounds = [_by_source(entry, origin_of, min_confidence) for entry in found]
-    splits = new.operator_splits.tolist()
-    by_subgraph = tuple(
-        {row - first: grounds[row] for row in range(first, end) if grounds[row]} for first, end in pairwise(splits)
-    )
+    """Like `track`, with the origins of `before` given explicitly."""
+    old, new = model_graph(before), model_graph(after)
+    tracked = track_models(old, new, tags_of(before))
+    factor = relation(list(tracked.values())) if tracked else 1.0
+    grounds: list[dict[int, dict[int, Grounds]]] = [{} for _ in new.graphs]
+    for (old_index, new_index), one in tracked.items():
+        origin_of = known.operators[old_index]
+        for row, found in enumerate(one.found):
+            sources = _by_source(found, origin_of, min_confidence, factor)
+            if sources:
+                grounds[new_index][row] = sources
     operators: tuple[dict[int, Origin], ...] = tuple(
-        {index: frozenset(sources) for index, sources in subgraph.items()} for subgraph in by_subgraph
+        {index: frozenset(sources) for index, sources in subgraph.items()} for subgraph in grounds
     )
     origins = Origins(known.sources, operators, details=known.details)
-    rows = operator_rows(model_graph(after), origins, Selection())
-    return Tracking(after.format, origins, by_subgraph, tuple(rows), _carried_along(before, after))
+    rows = operator_rows(new, origins, Selection())
+    return Tracking(after.format, origins, tuple(grounds), tuple(rows), _carried_along(before, after))
 
 
 def _carried_along(before: Model, after: Model) -> bool:
@@ -134,19 +114,16 @@ def _carried_along(before: Model, after: Model) -> bool:
     )
 
 
-def _by_source(found: Found, origin_of: list[Origin], least: float) -> dict[int, Grounds]:
+def _by_source(found: Found, origin_of: Mapping[int, Origin], least: float, factor: float) -> dict[int, Grounds]:
     """Return the sources of what was found; of two ways to one source the surer counts."""
-    if len(found) == 1:
-        ((row, (evidence, confidence)),) = found.items()
-        sure = confidence >= least
-        return dict.fromkeys(sorted(origin_of[row]), Grounds(evidence, confidence)) if sure else {}
     best: dict[int, Grounds] = {}
-    for row, (evidence, confidence) in found.items():
-        if confidence >= least:
-            for source in origin_of[row]:
-                if source not in best or best[source].confidence < confidence:
-                    best[source] = Grounds(evidence, confidence)
-    return dict(sorted(best.items()))
+    for row, one in found.items():
+        grounds = one if factor == 1 or one.evidence in _OF_ITSELF else Grounds(one.evidence, one.confidence * factor)
+        if grounds.confidence >= least:
+            for source in origin_of.get(row, UNKNOWN):
+                if source not in best or best[source].confidence < grounds.confidence:
+                    best[source] = grounds
+    return dict(sorted(best.items())) if len(best) > 1 else best
 
 
 def _sources(model: Model) -> Origins:
@@ -159,77 +136,3 @@ def _sources(model: Model) -> Origins:
     numbers = count()
     operators = ({index: frozenset((next(numbers),)) for index in range(len(own))} for own in outputs)
     return Origins(dict(enumerate(names)), tuple(operators))
-
-
-def _operators(before: Side, after: Side) -> list[Found]:
-    """Return for each operator of AFTER which of BEFORE's it computes."""
-    anchors = Anchors()
-    anchors.add(before, after, subgraph_pairs(before.model, after.model))
-    matcher = Matcher(before, after, classify(before, after), anchors)
-    ends = pair_by_name(matcher)
-    if min(len(side.model.subgraphs) for side in (before, after)) > 1:
-        # Subgraphs that look alike are told apart by who calls them: find that out before anything is chosen.
-        called = Calls(before.model), Calls(after.model)
-        matcher.match(choosing=False)
-        _enter_called(matcher, called, choosing=False)
-        matcher.match()
-        _enter_called(matcher, called)
-        if anchors.add(before, after, _left_over(matcher, called)):
-            matcher.match()
-            _enter_called(matcher, called)
-    else:
-        matcher.match()
-    matcher.look_through_the_rest()
-    matcher.match(by_size=False)
-    matcher.look_at_everything()
-    matcher.match()
-    matcher.look_through_the_rest()
-    revise(matcher)
-    drop_the_unlikely(matcher)
-    drop_the_adrift(matcher)
-    scores = Scorer(matcher)
-    paired: list[Found] = [
-        {} if old == NONE else {old: (scores.evidence(old, new), scores.confidence(old, new))}
-        for new, old in enumerate(matcher.pairs.to_before)
-    ]
-    kin = related(kinship(matcher, scores))
-    return [
-        {old: (why, _confidence(why, sure, kin)) for old, (why, sure) in entry.items()}
-        for entry in cover(matcher, paired, ends)
-    ]
-
-
-def _confidence(evidence: Evidence, agreement: float, kin: float) -> float:
-    sure = calibrated(evidence, agreement)
-    return sure if evidence in OF_ITSELF else sure * kin
-
-
-def _left_over(matcher: Matcher, calls: tuple[Calls, Calls]) -> list[tuple[int, int]]:
-    """Return the subgraphs that nobody calls and that have no partner, in their order, if there are as many."""
-    subgraphs = matcher.anchors.subgraphs
-    left: list[list[int]] = []
-    for side, own, known in zip(matcher.sides, calls, (set(subgraphs), set(subgraphs.values())), strict=True):
-        taken = {callee for callees in own.by_row.values() for callee in callees} | known
-        left.append([number for number in range(len(side.model.subgraphs)) if number not in taken])
-    return list(zip(*left, strict=True)) if len(left[0]) == len(left[1]) else []
-
-
-def _enter_called(matcher: Matcher, calls: tuple[Calls, Calls], *, choosing: bool = True) -> None:
-    """Pair the subgraphs that paired operators call, and match again, as deep as calls go."""
-    sides, called = (matcher.before, matcher.after), [side.by_row for side in calls]
-    counts = [len(side.model.subgraphs) for side in sides]
-    entered: set[tuple[int, int]] = set()
-    for _ in range(_DEEPEST):
-        callers = {
-            (old, new) for new, old in enumerate(matcher.pairs.to_before) if old in called[0] and new in called[1]
-        }
-        pairs = [
-            pair
-            for old, new in sorted(callers - entered, key=lambda caller: caller[1])
-            for pair in zip(called[0][old], called[1][new], strict=False)
-            if all(0 <= subgraph < count for subgraph, count in zip(pair, counts, strict=True))
-        ]
-        entered |= callers
-        if not matcher.anchors.add(*sides, pairs):
-            return
-        matcher.match(choosing=choosing)

@@ -1,0 +1,162 @@
+"""How far what is around two operators agrees, what follows for pairs, and whether two models are one network."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from circletools.graph.algorithms import Indices, components
+from circletools.origin.tracking.colours import Views
+from circletools.origin.tracking.ends import cut_ends
+from circletools.origin.tracking.evidence import Evidence, evidence_of
+from circletools.origin.tracking.pairs import Pairs
+from circletools.origin.tracking.side import CONVERSIONS, NONE
+
+Shares = NDArray[np.float64]
+
+_LEAST = 1 / 3
+_ROUNDS = 3
+
+
+def agreement(views: Views, pairs: Pairs, opaque: set[int]) -> Shares:
+    """Return for each operator of AFTER with a partner how much of what is around the two agrees, from 0 to 1.
+
+    That is the share of its input slots, and of the slots that read what it makes, whose other ends are paired, too,
+    or are the same constant or end. What was cut off, or stands beside one of the operators that are `opaque`, says
+    nothing; where in both models something without a partner stands beside the two, that disagrees.
+    """
+    was, now = views
+    count = len(now)
+    paired = ~pairs.unpaired(1)
+    agreeing, total = np.zeros(count), np.zeros(count)
+    is_opaque = np.zeros(count + 1, np.bool_)
+    is_opaque[list(opaque)] = True
+    cut_inputs, cut_outputs = (np.isin(np.arange(len(now.value)), list(cut)) for cut in cut_ends(now, pairs))
+    # Slots of AFTER, each with the one of BEFORE at its place.
+    news = np.flatnonzero(paired[now.reader])
+    olds = was.starts[pairs.to_before[now.reader[news]]] + now.slot[news]
+    both = olds < was.starts[pairs.to_before[now.reader[news]] + 1]
+    more, news, olds = news[~both], news[both], olds[both]
+    swallowed = is_opaque[now.giver[news]] & (np.append(pairs.to_after, NONE)[was.giver[olds]] == NONE)
+    told = (was.giver[olds] == NONE) | ~(cut_inputs[now.read[news]] | swallowed)
+    same = _same(views, pairs, olds, news)
+    np.add.at(total, now.reader[news[told]], 1)
+    np.add.at(agreeing, now.reader[news[told & same]], 1)
+    # Slots that only one of the two has: a constant, as a bias, may come or go.
+    np.add.at(total, now.reader[more[~now.side.is_constant[now.read[more]]]], 1)
+    mine = pairs.to_after[was.reader]
+    lengths = np.diff(now.starts)
+    extra = (mine != NONE) & (was.slot >= lengths[mine]) & ~was.side.is_constant[was.read]
+    np.add.at(total, mine[extra], 1)
+    # Slots that read what is made.
+    made = now.giver[news[same]]
+    np.add.at(agreeing, made[made != NONE], 1)
+    readers = ~is_opaque[now.reader] & (now.giver != NONE)
+    of_new = np.bincount(now.giver[readers], minlength=count)
+    beside_opaque, cut = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
+    beside_opaque[now.giver[is_opaque[now.reader] & (now.giver != NONE)]] = True
+    producers = now.side.producer[np.flatnonzero(cut_outputs)]
+    cut[producers[producers != NONE]] = True
+    giver = np.append(pairs.to_after, NONE)[was.giver]
+    gone = (giver == NONE) | (np.append(beside_opaque, False)[giver] & (pairs.to_after[was.reader] == NONE))
+    of_old = np.bincount(giver[~gone], minlength=count)
+    total += np.where(cut, of_new, np.maximum(of_new, of_old))
+    _count_outputs(views, pairs, agreeing, total)
+    for old, new in zip(*(_beside_the_lost(views, pairs, side, opaque) for side in (0, 1)), strict=True):
+        total[paired] += (old[pairs.to_before] & new)[paired]
+    return np.where(total > 0, np.minimum(agreeing / np.maximum(total, 1), 1.0), 1.0) * paired
+
+
+def _same(views: Views, pairs: Pairs, olds: Indices, news: Indices) -> NDArray[np.bool_]:
+    """Say of slots of BEFORE and AFTER whether they read the same."""
+    was, now = views
+    giver = np.append(pairs.to_after, NONE)[was.giver[olds]]
+    computed = (giver != NONE) & (giver == now.giver[news]) & (was.place[olds] == now.place[news])
+    values = was.read[olds], now.read[news]
+    classes = was.side.constant[values[0]], now.side.constant[values[1]]
+    distinctive = np.append(was.side.constants.distinctive, True)  # what is no constant has class -1
+    equal = (classes[0] == classes[1]) | ~(distinctive[classes[0]] | distinctive[classes[1]])
+    partner = np.arange(len(was.value))
+    ends = np.array(pairs.inputs, np.int64).reshape(-1, 2)
+    partner[ends[:, 0]] = ends[:, 1]
+    given = np.where((classes[0] == NONE) & (classes[1] == NONE), partner[values[0]] == values[1], equal)
+    bare = (was.giver[olds] == NONE) & (now.giver[news] == NONE)
+    return np.where(bare, given, computed)
+
+
+def _count_outputs(views: Views, pairs: Pairs, agreeing: Shares, total: Shares) -> None:
+    """Count the outputs that paired operators make: those of one pair agree."""
+    counts = (Counter[int](), Counter[int]())
+    for ends in pairs.outputs:
+        makers = [int(view.side.producer[view.value[end]]) for view, end in zip(views, ends, strict=True)]
+        old = int(pairs.to_after[makers[0]]) if makers[0] != NONE else NONE
+        counts[0][old] += 1
+        counts[1][makers[1]] += 1
+        if old == makers[1] != NONE:
+            agreeing[old] += 1
+    for row in (counts[0].keys() | counts[1].keys()) - {NONE}:
+        total[row] += max(counts[0][row], counts[1][row])
+
+
+def _beside_the_lost(
+    views: Views, pairs: Pairs, side: int, opaque: set[int]
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Say which operators are fed by, and which feed, one without a partner that does more than convert."""
+    view = views[side]
+    lost = pairs.unpaired(side) & ~view.side.is_any(CONVERSIONS)
+    lost[list(opaque) if side else []] = False
+    return view.beside(lost)
+
+
+def drop_the_unlikely(views: Views, pairs: Pairs, opaque: set[int], tags: frozenset[bytes]) -> Pairs:
+    """Return the pairs without those that rest on their position alone where what is around does not agree."""
+    for _ in range(_ROUNDS):
+        evidence = evidence_of(views, pairs, tags)
+        weak = ~pairs.unpaired(1) & (agreement(views, pairs, opaque) <= _LEAST)
+        weak &= np.array([one is Evidence.POSITION for one in evidence], np.bool_)
+        if not weak.any():
+            break
+        pairs = pairs.without(np.flatnonzero(weak))
+    return pairs
+
+
+def drop_the_disconnected(views: Views, pairs: Pairs) -> Pairs:
+    """Return the pairs without those of parts of AFTER that fit in several places of BEFORE.
+
+    What was cut out of a network that repeats itself, as an unrolled LSTM with its tied weights does, fits in several
+    places: a part must be held in one by an end, a name, or an operator that is the only one of its kind.
+    """
+    was, now = views
+    if not pairs.unpaired(0).any() or not any(cut_ends(now, pairs)):
+        return pairs
+    linked = (now.giver != NONE) & ~pairs.unpaired(1)[now.reader]
+    linked[linked] &= ~pairs.unpaired(1)[now.giver[linked]]
+    part = np.array(components(len(now), now.reader[linked].tolist(), now.giver[linked].tolist()), np.int64)
+    held = np.unique(part[_held_in_place(views, pairs)])
+    return pairs.without(np.flatnonzero(~pairs.unpaired(1) & ~np.isin(part, held)))
+
+
+def _held_in_place(views: Views, pairs: Pairs) -> list[int]:
+    """Return AFTER's operators that can have one partner only: by an end, a name, or what they are and hold."""
+    was, now = views
+    held = {reader for _, new in pairs.inputs for reader, _ in now.readers(int(now.value[new]))}
+    held |= {int(now.side.producer[now.value[new]]) for _, new in pairs.outputs}
+    looks = [_looks(views, side) for side in (0, 1)]
+    counts = [Counter(own) for own in looks]
+    firsts = was.side.first.tolist(), now.side.first.tolist()
+    for new in np.flatnonzero(~pairs.unpaired(1)).tolist():
+        old = int(pairs.to_before[new])
+        alone = looks[0][old] == looks[1][new] and counts[0][looks[0][old]] == counts[1][looks[1][new]] == 1
+        named = pairs.by_name and was.side.names[firsts[0][old]] == now.side.names[firsts[1][new]] != b""
+        if alone or (named and NONE not in (firsts[0][old], firsts[1][new])):
+            held.add(new)
+    return sorted(held - {NONE})
+
+
+def _looks(views: Views, side: int) -> list[tuple[int, ...]]:
+    """Return what each operator is by itself: its code, and which constants it holds where."""
+    view = views[side]
+    classes, starts = view.side.constant[view.read].tolist(), view.lists.starts
+    return [(code, *classes[starts[row] : starts[row + 1]]) for row, code in enumerate(view.side.code.tolist())]

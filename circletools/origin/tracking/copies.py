@@ -1,0 +1,76 @@
+"""Operators of one model that compute the same: of the same values, with the same code and constants.
+
+    before   FULLY_CONNECTED a -> RELU, TANH        a tool computes `a` once for each that reads it,
+    after    FULLY_CONNECTED a -> RELU              or once for both: all have its origin
+             FULLY_CONNECTED b -> TANH
+
+Found by value numbering, as compilers find common subexpressions: operators in their order, each with the numbers of
+what it reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+import numpy as np
+
+from circletools.origin.tracking.colours import Views
+from circletools.origin.tracking.pairs import Pairs
+from circletools.origin.tracking.side import NONE
+from circletools.origin.tracking.view import View
+
+
+def twins_of(views: Views, pairs: Pairs) -> dict[int, int]:
+    """Return BEFORE's operators without a partner by what computes the same and has one."""
+    return _same(views[0], pairs.to_after)
+
+
+def copies_of(views: Views, pairs: Pairs) -> dict[int, int]:
+    """Return, by operator of AFTER without a partner, the one of BEFORE that it computes once more.
+
+    So does one of another code that holds a constant, hardly equal by chance, which one operator of BEFORE holds
+    alone: its bias has got an operator of its own.
+    """
+    was, now = views
+    found = {copy: int(pairs.to_before[row]) for copy, row in _same(now, pairs.to_before).items()}
+    for row, held in now.held.items():
+        if pairs.to_before[row] == NONE and row not in found:
+            holders = {old for number in held for old in was.holders.get(number, ())}
+            old = holders.pop() if len(holders) == 1 else NONE
+            if old != NONE and pairs.to_after[old] != NONE and was.side.code[old] != now.side.code[row]:
+                found[row] = old
+    return found
+
+
+def _same(view: View, partner: np.ndarray) -> dict[int, int]:
+    if not (partner == NONE).any():
+        return {}
+    # A key for what a slot reads: what an operator makes by that one's number, a constant by its class.
+    constant, is_constant = view.side.constant.tolist(), view.side.is_constant.tolist()
+    codes, known = view.side.code.tolist(), dict[Hashable, int]()
+    number: list[int] = list(range(len(view)))
+    done = [False] * len(view)
+    paired = (partner != NONE).tolist()
+    found: dict[int, int] = {}
+    groups: dict[int, list[int]] = {}
+    for row in range(len(view)):
+        done[row] = True
+        reads = view.reads(row)
+        if not reads or view.hidden[row]:
+            continue
+        key = (
+            codes[row],
+            *(
+                (number[giver], place)
+                if giver != NONE and done[giver]
+                else (NONE, constant[value] if is_constant[value] else ~value)
+                for giver, place, value in reads
+            ),
+        )
+        number[row] = known.setdefault(key, row)
+        groups.setdefault(number[row], []).append(row)
+    for rows in groups.values():
+        first = next((row for row in rows if paired[row]), NONE)
+        if len(rows) > 1 and first != NONE:
+            found |= {row: first for row in rows if not paired[row]}
+    return found

@@ -1,0 +1,56 @@
+"""What a tool put in to change how a value is written or laid out has the origin of what it continues."""
+
+from __future__ import annotations
+
+from circletools.graph.algorithms import rows_by_key
+from circletools.origin.tracking.evidence import CONFIDENCE, Evidence, Found, Grounds
+from circletools.origin.tracking.side import CONVERSIONS, NONE, Side
+
+PREPARING = frozenset({"PAD", "PADV2", "MIRROR_PAD", "DEQUANTIZE", "DENSIFY"})
+"""Operators that are folded into what takes their output."""
+
+LAYOUT_OPS = frozenset({"EXPAND_DIMS", "RESHAPE", "SQUEEZE", "TRANSPOSE"})
+"""Operators that give the same elements another shape or order; one behind the other are one."""
+
+INSERTED = CONVERSIONS | LAYOUT_OPS | {"CAST", "CONCATENATION"}
+"""Operators that a tool puts in to change how a value is written or laid out."""
+
+_MOST_STEPS = 64
+
+
+def continue_inserted(after: Side, opaque: set[int], found: list[Found]) -> None:
+    """Enter for what was put in the origin of what it continues, and behind an input or constant, of what it feeds."""
+    direct = [bool(entry) for entry in found]
+    rows = [row for row, code in enumerate(after.codes) if code in INSERTED and not direct[row]]
+    if not rows:
+        return
+    main, producer, readers = after.main.tolist(), after.producer.tolist(), after.graph.readers
+    made = rows_by_key(len(after), *after.makes)
+    for row in rows:
+        heir = row
+        for _ in range(_MOST_STEPS):
+            if heir == NONE or direct[heir] or heir in opaque:
+                break
+            value = main[heir] if after.codes[heir] in INSERTED else NONE
+            heir = producer[value] if value != NONE else NONE
+        if heir == NONE:
+            heir = _first_fed(row, made, readers, direct, after.codes)
+        if heir != NONE and direct[heir]:
+            why = Grounds(Evidence.CONTINUED, CONFIDENCE[Evidence.CONTINUED])
+            found[row] = dict.fromkeys(found[heir], why)
+
+
+def _first_fed(
+    row: int, made: list[list[int]], readers: list[list[int]], direct: list[bool], codes: list[str]
+) -> int:
+    """Return the first operator that an inserted one feeds, over others that were inserted, or -1."""
+    for _ in range(_MOST_STEPS):
+        fed = sorted({reader for value in made[row] for reader in readers[value]})
+        if not fed:
+            return NONE
+        row = next((reader for reader in fed if direct[reader]), fed[0])
+        if direct[row]:
+            return row
+        if codes[row] not in INSERTED:
+            return NONE
+    return NONE

@@ -1,0 +1,103 @@
+"""Which subgraphs of two models belong together, each pair of them tracked by itself.
+
+By signature, then the main ones; and whatever paired operators (If, While, Call, ...) call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from circletools.graph.graph import Graph, ModelGraph
+from circletools.origin.tags import TAG, only_tags
+from circletools.origin.tracking.constants import classify
+from circletools.origin.tracking.ends import Names
+from circletools.origin.tracking.passes import Tracked, track_graphs
+from circletools.origin.tracking.side import NONE, Side, shared_codes
+
+Couple = tuple[int, int]
+"""A subgraph of BEFORE and one of AFTER."""
+
+
+def track_models(before: ModelGraph, after: ModelGraph, tags: Mapping[int, bytes]) -> dict[Couple, Tracked]:
+    """Return what was found, by pair of subgraphs. `tags` are those of BEFORE's tensors, by row in the model.
+
+    Raises ModelFormatError for an index that leads nowhere.
+    """
+    classes = classify(before.graphs, after.graphs)
+    names, used = _names(before, after, tags)
+    tracked: dict[Couple, Tracked] = {}
+    waiting = list(_certain(before, after))
+    while waiting:
+        old, new = waiting.pop(0)
+        if any(old == couple[0] or new == couple[1] for couple in tracked):
+            continue
+        graphs = before.graphs[old], after.graphs[new]
+        codes = shared_codes(graphs)
+        sides = [
+            Side(graph, names[side][graph.index], codes[side], classes[side][graph.index], classes[2])
+            for side, graph in enumerate(graphs)
+        ]
+        signatures = [_signature_names(model, graph) for model, graph in zip((before, after), graphs, strict=True)]
+        ends = (signatures[0][0], signatures[1][0]), (signatures[0][1], signatures[1][1])
+        tracked[old, new] = track_graphs(sides[0], sides[1], ends, used)
+        waiting += _called(graphs, tracked[old, new], (len(before.graphs), len(after.graphs)))
+        if not waiting:
+            waiting += _left_over(before, after, tracked)
+    return tracked
+
+
+def _names(
+    before: ModelGraph, after: ModelGraph, tags: Mapping[int, bytes]
+) -> tuple[tuple[list[list[bytes]], list[list[bytes]]], frozenset[bytes]]:
+    """Return the names of values, graph by graph, with tags for names if AFTER has tags of BEFORE; and these."""
+    olds, news = ([graph.values.names for graph in model.graphs] for model in (before, after))
+    known = frozenset(tags.values())
+    tagged = [[only_tags(name, known) for name in own] if any(map(TAG.search, own)) else own for own in news]
+    if known.isdisjoint(part for own in tagged for name in own for part in name.split(b";")):
+        return (olds, news), frozenset()
+    starts = [graph.values.rows.start for graph in before.graphs if isinstance(graph.values.rows, slice)]
+    olds = [
+        [tags.get(start + value, name) for value, name in enumerate(own)]
+        for start, own in zip(starts, olds, strict=True)
+    ]
+    return (olds, tagged), known
+
+
+def _certain(before: ModelGraph, after: ModelGraph) -> Iterator[Couple]:
+    """Yield the subgraphs that belong together by signature, then the main ones."""
+    old_keys = {signature.key: signature.subgraph for signature in before.signatures}
+    for signature in after.signatures:
+        old = old_keys.get(signature.key, len(before.graphs))
+        if old < len(before.graphs) and signature.subgraph < len(after.graphs):
+            yield old, signature.subgraph
+    if before.graphs and after.graphs:
+        yield 0, 0
+
+
+def _called(graphs: tuple[Graph, Graph], tracked: Tracked, counts: tuple[int, int]) -> Iterator[Couple]:
+    """Yield the subgraphs that paired operators call, in the order of their fields."""
+    was, now = (graph.callees for graph in graphs)
+    for new, callees in sorted(now.items()):
+        old = int(tracked.pairs.to_before[new])
+        for couple in zip(was.get(old, ()), callees, strict=False) if old != NONE else ():
+            if all(0 <= subgraph < count for subgraph, count in zip(couple, counts, strict=True)):
+                yield couple
+
+
+def _left_over(before: ModelGraph, after: ModelGraph, tracked: Mapping[Couple, Tracked]) -> list[Couple]:
+    """Return the subgraphs that nobody calls and that have no partner, in their order, if there are as many."""
+    left = []
+    for side, model in enumerate((before, after)):
+        taken = {couple[side] for couple in tracked}.union(*model.callees.values())
+        left.append([graph.index for graph in model.graphs if graph.index not in taken])
+    return list(zip(*left, strict=True)) if len(left[0]) == len(left[1]) else []
+
+
+def _signature_names(model: ModelGraph, graph: Graph) -> tuple[Names, Names]:
+    """Return the inputs and outputs of a graph by the names that signatures give them."""
+    inputs, outputs = dict[str, int](), dict[str, int]()
+    for signature in model.signatures:
+        if signature.subgraph == graph.index:
+            for found, ends in ((inputs, signature.inputs), (outputs, signature.outputs)):
+                found |= {name: tensor for name, tensor in ends if 0 <= tensor < len(graph.values)}
+    return inputs, outputs

@@ -1,0 +1,65 @@
+"""What is known so far: which operators are which. Passes take pairs and return new ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from circletools.graph.algorithms import Indices
+from circletools.graph.columns import Mask
+from circletools.origin.tracking.side import NONE, Side
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """The partner of each operator, or -1.
+
+    `choices` has for each operator of AFTER among how many it was chosen that look just alike. `inputs` and
+    `outputs` are pairs of values: the ends of the two graphs that are the same. `by_name` says whether names count.
+    """
+
+    to_after: Indices
+    to_before: Indices
+    choices: Indices
+    inputs: tuple[tuple[int, int], ...] = ()
+    outputs: tuple[tuple[int, int], ...] = ()
+    by_name: bool = False
+
+    @classmethod
+    def none(cls, before: Side, after: Side) -> Pairs:
+        """Return no pairs."""
+        return cls(np.full(len(before), NONE), np.full(len(after), NONE), np.ones(len(after), np.int64))
+
+    @property
+    def partners(self) -> tuple[Indices, Indices]:
+        """The partners of BEFORE's operators, and of AFTER's."""
+        return self.to_after, self.to_before
+
+    def unpaired(self, side: int) -> Mask:
+        """Say which operators of BEFORE (0) or AFTER (1) have no partner."""
+        unpaired: Mask = self.partners[side] == NONE
+        return unpaired
+
+    @property
+    def complete(self) -> bool:
+        """Whether one of the models has no operator left to pair."""
+        return not (self.unpaired(0).any() and self.unpaired(1).any())
+
+    def added(self, found: Sequence[tuple[int, int]], choices: Sequence[int] | None = None) -> Pairs:
+        """Return these pairs with more, of operators without partners."""
+        if not found:
+            return self
+        olds, news = np.array(found, np.int64).T
+        to_after, to_before, chosen = self.to_after.copy(), self.to_before.copy(), self.choices.copy()
+        to_after[olds], to_before[news] = news, olds
+        chosen[news] = 1 if choices is None else choices
+        return replace(self, to_after=to_after, to_before=to_before, choices=chosen)
+
+    def without(self, news: Indices) -> Pairs:
+        """Return these pairs without those of some operators of AFTER."""
+        to_after, to_before = self.to_after.copy(), self.to_before.copy()
+        to_after[to_before[news]] = NONE
+        to_before[news] = NONE
+        return replace(self, to_after=to_after, to_before=to_before)

@@ -1,0 +1,100 @@
+"""From two graphs to what each operator of AFTER computes of BEFORE's: the passes, one after the other.
+
+Each pass is a pure function: it takes views of the two graphs and the pairs so far, and returns new pairs. What a
+view hides decides what stands beside what:
+
+    names, match     conversions (QUANTIZE, ...) are looked through
+    match            ... and what only hands one value on and has no partner; sizes need not agree
+    match            nothing is hidden: conversions are paired, too
+    recheck, drop    pairs that their surroundings do not bear out are given up
+    cover            what has no partner: regions, what was fused, folded, put in
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from circletools.graph.algorithms import Indices
+from circletools.graph.columns import Mask
+from circletools.origin.tracking.agreement import agreement, drop_the_disconnected, drop_the_unlikely
+from circletools.origin.tracking.colours import Views
+from circletools.origin.tracking.cover import cover
+from circletools.origin.tracking.ends import Names, pair_ends, recheck_ends, resized
+from circletools.origin.tracking.evidence import Found, evidence_of
+from circletools.origin.tracking.match import match
+from circletools.origin.tracking.names import pair_by_name
+from circletools.origin.tracking.pairs import Pairs
+from circletools.origin.tracking.side import CONVERSIONS, NONE, Side
+from circletools.origin.tracking.view import look
+
+_OPAQUE = ("CUSTOM", "DELEGATE")
+
+
+@dataclass(frozen=True, eq=False)
+class Tracked:
+    """What was found of two graphs: pairs, what each operator of AFTER computes, and how far pairs agree in sum.
+
+    `opaque` are operators of AFTER that can hold many.
+    """
+
+    views: Views
+    pairs: Pairs
+    found: list[Found]
+    agreeing: float
+    opaque: set[int]
+
+
+def track_graphs(
+    before: Side, after: Side, ends: tuple[tuple[Names, Names], tuple[Names, Names]], tags: frozenset[bytes]
+) -> Tracked:
+    """Run the passes; `ends` are the names of inputs and of outputs in signatures, `tags` those of BEFORE's values."""
+    sides = before, after
+    pairs = pair_ends(before, after, ends, Pairs.none(before, after))
+    is_resized = resized(before, after, pairs)
+    sizes = [_sizes(side, is_resized) for side in sides]
+    unknown = [np.zeros(len(side), np.int64) for side in sides]
+    conversions = [side.is_any(CONVERSIONS) for side in sides]
+    handing = [side.hands_on | mask for side, mask in zip(sides, conversions, strict=True)]
+    codes = {code for code in set(after.codes).difference(before.codes) if code.startswith(_OPAQUE)}
+    custom = after.is_any(codes)
+
+    views = _views(sides, conversions)
+    named = pair_by_name(
+        views, pairs, unknown if is_resized else sizes, tagged=bool(tags), opaque=set(np.flatnonzero(custom).tolist())
+    )
+    pairs = match(views, named.pairs, sizes)
+    pairs = match(_views(sides, _left(handing, pairs)), pairs, unknown)
+    pairs = match(_views(sides, [np.zeros(len(side), np.bool_) for side in sides]), pairs, sizes)
+    pairs = recheck_ends(_views(sides, _left(conversions, pairs)), pairs)
+    opaque = set(np.flatnonzero(custom & pairs.unpaired(1)).tolist())
+    pairs = drop_the_unlikely(_views(sides, _left(handing, pairs)), pairs, opaque, tags)
+    if not tags:
+        pairs = drop_the_disconnected(_views(sides, [np.zeros(len(side), np.bool_) for side in sides]), pairs)
+    opaque = set(np.flatnonzero(custom & pairs.unpaired(1)).tolist())
+    views = _views(sides, _left(handing, pairs))
+    evidence = evidence_of(views, pairs, tags)
+    agreeing = float(agreement(views, pairs, opaque)[~conversions[1]].sum())
+    inserted = [np.zeros(len(before), np.bool_), conversions[1] & pairs.unpaired(1)]
+    heirs = {old: new for old, new in named.heirs.items() if pairs.to_after[old] == NONE}
+    found = cover(_views(sides, inserted), pairs, evidence, heirs, opaque)
+    return Tracked(views, pairs, found, agreeing, opaque)
+
+
+def _views(sides: tuple[Side, Side], hidden: list[Mask]) -> Views:
+    return look(sides[0], hidden[0]), look(sides[1], hidden[1])
+
+
+def _left(masks: list[Mask], pairs: Pairs) -> list[Mask]:
+    """Return the operators among some that have no partner."""
+    return [mask & pairs.unpaired(side) for side, mask in enumerate(masks)]
+
+
+def _sizes(side: Side, is_resized: bool) -> Indices:
+    """Return the number of elements of each operator's first output, 0 where it is not known.
+
+    Of resized models it is the last dimension, which mostly stays when the batch or the resolution changes.
+    """
+    of_value = np.append(side.last_dimension if is_resized else side.elements, 0)
+    return of_value[side.first]

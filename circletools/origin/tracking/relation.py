@@ -1,0 +1,116 @@
+"""Whether two models are the same network at all: otherwise what looks alike is a coincidence.
+
+Constants decide where both models have some that are hardly equal by chance: a tool that quantizes or optimises a
+model leaves most of them recognisable, and two networks of one structure have none in common. Where there is nothing
+to compare, names with a path do (`tower/add`; exporters give `add_3` and `Identity` to every model), or how much of
+the larger model is paired. A compiler may leave nothing but the ends:
+
+    before   x: [1,96,96,3] -> 31 operators -> y: [1,2]      inputs and outputs are as many, of the same types, shapes
+    after    x: [1,96,96,3] ---> ethos-u ----> y: [1,2]      and names: else the models are strangers
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from circletools.origin.tracking.passes import Tracked
+from circletools.origin.tracking.side import CONVERSIONS, NONE, ends_of
+
+SAME, LOOKALIKE, STRANGERS = 1.0, 0.4, 0.0
+"""The factor for the confidence of all that does not rest on an equal constant.
+
+Lookalikes are of one structure, and have constants or names, and none in common: whether one was trained from the
+other is unknown.
+"""
+
+_QUARTER, _HALF, _MOST = 0.25, 0.5, 0.75
+
+
+def relation(graphs: Sequence[Tracked]) -> float:
+    """Return how two models are related, of which these graphs were tracked."""
+    opaque = any(one.opaque for one in graphs)
+    common, fewest = _constants_in_common(graphs)
+    if fewest and common >= _QUARTER * fewest:
+        return SAME
+    if opaque and (_values_by_name(graphs) >= _HALF or (not fewest and all(map(_same_ends, graphs)))):
+        return SAME
+    if not (opaque or fewest) and _paths_in_common(graphs) >= _HALF:
+        return SAME
+    before, after = (_working(graphs, side) for side in (0, 1))
+    larger = after - sum(len(one.opaque) for one in graphs) if opaque else max(before, after)
+    agreeing = sum(one.agreeing for one in graphs)
+    placed = min(1.0, agreeing / larger) if larger else (0.0 if opaque else 1.0)
+    if placed < _MOST:
+        return STRANGERS
+    named = all(any(_has_names(one, side) for one in graphs) for side in (0, 1))
+    unlike = fewest or (named and not any(one.pairs.by_name for one in graphs))
+    return LOOKALIKE if unlike else SAME
+
+
+def _working(graphs: Sequence[Tracked], side: int) -> int:
+    """Return how many operators of either model do more than convert."""
+    return sum(code not in CONVERSIONS for one in graphs for code in one.views[side].side.codes)
+
+
+def _constants_in_common(graphs: Sequence[Tracked]) -> tuple[int, int]:
+    """Return how many telling constants both models have, and how many the one with fewer has in all.
+
+    What opaque operators hold does not count.
+    """
+    held = [np.empty(0, np.int64), np.empty(0, np.int64)]
+    for one in graphs:
+        for side, view in enumerate(one.views):
+            operators, values = view.side.reads
+            values = values[~np.isin(operators, list(one.opaque))] if side else values
+            classes = view.side.constant[values]
+            telling = np.append(view.side.constants.distinctive, False)[classes]
+            held[side] = np.union1d(held[side], classes[telling])
+    return len(np.intersect1d(*held)), min(map(len, held))
+
+
+def _paths_in_common(graphs: Sequence[Tracked]) -> float:
+    """Return how much of the smaller model has partners of the same name, if that has a path."""
+    known = 0
+    for one in graphs:
+        was, now = (view.side for view in one.views)
+        news = np.flatnonzero(~one.pairs.unpaired(1) & one.pairs.by_name)
+        firsts = zip(was.first[one.pairs.to_before[news]].tolist(), now.first[news].tolist(), strict=True)
+        known += sum(
+            NONE not in (old, new) and b"/" in was.names[old] and was.names[old] == now.names[new]
+            for old, new in firsts
+        )
+    return known / max(1, min(_working(graphs, side) for side in (0, 1)))
+
+
+def _values_by_name(graphs: Sequence[Tracked]) -> float:
+    """Return how many of the values that AFTER computes have names that BEFORE has too."""
+    known, made = (
+        [side.names[value] for one in graphs for side in [one.views[at].side] for value in side.makes.values.tolist()]
+        for at in (0, 1)
+    )
+    olds = frozenset(known)
+    return sum(bool(name) and name in olds for name in made) / max(1, len(made))
+
+
+def _same_ends(one: Tracked) -> bool:
+    """Say whether all inputs and outputs are paired, and of the same types, shapes and, where both have any, names."""
+    was, now = (view.side for view in one.views)
+    types = was.graph.values.types, now.graph.values.types
+    for old_ends, new_ends, known in zip(
+        ends_of(was.graph), ends_of(now.graph), (one.pairs.inputs, one.pairs.outputs), strict=True
+    ):
+        if set(old_ends) != {old for old, _ in known} or set(new_ends) != {new for _, new in known}:
+            return False
+        for old, new in known:
+            names = was.names[old], now.names[new]
+            same = types[0][old] == types[1][new] and was.shape(old) == now.shape(new)
+            if not same or (all(names) and names[0] != names[1]):
+                return False
+    return True
+
+
+def _has_names(one: Tracked, side: int) -> bool:
+    this = one.views[side].side
+    return any(this.names[value] for value in this.makes.values.tolist())
