@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from circletools.graph.build import model_graph
 from circletools.model.model import open_model
-from circletools.origin.tracking.anchors import Anchors, subgraph_pairs
-from circletools.origin.tracking.constants import classify
-from circletools.origin.tracking.match import Matcher
-from circletools.origin.tracking.side import read_side
+from circletools.origin.tracking.constants import Constants, classify
 from circletools.origin.tracking.tracker import Tracking, track
 from tests.kit.build import Build, Graph, floats
 
@@ -46,10 +44,8 @@ def own_constants(graph: Graph, number: int) -> list[int]:
     return [graph.constant("", floats(4, 4, seed=number)), graph.constant("", floats(4, seed=50 + number))]
 
 
-def matcher(before: bytes, after: bytes) -> Matcher:
-    """Return the two models side by side, without any pair of operators."""
+def classified(before: bytes, after: bytes) -> tuple[list[int], list[int], Constants]:
+    """Return the classes of the tensors of subgraph 0, of either model, and what the classes are."""
     with open_model(before) as old, open_model(after) as new:
-        sides = read_side(old), read_side(new)
-        anchors = Anchors()
-        anchors.add(*sides, subgraph_pairs(old, new))
-        return Matcher(*sides, classify(*sides), anchors)
+        olds, news, constants = classify(model_graph(old).graphs, model_graph(new).graphs)
+        return olds[0].tolist(), news[0].tolist(), constants

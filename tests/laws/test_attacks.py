@@ -19,8 +19,11 @@ import pytest
 from circletool_cli.table import COMMANDS
 
 from circletools.errors import ModelFormatError
+from circletools.graph.build import graph_of
 from circletools.model.model import open_model
-from circletools.origin.tracking.side import read_side, view
+from circletools.origin.tracking.constants import Constants
+from circletools.origin.tracking.side import Side
+from circletools.origin.tracking.view import look
 from fuzz.content import content
 from fuzz.parts import annotated, split_files
 from tests.kit.attacks import EDIT, Attack, attacks
@@ -298,8 +301,13 @@ def test_one_of_many_makers_of_a_tensor_counts() -> None:
     """Else tracking takes each of them times each operator that reads the tensor."""
     data = next(attack for attack in attacks() if attack.name == "producers-many").make()
     with open_model(data) as model:
-        side = read_side(model)
-        made = [value for values in view(side, np.zeros(len(side), np.bool_)).made for value in values]
+        graph = graph_of(model, 0)
+        none, nothing = np.full(len(graph.values), -1), np.zeros(0, np.bool_)
+        shown = look(
+            Side(graph, graph.values.names, none, none, Constants(nothing, nothing.astype(np.int8), nothing)),
+            np.zeros(len(graph), np.bool_),
+        )
+        made = [value for operator in range(len(graph)) for value in shown.made(operator)]
     assert len(made) == len(set(made)) == 2
 
 

@@ -13,7 +13,6 @@ from circletools.graph.build import graph_of
 from circletools.origin.exporters.onnx_file import _steps
 from circletools.origin.exporters.recording import Conversion, Recording
 from circletools.origin.read import Origins
-from circletools.origin.tracking.constants import CLOSE, EXACT, SCALED
 from tests.kit.build import Build, floats
 from tests.kit.support import bytes_of
 
@@ -83,7 +82,3 @@ def test_few_or_equal_numbers_are_no_weights(values: Sequence[int], known: int) 
     graph.ends([x], [graph.compute("ADD", [x, graph.constant("w", data)], "y", data.shape)])
     with ct.open(build.to_bytes()) as model:
         assert [len([*one]) for one in _steps(graph_of(model, 0))[0].weights] == [known]
-
-
-def test_ways_in_which_constants_are_the_same_differ() -> None:
-    assert len({EXACT, CLOSE, SCALED}) == 3

@@ -26,7 +26,7 @@ def test_the_command_shows_and_writes(files: Path) -> None:
     assert ran.status == 0
     assert [line.split() for line in ran.out.decode().splitlines()][1:3] == [
         ["0", "TANH", "0", "(noname)", "position", "1.00"],
-        ["1", "QUANTIZE", "0", "(noname)", "continued", "0.99"],
+        ["1", "QUANTIZE", "0", "(noname)", "continued", "0.95"],
     ]
     assert origins_of((files / "out.tflite").read_bytes()).operators[0] == {0: {0}, 1: {0}, 2: {1}, 3: {2}}
     again = run("track-origins", "before.tflite", "out.tflite", "twice.tflite", "--replace", cwd=files)
@@ -38,7 +38,7 @@ def test_the_json_is_accepted_by_embed_origins(files: Path) -> None:
     ran = run("track-origins", "before.tflite", "after.tflite", "out.tflite", "--json", cwd=files)
     document = json.loads(ran.out)
     assert document["schema_version"] == 1
-    assert document["operators"][1]["grounds"] == [{"source": 0, "evidence": "continued", "confidence": 0.995}]
+    assert document["operators"][1]["grounds"] == [{"source": 0, "evidence": "continued", "confidence": 0.95}]
     put(files / "origins.json", ran.out)
     assert run("embed-origins", "after.tflite", "same.tflite", "--origins", "origins.json", cwd=files).status == 0
     assert (files / "same.tflite").read_bytes() == (files / "out.tflite").read_bytes()

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from circletools.model.model import open_model
-from circletools.origin.tracking.constants import CLOSE, EXACT, SCALED, Classes, classify
-from circletools.origin.tracking.side import NONE, read_side
+from circletools.origin.tracking.constants import CLOSE, EXACT, SCALED, Constants
+from circletools.origin.tracking.side import NONE
 from tests.kit.build import Build, Graph, Table, floats
+from tests.kit.tracking_support import classified
 
 Held = tuple[tuple[int, ...], str, bytes, Table | None]
 """Shape, type, data and quantization of a constant."""
@@ -37,22 +37,20 @@ def holding(*constants: Held) -> bytes:
     return build.to_bytes()
 
 
-def classes_of(before: list[Held], after: list[Held]) -> Classes:
-    with open_model(holding(*before)) as old, open_model(holding(*after)) as new:
-        return classify(read_side(old), read_side(new))
+def classes_of(before: list[Held], after: list[Held]) -> tuple[list[int], list[int], Constants]:
+    return classified(holding(*before), holding(*after))
 
 
 def kinds(before: list[Held], after: list[Held]) -> list[tuple[int, int] | None]:
     """Return for each constant of AFTER which of BEFORE's it is, and how it was found; None for one that is new."""
-    classes = classes_of(before, after)
-    olds, news = (numbers.tolist() for numbers in classes.numbers)
+    olds, news, constants = classes_of(before, after)
     assert olds[0] == news[0] == NONE
     position = {number: index for index, number in enumerate(olds[1:])}
     found: list[tuple[int, int] | None] = []
     for number in news[1:]:
-        shared = bool(classes.shared[number])
+        shared = bool(constants.shared[number])
         assert shared == (number in position)
-        found.append((position[number], int(classes.how[number])) if shared else None)
+        found.append((position[number], int(constants.how[number])) if shared else None)
     return found
 
 
@@ -66,8 +64,8 @@ def test_equal_bytes_are_the_same_constant_whatever_their_form() -> None:
     shape, _, data, _ = second
     assert kinds([second], [(shape[::-1], "INT32", data, None)]) == [(0, EXACT)]
     twice = classes_of([first, first], [first])
-    assert [numbers.tolist() for numbers in twice.numbers] == [[NONE, 0, 0], [NONE, 0]]
-    assert twice.shared.tolist() == [True]
+    assert twice[:2] == ([NONE, 0, 0], [NONE, 0])
+    assert twice[2].shared.tolist() == [True]
 
 
 CHANCE: list[tuple[int, int, bool]] = [(32, 32, True), (31, 31, False), (32, 5, True), (32, 4, False), (0, 0, False)]
@@ -76,13 +74,13 @@ CHANCE: list[tuple[int, int, bool]] = [(32, 32, True), (31, 31, False), (32, 5, 
 def test_what_is_hardly_equal_by_chance() -> None:
     for size, distinct, is_telling in CHANCE:
         data = bytes(number % distinct for number in range(size)) or b"\0"
-        assert classes_of([((size,), "UINT8", data, None)], []).distinctive.tolist() == [is_telling]
+        assert classes_of([((size,), "UINT8", data, None)], [])[2].distinctive.tolist() == [is_telling]
 
 
 def test_only_the_first_4096_bytes_are_looked_at() -> None:
     for zeros, is_telling in ((4092, True), (4093, False)):
         data = bytes(zeros) + bytes(range(1, 9))
-        assert classes_of([((len(data),), "UINT8", data, None)], []).distinctive.tolist() == [is_telling]
+        assert classes_of([((len(data),), "UINT8", data, None)], [])[2].distinctive.tolist() == [is_telling]
 
 
 def test_numbers_of_every_type_are_compared_by_value() -> None:

@@ -37,7 +37,7 @@ def said(before: bytes, after: bytes) -> str:
     for subgraph, operators in enumerate(tracked(before, after).grounds):
         for index, sources in sorted(operators.items()):
             found = ",".join(
-                f"{source}:{why.evidence.value[:2]}{why.confidence:.3f}" for source, why in sources.items()
+                f"{source}:{why.evidence.value[:2]}{why.confidence:.2f}" for source, why in sources.items()
             )
             words.append(f"{subgraph}/{index}={found}" if subgraph else f"{index}={found}")
     return " ".join(words) or "nothing"

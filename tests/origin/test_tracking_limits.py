@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
-from numpy.typing import NDArray
 
-from circletools.model.model import open_model
-from circletools.origin.tracking import constants, cover
-from circletools.origin.tracking.constants import CLOSE, classify
-from circletools.origin.tracking.score import Evidence
-from circletools.origin.tracking.side import read_side
-from tests.kit.build import Build, floats
+from circletools.origin.tracking import cover
+from circletools.origin.tracking.evidence import Evidence
+from tests.kit.build import Build
 from tests.kit.tracking_support import found, own_constants, tracked
 
 
@@ -79,48 +74,3 @@ def test_what_computes_the_same_is_its_twin(takers: int) -> None:
     assert sources[takers + 1] == {takers + 1, takers + 2}
     assert sources[0] == {0}
     assert sources[takers + 2 :] == [{takers + 3}, {takers + 4}]
-
-
-# --- constants ----------------------------------------------------------------------------------------------
-
-
-def holding(values: list[NDArray[np.float32]], kind: str) -> bytes:
-    build = Build()
-    graph = build.graph()
-    for value in values:
-        graph.constant("", value.astype(kind))
-    return build.to_bytes()
-
-
-def alike(before: list[NDArray[np.float32]], after: list[NDArray[np.float32]]) -> list[int]:
-    """Return the kinds of what is shared; AFTER's constants are halves."""
-    with open_model(holding(before, "float32")) as old, open_model(holding(after, "float16")) as new:
-        found = classify(read_side(old), read_side(new))
-        kinds: list[int] = found.how[found.shared].tolist()
-        return kinds
-
-
-@pytest.mark.parametrize(
-    ("name", "most", "compared"),
-    [
-        ("_MOST_PAIRS", 6, True),
-        ("_MOST_PAIRS", 5, False),
-        ("_MOST_SAMPLES", 5, True),
-        ("_MOST_SAMPLES", 4, False),
-    ],
-)
-def test_so_many_constants_of_one_size_are_compared(
-    name: str, most: int, compared: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    values = [floats(6, 6, seed=seed) for seed in range(3)]
-    monkeypatch.setattr(constants, name, most)
-    assert alike(values[:2], values) == ([CLOSE] * 2 if compared else [])
-
-
-@pytest.mark.parametrize(("most", "compared"), [(3, True), (2, False)])
-def test_so_many_shapes_of_one_size_are_compared(most: int, compared: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same shape comes first, then the others as they come."""
-    values = [floats(*shape, seed=seed) for seed, shape in enumerate([(2, 12), (3, 8), (4, 6)])]
-    monkeypatch.setattr(constants, "_MOST_SHAPES", most)
-    assert alike(values, [np.ascontiguousarray(values[2].T)]) == ([CLOSE] if compared else [])
-    assert alike(values, [values[2]]) == [CLOSE]

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from circletools.errors import CircleToolsError
 from circletools.graph.build import model_graph
 from circletools.model.model import open_model
 from circletools.origin.remap import follow
-from circletools.origin.tracking.constants import CLOSE, SCALED, classify
-from circletools.origin.tracking.score import Evidence
-from circletools.origin.tracking.side import read_side
+from circletools.origin.tracking.evidence import Evidence
 from circletools.origin.tracking.tracker import track
 from circletools.outputs.analysis import choose_subgraphs
 from circletools.outputs.fixing import fix_outputs
-from tests.kit.build import Build, Graph, floats, quantization
+from tests.kit.build import Build
 from tests.kit.origin_support import embedded, entries, origins, origins_of
 from tests.kit.support import TESTDATA, bytes_of, edited, own_models, title
 from tests.kit.tracking_support import chain, found, own_constants, tracked
@@ -110,66 +105,6 @@ def test_sources_come_from_the_tables_of_before() -> None:
     tracking = tracked(before, chain("TANH", "NEG", "RELU"))
     assert tracking.origins.sources == wanted.sources
     assert tracking.origins.operators == wanted.operators
-
-
-# --- constants ----------------------------------------------------------------------------------------------
-
-
-def holding(*values: tuple[NDArray[Any], str, Sequence[float]]) -> bytes:
-    build = Build()
-    graph: Graph = build.graph()
-    for value, kind, scales in values:
-        graph.tensor(
-            "", value.shape, kind, data=value.tobytes(), quantization=quantization(scales) if len(scales) else None
-        )
-    return build.to_bytes()
-
-
-def kinds(before: bytes, after: bytes) -> list[tuple[int, int] | None]:
-    """Return for each constant of AFTER which of BEFORE's it is, and how it was found."""
-    with open_model(before) as old, open_model(after) as new:
-        classes = classify(read_side(old), read_side(new))
-        position = {number: index for index, number in enumerate(classes.numbers[0].tolist())}
-        return [
-            (position[number], int(classes.how[number])) if number in position else None
-            for number in classes.numbers[1].tolist()
-        ]
-
-
-FLOATS = [floats(24, 36, seed=seed) for seed in range(5)]
-BEFORE = holding(*((value, "FLOAT32", ()) for value in FLOATS))
-
-
-def test_quantized_constants() -> None:
-    steps = [np.abs(value).max(axis=1) / 127 for value in FLOATS]
-    after = holding(
-        *((np.round(v / s[:, None]).astype(np.int8), "INT8", s.tolist()) for v, s in zip(FLOATS, steps, strict=True))
-    )
-    assert kinds(BEFORE, after) == [(index, CLOSE) for index in range(5)]
-
-
-def test_transposed_constants() -> None:
-    after = holding(*((np.ascontiguousarray(value.T), "FLOAT32", ()) for value in FLOATS))
-    assert kinds(BEFORE, after) == [(index, CLOSE) for index in range(5)]
-
-
-def test_half_floats() -> None:
-    assert kinds(BEFORE, holding(*((v.astype(np.float16), "FLOAT16", ()) for v in FLOATS))) == [
-        (index, CLOSE) for index in range(5)
-    ]
-
-
-@pytest.mark.parametrize("axis", [0, 1])
-def test_constants_scaled_by_channel(axis: int) -> None:
-    """As a folded batch normalization leaves them; factors may be negative."""
-    factors = [np.random.default_rng(seed).uniform(-3, 3, value.shape[axis]) for seed, value in enumerate(FLOATS)]
-    scaled = [v * np.expand_dims(f, 1 - axis) for v, f in zip(FLOATS, factors, strict=True)]
-    after = holding(*((value.astype(np.float32), "FLOAT32", ()) for value in scaled))
-    assert kinds(BEFORE, after) == [(index, SCALED) for index in range(5)]
-
-
-def test_other_constants_are_not_taken_for_these() -> None:
-    assert kinds(BEFORE, holding(*((floats(24, 36, seed=s), "FLOAT32", ()) for s in range(20, 25)))) == [None] * 5
 
 
 # --- what belongs to nothing --------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
     python -m tools.tracking.measure 900:920 [--folder FOLDER]... [--kinds cut,batch] [--names kept,none] [--verbose]
 
 FOLDER has pairs as the programs in benchmarks/tracking_tools write them. What is counted is pairs (operator of AFTER,
-source). Seeds below 1000 belong to the fit of confidences (`tools.tracking.calibrate`): measure with others.
+source).
 """
 
 from __future__ import annotations

@@ -8,11 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from circletools.graph.algorithms import Indices, components
-from circletools.origin.tracking.colours import Views
+from circletools.graph.columns import Mask
 from circletools.origin.tracking.ends import cut_ends
 from circletools.origin.tracking.evidence import Evidence, evidence_of
 from circletools.origin.tracking.pairs import Pairs
 from circletools.origin.tracking.side import CONVERSIONS, NONE
+from circletools.origin.tracking.view import Views
 
 Shares = NDArray[np.float64]
 
@@ -36,8 +37,9 @@ def agreement(views: Views, pairs: Pairs, opaque: set[int]) -> Shares:
     cut_inputs, cut_outputs = (np.isin(np.arange(len(now.value)), list(cut)) for cut in cut_ends(now, pairs))
     # Slots of AFTER, each with the one of BEFORE at its place.
     news = np.flatnonzero(paired[now.reader])
-    olds = was.starts[pairs.to_before[now.reader[news]]] + now.slot[news]
-    both = olds < was.starts[pairs.to_before[now.reader[news]] + 1]
+    starts, lengths = (np.searchsorted(view.reader, np.arange(len(view) + 1)) for view in views)
+    olds = starts[pairs.to_before[now.reader[news]]] + now.slot[news]
+    both = olds < starts[pairs.to_before[now.reader[news]] + 1]
     more, news, olds = news[~both], news[both], olds[both]
     swallowed = is_opaque[now.giver[news]] & (np.append(pairs.to_after, NONE)[was.giver[olds]] == NONE)
     told = (was.giver[olds] == NONE) | ~(cut_inputs[now.read[news]] | swallowed)
@@ -47,8 +49,7 @@ def agreement(views: Views, pairs: Pairs, opaque: set[int]) -> Shares:
     # Slots that only one of the two has: a constant, as a bias, may come or go.
     np.add.at(total, now.reader[more[~now.side.is_constant[now.read[more]]]], 1)
     mine = pairs.to_after[was.reader]
-    lengths = np.diff(now.starts)
-    extra = (mine != NONE) & (was.slot >= lengths[mine]) & ~was.side.is_constant[was.read]
+    extra = (mine != NONE) & (was.slot >= np.append(np.diff(lengths), 0)[mine]) & ~was.side.is_constant[was.read]
     np.add.at(total, mine[extra], 1)
     # Slots that read what is made.
     made = now.giver[news[same]]
@@ -57,7 +58,7 @@ def agreement(views: Views, pairs: Pairs, opaque: set[int]) -> Shares:
     of_new = np.bincount(now.giver[readers], minlength=count)
     beside_opaque, cut = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
     beside_opaque[now.giver[is_opaque[now.reader] & (now.giver != NONE)]] = True
-    producers = now.side.producer[np.flatnonzero(cut_outputs)]
+    producers = now.side.graph.producer[np.flatnonzero(cut_outputs)]
     cut[producers[producers != NONE]] = True
     giver = np.append(pairs.to_after, NONE)[was.giver]
     gone = (giver == NONE) | (np.append(beside_opaque, False)[giver] & (pairs.to_after[was.reader] == NONE))
@@ -65,11 +66,11 @@ def agreement(views: Views, pairs: Pairs, opaque: set[int]) -> Shares:
     total += np.where(cut, of_new, np.maximum(of_new, of_old))
     _count_outputs(views, pairs, agreeing, total)
     for old, new in zip(*(_beside_the_lost(views, pairs, side, opaque) for side in (0, 1)), strict=True):
-        total[paired] += (old[pairs.to_before] & new)[paired]
+        total[paired] += old[pairs.to_before[paired]] & new[paired]
     return np.where(total > 0, np.minimum(agreeing / np.maximum(total, 1), 1.0), 1.0) * paired
 
 
-def _same(views: Views, pairs: Pairs, olds: Indices, news: Indices) -> NDArray[np.bool_]:
+def _same(views: Views, pairs: Pairs, olds: Indices, news: Indices) -> Mask:
     """Say of slots of BEFORE and AFTER whether they read the same."""
     was, now = views
     giver = np.append(pairs.to_after, NONE)[was.giver[olds]]
@@ -83,14 +84,15 @@ def _same(views: Views, pairs: Pairs, olds: Indices, news: Indices) -> NDArray[n
     partner[ends[:, 0]] = ends[:, 1]
     given = np.where((classes[0] == NONE) & (classes[1] == NONE), partner[values[0]] == values[1], equal)
     bare = (was.giver[olds] == NONE) & (now.giver[news] == NONE)
-    return np.where(bare, given, computed)
+    same: Mask = np.where(bare, given, computed)
+    return same
 
 
 def _count_outputs(views: Views, pairs: Pairs, agreeing: Shares, total: Shares) -> None:
     """Count the outputs that paired operators make: those of one pair agree."""
     counts = (Counter[int](), Counter[int]())
     for ends in pairs.outputs:
-        makers = [int(view.side.producer[view.value[end]]) for view, end in zip(views, ends, strict=True)]
+        makers = [int(view.side.graph.producer[view.value[end]]) for view, end in zip(views, ends, strict=True)]
         old = int(pairs.to_after[makers[0]]) if makers[0] != NONE else NONE
         counts[0][old] += 1
         counts[1][makers[1]] += 1
@@ -100,9 +102,7 @@ def _count_outputs(views: Views, pairs: Pairs, agreeing: Shares, total: Shares) 
         total[row] += max(counts[0][row], counts[1][row])
 
 
-def _beside_the_lost(
-    views: Views, pairs: Pairs, side: int, opaque: set[int]
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+def _beside_the_lost(views: Views, pairs: Pairs, side: int, opaque: set[int]) -> tuple[Mask, Mask]:
     """Say which operators are fed by, and which feed, one without a partner that does more than convert."""
     view = views[side]
     lost = pairs.unpaired(side) & ~view.side.is_any(CONVERSIONS)
@@ -128,7 +128,7 @@ def drop_the_disconnected(views: Views, pairs: Pairs) -> Pairs:
     What was cut out of a network that repeats itself, as an unrolled LSTM with its tied weights does, fits in several
     places: a part must be held in one by an end, a name, or an operator that is the only one of its kind.
     """
-    was, now = views
+    now = views[1]
     if not pairs.unpaired(0).any() or not any(cut_ends(now, pairs)):
         return pairs
     linked = (now.giver != NONE) & ~pairs.unpaired(1)[now.reader]
@@ -141,11 +141,11 @@ def drop_the_disconnected(views: Views, pairs: Pairs) -> Pairs:
 def _held_in_place(views: Views, pairs: Pairs) -> list[int]:
     """Return AFTER's operators that can have one partner only: by an end, a name, or what they are and hold."""
     was, now = views
-    held = {reader for _, new in pairs.inputs for reader, _ in now.readers(int(now.value[new]))}
-    held |= {int(now.side.producer[now.value[new]]) for _, new in pairs.outputs}
+    held = {reader for _, new in pairs.inputs for reader, _ in now.readers[int(now.value[new])]}
+    held |= {int(now.side.graph.producer[now.value[new]]) for _, new in pairs.outputs}
     looks = [_looks(views, side) for side in (0, 1)]
     counts = [Counter(own) for own in looks]
-    firsts = was.side.first.tolist(), now.side.first.tolist()
+    firsts = was.side.first, now.side.first
     for new in np.flatnonzero(~pairs.unpaired(1)).tolist():
         old = int(pairs.to_before[new])
         alone = looks[0][old] == looks[1][new] and counts[0][looks[0][old]] == counts[1][looks[1][new]] == 1
@@ -158,5 +158,8 @@ def _held_in_place(views: Views, pairs: Pairs) -> list[int]:
 def _looks(views: Views, side: int) -> list[tuple[int, ...]]:
     """Return what each operator is by itself: its code, and which constants it holds where."""
     view = views[side]
-    classes, starts = view.side.constant[view.read].tolist(), view.lists.starts
-    return [(code, *classes[starts[row] : starts[row + 1]]) for row, code in enumerate(view.side.code.tolist())]
+    constant = view.side.constant.tolist()
+    return [
+        (code, *(constant[value] for *_, value in view.reads[row]))
+        for row, code in enumerate(view.side.code.tolist())
+    ]

@@ -18,12 +18,11 @@ from circletools.graph.algorithms import Indices
 from circletools.model.keys import further, mixed
 from circletools.origin.tracking.pairs import Pairs
 from circletools.origin.tracking.side import NONE
-from circletools.origin.tracking.view import View
+from circletools.origin.tracking.view import View, Views
 
 DEPTH = 12  # rounds; deeper ones tell only long chains of equal operators apart, which ends and pairs do too
 
 Colours = NDArray[np.uint64]
-Views = tuple[View, View]
 
 
 def gather(count: int, keys: Indices, colours: Colours) -> Colours:
@@ -79,14 +78,14 @@ def _first(views: Views, pairs: Pairs, sizes: list[Indices], side: int, *, with_
     """Return what each operator is by itself; one that has a partner is like that one and no other."""
     view, this = views[side], views[side].side
     value, reader, slot = (column[view.giver == NONE] for column in (view.read, view.reader, view.slot))
-    given = np.zeros(len(this.producer), np.int64)
+    given = np.zeros(len(view.value), np.int64)
     for number, pair in enumerate(pairs.inputs, 1):
         given[pair[side]] = number
     known = this.constant[value]
     shared = np.append(this.constants.shared, False)[known] & with_constants
     kind = np.where(shared, known + 8, np.where(this.is_constant[value], 1, 0))
     read = gather(len(this), reader, mixed(kind, given[value], slot, 4))
-    makers = this.producer[view.value[np.array([pair[side] for pair in pairs.outputs], np.int64)]]
+    makers = this.graph.producer[view.value[np.array([pair[side] for pair in pairs.outputs], np.int64)]]
     made = gather(len(this), makers[makers != NONE], mixed(np.flatnonzero(makers != NONE), 5))
     colours = mixed(mixed(this.code, sizes[side], 3), read, made)
     paired = ~pairs.unpaired(side)

@@ -14,10 +14,9 @@ from collections.abc import Hashable
 
 import numpy as np
 
-from circletools.origin.tracking.colours import Views
 from circletools.origin.tracking.pairs import Pairs
 from circletools.origin.tracking.side import NONE
-from circletools.origin.tracking.view import View
+from circletools.origin.tracking.view import View, Views
 
 
 def twins_of(views: Views, pairs: Pairs) -> dict[int, int]:
@@ -55,7 +54,7 @@ def _same(view: View, partner: np.ndarray) -> dict[int, int]:
     groups: dict[int, list[int]] = {}
     for row in range(len(view)):
         done[row] = True
-        reads = view.reads(row)
+        reads = view.reads[row]
         if not reads or view.hidden[row]:
             continue
         key = (

@@ -5,9 +5,9 @@
              CONV_2D gets RELU's             LAYER_NORM gets all four      QUANTIZE gets CONV_2D's
 
 Regions of the two models that lie between the same values do the same work. A region of BEFORE without a counterpart
-was absorbed by what feeds it, or, where it only prepares an input, by what it feeds. What was put in has the origin of
-what it continues: the ONE compiler gives a Quantize that it puts behind an operator the origin of that operator, and
-one behind an input that of the first operator it feeds.
+was absorbed by what feeds it, or, where it only prepares an input, by what it feeds. What was put in has the origin
+of what it continues: the ONE compiler gives a Quantize that it puts behind an operator the origin of that operator,
+and one behind an input that of the first operator it feeds.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from circletools.origin.tracking.colours import Views
 from circletools.origin.tracking.copies import copies_of, twins_of
-from circletools.origin.tracking.evidence import CHOSEN, CONFIDENCE, Evidence, Found, Grounds
+from circletools.origin.tracking.evidence import Evidence, Found, grounds
 from circletools.origin.tracking.folded import ARITHMETIC, FUSING, is_behind, is_linear, taken_in
 from circletools.origin.tracking.inserted import LAYOUT_OPS, PREPARING, continue_inserted
 from circletools.origin.tracking.pairs import Pairs
 from circletools.origin.tracking.regions import Region, both_regions, one_by_one, pair_regions, same_values
 from circletools.origin.tracking.side import NONE
+from circletools.origin.tracking.view import Views
 
 SEPARABLE = ARITHMETIC | {"RELU", "RELU6", "RELU_0_TO_1", "RELU_N1_TO_1", "TANH"}
 """Operators that can be a part of the one in front of them: its activation, its bias, its scale."""
@@ -63,6 +63,17 @@ def cover(
             break
     for parts, region in alike:
         _share_out(views, parts, region, opaque, found)
+    _place_the_rest(views, pairs, left, news, heirs, opaque, found)
+    _split_off(views, news, known, found)
+    continue_inserted(views[1].side, opaque, found)
+    return found
+
+
+def _place_the_rest(
+    views: Views, pairs: Pairs, left: list[Region], news: list[Region], heirs: Mapping[int, int], opaque: set[int],
+    found: list[Found],
+) -> None:  # fmt: skip
+    """Give regions of BEFORE without a counterpart to what they have become elsewhere, or to what absorbed them."""
     beside: dict[int, list[Region]] = defaultdict(list)
     for region in news:
         for end in region.feeds | region.takers:
@@ -71,22 +82,13 @@ def cover(
         moved = _moved(views, region, beside, found)
         if moved is None:
             _absorb(views, pairs, region, heirs, opaque, found)
-        else:
-            codes = views[0].side.codes, views[1].side.codes
-            for old, new in zip(
-                sorted(region.operators, key=lambda row: (codes[0][row], row)),
-                sorted(moved.operators, key=lambda row: (codes[1][row], row)),
-                strict=True,
-            ):
-                found[new].setdefault(old, grounds(Evidence.REGION))
-    _split_off(views, news, known, found)
-    continue_inserted(views[1].side, opaque, found)
-    return found
-
-
-def grounds(evidence: Evidence, *, chosen: bool = False) -> Grounds:
-    """Return evidence with its confidence; `chosen` among others just alike."""
-    return Grounds(evidence, CONFIDENCE[evidence] * (CHOSEN if chosen else 1))
+            continue
+        olds, news_ = (
+            sorted(one.operators, key=lambda row, codes=view.side.codes: (codes[row], row))  # type: ignore[misc]
+            for one, view in zip((region, moved), views, strict=True)
+        )
+        for old, new in zip(olds, news_, strict=True):
+            found[new].setdefault(old, grounds(Evidence.REGION))
 
 
 def _pairs_inside(views: Views, pairs: Pairs, alike: list[tuple[list[Region], Region]]) -> list[tuple[int, int]]:
@@ -139,7 +141,7 @@ def _moved(views: Views, region: Region, beside: Mapping[int, list[Region]], fou
 def _held(views: Views, side: int, region: Region) -> set[int]:
     """Return the classes of constants that both models have which the operators of a region read."""
     this = views[side].side
-    classes = {int(this.constant[value]) for row in region.operators for *_, value in views[side].reads(row)}
+    classes = {int(this.constant[value]) for row in region.operators for *_, value in views[side].reads[row]}
     return {number for number in classes if number != NONE and this.constants.shared[number]}
 
 
@@ -149,7 +151,7 @@ def _passed(views: Views, region: Region) -> Iterator[int]:
     now = views[1]
 
     def makers(row: int) -> list[int]:
-        return [giver for giver, *_ in now.reads(row) if giver != NONE]
+        return [giver for giver, *_ in now.reads[row] if giver != NONE]
 
     for ends, step in ((region.takers, now.takers), (region.feeds, makers)):
         for row in sorted(ends):
@@ -193,7 +195,7 @@ def _split_off(views: Views, news: list[Region], known: Mapping[int, set[int]], 
 
     So stands an activation, or a sum, that was a part of the operator in front of it.
     """
-    codes, producer = views[1].side.codes, views[1].side.producer
+    codes, producer = views[1].side.codes, views[1].side.graph.producer
     news = [region for region in news if all(codes[row] in SEPARABLE and not found[row] for row in region.operators)]
     at: dict[int, set[int]] = defaultdict(set)
     for number, same in enumerate(same for same in known.values() if len(same) > 1) if news else ():

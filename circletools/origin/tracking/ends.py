@@ -13,10 +13,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from circletools.origin.tracking.colours import Views
 from circletools.origin.tracking.pairs import Pairs
 from circletools.origin.tracking.side import NONE, Side, ends_of
-from circletools.origin.tracking.view import View
+from circletools.origin.tracking.view import View, Views
 
 Names = Mapping[str, int]
 """The ends of a graph by the names that a signature gives them."""
@@ -31,7 +30,8 @@ def pair_ends(
     """Return the pairs with those of ends; `named` has the names of inputs and outputs, BEFORE's and AFTER's."""
     old, new = ends_of(before.graph), ends_of(after.graph)
     inputs, outputs = (
-        tuple(_same_ends((before, after), ends, names)) for ends, names in zip(zip(old, new), named, strict=True)
+        tuple(_same_ends((before, after), ends, names))
+        for ends, names in zip(zip(old, new, strict=True), named, strict=True)
     )
     return replace(pairs, inputs=inputs, outputs=outputs)
 
@@ -61,7 +61,7 @@ def _same_ends(
 
 def _is_inside(sides: tuple[Side, Side], old: int, new: int) -> bool:
     """Say whether an end is this value inside BEFORE: operators of one code make it, or of one code read it."""
-    makers = [int(side.producer[value]) for side, value in zip(sides, (old, new), strict=True)]
+    makers = [int(side.graph.producer[value]) for side, value in zip(sides, (old, new), strict=True)]
     if NONE not in makers:
         return sides[0].codes[makers[0]] == sides[1].codes[makers[1]]
     readers = [
@@ -119,7 +119,7 @@ def lost_constants(views: Views, pairs: Pairs) -> set[int]:
     view, lost = views[0], set()
     side, constants = view.side, view.side.constants
     for row in np.flatnonzero(pairs.unpaired(0)).tolist():
-        own = [int(side.constant[value]) for giver, _, value in view.reads(row) if giver == NONE]
+        own = [int(side.constant[value]) for giver, _, value in view.reads[row] if giver == NONE]
         telling = [number for number in own if number != NONE and constants.distinctive[number]]
         if telling and not any(constants.shared[number] for number in telling):
             lost.add(row)
@@ -130,9 +130,9 @@ def _input_is_cut(views: Views, pairs: Pairs, lost: set[int], ends: tuple[int, i
     """Say whether what reads AFTER's input reads, in BEFORE, what is far from that input."""
     was, now = views
     far = []
-    for reader, slot in now.readers(int(now.value[ends[1]])):
+    for reader, slot in now.readers[int(now.value[ends[1]])]:
         partner = int(pairs.to_before[reader])
-        reads = was.reads(partner) if partner != NONE else []
+        reads = was.reads[partner] if partner != NONE else []
         if slot < len(reads):
             far.append(_is_far(views, pairs, lost, reads[slot][2], int(was.value[ends[0]])))
     return bool(far) and all(far)
@@ -147,7 +147,7 @@ def _output_is_cut(views: Views, pairs: Pairs, lost: set[int], ends: tuple[int, 
 
 def _same_made(views: Views, pairs: Pairs, new: int) -> int:
     """Return BEFORE's value that a value of AFTER is, where what makes it has a partner, else -1."""
-    maker = int(views[1].side.producer[new])
+    maker = int(views[1].side.graph.producer[new])
     partner = int(pairs.to_before[maker]) if maker != NONE else NONE
     made = views[0].made(partner) if partner != NONE else []
     own = views[1].made(maker) if made else []
@@ -162,10 +162,10 @@ def _is_far(views: Views, pairs: Pairs, lost: set[int], value: int, goal: int) -
         value = waiting.pop()
         if value == goal:
             return len(seen) > _MOST_BETWEEN
-        row = int(was.side.producer[value])
+        row = int(was.side.graph.producer[value])
         if row != NONE and row not in seen and row not in lost and pairs.to_after[row] == NONE:
             seen.add(row)
-            waiting += [read for *_, read in was.reads(row)]
+            waiting += [read for *_, read in was.reads[row]]
     return True
 
 
@@ -173,15 +173,15 @@ def _late_outputs(views: Views, pairs: Pairs, lost: set[int]) -> Iterator[tuple[
     """Yield pairs of outputs without a partner: of one maker, or with only what can be fused in between."""
     was, now = views
     known = [{pair[side] for pair in pairs.outputs} for side in (0, 1)]
-    olds = {int(was.value[end]): end for end in ends_of(was.side.graph).outputs if end not in known[0]}
-    for new in dict.fromkeys(ends_of(now.side.graph).outputs):
+    olds = {int(was.value[end]): end for end in ends_of(was.side.graph)[1] if end not in known[0]}
+    for new in dict.fromkeys(ends_of(now.side.graph)[1]):
         if new in known[1]:
             continue
         value = _same_made(views, pairs, int(now.value[new]))
         for _ in range(_STEPS):
             if value == NONE or value in olds:
                 break
-            readers = [row for row, _ in was.readers(value)]
+            readers = [row for row, _ in was.readers[value]]
             fused = len(readers) == 1 and readers[0] not in lost and pairs.to_after[readers[0]] == NONE
             made = was.made(readers[0]) if fused else []
             value = made[0] if len(made) == 1 else NONE

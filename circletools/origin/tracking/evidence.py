@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from circletools.origin.tracking.colours import Views
 from circletools.origin.tracking.constants import EXACT
 from circletools.origin.tracking.pairs import Pairs
 from circletools.origin.tracking.side import NONE
+from circletools.origin.tracking.view import Views
 from circletools.wording import Word
 
 
@@ -26,20 +26,14 @@ class Evidence(Word):
     CONTINUED = "continued"
 
 
-CONFIDENCE = {
-    Evidence.TAG: 1.0,
-    Evidence.NAME: 0.99,
-    Evidence.CONSTANT: 0.99,
-    Evidence.VALUES: 0.99,
-    Evidence.POSITION: 0.98,
-    Evidence.FUSED: 0.95,
-    Evidence.REGION: 0.95,
-    Evidence.CONTINUED: 0.95,
-}
-"""How often an origin with this evidence is right, as counted on pairs of models whose truth is known."""
+CERTAIN, SURE, CHOSEN = 1.0, 0.95, 0.5
+"""Classes of confidence, each with the share of origins that is right in it, on pairs whose truth is known.
 
-CHOSEN = 0.5
-"""The factor for what was chosen among others just alike."""
+`CERTAIN` are pairs with evidence of their own or in their place (measured: 0.999), `SURE` what follows from what lies
+between them (0.94 to 0.99), `CHOSEN` what was chosen among others just alike, or is one of several (0.5 to 0.9).
+"""
+
+_OF_PAIRS = (Evidence.TAG, Evidence.NAME, Evidence.CONSTANT, Evidence.VALUES, Evidence.POSITION)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +48,16 @@ Found = dict[int, Grounds]
 """Operator of BEFORE -> grounds."""
 
 
+def grounds(evidence: Evidence, *, chosen: bool = False) -> Grounds:
+    """Return evidence with its confidence; `chosen` among others just alike."""
+    return Grounds(evidence, CHOSEN if chosen else CERTAIN if evidence in _OF_PAIRS else SURE)
+
+
 def evidence_of(views: Views, pairs: Pairs, tags: frozenset[bytes]) -> list[Evidence]:
     """Return the strongest evidence of each pair, by operator of AFTER; POSITION where it has no partner."""
     was, now = views
     names = was.side.names, now.side.names
-    firsts = was.side.first.tolist(), now.side.first.tolist()
+    firsts = was.side.first, now.side.first
     found = [Evidence.POSITION] * len(now)
     for new in np.flatnonzero(~pairs.unpaired(1)).tolist():
         old = int(pairs.to_before[new])

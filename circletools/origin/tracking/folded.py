@@ -13,12 +13,11 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from circletools.origin.tracking.colours import Views
 from circletools.origin.tracking.constants import CLOSE, SCALED
 from circletools.origin.tracking.inserted import LAYOUT_OPS, PREPARING
 from circletools.origin.tracking.pairs import Pairs
 from circletools.origin.tracking.side import NONE
-from circletools.origin.tracking.view import View
+from circletools.origin.tracking.view import View, Views
 
 ARITHMETIC = frozenset({"ADD", "SUB", "MUL", "DIV"})
 WEIGHTED = frozenset({"CONV_2D", "CONV_3D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV"})
@@ -32,7 +31,7 @@ _OF_INDICES = ("INT32", "INT64")
 
 def taken_in(views: Views, pairs: Pairs, twins: Collection[int]) -> dict[int, int]:
     """Return, by operator of BEFORE that a paired one took in, that one; `twins` are known already."""
-    was, now = views
+    was = views[0]
     outputs = {int(was.value[old]) for old, _ in pairs.outputs}
     activations = [view.side.activations for view in views]
     unpaired = pairs.unpaired(0)
@@ -66,7 +65,7 @@ def changed(views: Views, pairs: Pairs, row: int) -> bool:
     held: list[dict[int, int]] = []  # class -> tensor type
     for view, operator in zip(views, (int(pairs.to_before[row]), row), strict=True):
         classes, types = view.side.constant, view.side.graph.values.type_numbers
-        held.append({int(classes[v]): int(types[v]) for *_, v in view.reads(operator) if classes[v] != NONE})
+        held.append({int(classes[v]): int(types[v]) for *_, v in view.reads[operator] if classes[v] != NONE})
     how = views[0].side.constants.how
     return held[0].keys() != held[1].keys() or any(
         how[number] == SCALED or (how[number] == CLOSE and kind == held[1][number])
@@ -105,4 +104,4 @@ def _is_changed(views: Views, pairs: Pairs, row: int) -> bool:
 def _holds_numbers(now: View, row: int) -> bool:
     """Say whether an operator of AFTER reads a constant that is no shape, axis or index; a bias never comes alone."""
     types = now.side.graph.values.types
-    return any(now.side.is_constant[value] and types[value] not in _OF_INDICES for *_, value in now.reads(row))
+    return any(now.side.is_constant[value] and types[value] not in _OF_INDICES for *_, value in now.reads[row])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from circletools.graph.algorithms import rows_by_key
-from circletools.origin.tracking.evidence import CONFIDENCE, Evidence, Found, Grounds
+from circletools.origin.tracking.evidence import Evidence, Found, grounds
 from circletools.origin.tracking.side import CONVERSIONS, NONE, Side
 
 PREPARING = frozenset({"PAD", "PADV2", "MIRROR_PAD", "DEQUANTIZE", "DENSIFY"})
@@ -19,13 +19,13 @@ _MOST_STEPS = 64
 
 
 def continue_inserted(after: Side, opaque: set[int], found: list[Found]) -> None:
-    """Enter for what was put in the origin of what it continues, and behind an input or constant, of what it feeds."""
+    """Enter for what was put in the origin of what it continues; behind an input or constant, of what it feeds."""
     direct = [bool(entry) for entry in found]
     rows = [row for row, code in enumerate(after.codes) if code in INSERTED and not direct[row]]
     if not rows:
         return
-    main, producer, readers = after.main.tolist(), after.producer.tolist(), after.graph.readers
-    made = rows_by_key(len(after), *after.makes)
+    main, producer, readers = after.main.tolist(), after.graph.producer.tolist(), after.graph.readers
+    made = rows_by_key(len(after), *after.graph.definitions)
     for row in rows:
         heir = row
         for _ in range(_MOST_STEPS):
@@ -36,8 +36,7 @@ def continue_inserted(after: Side, opaque: set[int], found: list[Found]) -> None
         if heir == NONE:
             heir = _first_fed(row, made, readers, direct, after.codes)
         if heir != NONE and direct[heir]:
-            why = Grounds(Evidence.CONTINUED, CONFIDENCE[Evidence.CONTINUED])
-            found[row] = dict.fromkeys(found[heir], why)
+            found[row] = dict.fromkeys(found[heir], grounds(Evidence.CONTINUED))
 
 
 def _first_fed(

@@ -19,9 +19,10 @@ import numpy as np
 
 from circletools.graph.algorithms import Indices
 from circletools.model.keys import alone_in_both
-from circletools.origin.tracking.colours import DEPTH, Colours, Views, histories
+from circletools.origin.tracking.colours import DEPTH, Colours, histories
 from circletools.origin.tracking.pairs import Pairs
 from circletools.origin.tracking.side import NONE
+from circletools.origin.tracking.view import Views
 
 _ROUNDS = 8  # of colours; each begins with the pairs of the one before, and the second seldom finds any
 
@@ -109,20 +110,15 @@ class _Search:
 
     def spread(self) -> None:
         """Follow the graph from every new pair to what it reads from and to what reads from it."""
-        was, now = (view.lists for view in self.views)
+        was, now = self.views
         to_after, to_before = self.to_after, self.to_before
         while self.fresh:
             old, new = self.fresh.popleft()
             choices = self.choices[new]
-            slots = zip(
-                range(was.starts[old], was.starts[old + 1]), range(now.starts[new], now.starts[new + 1]), strict=False
-            )
-            for one, other in slots:
-                giver, its = was.giver[one], now.giver[other]
-                if giver != NONE != its and to_after[giver] == NONE == to_before[its]:
-                    if was.place[one] == now.place[other]:
-                        self.pair(giver, its, choices)
-            for value, its in zip(self.views[0].made(old), self.views[1].made(new), strict=False):
+            for (giver, place, _), (its, other, _) in zip(was.reads[old], now.reads[new], strict=False):
+                if giver != NONE != its and place == other and to_after[giver] == NONE == to_before[its]:
+                    self.pair(giver, its, choices)
+            for value, its in zip(was.made(old), now.made(new), strict=False):
                 self.pair_readers(value, its, choices)
 
     def pair_readers(self, old: int, new: int, choices: int = 1) -> None:
@@ -145,9 +141,7 @@ class _Search:
                     self.pair(one, other, choices)
 
     def _unpaired_readers(self, side: int, value: int, partner: list[int]) -> list[tuple[int, int]]:
-        lists = self.views[side].lists
-        found = range(lists.reader_starts[value], lists.reader_starts[value + 1])
-        return [(lists.readers[at], lists.reader_slots[at]) for at in found if partner[lists.readers[at]] == NONE]
+        return [(reader, slot) for reader, slot in self.views[side].readers[value] if partner[reader] == NONE]
 
     def _alone_by_constants(self, olds: list[int], news: list[int]) -> list[tuple[int, int]]:
         """Return those of some operators that have constants as no other of them does, and equal ones."""
@@ -156,7 +150,7 @@ class _Search:
             constant = self.views[side].side.constant
             for row in rows:
                 own = tuple(
-                    int(constant[value]) for *_, value in self.views[side].reads(row) if constant[value] != NONE
+                    int(constant[value]) for *_, value in self.views[side].reads[row] if constant[value] != NONE
                 )
                 found[side].setdefault(own, []).append(row)
         both = [(rows, found[1].get(own, [])) for own, rows in found[0].items() if own]
@@ -168,7 +162,7 @@ class _Search:
         for old, new in dict.fromkeys(self.start.inputs):
             self.pair_readers(int(was.value[old]), int(now.value[new]))
         for old, new in self.start.outputs:
-            self.pair(int(was.side.producer[was.value[old]]), int(now.side.producer[now.value[new]]))
+            self.pair(int(was.side.graph.producer[was.value[old]]), int(now.side.graph.producer[now.value[new]]))
         self.spread()
 
     def by_constants(self) -> None:
@@ -193,7 +187,7 @@ class _Search:
                 if depth or (old in self.views[0].held and new in self.views[1].held):
                     self.pair(old, new)
             self.spread()
-        return self.to_before.count(NONE) < before
+        return bool(self.to_before.count(NONE) < before)
 
     @property
     def _partners(self) -> Iterable[list[int]]:

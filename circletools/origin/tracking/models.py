@@ -23,7 +23,7 @@ def track_models(before: ModelGraph, after: ModelGraph, tags: Mapping[int, bytes
 
     Raises ModelFormatError for an index that leads nowhere.
     """
-    classes = classify(before.graphs, after.graphs)
+    *classes, constants = classify(before.graphs, after.graphs)
     names, used = _names(before, after, tags)
     tracked: dict[Couple, Tracked] = {}
     waiting = list(_certain(before, after))
@@ -34,7 +34,7 @@ def track_models(before: ModelGraph, after: ModelGraph, tags: Mapping[int, bytes
         graphs = before.graphs[old], after.graphs[new]
         codes = shared_codes(graphs)
         sides = [
-            Side(graph, names[side][graph.index], codes[side], classes[side][graph.index], classes[2])
+            Side(graph, names[side][graph.index], codes[side], classes[side][graph.index], constants)
             for side, graph in enumerate(graphs)
         ]
         signatures = [_signature_names(model, graph) for model, graph in zip((before, after), graphs, strict=True)]

@@ -19,11 +19,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from circletools.graph.algorithms import Indices
-from circletools.origin.tracking.colours import Views
 from circletools.origin.tracking.match import match
 from circletools.origin.tracking.pairs import Pairs
 from circletools.origin.tracking.side import NONE, Side
-from circletools.origin.tracking.view import View
+from circletools.origin.tracking.view import View, Views
 
 _ADDED = re.compile(rb"(_(de|re)?quant(ize|ized)?|_(u?int(4|8|16)|fp?16|float16))+$")
 _HALF, _MOST = 0.5, 0.75  # of equal names: the share of one code; of constants and places: the share that agrees
@@ -89,7 +88,7 @@ def _same_names(before: Side, after: Side) -> Iterator[Couple]:
 
 def _operators_by_name(side: Side) -> dict[bytes, int]:
     """Return the operator of each name of a first output that stands once."""
-    named = [(side.names[value], row) for row, value in enumerate(side.first.tolist()) if value != NONE]
+    named = [(side.names[value], row) for row, value in enumerate(side.first) if value != NONE]
     counts = Counter(name for name, _ in named)
     return {name: row for name, row in named if name and counts[name] == 1}
 
@@ -104,7 +103,7 @@ def _trusted(
     if not alike or len(alike) < _HALF * sum(new not in opaque for _, new in common):
         return []
     at = {new: old for old, new in common if new in opaque}
-    made = [(int(was.side.producer[old]), int(now.side.producer[new])) for old, new in pairs.outputs]
+    made = [(int(was.side.graph.producer[old]), int(now.side.graph.producer[new])) for old, new in pairs.outputs]
     if any(at.get(new, old) != old for old, new in made):  # what makes an output has the name of another
         return []
     partner = dict(alike)
@@ -130,7 +129,7 @@ def _trusted(
 def _in_front(views: Views, partner: dict[int, int], inputs: dict[int, int], couple: Couple) -> Iterator[bool]:
     """Compare what two operators read: say for each slot that tells whether it agrees."""
     was, now = views
-    for slot, (old, new) in enumerate(zip(was.reads(couple[0]), now.reads(couple[1]), strict=False)):
+    for slot, (old, new) in enumerate(zip(was.reads[couple[0]], now.reads[couple[1]], strict=False)):
         giver, place, value = old
         if giver == NONE:
             expected = inputs.get(value, NONE)
@@ -143,7 +142,7 @@ def _in_front(views: Views, partner: dict[int, int], inputs: dict[int, int], cou
 
 def _is_taken(now: View, value: int, slot: int, row: int) -> bool:
     codes = now.side.codes
-    return any(at == slot and codes[reader] == codes[row] for reader, at in now.readers(value))
+    return any(at == slot and codes[reader] == codes[row] for reader, at in now.readers[value])
 
 
 def _behind(views: Views, partner: dict[int, int], couple: Couple) -> Iterator[bool]:
@@ -151,8 +150,8 @@ def _behind(views: Views, partner: dict[int, int], couple: Couple) -> Iterator[b
     was, now = views
     codes = now.side.codes
     for value in was.made(couple[0])[:1]:
-        for reader, slot in was.readers(value):
-            reads = now.reads(partner[reader]) if reader in partner else []
+        for reader, slot in was.readers[value]:
+            reads = now.reads[partner[reader]] if reader in partner else []
             giver = reads[slot][0] if slot < len(reads) else NONE
             if giver == couple[1] or (giver != NONE and codes[giver] == codes[couple[1]]):
                 yield giver == couple[1]

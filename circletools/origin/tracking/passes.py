@@ -16,10 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from circletools.graph.algorithms import Indices
 from circletools.graph.columns import Mask
 from circletools.origin.tracking.agreement import agreement, drop_the_disconnected, drop_the_unlikely
-from circletools.origin.tracking.colours import Views
 from circletools.origin.tracking.cover import cover
 from circletools.origin.tracking.ends import Names, pair_ends, recheck_ends, resized
 from circletools.origin.tracking.evidence import Found, evidence_of
@@ -27,7 +25,7 @@ from circletools.origin.tracking.match import match
 from circletools.origin.tracking.names import pair_by_name
 from circletools.origin.tracking.pairs import Pairs
 from circletools.origin.tracking.side import CONVERSIONS, NONE, Side
-from circletools.origin.tracking.view import look
+from circletools.origin.tracking.view import Views, look
 
 _OPAQUE = ("CUSTOM", "DELEGATE")
 
@@ -49,11 +47,11 @@ class Tracked:
 def track_graphs(
     before: Side, after: Side, ends: tuple[tuple[Names, Names], tuple[Names, Names]], tags: frozenset[bytes]
 ) -> Tracked:
-    """Run the passes; `ends` are the names of inputs and of outputs in signatures, `tags` those of BEFORE's values."""
+    """Run the passes; `ends` are names of inputs and of outputs in signatures, `tags` those of BEFORE's values."""
     sides = before, after
     pairs = pair_ends(before, after, ends, Pairs.none(before, after))
     is_resized = resized(before, after, pairs)
-    sizes = [_sizes(side, is_resized) for side in sides]
+    sizes = [side.sizes(is_resized) for side in sides]
     unknown = [np.zeros(len(side), np.int64) for side in sides]
     conversions = [side.is_any(CONVERSIONS) for side in sides]
     handing = [side.hands_on | mask for side, mask in zip(sides, conversions, strict=True)]
@@ -89,12 +87,3 @@ def _views(sides: tuple[Side, Side], hidden: list[Mask]) -> Views:
 def _left(masks: list[Mask], pairs: Pairs) -> list[Mask]:
     """Return the operators among some that have no partner."""
     return [mask & pairs.unpaired(side) for side, mask in enumerate(masks)]
-
-
-def _sizes(side: Side, is_resized: bool) -> Indices:
-    """Return the number of elements of each operator's first output, 0 where it is not known.
-
-    Of resized models it is the last dimension, which mostly stays when the batch or the resolution changes.
-    """
-    of_value = np.append(side.last_dimension if is_resized else side.elements, 0)
-    return of_value[side.first]

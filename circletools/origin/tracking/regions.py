@@ -16,10 +16,10 @@ from itertools import zip_longest
 import numpy as np
 
 from circletools.graph.algorithms import Indices, components
-from circletools.origin.tracking.colours import Views
 from circletools.origin.tracking.ends import cut_ends
 from circletools.origin.tracking.pairs import Pairs
 from circletools.origin.tracking.side import NONE
+from circletools.origin.tracking.view import Views
 
 Known = Mapping[int, set[int]]
 """By value of BEFORE, the values of AFTER that are the same one."""
@@ -72,7 +72,7 @@ def same_values(
         old = int(pairs.to_before[new])
         for one, other in zip(was.made(old), now.made(new), strict=False):
             found[one].add(other)
-        for before, after in zip(was.reads(old), now.reads(new), strict=False):
+        for before, after in zip(was.reads[old], now.reads[new], strict=False):
             both = NONE not in (before[0], after[0])
             paired = both and pairs.to_after[before[0]] != NONE != pairs.to_before[after[0]]
             if not (paired or was.side.is_constant[before[2]] or now.side.is_constant[after[2]]):
@@ -95,7 +95,7 @@ def _named_alike(views: Views, pairs: Pairs) -> Iterator[tuple[int, int]]:
     """Yield the values of operators without a partner that have the same name, which no other has, and shape."""
     places: list[dict[bytes, list[int]]] = [defaultdict(list), defaultdict(list)]
     for number, view in enumerate(views):
-        operators, values = view.side.makes
+        operators, values = view.side.graph.definitions
         for value in values[pairs.unpaired(number)[operators]].tolist():
             if view.side.names[value]:
                 places[number][view.side.names[value]].append(int(view.value[value]))
@@ -113,17 +113,17 @@ def needed(views: Views, pairs: Pairs, known: Known) -> set[int]:
     was, now = views
     cut_inputs, _ = cut_ends(now, pairs)
     cut = {value for value, same in known.items() if same & cut_inputs}
-    waiting = [int(was.side.producer[was.value[old]]) for old, _ in pairs.outputs]
+    waiting = [int(was.side.graph.producer[was.value[old]]) for old, _ in pairs.outputs]
     fed, _ = was.beside(pairs.unpaired(0))
     for old in np.flatnonzero(fed & ~pairs.unpaired(0)).tolist():
-        slots = zip_longest(was.reads(old), now.reads(int(pairs.to_after[old])))
+        slots = zip_longest(was.reads[old], now.reads[int(pairs.to_after[old])])
         waiting += [one[0] for one, other in slots if one and (other is None or other[2] not in cut_inputs)]
     found: set[int] = set()
     while waiting:
         row = waiting.pop()
         if row != NONE and row not in found and pairs.to_after[row] == NONE:
             found.add(row)
-            waiting += [giver for giver, _, value in was.reads(row) if value not in cut]
+            waiting += [giver for giver, _, value in was.reads[row] if value not in cut]
     return found
 
 
@@ -169,7 +169,7 @@ def _regions(
     edges = [
         (number[giver], number[row])
         for row in rows
-        for giver, _, value in view.reads(row)
+        for giver, _, value in view.reads[row]
         if giver in number and value not in known
     ]
     label = components(len(rows), *zip(*edges, strict=True)) if edges else list(range(len(rows)))
@@ -178,20 +178,20 @@ def _regions(
     for row, at in zip(rows, label, strict=True):
         region = regions[at]
         region.operators.append(row)
-        for giver, _, value in view.reads(row):
+        for giver, _, value in view.reads[row]:
             if constant[value] or (giver in number and label[number[giver]] == at):
                 continue
             region.taken |= known.get(value, set())
             makers = (
                 {int(partner[giver])}
                 if giver != NONE and partner[giver] != NONE
-                else {int(views[1].side.producer[same]) for same in known.get(value, ())}
+                else {int(views[1].side.graph.producer[same]) for same in known.get(value, ())}
             )
             region.feeds |= makers - {NONE}
         for value in view.made(row):
             around = {
                 reader
-                for reader, _ in view.readers(value)
+                for reader, _ in view.readers[value]
                 if number.get(reader) is None or label[number[reader]] != at
             }
             if around or value in outputs:
@@ -208,7 +208,7 @@ def _reach_back(views: Views, pairs: Pairs, known: Known, region: Region, news: 
     if not region.taken or len(news) != 1 or not news[0].taken or region.taken & news[0].taken:
         return
     was, members, again = views[0], set(region.operators), set[int]()
-    waiting = [read for row in region.operators for read in was.reads(row) if read[0] not in members]
+    waiting = [read for row in region.operators for read in was.reads[row] if read[0] not in members]
     while waiting:
         giver, _, value = waiting.pop()
         if was.side.is_constant[value] or known.get(value, set()) & news[0].taken:
@@ -217,7 +217,7 @@ def _reach_back(views: Views, pairs: Pairs, known: Known, region: Region, news: 
             return
         if giver not in again:
             again.add(giver)
-            waiting += was.reads(giver)
+            waiting += was.reads[giver]
     region.again, region.taken = sorted(again), set(news[0].taken)
 
 
@@ -285,7 +285,7 @@ def one_by_one(views: Views, pairs: Pairs, olds: Sequence[int], news: Sequence[i
 def _places(views: Views, pairs: Pairs, side: int, row: int) -> list[tuple[str, str, int]]:
     """Return where an operator stands: its code with each paired operator that it reads from or feeds, in order."""
     view, code, own = views[side], views[side].side.codes[row], pairs.partners[side]
-    around = {("from", giver) for giver, *_ in view.reads(row) if giver != NONE}
+    around = {("from", giver) for giver, *_ in view.reads[row] if giver != NONE}
     around |= {("to", reader) for reader in view.takers(row)}
     found = ((code, way, other if side else int(own[other])) for way, other in around if own[other] != NONE)
     return sorted(found)

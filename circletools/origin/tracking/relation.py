@@ -25,7 +25,7 @@ Lookalikes are of one structure, and have constants or names, and none in common
 other is unknown.
 """
 
-_QUARTER, _HALF, _MOST = 0.25, 0.5, 0.75
+_QUARTER, _HALF, _MOST, _NEARLY_ALL = 0.25, 0.5, 0.75, 0.9
 
 
 def relation(graphs: Sequence[Tracked]) -> float:
@@ -34,7 +34,7 @@ def relation(graphs: Sequence[Tracked]) -> float:
     common, fewest = _constants_in_common(graphs)
     if fewest and common >= _QUARTER * fewest:
         return SAME
-    if opaque and (_values_by_name(graphs) >= _HALF or (not fewest and all(map(_same_ends, graphs)))):
+    if opaque and (_inner_names(graphs) >= _HALF or (not fewest and all(map(_same_ends, graphs)))):
         return SAME
     if not (opaque or fewest) and _paths_in_common(graphs) >= _HALF:
         return SAME
@@ -42,11 +42,10 @@ def relation(graphs: Sequence[Tracked]) -> float:
     larger = after - sum(len(one.opaque) for one in graphs) if opaque else max(before, after)
     agreeing = sum(one.agreeing for one in graphs)
     placed = min(1.0, agreeing / larger) if larger else (0.0 if opaque else 1.0)
-    if placed < _MOST:
-        return STRANGERS
     named = all(any(_has_names(one, side) for one in graphs) for side in (0, 1))
-    unlike = fewest or (named and not any(one.pairs.by_name for one in graphs))
-    return LOOKALIKE if unlike else SAME
+    if fewest or (named and not any(one.pairs.by_name for one in graphs)):
+        return LOOKALIKE if placed >= _NEARLY_ALL else STRANGERS
+    return SAME if placed >= _MOST else LOOKALIKE if placed >= _HALF else STRANGERS
 
 
 def _working(graphs: Sequence[Tracked], side: int) -> int:
@@ -62,12 +61,12 @@ def _constants_in_common(graphs: Sequence[Tracked]) -> tuple[int, int]:
     held = [np.empty(0, np.int64), np.empty(0, np.int64)]
     for one in graphs:
         for side, view in enumerate(one.views):
-            operators, values = view.side.reads
+            operators, values = view.side.graph.uses
             values = values[~np.isin(operators, list(one.opaque))] if side else values
             classes = view.side.constant[values]
             telling = np.append(view.side.constants.distinctive, False)[classes]
             held[side] = np.union1d(held[side], classes[telling])
-    return len(np.intersect1d(*held)), min(map(len, held))
+    return len(np.intersect1d(held[0], held[1])), min(map(len, held))
 
 
 def _paths_in_common(graphs: Sequence[Tracked]) -> float:
@@ -76,32 +75,35 @@ def _paths_in_common(graphs: Sequence[Tracked]) -> float:
     for one in graphs:
         was, now = (view.side for view in one.views)
         news = np.flatnonzero(~one.pairs.unpaired(1) & one.pairs.by_name)
-        firsts = zip(was.first[one.pairs.to_before[news]].tolist(), now.first[news].tolist(), strict=True)
+        firsts = [(was.first[one.pairs.to_before[new]], now.first[new]) for new in news.tolist()]
         known += sum(
-            NONE not in (old, new) and b"/" in was.names[old] and was.names[old] == now.names[new]
-            for old, new in firsts
+            NONE not in couple and b"/" in was.names[couple[0]] and was.names[couple[0]] == now.names[couple[1]]
+            for couple in firsts
         )
     return known / max(1, min(_working(graphs, side) for side in (0, 1)))
 
 
-def _values_by_name(graphs: Sequence[Tracked]) -> float:
-    """Return how many of the values that AFTER computes have names that BEFORE has too."""
-    known, made = (
-        [side.names[value] for one in graphs for side in [one.views[at].side] for value in side.makes.values.tolist()]
-        for at in (0, 1)
-    )
-    olds = frozenset(known)
-    return sum(bool(name) and name in olds for name in made) / max(1, len(made))
+def _inner_names(graphs: Sequence[Tracked]) -> float:
+    """Return how many of the values that AFTER computes have names that BEFORE has too; outputs do not count."""
+    known, made, common = set[bytes](), 0, 0
+    for one in graphs:
+        was, now = (view.side for view in one.views)
+        known |= {was.names[value] for value in was.graph.definitions.values.tolist()} - {b""}
+        inner = np.setdiff1d(now.graph.definitions.values, now.graph.outputs)
+        made += len(inner)
+        common += sum(now.names[value] in known for value in inner.tolist())
+    return common / max(1, made)
 
 
 def _same_ends(one: Tracked) -> bool:
-    """Say whether all inputs and outputs are paired, and of the same types, shapes and, where both have any, names."""
+    """Say whether inputs and outputs are as many, of the same types, shapes and, where both have any, names."""
     was, now = (view.side for view in one.views)
     types = was.graph.values.types, now.graph.values.types
     for old_ends, new_ends, known in zip(
         ends_of(was.graph), ends_of(now.graph), (one.pairs.inputs, one.pairs.outputs), strict=True
     ):
-        if set(old_ends) != {old for old, _ in known} or set(new_ends) != {new for _, new in known}:
+        paired = {old for old, _ in known}, {new for _, new in known}
+        if len(old_ends) != len(new_ends) or (set(old_ends), set(new_ends)) != paired:
             return False
         for old, new in known:
             names = was.names[old], now.names[new]
@@ -113,4 +115,4 @@ def _same_ends(one: Tracked) -> bool:
 
 def _has_names(one: Tracked, side: int) -> bool:
     this = one.views[side].side
-    return any(this.names[value] for value in this.makes.values.tolist())
+    return any(this.names[value] for value in this.graph.definitions.values.tolist())

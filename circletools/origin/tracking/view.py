@@ -3,8 +3,7 @@
     the graph    CONV_2D -a-> QUANTIZE -b-> ADD        hidden: QUANTIZE
     the view     CONV_2D ------- a -------> ADD        `b` is `a`
 
-Operators and values keep their numbers. Slots are flat columns, by operator (compressed sparse rows), as lists too:
-the loops of propagation visit single slots.
+Operators and values keep their numbers.
 """
 
 from __future__ import annotations
@@ -18,104 +17,67 @@ from circletools.graph.algorithms import Indices
 from circletools.graph.columns import Mask
 from circletools.origin.tracking.side import NONE, Side
 
-Read = tuple[int, int, int]
-"""What an input slot reads: the operator that makes it, or -1, its place among that one's outputs, and the value."""
+
+class Rows:
+    """Columns by the rows that they belong to (compressed sparse rows): row i is a list of tuples."""
+
+    def __init__(self, size: int, keys: Indices, *columns: Indices) -> None:
+        """Group columns by ascending keys from 0 to `size` - 1."""
+        self.starts: list[int] = np.searchsorted(keys, np.arange(size + 1)).tolist()
+        self.columns: list[list[int]] = [column.tolist() for column in columns]
+
+    def __getitem__(self, row: int) -> list[tuple[int, ...]]:
+        """Return what belongs to a row."""
+        at = slice(self.starts[row], self.starts[row + 1])
+        return list(zip(*(column[at] for column in self.columns), strict=True))
 
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """What is shown of a side. `value` has for each value the one that it is."""
+    """What is shown of a side. `value` has for each value the one that it is.
+
+    The input slots that are shown are columns: who reads (`reader`, ascending) in which `slot` which value (`read`),
+    and the operator that makes that (`giver`, or -1), at which `place` among its outputs.
+    """
 
     side: Side
     hidden: Mask
     value: Indices
+    reader: Indices
+    slot: Indices
+    read: Indices
+    giver: Indices
+    place: Indices
 
     def __len__(self) -> int:
         """Return the number of operators, hidden ones included."""
-        return len(self.side)
+        return len(self.hidden)
 
     @cached_property
-    def _shown(self) -> Mask:
-        shown: Mask = ~self.hidden[self.side.reads.operators]
-        return shown
+    def reads(self) -> Rows:
+        """By operator, for each slot: giver, place and value."""
+        return Rows(len(self), self.reader, self.giver, self.place, self.read)
 
     @cached_property
-    def reader(self) -> Indices:
-        """The operator of each input slot that is shown."""
-        return self.side.reads.operators[self._shown]
-
-    @cached_property
-    def read(self) -> Indices:
-        """The value in each input slot."""
-        return self.value[self.side.reads.values[self._shown]]
-
-    @cached_property
-    def slot(self) -> Indices:
-        """The place of each input slot among those of its operator."""
-        return np.arange(len(self.reader)) - self.starts[self.reader]
-
-    @cached_property
-    def giver(self) -> Indices:
-        """The operator that makes what each input slot reads, or -1."""
-        return self.side.producer[self.read]
-
-    @cached_property
-    def place(self) -> Indices:
-        """The place of what each input slot reads among the outputs of its producer."""
-        return self.side.place[self.read]
-
-    @cached_property
-    def starts(self) -> Indices:
-        """The first input slot of each operator, and the number of all."""
-        return np.searchsorted(self.reader, np.arange(len(self) + 1))
-
-    @cached_property
-    def made_starts(self) -> Indices:
-        """Where in `made_values` the values of each operator begin."""
-        return np.searchsorted(self._makes[0], np.arange(len(self) + 1))
-
-    @cached_property
-    def _makes(self) -> tuple[Indices, Indices]:
-        """Operators and what they make; of many that write one value only the last makes it."""
-        operators, values = self.side.makes
-        made = (self.side.producer[values] == operators) & ~self.hidden[operators]
-        return operators[made], values[made]
-
-    @cached_property
-    def lists(self) -> Lists:
-        """The columns as lists."""
+    def readers(self) -> Rows:
+        """By value: who reads it, and in which slot."""
         order = np.argsort(self.read, kind="stable")
-        count = len(self.value) + 1
-        return Lists(
-            self.starts.tolist(),
-            self.giver.tolist(),
-            self.place.tolist(),
-            self.read.tolist(),
-            self.made_starts.tolist(),
-            self._makes[1].tolist(),
-            np.searchsorted(self.read[order], np.arange(count)).tolist(),
-            self.reader[order].tolist(),
-            self.slot[order].tolist(),
-        )
+        return Rows(len(self.value), self.read[order], self.reader[order], self.slot[order])
 
-    def reads(self, operator: int) -> list[Read]:
-        """Return what each input slot of an operator reads."""
-        at = slice(*self.lists.starts[operator : operator + 2])
-        return list(zip(self.lists.giver[at], self.lists.place[at], self.lists.read[at], strict=True))
+    @cached_property
+    def _made(self) -> Rows:
+        operators, values = self.side.graph.definitions
+        # Of many that write one value only the last makes it: else each of them would stand for all its readers.
+        makes = (self.side.graph.producer[values] == operators) & ~self.hidden[operators]
+        return Rows(len(self), operators[makes], values[makes])
 
     def made(self, operator: int) -> list[int]:
         """Return the values that an operator makes."""
-        start, end = self.lists.made_starts[operator : operator + 2]
-        return self.lists.made[start:end]
-
-    def readers(self, value: int) -> list[tuple[int, int]]:
-        """Return the operators that read a value, with the slot."""
-        at = slice(*self.lists.reader_starts[value : value + 2])
-        return list(zip(self.lists.readers[at], self.lists.reader_slots[at], strict=True))
+        return [value for (value,) in self._made[operator]]
 
     def takers(self, operator: int) -> list[int]:
         """Return the operators that read what an operator makes, once for each slot."""
-        return [reader for value in self.made(operator) for reader, _ in self.readers(value)]
+        return [reader for value in self.made(operator) for reader, _ in self.readers[value]]
 
     @cached_property
     def moving(self) -> Indices:
@@ -124,13 +86,13 @@ class View:
 
     @cached_property
     def held(self) -> dict[int, frozenset[int]]:
-        """By operator, the telling constants that both models have: shared, and hardly equal by chance."""
-        telling = self.side.telling[self.read]
+        """By operator, the telling constants that both models have: hardly equal by chance."""
+        constants = self.side.constants
+        number = self.side.constant[self.read]
+        telling = np.append(constants.shared & constants.distinctive, False)[number]
         held: dict[int, frozenset[int]] = {}
-        for operator, number in zip(
-            self.reader[telling].tolist(), self.side.constant[self.read[telling]].tolist(), strict=True
-        ):
-            held[operator] = held.get(operator, frozenset()) | {number}
+        for operator, one in zip(self.reader[telling].tolist(), number[telling].tolist(), strict=True):
+            held[operator] = held.get(operator, frozenset()) | {one}
         return held
 
     @cached_property
@@ -152,25 +114,14 @@ class View:
         return fed, feeds
 
 
-@dataclass(frozen=True, slots=True)
-class Lists:
-    """Columns of a view: slots by operator, what operators make, and the slots by the value that they read."""
-
-    starts: list[int]
-    giver: list[int]
-    place: list[int]
-    read: list[int]
-    made_starts: list[int]
-    made: list[int]
-    reader_starts: list[int]
-    readers: list[int]
-    reader_slots: list[int]
+Views = tuple[View, View]
+"""BEFORE and AFTER."""
 
 
 def look(side: Side, hidden: Mask) -> View:
     """Return the view of a side without the `hidden` operators; each hands on its main input."""
-    value = np.arange(len(side.producer))
-    operators, made = side.makes
+    value = np.arange(len(side.graph.values))
+    operators, made = side.graph.definitions
     through = hidden[operators] & (side.main[operators] != NONE)
     value[made[through]] = side.main[operators[through]]
     for _ in range(64):  # pointer jumping: each step doubles the distance, and only a cycle takes longer
@@ -178,4 +129,7 @@ def look(side: Side, hidden: Mask) -> View:
         if np.array_equal(further, value):
             break
         value = further
-    return View(side, hidden, value)
+    reader, read = side.graph.uses
+    shown = ~hidden[reader]
+    slot, reader, read = side.slot[shown], reader[shown], value[read[shown]]
+    return View(side, hidden, value, reader, slot, read, side.graph.producer[read], side.place[read])
