@@ -8,7 +8,6 @@ import pytest
 
 import circletools as ct
 from tests.kit.build import Build, Table, floats
-from tests.kit.callers import calling
 from tests.kit.support import bytes_of, path_of
 from tests.kit.surgery_support import codes, extracted, shape, signatures, wired
 
@@ -168,35 +167,6 @@ def test_the_part_of_a_signature_in_another_subgraph() -> None:
 
 
 # --- what goes along ------------------------------------------------------------------------------------------
-
-
-def test_called_subgraphs_go_along() -> None:
-    data = calling("WHILE", idle=1)
-    after, _ = extracted(data, operators="2")
-    with ct.open(after) as part:
-        assert [len(subgraph.operators) for subgraph in part.subgraphs] == [1, 5, 5]
-    without, _ = extracted(data, operators="0-1")
-    with ct.open(without) as part:
-        assert len(part.subgraphs) == 1
-
-
-def test_scales_of_blocks_go_along() -> None:
-    data = bytes_of("tflite/blockwise_int4")
-    with ct.open(data) as model:
-        index = model.code_names(0).index("FULLY_CONNECTED")
-    after, _ = extracted(data, operators=str(index))
-    with ct.open(after) as part:
-        assert part.code_names(0)[-1] == "FULLY_CONNECTED"
-        assert any("scale" in tensor.name or tensor.buffer for tensor in part.subgraphs[0].tensors)
-
-
-def test_data_outside_goes_along() -> None:
-    data = bytes_of("tflite/cnn_external")
-    after, _ = extracted(data, operators="0-3")
-    with ct.open(after) as part, ct.open(data) as whole:
-        held = {bytes(buffer.data) for buffer in part.buffers if buffer.external}
-        assert held
-        assert held < {bytes(buffer.data) for buffer in whole.buffers}
 
 
 def test_an_archive_is_left_out_and_said() -> None:

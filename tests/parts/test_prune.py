@@ -178,24 +178,6 @@ def test_operators_that_do_more_than_compute_stay() -> None:
     assert result.changes[0] == "2 operators removed"
 
 
-def test_scales_that_tensors_name_follow() -> None:
-    build = Build()
-    graph = build.graph()
-    graph.tensor("idle", data=b"idle")
-    scales = graph.tensor("scales", data=b"scales")
-    weights = graph.tensor("weights", data=b"weights")
-    details = Table("BlockwiseQuantization", scales=scales, zero_points=-1, block_size=32)
-    graph.table.tensors[weights].quantization = Table("QuantizationParameters", details=details)
-    x, y = graph.tensor("x"), graph.tensor("y")
-    graph.operator("FULLY_CONNECTED", [x, weights, -1], [y])
-    graph.ends([x], [y])
-    after, _ = pruned(build.to_bytes())
-    model = unpacked(after)
-    kept = model.subgraphs[0].tensors
-    assert [tensor.name for tensor in kept] == [b"scales", b"weights", b"x", b"y"]
-    assert (kept[1].quantization.details.scales, kept[1].quantization.details.zeroPoints) == (0, -1)
-
-
 def test_tensors_that_only_a_signature_names_stay() -> None:
     build = wired()
     named = build.model.subgraphs[0]

@@ -31,7 +31,6 @@ from tests.kit.support import (
     field_at,
     locate,
     put,
-    read,
 )
 
 
@@ -145,13 +144,3 @@ def test_a_part_past_two_gibibytes(tmp_path: Path) -> None:
     for piece in done.connections.parts:
         with open_model(tmp_path / "parts" / piece.file) as part:
             assert not any(one.severity == "error" or leads_nowhere(one) for one in check(part))
-
-
-def test_called_subgraphs_go_along_and_no_others(tmp_path: Path) -> None:
-    folder = tmp_path / "parts"
-    done = split_to(with_devices(bytes_of("tflite/while_nested"), alternating), folder, "tflite")
-    for piece in done.connections.parts:
-        part = read((folder / piece.file).read_bytes())
-        codes = [part["operatorCodes"][operator["opcodeIndex"]] for operator in part["subgraphs"][0]["operators"]]
-        loops = any(code["builtinCode"] == 119 for code in codes)  # WHILE
-        assert (len(part["subgraphs"]) > 1) == loops

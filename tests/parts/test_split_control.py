@@ -11,7 +11,7 @@ from tests.kit.build import Build
 from tests.kit.command_support import run
 from tests.kit.fake_programs import fake_litert
 from tests.kit.split_support import alternating, split_file, with_devices
-from tests.parts.test_split_findings import ANEW, FIRST, PARTS, WHOLE, crossed, ran
+from tests.parts.test_split_files import ANEW, FIRST, PARTS, WHOLE, crossed, ran
 
 
 @pytest.fixture

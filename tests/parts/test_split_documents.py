@@ -56,11 +56,6 @@ def test_a_manifest_has_every_end_by_part_and_slot() -> None:
     }
 
 
-def test_of_two_parts_with_one_output_the_first_stands() -> None:
-    twice = connected("x", "y", ("x", "y"), ("x", "y"))
-    assert json.loads(encode_manifest(twice, "circle"))["pkg-outputs"] == ["0:0:0"]
-
-
 @pytest.mark.parametrize(
     ("found", "expected", "said"),
     [
@@ -237,12 +232,6 @@ def checked(folder: Path, connections: Connections) -> list[tuple[str, str, str,
 def test_an_end_that_leads_nowhere(connections: Connections, expected: tuple[str, str, str], tmp_path: Path) -> None:
     code, place, message = expected
     assert checked(tmp_path, connections) == [(code, "error", place, message)]
-
-
-@pytest.mark.parametrize("count", [19, 20, 21])
-def test_twenty_ends_are_told(count: int, tmp_path: Path) -> None:
-    found = checked(tmp_path, connected("x", [f"y{slot}" for slot in range(count)], ("x", "a")))
-    assert [place for *_, place, _ in found] == [f"source.outputs[{slot}]" for slot in range(min(count, 20))]
 
 
 def test_a_part_hands_an_input_of_the_whole_on(tmp_path: Path) -> None:

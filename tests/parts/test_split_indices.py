@@ -16,11 +16,9 @@ from circletools.parts.compare import check_files, open_split
 from circletools.parts.digests import ModelDigests
 from circletools.parts.verify import compare_runs
 from circletools.runtimes.worker import Worker
-from tests.kit.build import Build, Table, floats
 from tests.kit.callers import CALLERS, calling
 from tests.kit.renumbered import orders_of, renumbered
 from tests.kit.split_support import (
-    alternating,
     assert_parts_are_the_source,
     by_list,
     files_of,
@@ -63,29 +61,6 @@ def test_scales_go_along_with_what_they_scale(devices: Sequence[int], tmp_path: 
                 assert tensor.quantization.details.zeroPoints == -1
                 seen += 1
     assert seen == sum(tensor.quantization.details is not None for tensor in source if tensor.quantization) == 3
-
-
-def test_zero_points_go_along_and_what_they_name_in_turn(tmp_path: Path) -> None:
-    """Zero points that are tensors, of which one has scales of its own; tensor 0 is a number like any other."""
-    build = Build()
-    graph = build.graph()
-    tensors = [graph.constant(f"c{number}", floats(4, 1, seed=number)) for number in range(4)]
-    x = graph.tensor("x", (1, 4))
-    weights = [graph.constant(f"w{number}", floats(4, 4, seed=10 + number)) for number in range(2)]
-    names = [(weights[0], tensors[0], tensors[2]), (tensors[2], tensors[3], -1), (weights[1], tensors[1], tensors[0])]
-    for tensor, scales, zero_points in names:
-        details = Table("BlockwiseQuantization", scales=scales, zero_points=zero_points, block_size=4)
-        graph.table.tensors[tensor].quantization = Table("QuantizationParameters", details=details)
-    y, z = graph.tensor("y", (1, 4)), graph.tensor("z", (1, 4))
-    graph.operator("FULLY_CONNECTED", [x, weights[0], -1], [y])
-    graph.operator("FULLY_CONNECTED", [y, weights[1], -1], [z])
-    graph.ends([x], [z])
-    data = with_devices(build.to_bytes(), alternating)
-    done = split_to(data, tmp_path / "parts", "tflite")
-    assert_parts_are_the_source(data, tmp_path / "parts", done)
-    first, second = ([tensor.name for tensor in part.subgraphs[0].tensors] for part in parts_of(tmp_path / "parts"))
-    assert first == [b"c0", b"c2", b"c3", b"x", b"w0", b"y"]
-    assert second == [b"c0", b"c1", b"w1", b"y", b"z"]
 
 
 @pytest.mark.parametrize("change", ["other scales", "other data", "left out"])

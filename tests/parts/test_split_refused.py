@@ -10,6 +10,8 @@ import pytest
 from circletools.edit.edit import ModelEdit
 from circletools.errors import EditError
 from circletools.model.model import open_model
+from circletools.parts.plan import plan_split
+from tests.kit.affinity_support import affinity, annotated
 from tests.kit.build import Build, Graph
 from tests.kit.split_support import (
     alternating,
@@ -128,3 +130,22 @@ def test_a_field_of_a_newer_schema_is_not_lost_silently(tmp_path: Path) -> None:
     with pytest.raises(EditError, match=r"Operator at byte .* has a field that the tflite schema does not know"):
         split_to(data, tmp_path / "parts", "tflite")
     assert not (tmp_path / "parts").exists()
+
+
+def test_of_several_states_the_one_that_is_torn_is_named() -> None:
+    build = Build()
+    graph = build.graph()
+    last = first = graph.tensor("x")
+    states = [graph.tensor(name, is_variable=True) for name in ("whole", "torn")]
+    for number, state in enumerate((states[0], states[0], states[1], states[1])):
+        last = graph.compute("ADD", [last, state], f"y{number}")
+    graph.ends([first], [last])
+    parts = [0, 0, 0, 1]
+    data = annotated(build.to_bytes(), affinity(["a", "b"], (parts, parts)))
+    with (
+        open_model(data) as model,
+        pytest.raises(
+            EditError, match="the variable tensor 'torn' is used by operator 2 on a and by operator 3 on b"
+        ),
+    ):
+        plan_split(model)

@@ -303,3 +303,32 @@ def test_onert_finds_the_new_names(tmp_path: Path) -> None:
         assert index.value == 0
     with pytest.raises(nnfw.StatusError):
         session("input_tensorindex", b"tico::x", byref(index))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "new", "name"),
+    [
+        ("*1*2*3*", "*-*-*-*", "a-b-c-d"), ("*1*2*", "*-*-*", "a-b-c3d"), ("*1b2*3d", "*--*", "a--c"),
+        ("a*?b*d", "-**-*", "-1-2c3"),
+    ],
+)  # fmt: skip
+def test_every_star_stands_for_what_it_matched(pattern: str, new: str, name: str) -> None:
+    build = Build()
+    graph = build.graph()
+    graph.ends([graph.tensor("a1b2c3d")], [graph.tensor("y")])
+    after, _ = edited(
+        build.to_bytes(), lambda edit: ct.surgery.rename(edit, ct.surgery.RenameRequest((f"{pattern}={new}",)))
+    )
+    with ct.open(after) as model:
+        assert model.subgraphs[0].tensors[0].name == name
+
+
+def test_a_pattern_of_many_stars_comes_to_an_end() -> None:
+    # Trying again what a star stands for would be more than 5000**11 ways.
+    build = Build()
+    graph = build.graph()
+    graph.ends([graph.tensor("a" * 5000)], [graph.tensor("y")])
+    with pytest.raises(ct.UsageError, match="no tensor is called"):
+        edited(
+            build.to_bytes(), lambda edit: ct.surgery.rename(edit, ct.surgery.RenameRequest(("*a" * 12 + "*b=n",)))
+        )

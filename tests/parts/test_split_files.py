@@ -14,17 +14,14 @@ from circletools.edit.edit import ModelEdit
 from circletools.errors import InvalidInputError, UsageError
 from circletools.findings import Finding
 from circletools.model.model import open_model
-from circletools.parts import verify as verification
 from circletools.parts.compare import SplitFiles, check_files, open_split
 from circletools.parts.package import MANIFEST
-from circletools.parts.split import split
-from circletools.parts.verify import compare_runs, verify_split
+from circletools.parts.verify import compare_runs
 from circletools.runtimes.protocol import Answer, Array
 from circletools.runtimes.worker import Worker
-from tests.kit.affinity_support import affinity, annotated
 from tests.kit.build import Build
 from tests.kit.split_support import alternating, split_file, split_to, with_devices
-from tests.kit.support import bytes_of, edited, packed, unpacked
+from tests.kit.support import packed, unpacked
 
 # --- runs ---------------------------------------------------------------------------------------------------
 
@@ -153,49 +150,6 @@ def test_other_values_are_told_unless_the_source_written_anew_has_others_too(tmp
     assert [one.code for one in found] == ["PACKAGE_NOT_RUN", "LAYOUT_CHANGES_VALUES"]
 
 
-def test_what_is_run_when_a_split_is_verified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    started: list[tuple[str, float, int]] = []
-
-    class Recorded:
-        def __init__(self, name: str, seconds: float) -> None:
-            self.name, self.seconds = name, seconds
-
-        def __enter__(self) -> Recorded:
-            return self
-
-        def __exit__(self, *_: object) -> None:
-            pass
-
-    def compared(_files: SplitFiles, worker: Recorded, *, seed: int) -> list[Finding]:
-        started.append((worker.name, worker.seconds, seed))
-        return []
-
-    monkeypatch.setattr(verification, "Worker", Recorded)
-    monkeypatch.setattr(verification, "compare_runs", compared)
-    files = crossed(tmp_path / "parts")
-    assert verify_split(files.directory).runtime == "onert"
-    assert verify_split(str(files.directory), runtime="litert", seed=9, timeout_s=3).runtime == "litert"
-    assert verify_split(files.directory, runtime="none").findings == ()
-    assert started == [("onert", 600.0, 0), ("litert:builtin", 3, 9)]
-    # A warning does not keep it from running, an error does.
-    (files.directory / MANIFEST).unlink()
-    assert [one.code for one in verify_split(files.directory).findings] == ["MANIFEST_MISSING"]
-    assert len(started) == 3
-    model = unpacked(files.part(0).read_bytes())
-    model.subgraphs[0].operators[0].inputs = model.subgraphs[0].operators[0].inputs[::-1]
-    files.part(0).write_bytes(packed(model, b"CIR0"))
-    assert "error" in [one.severity for one in verify_split(files.directory).findings]
-    assert len(started) == 3
-
-
-def test_another_subgraph_is_compared_but_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verification, "Worker", None)
-    data = with_devices(bytes_of("tflite/two_signatures"), alternating)
-    split_to(data, tmp_path / "parts", "tflite", subgraph=1)
-    (told,) = verify_split(tmp_path / "parts", subgraph=1).findings
-    assert (told.code, told.severity) == ("SUBGRAPH_NOT_RUN", "info")
-
-
 # --- files --------------------------------------------------------------------------------------------------
 
 
@@ -247,47 +201,6 @@ def test_a_form_that_differs_is_told_where_it_is_read(tmp_path: Path) -> None:
     for slot in (0, 1):
         assert changed(files, 1, reshape(slot)) == [("FORM_DIFFERS", f"parts[1].inputs[{slot}]")]
         assert changed(files, 0, reshape(slot))[0] == ("FORM_DIFFERS", f"parts[0].inputs[{slot}]")
-
-
-@pytest.mark.parametrize("count", [19, 20, 21])
-def test_twenty_findings_of_a_kind_are_told(count: int, tmp_path: Path) -> None:
-    data = edited(chain(count), lambda edit: edit.set_metadata("mine", b"mine"))
-    split_to(data, tmp_path / "parts", "tflite")
-    files = open_split(tmp_path / "parts")
-    for number in range(count):
-        (files.directory / f"stray{number:02}").touch()
-        with open_model(files.part(number)) as part:
-            edit = ModelEdit(part)
-            edit.remove_metadata("mine")
-            without = edit.to_bytes()
-        files.part(number).write_bytes(without)
-    shown = min(count, 20)
-    assert [(one.code, one.location) for one in check_files(files)] == [
-        *(("METADATA_MISSING", f"parts[{number}].metadata") for number in range(shown)),
-        *(("STRAY_FILE", f"stray{number:02}") for number in range(shown)),
-    ]
-
-
-@pytest.mark.parametrize("count", [9, 10, 11])
-def test_twenty_operators_that_differ_are_told(count: int, tmp_path: Path) -> None:
-    build = Build()
-    graph = build.graph()
-    x = graph.tensor("x")
-    graph.ends([x], [graph.compute("NEG", [x], f"y{number}", (number + 1,)) for number in range(count)])
-    one_part = affinity(["npu"], ([0] * count, [0] * count))
-    split_to(annotated(build.to_bytes(), one_part), tmp_path / "parts", "tflite")
-
-    def absolute(model: Any) -> None:
-        model.operatorCodes[0].builtinCode = model.operatorCodes[0].deprecatedBuiltinCode = 101
-
-    assert changed(open_split(tmp_path / "parts"), 0, absolute) == [
-        *(("OPERATORS_DIFFER", f"parts[0].operators[{number}]") for number in range(count)),
-        *(
-            ("OPERATORS_DIFFER", f"source.subgraphs[0].operators[{number}]")
-            for number in range(min(count, 20 - count))
-        ),
-        *(("OUTPUT_DIFFERS", f"source.outputs[{number}]") for number in range(count)),
-    ]
 
 
 @pytest.mark.parametrize(("count", "is_open"), [(1, False), (2, True), (3, True)])
@@ -386,15 +299,3 @@ def test_the_source_is_not_replaced_with_the_directory_that_it_is_in(tmp_path: P
     with pytest.raises(UsageError, match="in the directory that is replaced") as caught:
         split_file(part, folder, force=True)
     assert caught.value.location == str(folder)
-
-
-def test_a_model_in_memory_is_called_model(tmp_path: Path) -> None:
-    for kind, data in (("circle", chain(2, "circle")), ("tflite", chain(2, "tflite"))):
-        folder = tmp_path / kind / "parts"
-        folder.parent.mkdir()
-        with open_model(data) as model:
-            done = split(model, folder)
-        assert done.connections.source.file == f"model.{kind}"
-        assert sorted(path.name for path in folder.iterdir()) == [
-            "metadata", f"model.part.00001_npu.{kind}", f"model.part.00002_cpu.{kind}", "model.part.conn.json",
-        ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Where each rule of the room begins and ends: how many are listed, what is the default, the first and the last."""
+"""What is left out, kept and told where operators are cut or pruned: names, states, tables, archives."""
 
 from __future__ import annotations
 
@@ -9,29 +9,12 @@ import pytest
 
 import circletools as ct
 from circletools.graph.build import model_graph
-from circletools.parts.cut import Cutter
-from circletools.parts.names import TensorNames, listed, quoted
+from circletools.parts.names import TensorNames
 from tests.kit.build import Build, Table, floats
 from tests.kit.program import put
-from tests.kit.split_support import state_of
-from tests.kit.support import bytes_of
-from tests.kit.surgery_support import codes, edited, extracted, pruned, shape, signatures, wired
+from tests.kit.surgery_support import extracted, pruned, shape, signatures, wired
 
 # --- how many are listed --------------------------------------------------------------------------------------
-
-
-def test_eight_names_are_listed_and_the_others_counted() -> None:
-    names = [f"t{index}" for index in range(10)]
-    eight = "'t0', 't1', 't2', 't3', 't4', 't5', 't6', 't7'"
-    assert listed(names[:8]) == eight
-    assert listed(names[:9]) == f"{eight} and 1 more"
-    assert listed(names) == f"{eight} and 2 more"
-    assert listed([]) == "none"
-
-
-def test_two_hundred_characters_of_a_name_are_shown() -> None:
-    assert quoted("n" * 200) == repr("n" * 200)
-    assert "n" * 200 not in quoted("n" * 201)
 
 
 def test_two_tensors_of_one_name_are_refused_and_eight_shown() -> None:
@@ -56,93 +39,7 @@ def test_tensors_are_called_by_names_that_stand_once() -> None:
     assert shown == ["'once'", "index:1", "index:2", "index:3"]
 
 
-def test_twenty_operators_that_share_a_state_are_named() -> None:
-    for users in (20, 21):
-        build = Build()
-        graph = build.graph()
-        x, handle = graph.tensor("x"), graph.tensor("handle", (1,), "RESOURCE")
-        graph.operator("VAR_HANDLE", [], [handle], shared_name="v")
-        for number in range(users):
-            graph.operator("ASSIGN_VARIABLE", [handle, x], [])
-            graph.operator("NEG", [x], [graph.tensor(f"y{number}")])
-        graph.ends([x], [graph.tensor("last")])
-        with ct.open(build.to_bytes()) as model, pytest.raises(ct.EditError) as caught:
-            Cutter(model_graph(model).graphs[0], state_of(model)).of([1, 2])
-        last = 2 * min(users, 20) - 1
-        odd = ",".join(map(str, range(1, last + 1, 2)))
-        assert caught.value.hint == f"take all of operators {odd}{', …' if users > 20 else ''}, or none of them"
-
-
-def test_twenty_inputs_without_a_name_are_told() -> None:
-    for count in (20, 21):
-        build = Build()
-        graph = build.graph()
-        first, *others = [graph.tensor(f"x{index}") for index in range(count + 1)]
-        graph.ends([first, *others], [graph.compute("NEG", [first], "y")])
-        request = ct.surgery.SignatureRequest("run", inputs=("x=x0",))
-        _, result = edited(build.to_bytes(), lambda edit, request=request: ct.surgery.sign(edit, request))  # type: ignore[misc]
-        assert codes(result) == ["INPUT_WITHOUT_NAME"] * 20
-        assert result.notes[0].message == "signature 'run' has no name for input 'x1'"
-
-
-def test_a_hint_shows_a_hundred_characters_of_a_key() -> None:
-    for length in (100, 101):
-        key = "k" * length
-        first, second = ct.surgery.SignatureRequest(key), ct.surgery.SignatureRequest(key, inputs=("one=x",))
-        data, _ = edited(wired().to_bytes(), lambda edit, request=first: ct.surgery.sign(edit, request))  # type: ignore[misc]
-        with pytest.raises(ct.EditError) as caught:
-            edited(data, lambda edit, request=second: ct.surgery.sign(edit, request))  # type: ignore[misc]
-        assert str(caught.value.hint).endswith(f"add `remove={key}`") == (length == 100)
-
-
-def test_the_longest_pattern() -> None:
-    for length in (10_000, 10_001):
-        pattern = "*".rjust(length, "x")
-        with pytest.raises(ct.UsageError, match="most" if length > 10_000 else "no tensor is called"):
-            edited(
-                wired().to_bytes(),
-                lambda edit, pattern=pattern: ct.surgery.rename(edit, ct.surgery.RenameRequest((f"{pattern}=n",))),  # type: ignore[misc]
-            )
-
-
-@pytest.mark.parametrize(
-    ("pattern", "new", "name"),
-    [
-        ("*1*2*3*", "*-*-*-*", "a-b-c-d"), ("*1*2*", "*-*-*", "a-b-c3d"), ("*1b2*3d", "*--*", "a--c"),
-        ("a*?b*d", "-**-*", "-1-2c3"),
-    ],
-)  # fmt: skip
-def test_every_star_stands_for_what_it_matched(pattern: str, new: str, name: str) -> None:
-    build = Build()
-    graph = build.graph()
-    graph.ends([graph.tensor("a1b2c3d")], [graph.tensor("y")])
-    after, _ = edited(
-        build.to_bytes(), lambda edit: ct.surgery.rename(edit, ct.surgery.RenameRequest((f"{pattern}={new}",)))
-    )
-    with ct.open(after) as model:
-        assert model.subgraphs[0].tensors[0].name == name
-
-
-def test_a_pattern_of_many_stars_comes_to_an_end() -> None:
-    # Trying again what a star stands for would be more than 5000**11 ways.
-    build = Build()
-    graph = build.graph()
-    graph.ends([graph.tensor("a" * 5000)], [graph.tensor("y")])
-    with pytest.raises(ct.UsageError, match="no tensor is called"):
-        edited(
-            build.to_bytes(), lambda edit: ct.surgery.rename(edit, ct.surgery.RenameRequest(("*a" * 12 + "*b=n",)))
-        )
-
-
 # --- what is the default --------------------------------------------------------------------------------------
-
-
-def test_a_star_is_a_pattern_unless_a_regular_expression_is_asked_for() -> None:
-    assert ct.surgery.RenameRequest().regex is False
-    _, result = edited(
-        wired().to_bytes(), lambda edit: ct.surgery.rename(edit, ct.surgery.RenameRequest(("k*=weights*",)))
-    )
-    assert [change.split(": ")[1] for change in result.changes] == ["'k' -> 'weights'", "'k2' -> 'weights2'"]
 
 
 def test_the_file_that_is_read_is_not_written_unless_asked(tmp_path: Path) -> None:
@@ -172,16 +69,6 @@ def test_operators_without_readers_stay_unless_asked(tmp_path: Path) -> None:
     assert (tmp_path / "default").read_bytes() == (tmp_path / "all").read_bytes()
     assert len(shape((tmp_path / "default").read_bytes(), 1)[0]) == 2
     assert len(shape((tmp_path / "fewer").read_bytes(), 1)[0]) == 1
-
-
-def test_the_first_subgraph_is_the_one_that_is_meant() -> None:
-    data = bytes_of("tflite/two_signatures")
-    assert extracted(data, operators="0") == extracted(data, operators="0", subgraph=0)
-    assert (ct.surgery.ExtractRequest().subgraph, ct.surgery.SignatureRequest().subgraph) == (0, 0)
-    _, result = edited(data, lambda edit: ct.surgery.reorder(edit, inputs=[0], subgraph=0))
-    assert result == edited(data, lambda edit: ct.surgery.reorder(edit, inputs=[0]))[1]
-    _, result = edited(data, lambda edit: ct.surgery.expose(edit, every=("*",), subgraph=0))
-    assert result == edited(data, lambda edit: ct.surgery.expose(edit, every=("*",)))[1]
 
 
 # --- the first and the last -----------------------------------------------------------------------------------

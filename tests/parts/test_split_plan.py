@@ -1,9 +1,8 @@
-"""What a split plans, refuses and leaves out, value for value; and how far digests look."""
+"""The plan of a split, what it refuses and leaves out, and what counts in digests."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,13 +13,11 @@ from circletools.model.model import open_model
 from circletools.parts.compare import check_files, open_split
 from circletools.parts.digests import ModelDigests
 from circletools.parts.package import MANIFEST
-from circletools.parts.plan import PlannedPart, plan_split
+from circletools.parts.plan import plan_split
 from circletools.parts.split import Split
-from circletools.parts.verify import verify_split
 from tests.kit.affinity_support import affinity, annotated
-from tests.kit.build import Build, Graph, Table, floats
-from tests.kit.split_support import alternating, by_list, split_to, with_devices
-from tests.kit.support import bytes_of
+from tests.kit.build import Build, Graph, floats
+from tests.kit.split_support import by_list, split_to, with_devices
 
 
 def refused(action: Callable[[], object], error: type[CircleToolsError]) -> tuple[str, str | None, str | None]:
@@ -66,13 +63,6 @@ def test_a_plan_tells_what_every_part_takes_and_gives(
     assert (plan.subgraph, plan.inputs, plan.outputs) == (0, (1, 2, 0), (8, 4, 1, 3, 7, 2))
     assert plan.renamed == {}
     assert {tensor: plan.names[tensor] for tensor in (0, 3, 4, 8)} == {0: b"x", 3: b"k", 4: b"alone", 8: b"c"}
-
-
-def test_a_planned_part_names_its_device() -> None:
-    with open_model(with_devices(bytes_of("circle/diamond"), lambda _subgraph, _operator: 2)) as model:
-        (part,) = plan_split(model).parts
-    assert isinstance(part, PlannedPart)
-    assert (part.device_id, part.device, part.operators) == (2, "dsp", tuple(range(6)))
 
 
 def test_what_cannot_be_planned() -> None:
@@ -133,33 +123,6 @@ def test_resources_bind_the_operators_of_their_subgraph_only(element: str) -> No
         )
 
 
-def test_state_is_told_by_the_numbers_of_its_subgraph() -> None:
-    """A variable tensor, and a call of what touches resources, in the second of three subgraphs."""
-    build = Build()
-    main, inner, deep = (build.graph(name) for name in ("main", "inner", "deep"))
-    x = main.tensor("x")
-    main.ends([x], [main.compute("NEG", [main.compute("NEG", [x], "a")], "b")])
-    y, state = inner.tensor("y"), inner.tensor("state", is_variable=True)
-    c = inner.compute("ADD", [y, state], "c")
-    d = inner.compute("ADD", [c, state], "d")
-    inner.operator("CALL", [d], [inner.tensor("e")], subgraph=2)
-    held = inner.tensor("held", (), "RESOURCE")
-    inner.operator("READ_VARIABLE", [held], [inner.tensor("f")])
-    inner.ends([y], [4])
-    deep.operator("ASSIGN_VARIABLE", [deep.tensor("held", (), "RESOURCE"), deep.tensor("z")], [])
-    deep.ends([1], [])
-
-    def planned(*partitions: int) -> str:
-        parts = list(partitions)
-        data = annotated(build.to_bytes(), affinity(["a", "b"], ([0, 1], [0, 1]), (parts, parts), ([0], [0])))
-        with open_model(data) as model:
-            assert len(plan_split(model, 0).parts) == 2
-            return refused(lambda: plan_split(model, 1), EditError)[0]
-
-    assert planned(0, 1, 1, 1).startswith("the variable tensor 'state' of subgraph 1 is used by operator 0 on a and")
-    assert planned(0, 0, 0, 1).startswith("what resources hold is used by operator 2 on a and by operator 3 on b")
-
-
 # --- what is left out ---------------------------------------------------------------------------------------
 
 
@@ -194,16 +157,6 @@ def test_a_package_has_no_open_shape_between_parts(
     assert done.notes == ((Finding("NO_MANIFEST", "info", "", message),) if is_open else ())
     assert (tmp_path / "parts" / MANIFEST).exists() != is_open
     assert check_files(open_split(tmp_path / "parts")) == []
-
-
-def test_an_open_input_of_a_single_part_is_no_obstacle(tmp_path: Path) -> None:
-    graph = chain([(1, 2)] * 3)
-    graph.table.tensors[0].shape_signature = [-1, 2]
-    for devices, codes in (((0, 0), []), ((0, 1), ["NO_MANIFEST"])):
-        folder = tmp_path / str(len(codes)) / "parts"
-        folder.parent.mkdir()
-        done = split_to(with_devices(graph.build.to_bytes("circle"), by_list(devices)), folder, "circle")
-        assert [note.code for note in done.notes] == codes
 
 
 def noted(done: Split) -> list[tuple[str, str, str]]:
@@ -243,50 +196,7 @@ def test_signatures_and_repeated_inputs_are_noted(tmp_path: Path) -> None:
             assert [signature.key for signature in part.signatures] == keys
 
 
-@pytest.mark.parametrize("length", [63, 64, 65])
-def test_files_are_numbered_and_named_after_64_letters_of_the_device(length: int, tmp_path: Path) -> None:
-    name = "d" * length
-    data = annotated(chain([(1,)] * 3).build.to_bytes(), affinity([name, "x y/z"], ([0, 1], [0, 1])))
-    done = split_to(data, tmp_path / "parts", "tflite")
-    assert [piece.file for piece in done.connections.parts] == [
-        f"model.part.00001_{'d' * min(length, 64)}.tflite",
-        "model.part.00002_x_y_z.tflite",
-    ]
-    assert sorted(path.name for path in (tmp_path / "parts").iterdir()) == [
-        "metadata", *(piece.file for piece in done.connections.parts), "model.part.conn.json",
-    ]  # fmt: skip
-
-
 # --- checking -----------------------------------------------------------------------------------------------
-
-
-def test_a_subgraph_to_check_must_exist(tmp_path: Path) -> None:
-    split_to(with_devices(bytes_of("circle/diamond")), tmp_path / "parts", "circle")
-    for subgraph in (1, 2):
-        said = refused(partial(verify_split, tmp_path / "parts", subgraph=subgraph), UsageError)
-        assert said[0] == f"subgraph {subgraph} does not exist; there are 1"
-    done = verify_split(tmp_path / "parts", runtime="none")
-    assert (done.runtime, done.findings) == ("none", ())
-
-
-def test_ends_that_differ_are_listed_up_to_200_letters(tmp_path: Path) -> None:
-    split_to(with_devices(chain([(1,)] * 3).build.to_bytes(), alternating), tmp_path / "parts", "tflite")
-    path = tmp_path / "parts" / "model.part.conn.json"
-    text = path.read_text()
-    found = {}
-    for length in (196, 197):  # in quotes and brackets
-        path.write_text(text.replace('"y1"', f'"{"n" * length}"'))
-        (tmp_path / "parts" / MANIFEST).unlink(missing_ok=True)
-        found[length] = [
-            (one.location, one.message)
-            for one in check_files(open_split(tmp_path / "parts"))
-            if one.code != "MANIFEST_MISSING"
-        ]
-    for length, words in ((196, f"['{'n' * 196}']"), (197, f"['{'n' * 197}'...")):
-        assert found[length] == [
-            ("parts[0].outputs", f"the model has ['y1'], not {words}"),
-            ("parts[1].inputs", f"the model has ['y1'], not {words}"),
-        ]
 
 
 # --- how far digests look -----------------------------------------------------------------------------------
@@ -311,22 +221,6 @@ def test_calls_are_followed_64_deep(calls: int, too_deep: bool) -> None:
             )  # fmt: skip
         else:
             assert len(contents.computed(0, contents.inputs(0)).operators) == 1
-
-
-def test_tensors_that_tensors_name_are_followed_four_deep() -> None:
-    def forms(changed: int) -> bytes:
-        build = Build()
-        graph = build.graph()
-        for number in range(7):
-            graph.constant(f"c{number}", floats(2, 2, seed=100 if number == changed else number))
-        for number in range(6):
-            details = Table("BlockwiseQuantization", scales=number + 1, zero_points=-1, block_size=4)
-            graph.table.tensors[number].quantization = Table("QuantizationParameters", details=details)
-        with open_model(build.to_bytes()) as model:
-            return ModelDigests(model).form(0, 0)
-
-    same = forms(-1)
-    assert [forms(changed) != same for changed in range(7)] == [False, True, True, True, True, False, False]
 
 
 def test_what_counts_in_a_digest() -> None:
@@ -354,16 +248,3 @@ def test_what_counts_in_a_digest() -> None:
     assert digests(first=True) == digests(name="w") == plain
     for change in ({"seed": 1}, {"variable": True}, {"turned": True}, {"absent": True}):
         assert digests(**change)[0] != plain[0]
-
-
-def test_what_the_first_tensor_holds_is_handed_on() -> None:
-    build = Build()
-    graph = build.graph()
-    made, given, last = (graph.tensor(name) for name in "yxz")
-    graph.operator("NEG", [given], [made])
-    graph.operator("ADD", [made, given], [last])
-    graph.ends([given], [last, made])
-    with open_model(build.to_bytes()) as model:
-        flow = ModelDigests(model).computed(0, {given: b"x"})
-    assert flow.reads == {0: (b"x",), 1: (flow.tensors[made], b"x")}
-    assert flow.tensors[made] not in (flow.tensors[last], flow.operators[0])
