@@ -34,10 +34,10 @@ class Entries:
     def __init__(self, model: Model, overlay: Overlay) -> None:
         """Read the entries of the file."""
         self._model, self._overlay = model, overlay
-        at = model.root.children("metadata", model.schema)[0].at
-        if len(at) > _SHARING * len(np.unique(at)) + _MANY:
-            raise ModelFormatError(f"{len(at)} metadata entries are {len(np.unique(at))} tables", location="metadata")
-        tables = at.tolist()
+        tables = model.root.children("metadata", model.schema)[0].at.tolist()
+        if len(tables) > _SHARING * len(set(tables)) + _MANY:
+            message = f"{len(tables)} metadata entries are {len(set(tables))} tables"
+            raise ModelFormatError(message, location="metadata")
         self.now = [Entry(one.name, one.buffer, at) for one, at in zip(model.metadata, tables, strict=True)]
         self._values: dict[str, bytes | None] = {}  # of those that were set or removed
 

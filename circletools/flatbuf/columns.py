@@ -29,7 +29,6 @@ Mask = NDArray[np.bool_]
 T = TypeVar("T")
 
 MAX_FLATBUFFER_BYTES = 2**31 - 1  # the format's own limit: offsets are below 2 GiB
-_NEAR, _NEAR_BYTES = 16, 1 << 20  # strings that lie in so many times their bytes are copied at once
 _U2 = np.dtype("<u2")
 _I4 = np.dtype("<i4")
 
@@ -238,22 +237,16 @@ class Tables:
     def strings(self, name: str) -> list[bytes]:
         """Return a string field of every table without its NUL; absent is empty."""
         vectors = self.vectors(name).check_total()
-        starts, ends = vectors.start, vectors.start + vectors.count
-        memory: memoryview | bytes = self.wire.memory
-        some = vectors.count > 0
-        if some.any():
-            first, end = int(starts[some].min()), int(ends[some].max())
-            if end - first <= _NEAR * int(vectors.count.sum()) + _NEAR_BYTES:
-                memory, starts, ends = bytes(memory[first:end]), starts - first, ends - first
-        steps = np.diff(starts)
-        if isinstance(memory, bytes) and ((steps > 0).all() or (steps < 0).all()):
-            return [memory[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+        memory, steps = self.wire.memory, np.diff(vectors.start)
+        bounds = zip(vectors.start.tolist(), (vectors.start + vectors.count).tolist(), strict=True)
+        if (steps > 0).all() or (steps < 0).all():
+            return [memory[start:end].tobytes() for start, end in bounds]
         known: dict[int, bytes] = {}  # what is shared is one object, however often it is used
         found = []
-        for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+        for start, end in bounds:
             text = known.get(start)
             if text is None:
-                text = known[start] = bytes(memory[start:end])
+                text = known[start] = memory[start:end].tobytes()
             found.append(text)
         return found
 

@@ -159,7 +159,7 @@ class _Walk:
         rows = edges.parent_rows
         codes = tables.union_codes(field)[rows]
         members = self.schema.unions[str(field.target)]
-        for code in np.unique(codes).tolist():
+        for code in np.flatnonzero(np.bincount(codes)).tolist():
             if code in members:
                 here = codes == code
                 some = edges._replace(at=edges.at[here], visits=edges.visits[here], parent_rows=rows[here])

@@ -23,6 +23,7 @@ from circletools.model.sizes import least_bytes, size_bytes
 from circletools.model.views import OperatorCode, text
 
 Mask = NDArray[np.bool_]
+_LONG_NAME = 200
 Rows = Indices | slice
 """Which rows among those of a whole model."""
 
@@ -115,8 +116,8 @@ class Operators:
     def first_result_names(self) -> list[str]:
         """The name of what each operator makes first, empty where that is nothing. Raises ModelFormatError."""
         raw = [names[0] if names else b"" for names in self.result_names]
-        texts = {name: text(name) for name in set(raw)}  # of many operators with one long name, there is one text
-        return [texts[name] for name in raw]
+        long = {name: text(name) for name in raw if len(name) > _LONG_NAME}  # one text, of however many operators
+        return [name.decode("utf-8", "surrogateescape") if len(name) <= _LONG_NAME else long[name] for name in raw]
 
     def option(self, name: str, chosen: Indices | slice = slice(None)) -> NDArray[np.float64]:
         """Return an option of operators, 0 where an operator has none of that name; of a text, its number."""

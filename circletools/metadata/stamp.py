@@ -70,9 +70,9 @@ def operator_record(code_name: str, output_names: Iterable[bytes]) -> bytes:
 
 def operator_records(model: ModelGraph, subgraph: int) -> list[bytes]:
     """Return the record of each operator of a subgraph."""
-    raw = {code.name: code.name.encode("utf-8", "surrogateescape") for code in model.operator_codes}
+    begin = {code.name: code.name.encode("utf-8", "surrogateescape") + b"\0" for code in model.operator_codes}
     return [
-        b"\0".join((raw[name], *outputs, b""))
+        begin[name] + b"\0".join((*outputs, b""))
         for name, outputs in zip(
             model.graphs[subgraph].operators.code_names, model.graphs[subgraph].operators.result_names, strict=True
         )

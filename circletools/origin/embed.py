@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace as replaced
+
+import numpy as np
+from numpy.typing import NDArray
 
 from circletools.edit.edit import ModelEdit
 from circletools.edit.results import RewriteResult
@@ -10,13 +14,15 @@ from circletools.errors import EditError, UsageError
 from circletools.findings import Finding
 from circletools.graph.build import model_graph
 from circletools.graph.graph import ModelGraph
+from circletools.metadata.codec import encode_ascending
 from circletools.metadata.entries import remove_entries, write_entries
 from circletools.metadata.stamp import STAMP, encode_stamp, stamp_model
 from circletools.origin.details import DETAILS_TABLE, encode_details
-from circletools.origin.names import NameSource, collect_and_tell
-from circletools.origin.read import EXACT_TABLE, Origins, encode_exact, merge
-from circletools.origin.source import SourceDetails
-from circletools.origin.tables import OP_TABLE, SOURCE_TABLE, encode_op_table, encode_source_table
+from circletools.origin.names import NameSource, name_operators
+from circletools.origin.numbering import OriginColumns
+from circletools.origin.read import EXACT_TABLE, Origins, pack_exact
+from circletools.origin.source import NOTHING
+from circletools.origin.tables import OP_TABLE, SOURCE_TABLE, encode_operator_keys
 
 ORIGIN_ENTRIES = (SOURCE_TABLE, OP_TABLE, EXACT_TABLE, DETAILS_TABLE, STAMP)
 """The metadata entries that `embed` writes and `strip` removes, in the order they are written."""
@@ -49,23 +55,28 @@ def embed(
         )
     notes: tuple[Finding, ...] = ()
     if origins is None:
-        origins, note = collect_and_tell(model, names)
+        columns, note = name_operators(model, names)
         notes = (note,)
-    _check(model, origins)
-    known = [{index: origin for index, origin in operators.items() if origin} for operators in origins.operators]
+    else:
+        _check(model, origins)
+        columns = OriginColumns.of(origins)
+    described = {subgraph: keys for subgraph, keys in columns.keys.items() if len(keys)}
+    tables = {subgraph: encode_operator_keys(keys) for subgraph, keys in described.items()}
+    known = any(details != NOTHING for details in columns.details.values())
+    name_of = dict(zip(columns.numbers, columns.names, strict=True)) if known else {}
     entries = {
-        SOURCE_TABLE: encode_source_table(origins.sources),
-        OP_TABLE: encode_op_table(merge(known)),
-        EXACT_TABLE: encode_exact(known) if any(known[1:]) else None,
-        DETAILS_TABLE: encode_details(origins.details, origins.sources) if _known(origins) else None,
+        SOURCE_TABLE: encode_ascending(columns.numbers, columns.names),
+        OP_TABLE: tables[0] if [*tables] == [0] else _united(described.values()),
+        EXACT_TABLE: pack_exact(tables) if any(tables) else None,
+        DETAILS_TABLE: encode_details(columns.details, name_of) if known else None,
         STAMP: encode_stamp(stamp_model(model)) if stamp else None,
     }
     return replaced(write_entries(edit, entries), notes=notes)
 
 
-def _known(origins: Origins) -> bool:
-    """Tell whether anything is known of sources beside their names."""
-    return any(details != SourceDetails() for details in origins.details.values())
+def _united(keys: Iterable[NDArray[np.uint64]]) -> bytes:
+    """Return the op table of all subgraphs: the ONE compiler unites entries of equal operator index."""
+    return encode_operator_keys(np.concatenate([np.empty(0, np.uint64), *keys]))
 
 
 def _check(model: ModelGraph, origins: Origins) -> None:

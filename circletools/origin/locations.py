@@ -18,13 +18,13 @@ from circletools.flatbuf.columns import Tables
 from circletools.graph.graph import ModelGraph
 from circletools.model.debug_metadata import DEBUG_METADATA, DebugMetadata
 from circletools.model.views import text
-from circletools.origin.source import Source, SourceDetails, is_library
+from circletools.origin.source import NOTHING, AnySource, Source, SourceDetails, is_library
 
 _LOCATION = 1  # the union code of a Location among the attributes; the other is a dictionary item
 _MOST_FRAMES = 1000  # as deep as Python calls
 
 
-def operator_locations(model: ModelGraph, subgraph: int = 0) -> list[list[Source]]:
+def operator_locations(model: ModelGraph, subgraph: int = 0) -> list[list[AnySource]]:
     """Return the sources that the locations of each operator of a subgraph name; empty lists where there are none.
 
     Raises ModelFormatError when the debug metadata is broken.
@@ -58,7 +58,7 @@ class _Locations:
         self.types = self.locations.scalars("location_type").tolist() if self.kinds else []
         self.targets = self.locations.targets("location").tolist()
 
-    def of_operators(self, subgraph: int, indices: Iterable[int]) -> list[list[Source]]:
+    def of_operators(self, subgraph: int, indices: Iterable[int]) -> list[list[AnySource]]:
         """Return the sources of operators of a subgraph, by their indices in the debug metadata."""
         subgraphs = self.metadata.subgraphs
         if not 0 <= subgraph < len(subgraphs):
@@ -69,10 +69,10 @@ class _Locations:
             self.sources(attributes.row(index).tolist()) if 0 <= index < len(described) else [] for index in indices
         ]
 
-    def sources(self, indices: list[int]) -> list[Source]:
+    def sources(self, indices: list[int]) -> list[AnySource]:
         """Return what these lead to; each is visited once, so that a cycle ends."""
-        found: dict[Source, None] = {}
-        types: dict[Source, None] = {}
+        found: dict[AnySource, None] = {}
+        types: dict[AnySource, None] = {}
         seen: set[int] = set()
         pending = [_Step(index) for index in reversed(indices)]
         while pending:
@@ -87,7 +87,7 @@ class _Locations:
                     (types if name.endswith(":") else found)[_named(name, step)] = None
             elif member == "FileLineColLoc":
                 file, line, column = _file(location), _line(location), int(location.scalars("column")[0])
-                found[Source(f"{file}:{line}:{column}", SourceDetails(file=file, line=line))] = None
+                found[_source(f"{file}:{line}:{column}", SourceDetails(file=file, line=line))] = None
             elif member == "FusedLoc":
                 pending += self._parts(location, step)
             elif member == "CallSiteLoc":
@@ -128,10 +128,15 @@ class _Locations:
         return found
 
 
-def _named(name: str, step: _Step) -> Source:
+def _named(name: str, step: _Step) -> AnySource:
     """Return a source by its name in a function, `dense/MatMul@function`."""
     call = "" if name.endswith(":") else step.call
-    return Source(name.partition("@")[0] or name, SourceDetails(file=step.line[0], line=step.line[1], call=call))
+    details = SourceDetails(file=step.line[0], line=step.line[1], call=call)
+    return _source(name.partition("@")[0] or name, details)
+
+
+def _source(name: str, details: SourceDetails) -> AnySource:
+    return name if details == NOTHING else Source(name, details)
 
 
 def _file(location: Tables) -> str:

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+import numpy as np
+
 from circletools.errors import EditError, ModelFormatError
 from circletools.findings import Finding
 from circletools.graph.build import model_graph
@@ -20,12 +22,11 @@ from circletools.graph.graph import ModelGraph
 from circletools.model.debug_metadata import DEBUG_METADATA
 from circletools.model.model import Model
 from circletools.model.views import text
-from circletools.origin.algebra import Origin
-from circletools.origin.grammar import Exporter, exporter_of, sources_in
+from circletools.origin.grammar import Exporter, exporter_of, reader_of
 from circletools.origin.locations import operator_locations
-from circletools.origin.numbering import number_sources
+from circletools.origin.numbering import OriginColumns, numbered
 from circletools.origin.read import NO_NAME, Origins
-from circletools.origin.source import Source
+from circletools.origin.source import AnySource
 from circletools.wording import Word, counted
 
 
@@ -43,50 +44,55 @@ def collect_sources(model: Model, names: NameSource = NameSource.AUTO) -> Origin
 
     Raises EditError when the model has no such names.
     """
-    return collect_and_tell(model_graph(model), names)[0]
+    return name_operators(model_graph(model), names)[0].origins(len(model.subgraphs))
 
 
-def collect_and_tell(model: ModelGraph, names: NameSource) -> tuple[Origins, Finding]:
-    """Do so, and say what the sources are named after."""
+def name_operators(model: ModelGraph, names: NameSource) -> tuple[OriginColumns, Finding]:
+    """Return the same as columns, and a note that says what the sources are named after."""
     subgraphs = model.entries
     outputs = {subgraph: model.graphs[subgraph].operators.first_result_names for subgraph in subgraphs}
     _check_names(outputs)
+    strict = names is NameSource.DEBUG_METADATA
     exporter: Exporter | None = None
-    located: dict[int, list[list[Source]]] = {}
-    if names in (NameSource.AUTO, NameSource.DEBUG_METADATA):
-        located = _located(model, subgraphs, strict=names is NameSource.DEBUG_METADATA)
+    located: dict[int, list[list[AnySource]]] = {}
+    if strict or names is NameSource.AUTO:
+        located = _located(model, subgraphs, strict)
     if names in (NameSource.AUTO, NameSource.TENSOR_NAMES):
         exporter = exporter_of(model.description, (name for found in outputs.values() for name in found))
-    if not any(located.values()) and exporter is None:
+    if not located and exporter is None:
         if names in (NameSource.AUTO, NameSource.OUTPUT) or not any(outputs.values()):
-            return origins_by_output(model, subgraphs), _told("the first outputs of operators")
-        what = f"{DEBUG_METADATA} locations" if names is NameSource.DEBUG_METADATA else "exporter's tensor names"
+            return _columns_by_output(outputs), _told("the first outputs of operators")
+        what = f"{DEBUG_METADATA} locations" if strict else "exporter's tensor names"
         raise EditError(f"the model has no {what} to name sources after", hint="use `names=auto` or `names=output`")
-    named: dict[int, list[list[Source]]] = {}
-    missing, known = 0, frozenset(text(name) for graph in model.graphs for name in graph.values.names)
-    for subgraph, found in outputs.items():
-        locations = located.get(subgraph) or [[]] * len(found)
-        others = [
-            sources_in(name, exporter, known) if names is not NameSource.DEBUG_METADATA else [] for name in found
-        ]
-        named[subgraph] = [one or other for one, other in zip(locations, others, strict=True)]
-        missing += sum(not one for one in locations)
+    read = reader_of(exporter, (text(name) for graph in model.graphs for name in graph.values.names))
+    named: dict[int, Sequence[Sequence[AnySource]]] = {
+        subgraph: [()] * len(found) if strict else list(map(read, found)) for subgraph, found in outputs.items()
+    }
     by_names = f"the names that {exporter} gives tensors" if exporter else "the first outputs of operators"
-    if not any(located.values()):
-        return number_sources(len(model), named), _told(by_names)
+    if not located:
+        return numbered(named), _told(by_names)
+    missing = sum(len(found) for subgraph, found in named.items() if subgraph not in located)
+    for subgraph, locations in located.items():
+        named[subgraph] = [one or other for one, other in zip(locations, named[subgraph], strict=True)]
+        missing += locations.count([])
     rest = f", {counted(missing, 'operator')} after {by_names}" if missing and names is NameSource.AUTO else ""
-    return number_sources(len(model), named), _told(f"the locations of {DEBUG_METADATA}{rest}")
+    return numbered(named), _told(f"the locations of {DEBUG_METADATA}{rest}")
 
 
 def origins_by_output(model: ModelGraph, subgraphs: Iterable[int]) -> Origins:
     """Return the ONE compiler's default for some subgraphs: each operator is a source, named after its output."""
-    sources: dict[int, str] = {}
-    operators: list[dict[int, Origin]] = [{} for _ in range(len(model))]
-    for subgraph in subgraphs:
-        for index, name in enumerate(model.graphs[subgraph].operators.first_result_names):
-            operators[subgraph][index] = frozenset((len(sources),))
-            sources[len(sources)] = name or NO_NAME
-    return Origins(sources, tuple(operators))
+    columns = _columns_by_output({at: model.graphs[at].operators.first_result_names for at in subgraphs})
+    return columns.origins(len(model))
+
+
+def _columns_by_output(outputs: Mapping[int, Sequence[str]]) -> OriginColumns:
+    sources: list[str] = []
+    keys = {}
+    for subgraph, names in outputs.items():
+        operators = np.arange(len(names), dtype=np.uint64)
+        keys[subgraph] = operators << np.uint64(32) | operators + np.uint64(len(sources))
+        sources += [name or NO_NAME for name in names]
+    return OriginColumns(range(len(sources)), sources, {}, keys)
 
 
 def _told(what: str) -> Finding:
@@ -103,11 +109,13 @@ def _check_names(outputs: Mapping[int, Sequence[str]]) -> None:
             raise EditError(message, location=location)
 
 
-def _located(model: ModelGraph, subgraphs: Iterable[int], strict: bool) -> dict[int, list[list[Source]]]:
+def _located(model: ModelGraph, subgraphs: Iterable[int], strict: bool) -> dict[int, list[list[AnySource]]]:
     """Return what the debug metadata says of operators, for subgraphs of which it says something.
 
     Unless `strict`, a broken one says nothing.
     """
+    if model.metadata_value(DEBUG_METADATA) is None:
+        return {}
     try:
         found = {subgraph: operator_locations(model, subgraph) for subgraph in subgraphs}
     except ModelFormatError:

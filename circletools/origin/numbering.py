@@ -2,27 +2,72 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, count
 
+import numpy as np
+from numpy.typing import NDArray
+
+from circletools.metadata.codec import check_ids
 from circletools.origin.algebra import Origin
 from circletools.origin.read import Origins
-from circletools.origin.source import Source, SourceDetails
+from circletools.origin.source import NOTHING, AnySource, SourceDetails
+from circletools.origin.tables import operator_keys
 
-Named = Mapping[int, Sequence[Sequence[Source]]]
+Named = Mapping[int, Sequence[Sequence[AnySource]]]
 """Subgraph -> the sources of each of its operators."""
+
+
+@dataclass(frozen=True, slots=True)
+class OriginColumns:
+    """Origins as tables are written of: for each subgraph, its pairs of operator and source (see `operator_keys`).
+
+    `numbers` are those of the sources, ascending, and `names` their names.
+    """
+
+    numbers: Sequence[int]
+    names: Sequence[str]
+    details: Mapping[int, SourceDetails]
+    keys: Mapping[int, NDArray[np.uint64]]
+
+    @classmethod
+    def of(cls, origins: Origins) -> OriginColumns:
+        """Return the columns of origins. Raises UsageError for a number that is no u32."""
+        keys = {index: operator_keys(operators) for index, operators in enumerate(origins.operators)}
+        check_ids(origins.sources)
+        numbers = sorted(origins.sources)
+        return cls(numbers, [origins.sources[number] for number in numbers], origins.details, keys)
+
+    def origins(self, subgraph_count: int) -> Origins:
+        """Return the origins of a model with so many subgraphs."""
+        operators: list[dict[int, Origin]] = [{} for _ in range(subgraph_count)]
+        for subgraph, keys in self.keys.items():
+            found: dict[int, list[int]] = {}
+            for operator, source in zip(
+                (keys >> np.uint64(32)).tolist(), keys.astype(np.uint32).tolist(), strict=True
+            ):
+                found.setdefault(operator, []).append(source)
+            operators[subgraph] = {operator: frozenset(sources) for operator, sources in found.items()}
+        sources = dict(zip(self.numbers, self.names, strict=True))
+        return Origins(sources, tuple(operators), details=self.details)
 
 
 def number_sources(subgraph_count: int, named: Named) -> Origins:
     """Return origins of a model with so many subgraphs; equal sources are one."""
-    numbers: dict[Source, int] = {}
-    operators: list[dict[int, Origin]] = [{} for _ in range(subgraph_count)]
+    return numbered(named).origins(subgraph_count)
+
+
+def numbered(named: Named) -> OriginColumns:
+    """Return origins as columns; equal sources are one."""
+    numbers = defaultdict[AnySource, int](count().__next__)
+    keys: dict[int, NDArray[np.uint64]] = {}
     for subgraph, found in named.items():
-        for operator, sources in enumerate(found):
-            if sources:
-                ids = (numbers.setdefault(source, len(numbers)) for source in sources)
-                operators[subgraph][operator] = frozenset(ids)
-    return Origins(
-        {number: source.name for source, number in numbers.items()},
-        tuple(operators),
-        details={number: source.details for source, number in numbers.items() if source.details != SourceDetails()},
-    )
+        lengths = np.fromiter(map(len, found), np.int64, len(found))
+        sources = np.fromiter(map(numbers.__getitem__, chain.from_iterable(found)), np.uint64, int(lengths.sum()))
+        keys[subgraph] = np.repeat(np.arange(len(found), dtype=np.uint64), lengths) << np.uint64(32) | sources
+    described = [source for source in numbers if not isinstance(source, str)]
+    details = {numbers[source]: source.details for source in described if source.details != NOTHING}
+    names = [source if isinstance(source, str) else source.name for source in numbers]
+    return OriginColumns(range(len(numbers)), names, details, keys)

@@ -88,9 +88,13 @@ def merge(operators: Iterable[OperatorOrigins]) -> dict[int, Origin]:
 
 def encode_exact(operators: Iterable[OperatorOrigins]) -> bytes:
     """Encode `CIRCLETOOLS_origins`; subgraphs without origins are left out."""
-    tables = [(index, encode_op_table(entries)) for index, entries in enumerate(operators) if entries]
+    return pack_exact({index: encode_op_table(entries) for index, entries in enumerate(operators) if entries})
+
+
+def pack_exact(tables: Mapping[int, bytes]) -> bytes:
+    """Encode `CIRCLETOOLS_origins` of op tables by subgraph."""
     parts = [_PAIR.pack(_VERSION, len(tables))]
-    for index, table in tables:
+    for index, table in tables.items():
         parts += (_PAIR.pack(index, len(table)), table)
     return b"".join(parts)
 

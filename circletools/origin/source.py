@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 _INSTALLED = ("/site-packages/", "/dist-packages/", "/lib/python3", "/lib/python2")
 
 
-@dataclass(frozen=True, slots=True)
-class SourceDetails:
+class SourceDetails(NamedTuple):
     """What a source's name does not hold; empty, or 0 for the line, where it is not known.
 
     `path` is that of the module instance (`layers.0.attn.q`) or name scope (`model/dense`), `class_name` the class of
@@ -32,12 +31,15 @@ NOTHING = SourceDetails()
 """The details of a source of which only the name is known."""
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
-    """A source that has no number yet."""
+class Source(NamedTuple):
+    """A source that has no number yet, and what is known of it."""
 
     name: str
-    details: SourceDetails = NOTHING
+    details: SourceDetails
+
+
+AnySource = Source | str
+"""A source that has no number yet; the name alone where nothing else is known."""
 
 
 def is_library(file: str) -> bool:

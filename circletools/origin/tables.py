@@ -11,9 +11,11 @@ byte offset.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from itertools import chain
 
 import numpy as np
+from numpy.typing import NDArray
 
 from circletools.metadata.codec import TableReader, check_ids, decode_names, encode_names
 
@@ -27,14 +29,39 @@ def encode_source_table(sources: Mapping[int, str]) -> bytes:
     return encode_names(sources)
 
 
-def encode_op_table(operators: Mapping[int, Iterable[int]]) -> bytes:
+def operator_keys(operators: Mapping[int, Collection[int]]) -> NDArray[np.uint64]:
+    """Return pairs of operator and source, each as one number: `operator << 32 | source`.
+
+    Raises UsageError for a number that is no u32.
+    """
+    sources = list(chain.from_iterable(operators.values()))
+    check_ids(operators)
+    check_ids(sources)
+    counts = np.fromiter(map(len, operators.values()), np.int64, len(operators))
+    rows = np.repeat(np.fromiter(operators, np.uint64, len(operators)), counts)
+    return rows << np.uint64(32) | np.array(sources, np.uint64)
+
+
+def encode_op_table(operators: Mapping[int, Collection[int]]) -> bytes:
     """Encode operator index -> source ids. Raises UsageError for a number that is no u32."""
-    numbers = [len(operators)]
-    for operator, sources in sorted(operators.items()):
-        unique = set(sources)
-        numbers += (operator, len(unique), *sorted(unique))
-    check_ids(numbers)
-    return np.array(numbers, "<u4").tobytes()
+    return encode_operator_keys(operator_keys(operators))
+
+
+def encode_operator_keys(keys: NDArray[np.uint64]) -> bytes:
+    """Encode the op table of pairs of operator and source, in any order (see `operator_keys`)."""
+    keys = np.sort(keys)
+    first = np.ones(len(keys), np.bool_)
+    np.not_equal(keys[1:], keys[:-1], out=first[1:])
+    keys = keys[first]
+    operators = (keys >> np.uint64(32)).astype(np.int64)
+    begins = np.flatnonzero(np.diff(operators, prepend=-1))
+    counts = np.diff(begins, append=len(keys))
+    table = np.zeros(1 + 2 * len(begins) + len(keys), "<u4")
+    table[0] = len(begins)
+    heads = 1 + begins + 2 * np.arange(len(begins))
+    table[heads], table[heads + 1] = operators[begins], counts
+    table[np.arange(3, 3 + len(keys)) + 2 * np.repeat(np.arange(len(begins)), counts)] = keys.astype(np.uint32)
+    return table.tobytes()
 
 
 def decode_source_table(data: bytes | memoryview) -> dict[int, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from circletools.origin.grammar import Exporter, exporter_of, parts_of, sources_in
+from circletools.origin.grammar import Exporter, exporter_of, parts_of, reader_of
 from circletools.origin.source import Source, SourceDetails
 
 LINEAR = "torch.nn.modules.linear.Linear"
@@ -41,10 +41,10 @@ def test_which_exporter(description: str, names: list[str], exporter: Exporter |
 @pytest.mark.parametrize(
     ("exporter", "name", "sources"),
     [
-        (Exporter.TICO, f"{LINEAR}::linear_2", [Source(f"{LINEAR}::linear_2")]),
-        (Exporter.TICO, "unknown::permute_1", [Source("unknown::permute_1")]),
-        (Exporter.TICO, "tico::x", [Source("tico::x")]),
-        (Exporter.TICO, "a;b", [Source("a;b")]),
+        (Exporter.TICO, f"{LINEAR}::linear_2", [f"{LINEAR}::linear_2"]),
+        (Exporter.TICO, "unknown::permute_1", ["unknown::permute_1"]),
+        (Exporter.TICO, "tico::x", ["tico::x"]),
+        (Exporter.TICO, "a;b", ["a;b"]),
         (Exporter.TICO, "", []),
         (Exporter.LITERT_TORCH, f"{BLOCK}/net.Att_attn/{LINEAR}_q;7", [module("0.attn.q", LINEAR)]),
         (Exporter.LITERT_TORCH, f"{BLOCK}/{LINEAR}_q;", [module("0.q", LINEAR)]),
@@ -57,38 +57,38 @@ def test_which_exporter(description: str, names: list[str], exporter: Exporter |
             f"net.Lm;;{BLOCK};;{BLOCK}/{LINEAR}_q;;{BLOCK};12",
             [module("", "net.Lm"), module("0", "net.Block"), module("0.q", LINEAR)],
         ),
-        (Exporter.LITERT_TORCH, "serving_default_output_0_output", [Source("serving_default_output_0_output")]),
+        (Exporter.LITERT_TORCH, "serving_default_output_0_output", ["serving_default_output_0_output"]),
         (
             Exporter.TENSORFLOW,
             "model/dense/MatMul;model/dense/BiasAdd",
-            [Source("model/dense/MatMul"), Source("model/dense/BiasAdd")],
+            ["model/dense/MatMul", "model/dense/BiasAdd"],
         ),
-        (Exporter.TENSORFLOW, "a/B;a/B/ReadVariableOp;a/B2", [Source("a/B"), Source("a/B2")]),
-        (Exporter.TENSORFLOW, "a;;a;7", [Source("a")]),
-        (Exporter.TENSORFLOW, "Relu;Const_1;a/Const;Const12;Constant", [Source("Relu"), Source("Constant")]),
-        (Exporter.TENSORFLOW, "Const_1", [Source("Const_1")]),
-        (Exporter.TENSORFLOW, "7", [Source("7")]),
+        (Exporter.TENSORFLOW, "a/B;a/B/ReadVariableOp;a/B2", ["a/B", "a/B2"]),
+        (Exporter.TENSORFLOW, "a;;a;7", ["a"]),
+        (Exporter.TENSORFLOW, "Relu;Const_1;a/Const;Const12;Constant", ["Relu", "Constant"]),
+        (Exporter.TENSORFLOW, "Const_1", ["Const_1"]),
+        (Exporter.TENSORFLOW, "7", ["7"]),
         (Exporter.TENSORFLOW, "", []),
         (
             Exporter.ONNX2TF,
             "m/tf.nn.relu/Relu;m/tf.math.add/Add;m/tf.math.add/Add/y1",
-            [Source("m/tf.nn.relu/Relu"), Source("m/tf.math.add/Add")],
+            ["m/tf.nn.relu/Relu", "m/tf.math.add/Add"],
         ),
-        (None, "a;b;7", [Source("a;b;7")]),
+        (None, "a;b;7", ["a;b;7"]),
         (None, "", []),
     ],
 )  # fmt: skip
 def test_sources_in_a_name(exporter: Exporter | None, name: str, sources: list[Source]) -> None:
-    assert sources_in(name, exporter) == sources
+    assert reader_of(exporter)(name) == sources
 
 
 def test_a_number_behind_a_name_is_told_by_the_name_without_it() -> None:
     tensors = {"dw/depthwise", "7", "layer"}
-    assert sources_in("dw/depthwise12", Exporter.TENSORFLOW, tensors) == [Source("dw/depthwise")]
-    assert sources_in("dw/depthwise12", Exporter.ONNX2TF, tensors) == [Source("dw/depthwise")]
-    assert sources_in("dw/conv2", Exporter.TENSORFLOW, tensors) == [Source("dw/conv2")]
-    assert sources_in("77", Exporter.TENSORFLOW, tensors) == [Source("77")]
-    assert sources_in("layer1", None, tensors) == [Source("layer1")]
+    assert reader_of(Exporter.TENSORFLOW, tensors)("dw/depthwise12") == ["dw/depthwise"]
+    assert reader_of(Exporter.ONNX2TF, tensors)("dw/depthwise12") == ["dw/depthwise"]
+    assert reader_of(Exporter.TENSORFLOW, tensors)("dw/conv2") == ["dw/conv2"]
+    assert reader_of(Exporter.TENSORFLOW, tensors)("77") == ["77"]
+    assert reader_of(None, tensors)("layer1") == ["layer1"]
 
 
 @pytest.mark.parametrize(

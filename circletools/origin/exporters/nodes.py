@@ -96,7 +96,7 @@ def in_its_module(root: Root, uncalled: Mapping[str, tuple[str, str]]) -> Root:
     if root.name not in uncalled:
         return root
     path, class_name = uncalled[root.name]
-    return replace(root, details=replace(root.details, path=path, class_name=class_name))
+    return replace(root, details=root.details._replace(path=path, class_name=class_name))
 
 
 def _noted(node: Any, first: Any) -> Root:
