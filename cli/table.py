@@ -101,8 +101,8 @@ GROUPS = {
             "out.circle parts/"),
         Row("verify-split", "splitting", "Check that the parts together equal the original.",
             "parts/"),
-        Row("measure", "measuring", "Measure the parts of a split on their devices.",
-            "parts/ --on cpu=onert -o costs.json"),
+        Row("measure", "measuring", "Measure a split beside the whole model on each device.",
+            "parts/ --on cpu=onert"),
     ),
     "Time": (
         Row("attribute", "attribution", "Show where the time went, by operator and source.",

@@ -1,4 +1,4 @@
-"""What was predicted of plans and what they took, for the page."""
+"""What plans took, for the page."""
 
 from __future__ import annotations
 

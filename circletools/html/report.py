@@ -38,18 +38,18 @@ def report_html(
     *,
     skip: int = 0,
     on: Sequence[str] = (),
-    costs: str | os.PathLike[str] | None = None,
+    measured: str | os.PathLike[str] | None = None,
     source_url: str = "",
     source_root: str = "",
 ) -> Report:
     """Make a page about a model and traces that were recorded with it: paths, of either kind.
 
     The first `skip` executions of operator-level traces are left out. `on` are targets that the model is to run on,
-    as in `FitRequest`. `costs` is what `measure` wrote: predicted times are shown beside measured ones. The lines of
+    as in `FitRequest`. `measured` is what `measure` wrote. The lines of
     sources are links to `source_url`, where `{file}` and `{line}` are filled in; the file is named as seen from
     `source_root`, and has no link where it is not below it. Raises UsageError when that is no address,
     ModelFormatError when the structure of the model is broken, InvalidInputError for a trace that cannot be read or
-    is of another model, and for costs without measurements.
+    is of another model, and for a document of `measure` without plans.
 
         with ct.open("out.circle") as model:
             Path("report.html").write_bytes(ct.report_html(model, ["trace.chrome.json"]).html)
@@ -57,10 +57,10 @@ def report_html(
     links = SourceLinks(source_url, source_root)
     with naming_files():
         read = [read_times(os.fspath(trace), skip) for trace in traces]
-        measured = () if costs is None else read_measured(read_words(costs), os.fspath(costs))
+        plans = () if measured is None else read_measured(read_words(measured), os.fspath(measured))
     fitted = fit(model, FitRequest(on=tuple(on))) if on else None
     document = page_document(
-        model, _title(model.source.name), read, fitted=fitted, measured=measured, links=links, version=__version__
+        model, _title(model.source.name), read, fitted=fitted, measured=plans, links=links, version=__version__
     )
     return Report(page_html(document), tuple(_notes(document)))
 

@@ -4,8 +4,6 @@ from circletools.planning.inputs import PlanInputs as PlanInputs
 from circletools.planning.inputs import read_request as read_request
 from circletools.planning.inspection import AffinityInspection as AffinityInspection
 from circletools.planning.inspection import inspect_affinity as inspect_affinity
-from circletools.planning.measured import MeasuredPlan as MeasuredPlan
-from circletools.planning.measured import plan_by_measuring as plan_by_measuring
 from circletools.planning.request import CostRequest as CostRequest
 from circletools.split.measuring.measure import measure as measure
 from circletools.split.measuring.request import MeasureRequest as MeasureRequest

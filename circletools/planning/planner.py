@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from circletools.affinity.assign.assign import Assignment, Constraints, assign
-from circletools.affinity.assign.rules import Decision
 from circletools.affinity.capability.table import Refusal, why_not
 from circletools.affinity.costs.choose import Goal, assign_by_cost, assign_by_memory, check_caps
 from circletools.affinity.costs.problem import Problem
@@ -75,16 +74,6 @@ def plan(model: Model, request: PlanRequest | PlanInputs) -> Plan:
     connected = replace(connected, least_us=shared.least_us)
     tried = ((problem, connected), (other, replace(connected, partitions=())), (other, shared))
     return min((_evaluated(inputs, *one) for one in tried), key=_total_us)
-
-
-def plan_as(model: Model, inputs: PlanInputs, devices: Sequence[Mapping[int, Decision]]) -> Plan:
-    """Return the plan with operators on these devices, by subgraph and operator, where no rule says otherwise.
-
-    Raises what `plan` does.
-    """
-    problem = make_plan_problem(model_graph(model), inputs, broken_graphs(model))
-    given = replace(problem.given, before=devices)
-    return _evaluated(inputs, replace(problem, given=given), assign(problem.chooser, given))
 
 
 def _total_us(found: Plan) -> float:

@@ -34,9 +34,7 @@ from circletools.render.judging import tally as tally
 from circletools.render.junit import JUNIT_BEGIN as JUNIT_BEGIN
 from circletools.render.junit import JUNIT_END as JUNIT_END
 from circletools.render.junit import junit_suite as junit_suite
-from circletools.render.measuring import costs_text as costs_text
-from circletools.render.measuring import measured_plan_json as measured_plan_json
-from circletools.render.measuring import measured_plan_text as measured_plan_text
+from circletools.render.measuring import measurement_file as measurement_file
 from circletools.render.measuring import measurement_json as measurement_json
 from circletools.render.measuring import measurement_text as measurement_text
 from circletools.render.origin_tree import origins_tree as origins_tree

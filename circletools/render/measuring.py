@@ -1,66 +1,43 @@
-"""Measured plans as text and JSON: what was predicted beside what was measured."""
+"""What was measured as text and JSON."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from math import isfinite
+from collections.abc import Iterator
 from typing import Any
 
-from circletools.planning.measured import MeasuredPlan
-from circletools.render.plans import plan_json, plan_text
 from circletools.render.table import table_text
-from circletools.split.measuring.results import Measurement, PlanTime
+from circletools.split.measuring.results import Measurement, PartTime, PlanTime
 
-_HEAD = ("plan", "parts", "predicted us", "measured us", "predicted/measured")
+_HEAD = ("plan", "device", "operators", "measured us")
 
 
 def measurement_json(found: Measurement) -> dict[str, Any]:
-    """Return the costs with what was measured, as `--costs` and `report` read them."""
-    return found.costs
+    """Return the JSON document, as `report` reads it."""
+    return found.document
 
 
-def costs_text(found: Measurement) -> str:
+def measurement_file(found: Measurement) -> str:
     """Return the same as text, for a file."""
-    return json.dumps(found.costs, indent=1) + "\n"
+    return json.dumps(found.document, indent=1) + "\n"
 
 
 def measurement_text(found: Measurement) -> Iterator[str]:
-    """Yield what was fitted of each device, then the plans that were tried and those measured side by side."""
-    for device, one in zip(found.known.devices, found.known.factors, strict=True):
-        yield (
-            f"{device.name} ({device.program}:{device.variant}): launch {one.launch_us:.1f} us, "
-            f"fusion leaves {one.fusion:.0%} of the operators' time"
-        )
-    if found.tried:
-        yield "one after the other:"
-        yield from _table(found.tried)
-        yield "side by side, predicted by the corrected costs:"
-    yield from _table(found.plans)
+    """Yield what runs each device, then a row for each plan and, where it has several, for each of its parts."""
+    for device in found.devices:
+        yield f"{device.name}: {device.program}:{device.variant}"
+    yield from table_text([_HEAD, *(row for plan in found.plans for row in _rows(plan))], right=(2, 3))
 
 
-def _table(plans: Sequence[PlanTime]) -> Iterator[str]:
-    yield from table_text([_HEAD, *map(_row, plans)], right=(1, 2, 3))
+def _rows(plan: PlanTime) -> Iterator[tuple[str, ...]]:
+    parts = plan.parts
+    operators = str(sum(len(part.operators) for part in parts))
+    device = parts[0].device if len(parts) == 1 else f"{len(parts)} parts"
+    yield plan.name, device, operators, plan.failure or _microseconds(plan)
+    if len(parts) > 1:
+        for number, part in enumerate(parts):
+            yield f"  part {number}", part.device, str(len(part.operators)), _microseconds(part)
 
 
-def _row(plan: PlanTime) -> tuple[str, ...]:
-    measured = "-" if plan.measured_us is None else f"{plan.measured_us:.1f}"
-    ratio = plan.failure if plan.ratio is None else f"{plan.ratio:.2f}"
-    return (
-        plan.name,
-        str(len(plan.parts)),
-        f"{plan.predicted_us:.1f}" if isfinite(plan.predicted_us) else "-",
-        measured,
-        ratio + ", chosen" * plan.is_chosen,
-    )
-
-
-def measured_plan_json(found: MeasuredPlan) -> dict[str, Any]:
-    """Return the JSON document of the plan, with the costs and what was measured as `costs`."""
-    return plan_json(found.plan) | {"costs": measurement_json(found.measurement)}
-
-
-def measured_plan_text(found: MeasuredPlan) -> Iterator[str]:
-    """Yield the plan, then what was measured."""
-    yield from plan_text(found.plan)
-    yield from measurement_text(found.measurement)
+def _microseconds(one: PlanTime | PartTime) -> str:
+    return "-" if one.measured_us is None else f"{one.measured_us:.1f}"

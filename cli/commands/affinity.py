@@ -17,10 +17,6 @@ from .affinity_options import PLANNING, WHAT_IF, filling
 from .parameters import Form, InPlace, Input, Output, TableForm, refuse_mixing
 from .rewriting import rewrite
 
-Measured = Annotated[
-    tuple[str, ...],
-    option("--measure", "Choose by measuring, as on npu=litert:xnnpack; may be repeated.", "DEVICE=PROGRAM"),
-]
 By = Annotated[
     Literal["partition", "operator"], option("--by", "Show partitions, or each operator and why it is on its device.")
 ]
@@ -30,7 +26,6 @@ By = Annotated[
 def annotate_affinity(
     source: Input,
     request: ct.PlanRequest,
-    measured: Measured = (),
     output: Output = None,
     in_place: InPlace = False,
     form: Form = "text",
@@ -48,15 +43,13 @@ def annotate_affinity(
     inputs = ct.planning.read_request(replace(request, keep=False))
 
     def change(edit: ct.ModelEdit) -> ct.types.RewriteResult:
-        return ct.affinity.annotate(edit, _planned(edit.model, source, inputs, measured, shown))
+        return ct.affinity.annotate(edit, _planned(edit.model, source, inputs, shown))
 
     rewrite(source, output, in_place, change, inputs=request.files)
 
 
 @filling(ct.PlanRequest, WHAT_IF)
-def partition(
-    source: Input, request: ct.PlanRequest, measured: Measured = (), by: By = "partition", form: TableForm = "text"
-) -> None:
+def partition(source: Input, request: ct.PlanRequest, by: By = "partition", form: TableForm = "text") -> None:
     """Show or plan the devices and partitions of a model.
 
     With options for devices, plans them: shows what each device runs and refuses, and the partitions in the order
@@ -65,8 +58,8 @@ def partition(
     """
     inputs = ct.planning.read_request(replace(request, explain=by == "operator"))
     with reading(source) as model:
-        if request.has_choices or measured or (request.has_costs and ct.affinity.read(model) is None):
-            _planned(model, source, inputs, measured, form)
+        if request.has_choices or (request.has_costs and ct.affinity.read(model) is None):
+            _planned(model, source, inputs, form)
             return
         found = ct.planning.inspect_affinity(model, inputs.costs)
         text = partial(ct.render.affinity_text, by_operator=by == "operator")
@@ -76,14 +69,8 @@ def partition(
         raise Exit(1)
 
 
-def _planned(model: ct.Model, name: str, inputs: Any, measured: tuple[str, ...], form: str | None) -> ct.types.Plan:
+def _planned(model: ct.Model, name: str, inputs: Any, form: str | None) -> ct.types.Plan:
     """Return the plan for a model, and show it in a form."""
-    if measured:
-        found = ct.planning.plan_by_measuring(model, inputs, ct.planning.MeasureRequest(on=measured))
-        if form is not None:
-            show_as(form, found, text=ct.render.measured_plan_text, json=ct.render.measured_plan_json, file=name)
-        tell_notes((*found.measurement.notes, *found.plan.notes))
-        return found.plan
     plan = ct.plan(model, inputs)
     if form is not None:
         show_as(form, plan, text=ct.render.plan_text, json=ct.render.plan_json, csv=ct.render.rows_csv, file=name)

@@ -1,4 +1,4 @@
-"""The command measure: parts on their devices, and the costs that follow."""
+"""The command measure: a model whole and in parts on its devices."""
 
 from __future__ import annotations
 
@@ -24,19 +24,17 @@ def measure(
         Path | None, option("--source", "The model that was split; by default, its name in or beside DIR.", "MODEL")
     ] = None,
     output: Annotated[
-        str | None, option("--output -o", "The file for the costs, which --costs takes.", "FILE")
+        str | None, option("--output -o", "The file for the JSON document, which report --measured takes.", "FILE")
     ] = None,
     seconds: Annotated[float, option("--seconds", "How long each plan is run.", "SECONDS", min=0.01)] = 2.0,
     seed: Annotated[int, option("--seed", "Seed of the random inputs.", "N", min=0)] = 0,
     timeout: Annotated[float, option("--timeout", "Time limit for measuring one model.", "SECONDS", min=0.1)] = 600.0,
     form: Form = "text",
 ) -> None:
-    """Measure the parts of a split on their devices.
+    """Measure a split beside the whole model on each device.
 
-    Programs are litert, onert and openvino, with a variant after a colon; each runs one thread. Every operator is
-    measured alone, the model whole on each device, then the parts one after the other. Shows what was predicted
-    beside what was measured; --output and --json have the costs. docs/costs.md tells how they are fitted. Exit
-    status 1 when the parts do not run.
+    Programs are litert, onert and openvino, with a variant after a colon; each runs one thread. The whole models and
+    the parts, one after the other, take turns. Exit status 1 when the parts do not run.
     """
     if output == "-" and form == "json":
         raise ct.UsageError("--json and an output of - would mix on standard output")
@@ -45,7 +43,7 @@ def measure(
     request = ct.planning.MeasureRequest(on=on, seconds=seconds, seed=seed, timeout_s=timeout)
     found = ct.planning.measure(directory, request, source=source)
     if output is not None:
-        ct.files.write(output, [ct.render.costs_text(found).encode()])
+        ct.files.write(output, [ct.render.measurement_file(found).encode()])
     if output != "-":
         show_as(form, found, text=ct.render.measurement_text, json=ct.render.measurement_json, file=str(directory))
     tell_notes(found.notes)

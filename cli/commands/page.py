@@ -28,9 +28,7 @@ def report(
     on: Annotated[
         str | None, option("--on", "Targets that the model is to run on, as in fit --on.", "TARGETS")
     ] = None,
-    costs: Annotated[
-        Path | None, option("--costs", "What measure wrote, to show measured beside predicted times.", "FILE")
-    ] = None,
+    measured: Annotated[Path | None, option("--measured", "What measure wrote, to show its times.", "FILE")] = None,
     source_url: Annotated[
         str,
         option("--source-url", "Link lines of sources to this, with {file} and {line}.", "URL", show_default=False),
@@ -45,7 +43,7 @@ def report(
     opened from a disk or sent on. Exit status 1 when `check` has an error or a warning, `trace-stats` an error, or
     a target refuses an operator; the page is written all the same. docs/report.md describes it.
     """
-    inputs = [source, *traces, *([str(costs)] if costs else [])]
+    inputs = [source, *traces, *([str(measured)] if measured else [])]
     if inputs.count("-") > 1:
         raise ct.UsageError("only one of the inputs can be standard input")
     refuse_inputs(output, inputs)
@@ -56,7 +54,7 @@ def report(
             traces,
             skip=skip,
             on=listed(on),
-            costs=costs,
+            measured=measured,
             source_url=source_url,
             source_root=source_root,
         )

@@ -37,7 +37,6 @@ MLP, LOOP, DIAMOND = map(bytes_of, ("circle/mlp", "circle/while_loop", "circle/d
 NEEDS_A_PROGRAM = {
     "NOT_LOADED",
     "PARTITIONED_BY_MIN",
-    "NOT_SPLIT",
     "DEVICE_NOT_MEASURED",
     "REFUSED_MODEL",
     "TABLE_DISAGREES",

@@ -1,4 +1,4 @@
-"""The command measure, and planning by measuring, with a worker whose law is known."""
+"""The command measure, with a worker whose law is known."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ from pathlib import Path
 import pytest
 
 import circletools as ct
-from circletools.planning import measured
 from circletools.split.measuring import measure as module
 from circletools.split.measuring import request as requests
 from tests.kit.command_support import run
 from tests.kit.exports_support import named, with_affinity
 from tests.kit.measuring_support import LawfulWorker
-from tests.kit.presence import need
 
 WORK = {"litert": {"p": 100.0, "q": 900.0, "r": 800.0}, "onert": {"p": 700.0, "q": 90.0, "r": 80.0}}
 ON = ("a=litert:builtin", "b=onert")
@@ -25,7 +23,6 @@ def worker(monkeypatch: pytest.MonkeyPatch) -> LawfulWorker:
     made = LawfulWorker(WORK, {"litert": 4.0, "onert": 2.0})
     monkeypatch.setattr(requests, "command", lambda program: ["python"])
     monkeypatch.setattr(module, "Worker", made)
-    monkeypatch.setattr(measured, "Worker", made)
     return made
 
 
@@ -38,27 +35,24 @@ def parts(tmp_path: Path) -> Path:
     return tmp_path / "parts"
 
 
-def test_costs_are_written_that_plan_and_report_read(parts: Path, tmp_path: Path, worker: LawfulWorker) -> None:
-    costs, page, source = tmp_path / "costs.json", tmp_path / "page.html", tmp_path / "chain.tflite"
+def test_times_are_written_that_report_reads(parts: Path, tmp_path: Path, worker: LawfulWorker) -> None:
+    times, page, source = tmp_path / "times.json", tmp_path / "page.html", tmp_path / "chain.tflite"
     words = ["--seconds", "0.5", "--seed", "3", "--timeout", "8"]
-    done = run("measure", parts, "--on", ON[0], "--on", ON[1], "-o", costs, *words)
+    done = run("measure", parts, "--on", ON[0], "--on", ON[1], "-o", times, *words)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.splitlines()[0].startswith("a (litert:builtin): launch")
-    assert "  split         2         282.0        284.0  0.99\n" in done.stdout
+    assert done.stdout.splitlines()[0] == "a: litert:builtin"
+    assert "  split     2 parts          3        284.0\n" in done.stdout
     assert worker.started == [("litert", 8.0)]
-    assert {request.seed for request in worker.requests} == {3}
-    assert worker.requests[-1].seconds == 1.5
+    assert [(request.seed, request.seconds) for request in worker.requests] == [(3, 1.5)]
     again = run("measure", parts, "--on", ON[0], "--on", ON[1], "--source", source, "--json", *words)
-    assert json.loads(again.stdout) == json.loads(costs.read_text())
-    assert run("report", source, "-o", page, "--costs", costs).returncode in (0, 1)
+    assert json.loads(again.stdout) == {"file": str(parts)} | json.loads(times.read_text())
+    assert run("report", source, "-o", page, "--measured", times).returncode in (0, 1)
     assert '"name":"all on b"' in page.read_text()
-    need("scipy")
-    assert run("partition", source, "--costs", costs).returncode == 0
 
 
-def test_costs_go_to_standard_output_alone(parts: Path) -> None:
+def test_the_document_goes_to_standard_output_alone(parts: Path) -> None:
     done = run("measure", parts, "--on", ON[0], "--on", ON[1], "-o", "-")
-    assert json.loads(done.stdout)["measured"]["plans"][2]["name"] == "split"
+    assert json.loads(done.stdout)["plans"][2]["name"] == "split"
     both = run("measure", parts, "--on", ON[0], "--on", ON[1], "-o", "-", "--json")
     assert both.returncode == 2
     assert "would mix on standard output" in both.stderr
@@ -68,8 +62,8 @@ def test_what_is_wrong_is_told(parts: Path, tmp_path: Path) -> None:
     assert run("measure", parts).returncode == 2
     assert run("measure", tmp_path).returncode == 3
     assert run("measure", parts, "-o", tmp_path / "absent" / "x").returncode != 0
-    (tmp_path / "costs.json").write_text('{"devices": []}')
-    refused = run("report", tmp_path / "chain.tflite", "-o", tmp_path / "p.html", "--costs", tmp_path / "costs.json")
+    (tmp_path / "t.json").write_text('{"devices": []}')
+    refused = run("report", tmp_path / "chain.tflite", "-o", tmp_path / "p.html", "--measured", tmp_path / "t.json")
     assert refused.returncode == 3
     assert "nothing was measured" in refused.stderr
 
@@ -86,22 +80,6 @@ def test_parts_that_do_not_run_are_a_finding(parts: Path, worker: LawfulWorker) 
     done = run("measure", parts, "--on", ON[0], "--on", ON[1])
     assert done.returncode == 1
     assert "no kernel for r" in done.stdout
-
-
-def test_devices_are_chosen_by_measuring(parts: Path, tmp_path: Path) -> None:
-    need("scipy")
-    source, out = tmp_path / "chain.tflite", tmp_path / "out.tflite"
-    words = ("--measure", ON[0], "--measure", ON[1], "--devices", "a,b")
-    shown = run("partition", source, *words)
-    assert "side by side, predicted by the corrected costs:" in shown.stdout
-    document = json.loads(run("partition", source, *words, "--json").stdout)
-    assert document["subgraphs"][0]["affinity"] == ["a", "b", "b"]
-    assert document["costs"]["measured"]["plans"][-1]["is_chosen"] is True
-    assert run("annotate-affinity", source, out, *words).returncode == 0
-    assert json.loads(run("partition", out, "--format", "json").stdout)["subgraphs"][0]
-    with ct.open(out) as model:
-        found = ct.planning.inspect_affinity(model).affinity
-    assert [found.devices[device] for device in found.subgraphs[0].devices.tolist()] == ["a", "b", "b"]
 
 
 def test_a_runner_for_openvino_is_written(parts: Path, tmp_path: Path) -> None:

@@ -13,38 +13,38 @@ from circletools.html.measured import MOST_PARTS, measured_document
 from circletools.split.measuring.results import PartTime, PlanTime
 from tests.kit.page_support import Page, full
 
-PART = {"device": "npu", "operators": [0, 10**6], "predicted_us": 3, "measured_us": 4.5}
-PLANS = [{"name": "all </script>", "parts": [PART], "predicted_us": 9, "measured_us": 8, "is_chosen": True}]
+PART = {"device": "npu", "operators": [0, 10**6], "measured_us": 4.5}
+PLANS = [{"name": "all </script>", "parts": [PART], "measured_us": 8}]
 
 
 def test_the_page_has_what_was_measured(tmp_path: Path) -> None:
-    costs = tmp_path / "costs.json"
-    costs.write_text(json.dumps({"devices": [], "measured": {"plans": PLANS}}))
+    times = tmp_path / "times.json"
+    times.write_text(json.dumps({"devices": [], "plans": PLANS}))
     with ct.open(full()) as model:
-        (plan,) = Page(ct.report_html(model, costs=costs).html).document["measured"]
+        (plan,) = Page(ct.report_html(model, measured=times).html).document["measured"]
         assert "measured" not in Page(ct.report_html(model).html).document
     assert plan == {
-        **{"name": "all </script>", "predicted_us": 9.0, "measured_us": 8.0, "failure": "", "is_chosen": True},
+        **{"name": "all </script>", "measured_us": 8.0, "failure": ""},
         "part_count": 1,
-        "parts": [{"device": "npu", "operators": [0], "predicted_us": 3.0, "measured_us": 4.5}],
+        "parts": [{"device": "npu", "operators": [0], "measured_us": 4.5}],
     }
 
 
-def test_costs_without_measurements_are_refused(tmp_path: Path) -> None:
-    costs = tmp_path / "costs.json"
-    costs.write_text('{"devices": []}')
+def test_a_document_without_plans_is_refused(tmp_path: Path) -> None:
+    times = tmp_path / "times.json"
+    times.write_text('{"devices": []}')
     with ct.open(full()) as model, pytest.raises(InvalidInputError, match="nothing was measured") as error:
-        ct.report_html(model, costs=costs)
+        ct.report_html(model, measured=times)
     assert error.value.names_file
 
 
 def test_a_page_holds_so_many_parts_and_operators() -> None:
-    part = PartTime("npu", tuple(range(MOST_PARTS + 1)), 1.0)
-    (plan,) = measured_document([PlanTime("p", (part,) * (MOST_PARTS + 1), 1.0)], 10**6)
+    part = PartTime("npu", tuple(range(MOST_PARTS + 1)))
+    (plan,) = measured_document([PlanTime("p", (part,) * (MOST_PARTS + 1))], 10**6)
     assert (plan["part_count"], len(plan["parts"])) == (MOST_PARTS + 1, MOST_PARTS)
     assert len(plan["parts"][0]["operators"]) == MOST_PARTS == 500
 
 
 def test_operators_that_the_model_does_not_have_are_left_out() -> None:
-    (plan,) = measured_document([PlanTime("p", (PartTime("npu", (0, 2, 3, 4), 1.0),), 1.0)], 3)
+    (plan,) = measured_document([PlanTime("p", (PartTime("npu", (0, 2, 3, 4)),))], 3)
     assert plan["parts"][0]["operators"] == [0, 2]

@@ -6,18 +6,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from html.parser import HTMLParser
 from itertools import islice
-from math import inf
 
-import numpy as np
 import pytest
 
 import circletools as ct
 from circletools.fit.verdicts import Cuts, TargetFit
-from circletools.planning.measured import MeasuredPlan
 from circletools.profile.compare import ComparedTime
 from circletools.profile.compare_traces import ComparedBucket, TraceComparison
-from circletools.split.measuring.known import Known
-from circletools.split.measuring.results import Measurement, PlanTime
+from circletools.split.measuring.results import Measurement, PartTime, PlanTime
 from circletools.trace.operators.profile import OperatorRun, OperatorTrace
 from circletools.wording import Tabular, counted
 from tests.kit.build import Build
@@ -84,11 +80,7 @@ def results() -> Iterator[Tabular]:
         yield ct.origins.describe(found)
         plan = ct.plan(found, ct.PlanRequest(devices=(EVIL,), default=EVIL))
         yield plan
-        measurement = Measurement(
-            Known((), (), np.zeros((0, 0))), (PlanTime(EVIL, (), inf),), (), (PlanTime("b", (), 1.0, 2.0),)
-        )
-        yield measurement
-        yield MeasuredPlan(plan, measurement)
+        yield Measurement((), (PlanTime(EVIL, (PartTime(EVIL, (0,)),)),))
         yield ct.inspect(found)
         ct.affinity.annotate(edit, plan)
         yield ct.outputs.fix(edit)

@@ -13,7 +13,7 @@ from circletools.storage.strict_json import Object
 
 ANY = "*"
 _SEE = "see docs/costs.md"
-_KEYS = {"devices", "transfers", "measured"}
+_KEYS = {"devices", "transfers"}
 _DEVICE_KEYS = {"name", "launch_us", "constants_bytes_per_us", "operators"}
 _TIME_KEYS = {"select", "time_us", "bytes_per_us"}
 _TRANSFER_KEYS = {"from", "to", "bytes_per_us", "overhead_us"}

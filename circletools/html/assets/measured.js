@@ -1,10 +1,6 @@
-// --- measured: what was predicted of plans beside what they took ------------------------------------------------
+// --- measured: what plans took -----------------------------------------------------------------------------------
 
 const micros = (value) => (value === null ? '' : value.toLocaleString('en', { maximumFractionDigits: 1 }));
-
-function ratio(predicted, taken) {
-  return taken ? (predicted / taken).toFixed(2) : '';
-}
 
 function plansCard() {
   return card(
@@ -13,18 +9,14 @@ function plansCard() {
       [
         ['plan', 'name'],
         ['parts', 'number'],
-        ['predicted µs', 'number'],
         ['measured µs', 'number'],
-        ['predicted/measured', 'number'],
         ['', 'name'],
       ],
       doc.measured.map((plan) => [
         shown(plan.name),
         plan.part_count.toLocaleString('en'),
-        micros(plan.predicted_us),
         micros(plan.measured_us),
-        ratio(plan.predicted_us, plan.measured_us),
-        plan.is_chosen ? 'chosen' : shown(plan.failure),
+        shown(plan.failure),
       ]),
       'Plans',
     ),
@@ -40,13 +32,11 @@ function partsCard(plan) {
       [
         ['device', 'name'],
         ['operators', 'name'],
-        ['predicted µs', 'number'],
         ['measured µs', 'number'],
       ],
       rows.map((part) => [
         shown(part.device),
         listed(part.operators, (operator) => operatorLink(0, operator)),
-        micros(part.predicted_us),
         micros(part.measured_us),
       ]),
       'Parts',

@@ -18,7 +18,7 @@ from circletools.model.model import open_model
 from circletools.origin.exporters.nodes import in_its_module, name_roots, root_of_any, uncalled_modules
 from circletools.origin.exporters.patching import Wrap, patched
 from circletools.origin.exporters.tagging import nodes_of_operators
-from circletools.origin.names import NameSource, collect_and_tell
+from circletools.origin.names import NameSource, name_operators
 from circletools.origin.numbering import number_sources
 from circletools.origin.read import Origins
 from circletools.origin.source import Source
@@ -75,7 +75,7 @@ def _tagged(
 
 def _origins(model: ModelGraph, signatures: Sequence[str], tagged: Sequence[_Tagged]) -> Origins:
     """Return the origins of a model; of subgraphs that are not what was tagged, by the names of tensors."""
-    by_names, _ = collect_and_tell(model, NameSource.AUTO)
+    by_names = name_operators(model, NameSource.AUTO)[0].origins(len(model))
     named: dict[int, list[list[Source]]] = {
         subgraph: [
             [Source(by_names.sources[one], by_names.details_of(one)) for one in sorted(operators.get(index, ()))]

@@ -18,7 +18,7 @@ class MeasureRequest:
     """How devices are measured.
 
     `on`: `DEVICE=PROGRAM[:VARIANT]`, what runs a device; one that is called as a program needs none.
-    `seconds`: how long a plan is run; operators alone take a twentieth of it each. `seed`: of the random inputs.
+    `seconds`: how long a plan is run. `seed`: of the random inputs.
     `timeout_s`: the most that loading and measuring a model may take.
     """
 
