@@ -7,11 +7,11 @@ import json
 from typing import Any
 
 import pytest
-from circletools.schema import generate  # type: ignore[import-not-found]  # the folder is elsewhere
 
 from circletools.flatbuf.roles import Role, fields_with_role, keys_with_role, load_roles, types_below
 from circletools.flatbuf.schema import load_schema
 from circletools.model.external import FILE_OFFSETS
+from schema import generate
 from tests.kit.support import ROOT
 
 FORMATS = ("circle", "tflite")

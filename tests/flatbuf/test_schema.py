@@ -13,9 +13,9 @@ from typing import Any, Literal, cast
 
 import numpy as np
 import pytest
-from circletools.schema import generate  # type: ignore[import-not-found]  # the folder is elsewhere
 
 from circletools.flatbuf.schema import Field, load_schema
+from schema import generate
 from tests.kit.presence import need
 from tests.kit.support import ROOT
 
