@@ -172,9 +172,11 @@ def _ftrace_packets() -> bytes:
 
 
 def operator_traces() -> list[bytes]:
-    """Return traces of operators, of all three runtimes."""
+    """Return traces of operators, in each format of `circletools.trace.operators.read`."""
     names = ("onert_if_cond.chrome.json", "litert_custom_op.ftrace", "benchmark_custom_op.csv")
-    found = [json.dumps(_ONERT).encode(), *_of_testdata(*names, "benchmark_custom_op.txt")]
+    foreign = ("executorch.etdp", "litert_cnn.events.json", "litert_cnn.pb", "onnxruntime.json", "openvino_cnn.csv")
+    others = ("benchmark_custom_op.txt", *(f"foreign/{name}" for name in foreign))
+    found = [json.dumps(_ONERT).encode(), *_of_testdata(*names, *others)]
     return [*found, gzip.compress(found[2], mtime=0), *attack_files("operators")]
 
 

@@ -4,6 +4,7 @@ from circletools.affinity.capability.table import Capability as Capability
 from circletools.affinity.capability.table import Refusal as Refusal
 from circletools.affinity.capability.table import refusals as refusals
 from circletools.affinity.exports.export import Export as Export
+from circletools.affinity.exports.export import Target as Target
 from circletools.affinity.exports.export import export as export
 from circletools.affinity.findings import affinity_findings
 from circletools.affinity.partition.partitions import Partition as Partition

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 import circletools as ct
 
@@ -13,13 +13,11 @@ from .affinity_options import COSTS, filling
 from .parameters import Form, Input
 from .rewriting import refuse_inputs
 
-Target = Literal["onert", "onert-exec-time", "part", "openvino", "model-explorer", "dot"]
-
 
 @filling(ct.planning.CostRequest, COSTS)
 def export_affinity(
     source: Input,
-    to: Annotated[Target, option("--to", "Target format.", show_default=False)],
+    to: Annotated[ct.affinity.Target, option("--to", "Target format.", show_default=False)],
     output: Annotated[
         str | None, option("--output -o", "The file to write; standard output if not given.", "FILE")
     ] = None,

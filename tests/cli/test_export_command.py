@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import subprocess
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
+import circletools as ct
 from circletools.affinity.store import AFFINITY_ENTRIES
 from circletools.affinity.tables import AFFINITY_STAMP
 from circletools.model.model import open_model
@@ -16,7 +18,7 @@ from tests.kit.outputs_support import fixed
 from tests.kit.program import files_in, put, run
 from tests.kit.support import bytes_of, edited, path_of
 
-TARGETS = ("onert", "part", "openvino", "model-explorer", "dot")
+TARGETS = [target for target in get_args(ct.affinity.Target) if target != "onert-exec-time"]
 
 
 @pytest.fixture

@@ -32,7 +32,7 @@ def parse(data: bytes) -> OperatorTrace:
     """Read the profile. Raises InvalidInputError."""
     events = read_json(data, "")
     begins, nodes = [], []
-    for at, event in enumerate(events):
+    for at, event in enumerate(events if isinstance(events, list) else ()):
         if not isinstance(event, dict) or event.get("ph") != "X":
             continue
         name, category = event.get("name"), event.get("cat")

@@ -66,7 +66,7 @@ def _parse(memory: memoryview, process: int | None, thread: int | None) -> Opera
     head = bytes(memory[:_HEAD_BYTES]).lstrip(b"\xef\xbb\xbf \t\r\n")
     if onert.is_table(head):
         raise InvalidInputError(onert.TABLE_REASON, hint=onert.OTHER_FILE)
-    for is_one, parse in _DOCUMENTS:
+    for is_one, parse in DOCUMENTS:
         if is_one(head, memory):
             if (process, thread) != (None, None):
                 raise UsageError("only system traces tell processes and threads")
@@ -80,7 +80,7 @@ def _parse(memory: memoryview, process: int | None, thread: int | None) -> Opera
     return litert.collect(chosen)
 
 
-_DOCUMENTS: tuple[tuple[Callable[[bytes, memoryview], bool], Callable[[bytes], OperatorTrace]], ...] = (
+DOCUMENTS: tuple[tuple[Callable[[bytes, memoryview], bool], Callable[[bytes], OperatorTrace]], ...] = (
     (lambda _, memory: etdump.is_dump(memory), etdump.parse),
     (lambda head, _: litert_events.is_events(head), litert_events.parse),
     (lambda head, _: onnxruntime.is_profile(head), onnxruntime.parse),
@@ -89,4 +89,4 @@ _DOCUMENTS: tuple[tuple[Callable[[bytes, memoryview], bool], Callable[[bytes], O
     (lambda _, memory: benchmark_model.is_report(memory), benchmark_model.parse),
     (lambda _, memory: benchmark_proto.is_report(memory), benchmark_proto.parse),
 )
-"""How to know and read what is no system trace, in the order in which it is asked."""
+"""How to know and read what is no system trace, in the order asked; the fuzz target `operators` has seeds of each."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from typing import BinaryIO, Literal
+from typing import BinaryIO, Literal, NamedTuple
 
 from circletools.errors import InvalidInputError
 from circletools.storage.files import open_source
@@ -18,7 +18,7 @@ from circletools.trace.sources.text import read_text
 
 _HEAD_BYTES = 4096
 _GZIP, _ZSTD, _ZIP = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PK\x03\x04"
-_Read = Callable[[Trace, Pieces], Iterator[Batch]]
+_IDLE = (b"<idle>", b"<...>")  # names of tasks, in text
 
 
 def open_trace(source: str | os.PathLike[str] | bytes | memoryview | BinaryIO) -> Trace:
@@ -38,22 +38,17 @@ def open_trace(source: str | os.PathLike[str] | bytes | memoryview | BinaryIO) -
             start = head(pieces, _HEAD_BYTES)
     if not start:
         raise InvalidInputError("the trace is empty", location=file.name, hint="did the recording end early?")
-    encoding, place_kind, read = _encoding(start, file.name)
-    said = f"{encoding} in {packing}" if packing else encoding
-    return Trace(file.name, said, place_kind, lambda trace: read(trace, pieces), most)
+    encoding = _encoding(start, file.name)
+    said = f"{encoding.name} in {packing}" if packing else encoding.name
+    return Trace(file.name, said, encoding.place, lambda trace: encoding.read(trace, pieces), most)
 
 
-def _encoding(start: bytes, name: str) -> tuple[str, Literal["line", "byte", "event"], _Read]:
+def _encoding(start: bytes, name: str) -> Encoding:
     opening = start.lstrip(b"\xef\xbb\xbf \t\r\n")
-    if _is_perfetto(start):  # first: the length of a packet may be a bracket
-        return "Perfetto", "byte", read_perfetto
-    if opening[:1] == b"<" and not opening.startswith((b"<idle>", b"<...>")):
-        return "systrace HTML", "line", read_html
-    if opening[:1] in (b"{", b"["):
-        return "Chrome JSON", "event", read_chrome
-    if b"\0" in start:
-        raise InvalidInputError("not a known trace format", location=name, hint=EXPECTED)
-    return "ftrace text", "line", read_text
+    for one in ENCODINGS:
+        if one.fits(start, opening):
+            return one
+    raise InvalidInputError("not a known trace format", location=name, hint=EXPECTED)
 
 
 def events(trace: Trace, *, ordered: bool = True) -> Iterator[Event]:
@@ -104,3 +99,25 @@ def _is_zlib(start: bytes) -> bool:
 def _is_perfetto(start: bytes) -> bool:
     """Say whether it begins as a packet does, and is not text with an empty first line."""
     return start[0] == 0x0A and any(byte < 32 and byte not in b"\t\n\r" for byte in start[1:])
+
+
+class Encoding(NamedTuple):
+    """An encoding of traces, what its places are, whether one `fits`, and how it is read.
+
+    `fits` is given how the trace starts, and that without a byte order mark and white space.
+    """
+
+    name: str
+    place: Literal["line", "byte", "event"]
+    fits: Callable[[bytes, bytes], bool]
+    read: Callable[[Trace, Pieces], Iterator[Batch]]
+
+
+ENCODINGS = (
+    # Perfetto is asked first: the length of a packet may be a bracket.
+    Encoding("Perfetto", "byte", lambda start, _: _is_perfetto(start), read_perfetto),
+    Encoding("systrace HTML", "line", lambda _, text: text[:1] == b"<" and not text.startswith(_IDLE), read_html),
+    Encoding("Chrome JSON", "event", lambda _, text: text[:1] in (b"{", b"["), read_chrome),
+    Encoding("ftrace text", "line", lambda start, _: b"\0" not in start, read_text),
+)
+"""All encodings, in the order in which they are asked; the fuzz targets have seeds of each (`fuzz/seeds.py`)."""
