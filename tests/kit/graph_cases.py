@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.kit.build import Build, schema_of
 from tests.kit.support import unpacked
 
-CODES = ("ADD", "NEG", "CAST", "SPLIT", "VAR_HANDLE", "READ_VARIABLE", "CALL_ONCE")
+CODES = ("ADD", "NEG", "CAST", "RANDOM_UNIFORM", "VAR_HANDLE", "READ_VARIABLE", "CALL_ONCE")
 TYPES = ("FLOAT32", "INT8", "RESOURCE")
 
 
@@ -26,6 +26,8 @@ class Read:
     outputs: list[int]
     constants: set[int]
     types: list[str]
+    names: list[bytes]
+    shapes: list[list[int]]
 
     def maker(self, value: int) -> int:
         """Return the last operator that makes a value, or -1."""
@@ -59,6 +61,8 @@ def read(data: bytes, subgraph: int = 0) -> Read:
             if not tensor.isVariable and peer.buffers[tensor.buffer].data is not None
         },
         [schema_of("tflite").enums["TensorType"][tensor.type] for tensor in graph.tensors or []],
+        [tensor.name or b"" for tensor in graph.tensors or []],
+        [_listed(tensor.shape) for tensor in graph.tensors or []],
     )
 
 
@@ -78,11 +82,14 @@ def models(draw: st.DrawFn, *, ordered: bool = True) -> bytes:
     count = draw(st.integers(1, 3))
     for number in range(count):
         kind = draw(st.sampled_from(TYPES))
-        graph.tensor(f"v{number}", (2,), kind, is_variable=draw(st.booleans()))
+        graph.tensor(f"v{number}", (2, 3), kind, is_variable=draw(st.booleans()))
     fixed = [own("", np.zeros(2, np.float32)) for _ in range(draw(st.integers(0, 2)))]
     known = [*range(count), *fixed]
     for _ in range(draw(st.integers(0, 7))):
-        made = [graph.tensor("", (2,), draw(st.sampled_from(TYPES))) for _ in range(draw(st.integers(0, 2)))]
+        made = [
+            graph.tensor(draw(st.sampled_from(("", "y", "z"))), (2,), draw(st.sampled_from(TYPES)))
+            for _ in range(draw(st.integers(0, 2)))
+        ]
         pool = known if ordered else [*known, *made]
         results = made if ordered else [draw(st.sampled_from(pool)) for _ in range(draw(st.integers(0, 2)))]
         operands = draw(st.lists(st.sampled_from([-1, *pool]), max_size=3))

@@ -15,12 +15,9 @@ from circletools.errors import EditError
 from circletools.findings import Finding
 from circletools.flatbuf.roles import Kind, load_roles
 from circletools.flatbuf.schema import load_schema
-from circletools.model.calls import Calls
 from circletools.model.indices import model_indices
 from circletools.model.model import open_model
 from circletools.model.verify import check_model
-from tests.kit.build import Build, Graph
-from tests.kit.callers import CALLERS, calling
 from tests.kit.every_field import INDEX, reader
 from tests.kit.every_field import every_field as written
 from tests.kit.support import bytes_of, edited, packed, unpacked
@@ -161,23 +158,6 @@ def test_an_index_counts_in_the_subgraph_that_its_tensor_is_in() -> None:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("caller", CALLERS)
-def test_calls_are_those_of_the_options(caller: str) -> None:
-    with open_model(calling(caller, idle=1)) as model:
-        calls = Calls(model)
-    called = list(range(2, 2 + CALLERS[caller][0]))
-    assert calls.by_row == {2: called}
-    assert calls.named(2) == set(called)
-    assert calls.reached([2]) == called
-    assert calls.reached([0, 1, 3]) == []
-    assert calls.reaching([called[-1]]) == {0, called[-1]}
-
-
-def test_a_signature_calls_nothing() -> None:
-    with open_model(bytes_of("tflite/two_signatures")) as model:
-        assert Calls(model).by_row == {}
-
-
 # --- debug metadata -----------------------------------------------------------------------------------------
 
 
@@ -224,17 +204,3 @@ def test_places_name_every_level() -> None:
     assert scales.place(2) == "subgraphs[0].tensors[7].quantization.details.scales"
     assert scales.level.rows_of("Tensor") is not None
     assert scales.level.rows_of("Operator") is None
-
-
-def test_a_call_of_the_first_subgraph_and_one_of_none() -> None:
-    build = Build()
-    main, other = Graph(build, "main"), Graph(build, "other")
-    other.operator("CALL_ONCE", [], [], init_subgraph_index=0)
-    other.operator("CALL_ONCE", [], [], init_subgraph_index=-1)
-    for graph in (main, other):
-        graph.ends([], [])
-    with open_model(build.to_bytes()) as model:
-        calls = Calls(model)
-    assert calls.by_row == {0: [0], 1: [-1]}
-    assert (calls.named(0), calls.named(1), calls.reached([0, 1])) == ({0}, set(), [0])
-    assert calls.reaching([0]) == {0, 1}
