@@ -1,4 +1,4 @@
-"""Read, annotate and repair TFLite and Circle models without a compiler.
+"""Inspect, diagnose, repair and annotate TFLite and Circle model files.
 
     import circletools as ct
 

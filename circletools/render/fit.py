@@ -153,7 +153,7 @@ def _place(subgraph: int, operator: int) -> str:
 
 
 def _sources_text(target: TargetFit) -> Iterator[str]:
-    if target.sources:
+    if target.sources and any(misfit.from_tables for misfit in target.misfits):
         yield f"  change {_these(len(target.sources))} and nothing is refused:"
         rows = [
             [

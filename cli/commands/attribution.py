@@ -23,7 +23,9 @@ def attribute(
     ],
     model: Annotated[str, option("--model", "The model that was run.", "M", show_default=False)],
     form: TableForm = "text",
-    by: Annotated[tuple[By, ...], option("--by", "Show only this table; may be repeated.")] = (),
+    by: Annotated[
+        tuple[By, ...], option("--by", "Show this table; may be repeated. All, if the model has origins.")
+    ] = (),
     skip: Annotated[
         str, option("--skip", "Skip the first N executions of each trace; auto finds the warm-up.", "N|auto")
     ] = "0",
@@ -47,8 +49,9 @@ def attribute(
     times = [ct.read_profile(trace, skip=first, process=process, thread=thread) for trace in traces]
     with reading(model) as opened:
         result = ct.attribute(opened, times, depth=depth)
+    shown = by or (get_args(By) if form != "text" or not result.named else ("operator",))
     text, as_json, csv = ct.render.attribution_text, ct.render.attribution_json, ct.render.attribution_csv
-    show_as(form, result, by or get_args(By), text=text, json=as_json, csv=csv, file=model)
+    show_as(form, result, shown, text=text, json=as_json, csv=csv, file=model)
     tell_notes(result.notes)
     if any(note.severity == "warning" for note in result.notes):
         raise Exit(1)

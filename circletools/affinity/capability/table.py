@@ -83,12 +83,13 @@ class Capability:
     def why_not(self, operator: OperatorTraits) -> Refusal | None:
         """Return why the device does not take an operator, None when it does.
 
-        Of several forms, the one that fewest conditions keep away is what the words are about.
+        Of several forms, the nearest one is what the words are about.
         """
-        fewest = min((mismatches(form, operator) for form in self.forms(operator.code)), key=len, default=None)
-        if not fewest:
-            return None if fewest == [] else Refusal(f"{self.device} has no {operator.code}", self._asked(operator))
-        return Refusal("; ".join(fewest), self._asked(operator))
+        every = (mismatches(form, operator) for form in self.forms(operator.code))
+        nearest = min(every, key=_distance, default=None)
+        if not nearest:
+            return None if nearest == [] else Refusal(f"{self.device} has no {operator.code}", self._asked(operator))
+        return Refusal("; ".join(nearest), self._asked(operator))
 
     def _asked(self, operator: OperatorTraits) -> bool:
         """Say whether the device was asked about such an operator."""
@@ -164,6 +165,11 @@ def _keep_unpacked(traits: SubgraphTraits, unpacking: Sequence[int], reasons: li
         if reading is not None:
             words = f"operator {at}, which reads the constant that it unpacks, is not taken"
             reasons[index] = Refusal(words, reading.measured)
+
+
+def _distance(found: Sequence[str]) -> tuple[int, int]:
+    """Return how far a form is by its mismatches; one with another number of inputs says nothing of their types."""
+    return sum(words[0].isdigit() for words in found), len(found)
 
 
 def mismatches(form: Form, operator: OperatorTraits, any_empty: bool = False) -> list[str]:
