@@ -7,6 +7,7 @@ from circletools import render as render
 from circletools import surgery as surgery
 from circletools import types as types
 from circletools.check import check as check
+from circletools.cost.cost import cost as cost
 from circletools.diff.attestation import attest as attest
 from circletools.diff.difference import compare_models
 from circletools.edit.compact import compact as compact
@@ -36,6 +37,8 @@ from circletools.planning.request import PlanRequest as PlanRequest
 from circletools.profile.attribution import attribute as attribute
 from circletools.profile.compare_profiles import compare_profiles as compare_profiles
 from circletools.profile.compare_traces import compare_traces as compare_traces
+from circletools.requires.requirements import requires as requires
+from circletools.requires.rewrite import rewrite_requirements as rewrite_requirements
 from circletools.trace.nnapi.analysis import read_trace as read_trace
 from circletools.trace.nnapi.export import export_trace as export_trace
 from circletools.trace.operators.read import read_profile as read_profile

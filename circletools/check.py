@@ -16,6 +16,7 @@ from circletools.model.verify import check_model, is_index, leads_nowhere
 from circletools.origin.findings import origin_findings
 from circletools.origin.read import Origins, origins_in
 from circletools.outputs.analysis import output_findings
+from circletools.requires.minimum import minimum_findings
 from circletools.soundness.soundness import soundness_findings
 from circletools.wording import ranges
 
@@ -48,7 +49,7 @@ def check(
     graph = model_graph(model)
     origins = [] if unreadable else list(origin_findings(graph))
     findings += [*soundness_findings(model), *output_findings(graph), *origins]
-    findings += [] if unreadable else findings_of_affinity(graph)
+    findings += [] if unreadable else [*findings_of_affinity(graph), *minimum_findings(graph)]
     if with_:
         unknown = unreadable or any(one.severity != "info" for one in origins)
         sources = None if unknown else origins_in(graph)

@@ -1,3 +1,4 @@
+from circletools.cost.cost import Cost as Cost
 from circletools.diff.attestation import Attestation as Attestation
 from circletools.diff.difference import ModelDifference as ModelDifference
 from circletools.edit.results import RewriteResult as RewriteResult
@@ -17,6 +18,8 @@ from circletools.planning.plan import Plan as Plan
 from circletools.profile.attribution import Attribution as Attribution
 from circletools.profile.compare_profiles import ProfileComparison as ProfileComparison
 from circletools.profile.compare_traces import TraceComparison as TraceComparison
+from circletools.requires.requirements import Requirements as Requirements
 from circletools.trace.nnapi.analysis import Analysis as Analysis
 from circletools.trace.nnapi.export import ExportedTrace as ExportedTrace
 from circletools.trace.operators.profile import OperatorTrace as OperatorTrace
+

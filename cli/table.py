@@ -55,6 +55,10 @@ GROUPS = {
     "Fit": (
         Row("fit", "fitting", "Show whether models run on targets, and what stops them.",
             "in.tflite --on xnnpack,litert-cpu", many),
+        Row("requires", "requirements", "Show which TFLite and LiteRT releases load a model.",
+            "in.tflite --runtime litert-1.4", partial(many, output="output")),
+        Row("cost", "requirements", "Show the MACs, parameters and memory of a model.",
+            "in.tflite --by operator", many),
     ),
     "Edit": (
         Row("fix-outputs", "outputs", "Give every output of a model a tensor of its own.",

@@ -22,6 +22,7 @@ from circletools.affinity.store import AFFINITY_ENTRIES, annotate
 from circletools.affinity.store import follow as follow_affinity
 from circletools.affinity.store import strip as strip_affinity
 from circletools.check import check
+from circletools.cost.cost import cost
 from circletools.edit.compact import compact_parts
 from circletools.edit.edit import ModelEdit
 from circletools.errors import CircleToolsError, EditError
@@ -52,7 +53,9 @@ from circletools.render.fit import fit_json, fit_sarif, fit_text
 from circletools.render.inspection import inspection_json, inspection_text
 from circletools.render.origins import origins_csv, origins_json, origins_text
 from circletools.render.plans import plan_json, plan_text
+from circletools.render.requirements import cost_json, requirements_json
 from circletools.render.rows import rows_csv
+from circletools.requires.requirements import requires
 from circletools.storage.files import view
 from fuzz import seeds
 from fuzz.content import Content, content
@@ -83,6 +86,9 @@ def look(data: bytes) -> None:
         else:
             found = inspect_model(model)
         assert json.dumps(inspection_json(found))
+        if model.format == "tflite":
+            assert json.dumps(requirements_json(requires(model)))
+        assert json.dumps(cost_json(cost(model, "module")))
         exhaust(inspection_text(found))
 
 

@@ -12,7 +12,7 @@ _DUMPS = "dump-origins export-affinity"
 TARGETS = {
     target.name: target
     for target in (
-        Target("look", models.look, models.model_seeds, mutate_model, "inspect check"),
+        Target("look", models.look, models.model_seeds, mutate_model, "inspect check requires cost"),
         Target(
             "dump",
             models.dump,

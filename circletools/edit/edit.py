@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -185,6 +186,20 @@ class ModelEdit:
         codes.append(table)
         self._codes.append(OperatorCode(index, code, custom_code, version, name))
         return index
+
+    @property
+    def operator_codes(self) -> Sequence[OperatorCode]:
+        """The operator code list as it stands in the edit."""
+        return tuple(self._codes)
+
+    def set_operator_version(self, code: int, version: int) -> None:
+        """Give an entry of the operator code list another version. Raises UsageError where there is none."""
+        _check("operator code", code, len(self._codes))
+        codes = self._overlay.references(self._overlay.root, "operator_codes")
+        if isinstance(table := codes[code], int):  # in a file, one table can stand for several entries
+            table = codes[code] = self._overlay.copy("OperatorCode", table)
+        table.set("version", version)
+        self._codes[code] = replace(self._codes[code], version=version)
 
     def add_operator(
         self,

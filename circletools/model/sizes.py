@@ -29,11 +29,7 @@ def least_bytes(
 
     `kinds` are the numbers of their types, whose names `types` has.
     """
-    sizes = shapes.flat().astype(np.float64)
-    is_open = sizes < 0
-    paired = shapes.count == signatures.count
-    is_open[np.repeat(paired, shapes.count)] |= signatures.flat()[np.repeat(paired, signatures.count)] < 0
-    sizes[is_open] = 1
+    sizes = closed_sizes(shapes, signatures)
     some_kinds, which = np.unique(kinds, return_inverse=True)
     bits = np.array([element_bits(types.get(kind, "")) or 0 for kind in some_kinds.tolist()], np.float64)[which]
     some = np.flatnonzero(shapes.count)
@@ -41,6 +37,16 @@ def least_bytes(
         if some.size:
             bits[some] *= np.multiply.reduceat(sizes, shapes.splits()[some])
         return np.minimum(np.ceil(np.nan_to_num(bits, nan=0.0, posinf=np.inf) / 8), _LARGEST)
+
+
+def closed_sizes(shapes: Vectors, signatures: Vectors) -> NDArray[np.float64]:
+    """Return the dimensions of tensors, one tensor after the other, with 1 for those that are open."""
+    sizes = shapes.flat().astype(np.float64)
+    is_open = sizes < 0
+    paired = shapes.count == signatures.count
+    is_open[np.repeat(paired, shapes.count)] |= signatures.flat()[np.repeat(paired, signatures.count)] < 0
+    sizes[is_open] = 1
+    return sizes
 
 
 def element_bits(type_name: str) -> int | None:

@@ -43,6 +43,10 @@ from circletools.render.origins import origins_json as origins_json
 from circletools.render.origins import origins_text as origins_text
 from circletools.render.plans import plan_json as plan_json
 from circletools.render.plans import plan_text as plan_text
+from circletools.render.requirements import cost_json as cost_json
+from circletools.render.requirements import cost_text as cost_text
+from circletools.render.requirements import requirements_json as requirements_json
+from circletools.render.requirements import requirements_text as requirements_text
 from circletools.render.rewrite import rewrite_json as rewrite_json
 from circletools.render.rows import entries_json as entries_json
 from circletools.render.rows import rows_csv as rows_csv
@@ -61,3 +65,4 @@ from circletools.render.traces import trace_json as trace_json
 from circletools.render.tracking import tracking_json as tracking_json
 from circletools.render.tracking import tracking_text as tracking_text
 from circletools.wording import SCHEMA_VERSION as SCHEMA_VERSION
+

@@ -17,10 +17,11 @@ import pytest
 import circletools as ct
 from circletools.codes import explanations
 from circletools.origin.tables import encode_op_table
+from circletools.requires.lower import lower_versions
 from circletools.trace.operators.profile import OperatorRun, OperatorTrace
 from tests.check.test_check import EXAMPLES
 from tests.kit.affinity_support import affinity, annotated
-from tests.kit.build import Build, Raw, Table, floats
+from tests.kit.build import Build, Code, Raw, Table, floats
 from tests.kit.costs_support import diamond_trace
 from tests.kit.origin_support import OP, embedded, origins
 from tests.kit.outputs_support import findings_of
@@ -83,6 +84,11 @@ def check_found(_: Path) -> Found:
     graph.operator("CONV_2D", [x, weights], [graph.tensor("y", (1, 1, 1, 1))], "Conv2DOptions", **options)
     graph.ends([x], [2])
     yield from findings_of(build.to_bytes())
+    build = Build()
+    build.graph()
+    build.code(Code("FULLY_CONNECTED", 12))
+    build.metadata("min_runtime_version", b"1.5.0".ljust(16, b"\0"))
+    yield from findings_of(build.to_bytes())
     with mock.patch("circletools.model.verify.MAX_TABLES", 3):
         yield from findings_of(MLP)
 
@@ -97,6 +103,16 @@ def edit_notes(folder: Path) -> Found:
         ct.compact(model, folder / "compact")
     edited((folder / "compact").read_bytes(), removed)
     return notes
+
+
+def version_notes(_: Path) -> Found:
+    build = Build()
+    graph = build.graph()
+    x, y = graph.tensor("x"), graph.tensor("y")
+    graph.operator(Code("FULLY_CONNECTED", 14), [x, graph.tensor("w", type="INT16", data=bytes(8)), -1], [y])
+    graph.ends([x], [y])
+    with ct.open(build.to_bytes()) as model:
+        yield from lower_versions(ct.edit(model)).notes
 
 
 def origin_notes(_: Path) -> Found:
@@ -313,7 +329,7 @@ def diagnostics(_: Path) -> Found:
 
 OCCUR: dict[str, Callable[[Path], Found]] = {
     "check": check_found,
-    "edits": edit_notes,
+    "edits": lambda folder: [*edit_notes(folder), *version_notes(folder)],
     "origins": origin_notes,
     "devices": plan_notes,
     "parts": notes_on_parts,

@@ -26,6 +26,7 @@ SEVERAL = {
     "inspect --digest": [""],
     "check": ["", "--structure-only"],
     "fit": ["--on litert-gpu,ethos-u55"],
+    "cost": ["", "--by operator", "--by module"],
     "metadata list": [""],
     "dump-origins": [""],
     "partition": [
@@ -37,6 +38,7 @@ SEVERAL = {
 }
 ALONE = {
     "fix-outputs": ["TWICE --dry-run"],
+    "requires": ["BLOCKS", "BLOCKS --runtime litert-2"],
     "annotate-affinity": [f"MODEL OUT {PLAN}"],
     "partition": ["ANNOTATED", "ANNOTATED --costs COSTS", "MODEL"],
     "track-origins": ["BEFORE AFTER --dry-run"],
@@ -86,6 +88,7 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "BEFORE": tracking / "views.optimised.before.circle",
         "AFTER": tracking / "views.optimised.after.circle",
         "IF_COND": path_of("circle/if_cond"),
+        "BLOCKS": path_of("tflite/blockwise_int4"),
         "TRACE": TRACE,
         "TIMES": ONERT,
         "OUT": folder / "out.circle",

@@ -1,0 +1,1 @@
+"""What a model costs: multiplications, parameters, bytes, and memory of activations."""

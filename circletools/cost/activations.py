@@ -1,0 +1,102 @@
+"""The memory of activations: what is alive while the operators run in their order, and a plan that shares it.
+
+    order      in ------x
+               a  ---------x            peak: the most bytes that are alive at one operator
+               b     ---------x
+    plan       the largest value first, each at the lowest place that is free while it lives
+
+The plan is the greedy-by-size offline planner of LiteRT's arena and TFLM's GreedyMemoryPlanner (Pisarchyk and Lee,
+Efficient Memory Management for Deep Neural Net Inference, 2020).
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from dataclasses import dataclass
+
+import numpy as np
+
+from circletools.errors import ModelFormatError
+from circletools.graph.algorithms import Indices
+from circletools.graph.graph import Graph
+
+_LARGEST = 1 << 40  # bytes, of a hostile shape
+MOST_PLANNED = 20_000
+"""The most values that are planned: the plan takes the square of those that live at the same time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Activations:
+    """Bytes of the activations of a graph.
+
+    `peak_bytes` are the most that are alive at one operator, `peak_operator` the first such operator (-1 without
+    operators); `planned_bytes` is the arena of the plan, values aligned to `alignment` bytes, None where a graph has
+    too many values to plan; `variable_bytes` are kept from run to run and are in neither.
+    """
+
+    peak_bytes: int
+    peak_operator: int
+    planned_bytes: int | None
+    variable_bytes: int
+    alignment: int
+
+
+def activations(graph: Graph, alignment: int = 16) -> Activations:
+    """Return the memory of activations. Raises ModelFormatError for a tensor that does not exist.
+
+    A value lives from the operator that makes it to the last one that reads it: inputs from the first operator on,
+    outputs to the last one. Constants and variables are elsewhere. An open dimension counts as 1.
+    """
+    first, last = lifetimes(graph)
+    sizes = graph.values.bytes
+    variable = graph.values.is_variable
+    alive = np.flatnonzero((first <= last) & (sizes > 0) & ~variable)
+    begins, ends, bytes_ = first[alive], last[alive], np.minimum(sizes[alive], _LARGEST).astype(np.int64)
+    steps = np.zeros(len(graph) + 1, np.int64)
+    np.add.at(steps, begins, bytes_)
+    np.add.at(steps, ends + 1, -bytes_)
+    load = np.cumsum(steps[:-1])
+    can_plan = len(alive) <= MOST_PLANNED and load.max(initial=0) < _LARGEST
+    planned = _plan(begins, ends, -(-bytes_ // alignment) * alignment) if can_plan else None
+    return Activations(
+        int(load.max()) if load.size else 0,
+        int(load.argmax()) if load.size else -1,
+        planned,
+        int(sizes[variable].sum()),
+        alignment,
+    )
+
+
+def lifetimes(graph: Graph) -> tuple[Indices, Indices]:
+    """Return the first and the last operator at which each value is alive; the last is smaller where it never is."""
+    graph.check_values()
+    count = len(graph.values)
+    if max(graph.inputs.max(initial=-1), graph.outputs.max(initial=-1)) >= count:
+        raise ModelFormatError("an input or output does not exist", location=graph.place())
+    first = np.full(count, len(graph), np.int64)
+    last = np.full(count, -1, np.int64)
+    np.minimum.at(first, graph.definitions.values, graph.definitions.operators)
+    np.maximum.at(last, graph.definitions.values, graph.definitions.operators)
+    np.maximum.at(last, graph.uses.values, graph.uses.operators)
+    first[graph.inputs[graph.inputs >= 0]] = 0
+    made = first < len(graph)
+    outputs = graph.outputs[graph.outputs >= 0]
+    last[outputs] = np.where(made[outputs], len(graph) - 1, last[outputs])
+    return first, last
+
+
+def _plan(begins: Indices, ends: Indices, sizes: Indices) -> int:
+    """Return the bytes of an arena, the largest value placed first, each at the lowest place that is free."""
+    order = np.lexsort((begins, -sizes))
+    placed: list[tuple[int, int, int, int]] = []  # offset, end, first and last operator; by offset
+    top = 0
+    for begin, end, size in zip(begins[order].tolist(), ends[order].tolist(), sizes[order].tolist(), strict=True):
+        offset = 0
+        for low, high, from_, to in placed:
+            if from_ <= end and begin <= to:
+                if low - offset >= size:
+                    break
+                offset = max(offset, high)
+        insort(placed, (offset, offset + size, begin, end))
+        top = max(top, offset + size)
+    return top

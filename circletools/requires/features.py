@@ -1,0 +1,49 @@
+"""Tensor types and features of the format that a model has."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from circletools.graph.graph import Graph, ModelGraph
+from circletools.requires.table import RuntimeTable
+
+OUTSIDE, BLOCKWISE = "buffers outside the flatbuffer", "blockwise quantization"
+
+
+class Feature(NamedTuple):
+    """A tensor type or feature, how many tensors or buffers have it, and the index of the first runtime with it."""
+
+    kind: Literal["type", "feature"]
+    what: str
+    number: int
+    first: int
+
+
+def features(model: ModelGraph, table: RuntimeTable) -> Iterator[Feature]:
+    """Yield the tensor types of a model, and its features."""
+    names = model.schema.enums["TensorType"]
+    counts: Counter[int] = Counter()
+    for graph in model.graphs:
+        types, numbers = np.unique(graph.values.type_numbers, return_counts=True)
+        counts.update(dict(zip(types.tolist(), numbers.tolist(), strict=True)))
+    for number, count in sorted(counts.items()):
+        name = names.get(number, f"UNKNOWN:{number}")
+        yield Feature("type", f"{name} tensors", count, table.first_for_type(name))
+    for what, count in ((OUTSIDE, _outside(model)), (BLOCKWISE, sum(map(_blockwise, model.graphs)))):
+        if count:
+            yield Feature("feature", what, count, table.first_for_feature(what))
+
+
+def _outside(model: ModelGraph) -> int:
+    return int(np.count_nonzero(model.buffers.offsets > 1))
+
+
+def _blockwise(graph: Graph) -> int:
+    tables, _ = graph.values.tables.child("quantization", graph.values.schema)
+    members = graph.values.schema.unions["QuantizationDetails"]
+    wanted = [number for number, name in members.items() if name == "BlockwiseQuantization"]
+    return int(np.isin(tables.scalars("details_type"), wanted).sum())

@@ -1,0 +1,145 @@
+"""The metadata entry `min_runtime_version`: the TensorFlow release whose runtime has all operators of a model.
+
+Sixteen bytes of text, padded with NULs, as TensorFlow's converter writes them. It counts TensorFlow releases, so that
+an operator that only LiteRT has, which counts anew from 1.0, cannot be written there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Literal
+
+from circletools.edit.edit import ModelEdit
+from circletools.edit.results import RewriteResult
+from circletools.errors import EditError, ModelFormatError, UsageError
+from circletools.findings import Finding
+from circletools.graph.build import model_graph
+from circletools.graph.graph import ModelGraph
+from circletools.metadata.entries import write_entries
+from circletools.model.views import OperatorCode
+from circletools.requires.features import features
+from circletools.requires.table import NEVER, RuntimeTable, runtime_table
+
+NAME = "min_runtime_version"
+_BYTES = 16
+State = Literal["true", "missing", "too low", "too high", "unknown"]
+Release = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Minimum:
+    """What the file says and what is true.
+
+    `declared` is the entry's text, None where there is none. `needed` is the TensorFlow release that is needed, None
+    where none is known to have all operators. `is_bound` says that an older one than `needed` may do: it is the
+    oldest that was measured. `state` compares the two.
+    """
+
+    declared: str | None
+    needed: str | None
+    is_bound: bool
+    state: State
+
+
+def minimum_of(model: ModelGraph, table: RuntimeTable, codes: Sequence[OperatorCode] | None = None) -> Minimum:
+    """Return what `min_runtime_version` of a TFLite model says, and what it should say.
+
+    `codes` are the operator codes as they stand in an edit, those of the model where they are None.
+    """
+    raw = model.metadata_value(NAME)
+    declared = None if raw is None else bytes(raw).rstrip(b"\0").decode("utf-8", "replace")
+    builtin = [code for code in codes or model.operator_codes if not code.name.startswith("CUSTOM:")]
+    needed = [_release(table, code) for code in builtin]
+    needed += [_release_of(table, one.first) for one in features(model, table)]
+    oldest = _number(table.runtimes[0].removeprefix("tflite-")) or ()
+    known = [release for release in needed if release is not None]
+    highest = max([oldest, *known])
+    if len(known) < len(needed):
+        # A release that is too low for some operator is too low for the model.
+        low = declared is not None and (_number(declared) or (0,)) < highest
+        return Minimum(declared, None, False, "too low" if low else "unknown")
+    return Minimum(declared, _text(highest), highest == oldest, _state(declared, highest, highest == oldest))
+
+
+def _state(declared: str | None, needed: Release, is_bound: bool) -> State:
+    if not declared:
+        return "missing"
+    said = _number(declared)
+    if said is None:
+        return "unknown"
+    if said > needed:
+        return "too high"
+    return "true" if is_bound or said == needed else "too low"
+
+
+def write_minimum(edit: ModelEdit) -> RewriteResult:
+    """Give `min_runtime_version` the true value; nothing changes where it is true.
+
+    Raises EditError where no TensorFlow release is known to have all operators, UsageError for a Circle model.
+    """
+    if edit.model.format != "tflite":
+        raise UsageError(f"{NAME} is about TFLite models, and this is a Circle model")
+    found = minimum_of(model_graph(edit.model), runtime_table(), edit.operator_codes)
+    if found.needed is None:
+        raise EditError(
+            f"{NAME} counts TensorFlow releases, and none is known that has all operators of this model",
+            hint="`circletool requires IN` names the LiteRT version; --lower may write older operator versions",
+        )
+    if found.state == "true":
+        return RewriteResult(())
+    return write_entries(edit, {NAME: found.needed.encode().ljust(_BYTES, b"\0")})
+
+
+def _release(table: RuntimeTable, code: OperatorCode) -> Release | None:
+    """Return the TensorFlow release that an operator version needs; the oldest that was measured has all below."""
+    known = _releases().get(code.name, {}).get(str(code.version))
+    return _release_of(table, table.first_for_operator(code.name, code.version)) if known is None else _number(known)
+
+
+def _release_of(table: RuntimeTable, first: int) -> Release | None:
+    """Return the TensorFlow release that the first runtime is of, None where it is one of LiteRT."""
+    name, _, version = ("" if first == NEVER else table.runtimes[first]).partition("-")
+    return _number(version) if name == "tflite" else None
+
+
+@cache
+def _releases() -> Mapping[str, Mapping[str, str]]:
+    found: Mapping[str, Mapping[str, str]] = json.loads(
+        (resources.files(__package__) / "releases.json").read_text("utf-8")
+    )["releases"]
+    return found
+
+
+def _number(version: str) -> Release | None:
+    """Return a version as numbers; three of them, so that 2.8 equals 2.8.0. None for other text."""
+    words = version.split(".")
+    if not 1 <= len(words) <= 3 or not all(word.isascii() and word.isdigit() and len(word) < 6 for word in words):
+        return None
+    return tuple([*map(int, words), 0, 0][:3])
+
+
+def _text(release: Release) -> str:
+    return ".".join(map(str, release))
+
+
+def minimum_findings(model: ModelGraph) -> Iterator[Finding]:
+    """Yield a finding where `min_runtime_version` of a TFLite model is not true.
+
+    A missing one counts where the oldest measured runtime does not load the model.
+    """
+    if model.format != "tflite":
+        return
+    try:
+        found = minimum_of(model, runtime_table())
+    except ModelFormatError:  # the entry names a buffer that does not exist, which is a finding of its own
+        return
+    if found.state in ("true", "unknown") or (found.state == "missing" and found.is_bound):
+        return
+    severity: Literal["warning", "info"] = "warning" if found.state == "too low" else "info"
+    said = "there is none" if found.state == "missing" else f"it is {found.declared}, which is {found.state}"
+    needed = "no TensorFlow release has all operators" if found.needed is None else f"{found.needed} is true"
+    yield Finding("MIN_RUNTIME_VERSION", severity, f"metadata {NAME}", f"{said}: {needed}")

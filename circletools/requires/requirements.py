@@ -1,0 +1,123 @@
+"""Which TFLite runtimes load a model: the first one that takes all its operators, types and features, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from circletools.errors import UsageError
+from circletools.graph.build import model_graph
+from circletools.graph.graph import ModelGraph
+from circletools.model.model import Model
+from circletools.requires.features import features
+from circletools.requires.minimum import Minimum, minimum_of
+from circletools.requires.naming import sources_by_code
+from circletools.requires.table import NEVER, RuntimeTable, runtime_table
+from circletools.wording import Tabular
+
+Kind = Literal["operator", "type", "feature"]
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """Something that a model has and not every measured runtime takes.
+
+    `what` names it, such as `FULLY_CONNECTED version 12`, `INT4 tensors`. `first` is the first runtime that takes
+    it, None where no measured one does; `count` how many operators, or tensors, or buffers, have it; `sources` the
+    names of where the operators came from, at most `MOST_SOURCES`.
+    """
+
+    kind: Kind
+    what: str
+    first: str | None
+    count: int
+    sources: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeVerdict:
+    """Whether a runtime takes a model; `lacking` is what it does not."""
+
+    runtime: str
+    takes: bool
+    lacking: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Requirements(Tabular):
+    """What a model needs.
+
+    `first` is the first measured runtime that takes all of it, None where none does; `is_oldest` says that this is
+    the oldest one that was measured, so that still older ones may do. `rows` are what the oldest one does not take,
+    the most demanding first. `verdicts` has the runtimes that were asked for, or all. `minimum` is the
+    min_runtime_version of the file beside what is true.
+    """
+
+    first: str | None
+    is_oldest: bool
+    rows: tuple[Requirement, ...]
+    verdicts: tuple[RuntimeVerdict, ...]
+    minimum: Minimum
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Return the requirements."""
+        return [asdict(row) | {"sources": "; ".join(row.sources)} for row in self.rows]
+
+
+def requires(model: Model, runtimes: Iterable[str] = ()) -> Requirements:
+    """Return which TFLite runtimes load a model, by what was measured of them.
+
+    `runtimes` are those to give a verdict on, such as `litert-1.4`; all where there are none. An operator code counts
+    whether an operator uses it or not: a runtime looks all of them up. Raises ModelFormatError, and UsageError for a
+    runtime that was not measured and for a Circle model, which these runtimes do not read.
+
+    >>> with ct.open("in.tflite") as model:
+    ...     ct.requires(model).first
+    'tflite-2.8.0'
+    """
+    graph = model_graph(model)
+    if graph.format != "tflite":
+        hint = "TFLite and LiteRT load .tflite files; `circletool fit --on onert-cpu` answers for onert"
+        raise UsageError("this is a Circle model, and `requires` is about TFLite runtimes", hint=hint)
+    table = runtime_table()
+    asked = [table.index_of(name) for name in runtimes] or list(range(len(table.runtimes)))
+    firsts = list(_needs(graph, table))
+    needed = max((first for first, _ in firsts), default=0)
+    rows = [(first, row) for first, row in firsts if first > 0]
+    rows.sort(key=lambda pair: -pair[0])
+    return Requirements(
+        first=None if needed == NEVER else table.runtimes[needed],
+        is_oldest=needed == 0,
+        rows=tuple(row for _, row in rows),
+        verdicts=tuple(_verdict(table, at, rows) for at in asked),
+        minimum=minimum_of(graph, table),
+    )
+
+
+def _verdict(table: RuntimeTable, at: int, rows: Sequence[tuple[int, Requirement]]) -> RuntimeVerdict:
+    lacking = tuple(row.what for first, row in rows if first > at)
+    return RuntimeVerdict(table.runtimes[at], not lacking, lacking)
+
+
+def _needs(model: ModelGraph, table: RuntimeTable) -> Iterator[tuple[int, Requirement]]:
+    """Yield each thing that the model has, with the index of the first runtime that takes it."""
+    counts = np.zeros(len(model.operator_codes), np.int64)
+    for graph in model.graphs:
+        indices = graph.operators.code_indices
+        counts += np.bincount(indices[indices < len(counts)], minlength=len(counts))
+    firsts = [table.first_for_operator(code.name, code.version) for code in model.operator_codes]
+    named = sources_by_code(model, {at for at, first in enumerate(firsts) if first > 0})
+    for at, code in enumerate(model.operator_codes):
+        what = code.name if code.name.startswith("CUSTOM:") else f"{code.name} version {code.version}"
+        yield firsts[at], _row(table, "operator", what, firsts[at], int(counts[at]), named.get(at, ()))
+    for one in features(model, table):
+        yield one.first, _row(table, one.kind, one.what, one.first, one.number)
+
+
+def _row(
+    table: RuntimeTable, kind: Kind, what: str, first: int, count: int, sources: tuple[str, ...] = ()
+) -> Requirement:
+    return Requirement(kind, what, None if first == NEVER else table.runtimes[first], count, sources)

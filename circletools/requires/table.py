@@ -1,0 +1,88 @@
+"""The measured table of TFLite runtimes (table.json): what each resolves, oldest runtime first.
+
+`tools/measure/requirements.py` makes it by asking the runtimes of the package index: `tflite-runtime` up to 2.14, and
+`ai-edge-litert`, which counts anew from 1.0. A newer one takes whatever an older one does, so that one index, that of
+the first runtime, says all.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from circletools.errors import UsageError
+from circletools.wording import suggestion
+
+NEVER = 1 << 30
+"""In place of the index of a runtime: none of them takes it."""
+_NAMES = {"tflite": "TFLite", "litert": "LiteRT"}
+_WANTED = re.compile(r"(tflite|litert)-(\d+(?:\.\d+){0,2})")
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeTable:
+    """What runtimes take. `runtimes` are their names, such as litert-2.1.6, oldest first.
+
+    `types` and `features` have the index of the first runtime, None where none takes it; `operators` the lowest
+    version of a code and the highest one in each runtime; `custom` the custom codes that all resolve.
+    """
+
+    runtimes: tuple[str, ...]
+    operators: Mapping[str, tuple[int, tuple[int, ...]]]
+    types: Mapping[str, int | None]
+    features: Mapping[str, int | None]
+    custom: frozenset[str]
+
+    def first_for_operator(self, code: str, version: int) -> int:
+        """Return the index of the first runtime that resolves a version of an operator code, or NEVER."""
+        if code.startswith("CUSTOM:"):
+            return 0 if code.removeprefix("CUSTOM:") in self.custom else NEVER
+        lowest, highest = self.operators.get(code, (1, (0,) * len(self.runtimes)))
+        return next((at for at, most in enumerate(highest) if lowest <= version <= most), NEVER)
+
+    def first_for_type(self, name: str) -> int:
+        """Return the index of the first runtime that takes a tensor type, or NEVER."""
+        found = self.types.get(name)
+        return NEVER if found is None else found
+
+    def first_for_feature(self, name: str) -> int:
+        """Return the index of the first runtime that reads a feature of the format right, or NEVER."""
+        found = self.features[name]
+        return NEVER if found is None else found
+
+    def index_of(self, wanted: str) -> int:
+        """Return the index of a runtime by name; of litert-2.1 the first 2.1.x. Raises UsageError."""
+        match = _WANTED.fullmatch(wanted.strip().lower())
+        if match:
+            for at, name in enumerate(self.runtimes):
+                if f"{name}.".startswith(f"{match[0]}."):
+                    return at
+        raise UsageError(f"the runtime {wanted!r} was not measured", hint=suggestion(wanted, self.runtimes))
+
+
+def title(runtime: str) -> str:
+    """Return the name of a runtime for people, as in `LiteRT 1.4.0`."""
+    name, version = runtime.split("-")
+    return f"{_NAMES[name]} {version}"
+
+
+@cache
+def runtime_table() -> RuntimeTable:
+    """Return the table that is shipped."""
+    raw: dict[str, Any] = json.loads((resources.files(__package__) / "table.json").read_text("utf-8"))
+    count = len(raw["runtimes"])
+    return RuntimeTable(
+        tuple(raw["runtimes"]),
+        {
+            code: (lowest, tuple(highest) if isinstance(highest, list) else (highest,) * count)
+            for code, (lowest, highest) in raw["operators"].items()
+        },
+        raw["types"],
+        raw["features"],
+        frozenset(raw["custom"]),
+    )

@@ -1,0 +1,64 @@
+"""The commands requires and cost: which runtimes load a model, and what it costs to run."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from click.exceptions import Exit
+
+import circletools as ct
+
+from ..console.captured import record
+from ..console.reading import reading
+from ..console.terminal import show_as
+from ..signature import option
+from .parameters import InPlace, Input, TableForm, listed
+from .rewriting import rewrite
+
+
+def requires(
+    source: Input,
+    runtime: Annotated[str | None, option("--runtime", "Ask about these only, as in litert-1.4.", "NAME,...")] = None,
+    lower: Annotated[bool, option("--lower", "Write a copy with the lowest operator versions.")] = False,
+    write: Annotated[bool, option("--write", "Write a copy with the true min_runtime_version.")] = False,
+    output: Annotated[
+        str | None, option("--output -o", "The file to write, with --lower and --write.", "OUT")
+    ] = None,
+    in_place: InPlace = False,
+    form: TableForm = "text",
+) -> None:
+    """Show which TFLite and LiteRT releases load a model, and why older ones do not.
+
+    By what was measured of the releases on the package index, from tflite-runtime 2.8 on. Exit status 1 when a
+    runtime of --runtime does not load the model. docs/requires.md has more.
+    """
+    if lower or write:
+        if runtime is not None:
+            raise ct.UsageError("--runtime excludes --lower and --write", hint="run the command twice")
+        rewrite(source, output, in_place, lambda edit: ct.rewrite_requirements(edit, lower=lower, write=write))
+        return
+    if output is not None or in_place:
+        raise ct.UsageError("nothing to write", hint="use --lower, --write or both")
+    with reading(source) as model:
+        found = ct.requires(model, listed(runtime))
+    record(len(found.rows))
+    writers = {"text": ct.render.requirements_text, "json": ct.render.requirements_json, "csv": ct.render.rows_csv}
+    show_as(form, found, file=source, **writers)
+    if runtime is not None and not all(one.takes for one in found.verdicts):
+        raise Exit(1)
+
+
+def cost(
+    source: Input,
+    by: Annotated[
+        Literal["code", "operator", "source", "module"], option("--by", "What each row of the table is about.")
+    ] = "code",
+    form: TableForm = "text",
+) -> None:
+    """Show the multiply-accumulates, parameters and memory of a model.
+
+    Counted from the shapes in the file, an open dimension as 1. docs/cost.md has more.
+    """
+    with reading(source) as model:
+        found = ct.cost(model, by=by)
+    show_as(form, found, text=ct.render.cost_text, json=ct.render.cost_json, csv=ct.render.rows_csv, file=source)
