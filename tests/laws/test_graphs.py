@@ -25,7 +25,6 @@ EXCEPTIONS = {
     "circletools.origin.exporters.tico through_the_optimizer": "enters tracking",
     "circletools.origin.tags tags_of": "names tensors by their row in the file",
     "circletools.outputs.fixing _witnessed": "gives the file to a program",
-    "circletools.planning.planner plan_as": "enters planning",
     "circletools.render.difference __init__": "shows what differs between two files",
 }
 CHANGING = ("circletools.origin.tracking", "circletools.split", "circletools.surgery")
