@@ -42,7 +42,7 @@ def empty(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
         ("track-origins IN GOOD OUT", 3),
         ("extract IN OUT --operators 0-2", 3),
         ("check IN", 1),
-        ("verify IN", 0),
+        ("check --structure-only IN", 0),
         ("embed-origins IN OUT", 4),
         ("embed-origins IN OUT --replace", 0),
         ("metadata remove IN OUT --origins", 0),
