@@ -1,29 +1,31 @@
-"""One command in a fresh process: its wall time, its private memory, and why it failed."""
+"""One command in a fresh process: its processor time, its private memory, and why it failed."""
+
+from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import tempfile
 import threading
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-"""Where `-m benchmarks.peers` is found from, whichever interpreter runs it."""
-
 SAMPLE_SECONDS = 0.005
 
 
 @dataclass(frozen=True)
 class Run:
-    """What one process cost. `lines` counts what it printed; `failure` is empty when it went well."""
+    """What one process cost: seconds of the processor and private memory; `failure` is empty when it went well."""
 
-    seconds: float
+    cpu: float
     peak_kb: int
-    lines: int
     failure: str = ""
+
+    @property
+    def peak_mb(self) -> float:
+        """The peak in megabytes."""
+        return self.peak_kb / 1024
 
 
 def private_kb(pid: int) -> int:
@@ -40,51 +42,25 @@ def private_kb(pid: int) -> int:
     return sum(int(fields[name].split()[0]) for name in ("RssAnon", "RssShmem") if name in fields)
 
 
-class _Watch(threading.Thread):
-    """Samples the memory of a process until stopped, and ends the process when its time is up."""
+def run(command: Sequence[str], statuses: Sequence[int] = (0, 1)) -> Run:
+    """Run a command to its end; other exit statuses than these are a failure."""
+    ended, peak = threading.Event(), [0]
 
-    def __init__(self, pid: int, timeout: float) -> None:
-        super().__init__(daemon=True)
-        self.pid = pid
-        self.deadline = time.monotonic() + timeout
-        self.peak_kb = 0
-        self.timed_out = False
-        self._stopped = threading.Event()
+    def watch(pid: int) -> None:
+        while not ended.wait(SAMPLE_SECONDS):
+            peak[0] = max(peak[0], private_kb(pid))
 
-    def run(self) -> None:
-        while not self._stopped.wait(SAMPLE_SECONDS):
-            self.peak_kb = max(self.peak_kb, private_kb(self.pid))
-            if not self.timed_out and time.monotonic() > self.deadline:
-                self.timed_out = True
-                os.kill(self.pid, signal.SIGKILL)
-
-    def stop(self) -> None:
-        self._stopped.set()
-        self.join()
-
-
-def run(command: Sequence[str], timeout: float) -> Run:
-    """Run a command to its end, its output into a file: a pipe would make it wait for the reader."""
-    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
-        started = time.perf_counter()
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=errors, cwd=ROOT)
-        watch = _Watch(process.pid, timeout)
-        watch.start()
-        # Without a timeout, as with one `wait` sleeps between its looks and rounds the time up.
-        code = process.wait()
-        seconds = time.perf_counter() - started
-        watch.stop()
-        output.seek(0)
+    with tempfile.TemporaryFile() as errors:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors, cwd=ROOT
+        )
+        watcher = threading.Thread(target=watch, args=(process.pid,), daemon=True)
+        watcher.start()
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        ended.set()
+        watcher.join()
         errors.seek(0)
-        lines = sum(chunk.count(b"\n") for chunk in iter(lambda: output.read(1 << 20), b""))
-        reason = ""
-        if watch.timed_out:
-            reason = f"no end within {timeout:g} s"
-        elif code:
-            reason = _last_line(errors.read()) or f"exit code {code}"
-    return Run(seconds, watch.peak_kb, lines, reason)
-
-
-def _last_line(errors: bytes) -> str:
-    lines = [line.strip() for line in errors.decode(errors="replace").splitlines() if line.strip(" ╭╮╰╯─│")]
-    return lines[-1][:160] if lines else ""
+        words = errors.read().decode(errors="replace").strip().splitlines()
+    failure = "" if process.returncode in statuses else (words or [f"exit status {process.returncode}"])[-1][:160]
+    return Run(usage.ru_utime + usage.ru_stime, peak[0], failure)
