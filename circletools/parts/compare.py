@@ -98,6 +98,7 @@ def check_files(files: SplitFiles, subgraph: int = 0) -> list[Finding]:
         gone = {ENDS_TABLE, EXECUTION_PLAN_TABLE, *read_annotations(whole.graph).stale}
         names = frozenset(entry.name for entry in model.metadata)
         parts = _Parts(files, whole, subgraph, names - gone)
+        del whole  # its graphs take memory, and are no longer needed
     for index in range(len(connections.parts)):
         findings += parts.check(index)
     if not findings:

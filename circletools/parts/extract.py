@@ -76,7 +76,9 @@ def extract(
     request.check()
     whole = read_whole(model)
     excerpt, result = extraction(whole, request)
-    write(target, whole.bytes_of(excerpt), source=whole.file, progress=progress)
+    contents, writer = whole.contents(excerpt), whole.writer
+    del whole  # graphs take memory, and are no longer needed
+    write(target, writer.write(excerpt, contents), source=model.source, progress=progress)
     return result
 
 

@@ -44,11 +44,13 @@ def prune(
     model.source.check_other(target, in_place=in_place)
     whole = read_whole(model)
     excerpt, notes = used(whole, outputs=outputs)
-    after = whole.contents(excerpt).sizes()
+    contents, writer = whole.contents(excerpt), whole.writer
+    del whole  # graphs take memory, and are no longer needed
+    after = contents.sizes()
     fewer = {what: count - after[what] for what, count in _sizes(model).items() if count > after[what]}
     changes = [f"{counted(count, what)} removed" for what, count in fewer.items()]
     notes = notes if changes else ()
-    with _written(model, whole.bytes_of(excerpt)) if changes else nullcontext(model) as small:
+    with _written(model, writer.write(excerpt, contents)) if changes else nullcontext(model) as small:
         parts = compact_parts(small)
         write(target, parts, source=model.source, progress=progress)
     before, size = model.wire.size, sum(map(len, parts))
