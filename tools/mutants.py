@@ -1,13 +1,13 @@
 """How many small mistakes a room's own tests notice.
 
-    python tools/mutants.py ROOM [--tests FOLDER...] [--count 200] [--seed 1] [--skip FILE]
+    python tools/mutants.py ROOM [--tests FOLDER...] [--count 200] [--seed 1]
 
 A mutant is a copy of one module of `circletools/ROOM` (or `cli`) in which one comparison, arithmetic operator, small
 constant, boolean operator or condition is another. The tests of `tests/ROOM` that reach its line are run on it, the
 quickest first, until one fails. What no test notices is printed, with its line as it was and as it became.
 
 The first run of a room measures which test reaches which line (needs pytest-cov) and keeps it in a file of the folder
-for temporary files; `--fresh` measures again. FILE has mutants that change nothing that could be noticed, as printed.
+for temporary files; `--fresh` measures again. Some mutants change nothing that anyone could notice.
 """
 
 from __future__ import annotations
@@ -237,7 +237,6 @@ def main() -> None:
     parser.add_argument("--tests", nargs="*", help="tests/ROOM unless given")
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--skip", type=Path, help="a file of mutants that nobody could notice")
     parser.add_argument("--fresh", action="store_true", help="measure again which test reaches which line")
     given = parser.parse_args()
     room = ROOT / ("cli" if given.room == "cli" else f"circletools/{given.room}")
@@ -248,27 +247,23 @@ def main() -> None:
     if given.fresh:
         database.unlink(missing_ok=True)
     where, seconds = reached(tests, database, room if room.is_dir() else room.parent)
-    skipped = set(given.skip.read_text().splitlines()) if given.skip else set()
     every = [mutant for path in paths for mutant in mutants_of(path)]
     sample = Random(given.seed).sample(every, min(given.count, len(every)))  # noqa: S311
     os.chdir(ROOT)
     for module in ("pytest", "hypothesis", "numpy", "click", "flatbuffers", "flatbuffers.flexbuffers"):
         importlib.import_module(module)
-    counts = dict.fromkeys(("killed", "timeout", "survived", "unreached", "invalid", "skipped"), 0)
+    counts = dict.fromkeys(("killed", "timeout", "survived", "unreached", "invalid"), 0)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "sitecustomize.py").write_text(HOOK)
         check_control(sample, where, folder, seconds)
         for mutant in sample:
             chosen = chosen_tests(mutant, where)
-            if mutant.name in skipped:
-                result = "skipped"
-            else:
-                result = noticed(mutant, chosen, folder, seconds) if chosen else "unreached"
+            result = noticed(mutant, chosen, folder, seconds) if chosen else "unreached"
             counts[result] += 1
             if result in ("survived", "unreached"):
                 print(f"{result} in line {mutant.line}: {mutant.name}", flush=True)
-    looked = sum(counts.values()) - counts["invalid"] - counts["skipped"]
+    looked = sum(counts.values()) - counts["invalid"]
     share = (counts["killed"] + counts["timeout"]) / max(looked, 1)
     print(f"{given.room}: {share:.1%} of {looked} noticed; {counts}")
 
