@@ -6,8 +6,8 @@ quantization perhaps other tensors (the scales of blocks). Which fields these ar
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from struct import pack
 from typing import Literal
 
@@ -29,23 +29,20 @@ _CODES = {"i1": "b", "u1": "B", "i2": "h", "u2": "H", "i4": "i", "u4": "I", "i8"
 _OWNERS: tuple[Owner, ...] = ("Operator", "Tensor")
 
 
-@dataclass(frozen=True, slots=True)
-class _Held:
-    """The indices that one field of one table holds."""
+Way = tuple[tuple[str, TableType, int], ...]
 
+
+@dataclass(frozen=True, slots=True)
+class _Inner:
+    """The indices that one field of a table below an operator or a tensor holds.
+
+    `way` leads from there to the table: the field, the type and the place of each table on it.
+    """
+
+    way: Way
     kind: Kind
     field: Field
     values: Sequence[int]
-
-
-@dataclass(slots=True)
-class _Inner:
-    """A table below an operator or a tensor, with the indices in it and in the tables below it by their field."""
-
-    type: TableType
-    at: int
-    held: list[_Held] = field(default_factory=list)
-    below: dict[str, _Inner] = field(default_factory=dict)
 
 
 class References:
@@ -64,7 +61,7 @@ class References:
         self.entries: list[int] = [entry.buffer for entry in model.metadata]
         self.always: set[int] = {0, *old_metadata} if len(model.buffers) else set()
         self._columns: dict[Owner, list[tuple[Kind, Field, list[list[int]]]]] = {owner: [] for owner in _OWNERS}
-        self._inner: dict[tuple[Owner, int], dict[str, _Inner]] = {}
+        self._inner: dict[tuple[Owner, int], list[_Inner]] = {}
         for indices in model_indices(model, *_KINDS):
             owner = next((owner for owner in _OWNERS if indices.level.rows_of(owner) is not None), None)
             if owner == indices.key[0]:
@@ -77,11 +74,9 @@ class References:
         for row in np.unique(indices.rows).tolist():
             way = indices.level.way(row)
             top = next(step for step, (_, level, _) in enumerate(way) if level.tables.type.name == owner)
-            below = self._inner.setdefault((owner, way[top][2]), {})
-            for name, level, place in way[top + 1 :]:
-                inner = below.setdefault(name, _Inner(level.tables.type, int(level.tables.at[place])))
-                below = inner.below
-            inner.held.append(_Held(indices.role.kind, indices.field, by_row[row]))
+            steps = tuple((name, level.tables.type, int(level.tables.at[at])) for name, level, at in way[top + 1 :])
+            inner = _Inner(steps, indices.role.kind, indices.field, by_row[row])
+            self._inner.setdefault((owner, way[top][2]), []).append(inner)
 
     def rows(self, owner: Owner, subgraph: int, chosen: Iterable[int] | None = None) -> Sequence[int]:
         """Return the rows of the operators or tensors of a subgraph, or of the chosen ones."""
@@ -95,9 +90,9 @@ class References:
         for row in rows:
             for lists in columns:
                 found.update(lists[row])
-            for held in _all_held(self._inner.get((owner, row), {})):
-                if held.kind == kind:
-                    found.update(held.values)
+            for inner in self._inner.get((owner, row), ()):
+                if inner.kind == kind:
+                    found.update(inner.values)
         return found
 
     def fields(self, owner: Owner, row: int, new: NewIndices) -> dict[str, Value]:
@@ -107,30 +102,23 @@ class References:
             for kind, item, lists in self._columns[owner]
             if kind in new and lists[row]
         }
-        for name, inner in self._inner.get((owner, row), {}).items():
-            if (altered := _altered(inner, new)) is not None:
-                fields[name] = altered
-        return fields
+        inner = [(one.way, one) for one in self._inner.get((owner, row), ()) if one.kind in new]
+        return fields | _altered(inner, new)
 
 
 def _by_row(indices: Indices) -> list[list[int]]:
     return grouped(len(indices.level.tables), indices.rows, indices.values.tolist())
 
 
-def _all_held(tables: Mapping[str, _Inner]) -> Iterator[_Held]:
-    for inner in tables.values():
-        yield from inner.held
-        yield from _all_held(inner.below)
-
-
-def _altered(inner: _Inner, new: NewIndices) -> Altered | None:
-    fields: dict[int, Value] = {
-        held.field.slot: _packed(held.field, held.values, new[held.kind]) for held in inner.held if held.kind in new
-    }
-    for name, below in inner.below.items():
-        if (altered := _altered(below, new)) is not None:
-            fields[inner.type.by_name[name].slot] = altered
-    return Altered(inner.type, inner.at, fields) if fields else None
+def _altered(inner: Sequence[tuple[Way, _Inner]], new: NewIndices) -> dict[str, Value]:
+    """Return the tables that hold these indices, each by the field that leads there."""
+    found: dict[str, Value] = {}
+    for name, table_type, at in {way[0][0]: way[0] for way, _ in inner}.values():
+        inside = [(way[1:], one) for way, one in inner if way[0][0] == name]
+        fields = _altered([(way, one) for way, one in inside if way], new)
+        fields |= {one.field.name: _packed(one.field, one.values, new[one.kind]) for way, one in inside if not way}
+        found[name] = Altered(table_type, at, {table_type.by_name[key].slot: value for key, value in fields.items()})
+    return found
 
 
 def _packed(item: Field, values: Sequence[int], new: Mapping[int, int]) -> bytes:
