@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
-from itertools import chain
 
 from circletools.errors import CircleToolsError
 from circletools.graph.build import model_graph
@@ -14,8 +13,9 @@ from circletools.profile.attribution import attribute_to
 from circletools.profile.compare_profiles import ProfileComparison, compare_profiles
 from circletools.profile.compare_traces import TraceComparison, compare_traces
 from circletools.render.attribution import attribution_csv, attribution_json, attribution_text
-from circletools.render.comparison import comparison_csv, comparison_json, comparison_text
-from circletools.render.trace_tables import trace_csv, trace_markdown, trace_text
+from circletools.render.comparison import comparison_json, comparison_text
+from circletools.render.rows import rows_csv
+from circletools.render.trace_tables import trace_csv, trace_text
 from circletools.render.traces import trace_json
 from circletools.trace.nnapi.analysis import Analysis, analyse
 from circletools.trace.nnapi.export import chrome_parts, perfetto_parts
@@ -44,14 +44,14 @@ def _check_comparison(compared: TraceComparison | ProfileComparison) -> None:
     """Show the comparison of something with itself in every form."""
     assert not compared.regressed
     assert json.dumps(comparison_json(compared))
-    assert comparison_csv(compared)
+    assert rows_csv(compared) is not None
     exhaust(comparison_text(compared))
 
 
 def _show(analysis: Analysis) -> None:
     assert json.dumps(trace_json(analysis, None, per_execution=True, stream=False))
     document = trace_json(analysis, None, per_execution=True, stream=True)
-    exhaust(chain(trace_text(document, None), trace_markdown(document, None)))
+    exhaust(trace_text(document, None))
     for by in ("bucket", "function"):
         document = trace_json(analysis, by, per_execution=True, stream=True)
         assert trace_csv(document, by, per_execution=True)

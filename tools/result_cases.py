@@ -291,7 +291,7 @@ def trace_groups(traces: dict[str, Path], models: dict[str, Path]) -> Iterator[G
         }
         commands = [
             *(f"trace-stats {t}{form}" for form in (
-                "", " --format markdown", " --json", " --format csv", " --per-execution --json", " --per-execution",
+                "", " --json", " --format csv", " --per-execution --json", " --per-execution",
                 " --by bucket --json", " --by function --format csv", " --strict",
             )),
             f"trace-stats {t} {other} --json --jobs 2",

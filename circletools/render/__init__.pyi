@@ -4,7 +4,6 @@ from circletools.render.affinity import export_text as export_text
 from circletools.render.attribution import attribution_csv as attribution_csv
 from circletools.render.attribution import attribution_json as attribution_json
 from circletools.render.attribution import attribution_text as attribution_text
-from circletools.render.comparison import comparison_csv as comparison_csv
 from circletools.render.comparison import comparison_json as comparison_json
 from circletools.render.comparison import comparison_text as comparison_text
 from circletools.render.difference import difference_json as difference_json
@@ -59,7 +58,6 @@ from circletools.render.table import csv_text as csv_text
 from circletools.render.table import fitted as fitted
 from circletools.render.table import table_text as table_text
 from circletools.render.trace_tables import trace_csv as trace_csv
-from circletools.render.trace_tables import trace_markdown as trace_markdown
 from circletools.render.trace_tables import trace_text as trace_text
 from circletools.render.traces import trace_json as trace_json
 from circletools.render.tracking import tracking_json as tracking_json

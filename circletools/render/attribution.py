@@ -6,12 +6,13 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from typing import Any
 
-from circletools.origin.exchange import DETAIL_FIELDS, detail_values, details_json
+from circletools.origin.exchange import DETAIL_FIELDS, details_json
 from circletools.profile.attribution import Attribution, GroupTime, OperatorTime
 from circletools.profile.joining import Place, Time
 from circletools.profile.ranks import Rank, ranks
 from circletools.render.origins import with_line
-from circletools.render.table import csv_text, table_text
+from circletools.render.rows import table_csv
+from circletools.render.table import table_text
 from circletools.wording import SCHEMA_VERSION, counted, microseconds, ranges
 
 EVERY = ("operator", "source", "module")
@@ -20,25 +21,12 @@ EVERY = ("operator", "source", "module")
 _SPREAD = ("min_ns", "p90_ns", "p99_ns", "spread_ns", "median_low_ns", "median_high_ns")
 _TIMES = ("runs", "total_ns", "mean_ns", "median_ns", "typical_ns", "share_percent", "median_share_percent", *_SPREAD)
 _DELEGATED = ("delegated_ns", "ambiguous_ns")
-CSV_COLUMNS = (
-    "kind",
-    "subgraph",
-    "operator_index",
-    "name",
-    "output",
-    "backends",
-    *_TIMES,
-    *_DELEGATED,
-    "sources",
-    *DETAIL_FIELDS,
-)
 _ADDED_TITLES = {
     "inserted": "inserted by the runtime",
     "delegate": "run by delegates",
     "inside": "parts of the above, not added to the sum",
 }
 _NO_ORIGIN = "(no origin)"
-_NO_DETAILS = [""] * len(DETAIL_FIELDS)
 _AVERAGES = ("rank", "total_us", "mean_us", "share")
 _NUMBERS = ("rank", "median_us", "low_us", "high_us", "min_us", "p90_us", "p99_us", "share", "total_us")
 
@@ -148,30 +136,12 @@ def median_share(time: Time, attribution: Attribution) -> float | None:
     return 100 * time.median_ns / attribution.medians_ns if attribution.medians_ns else 0.0
 
 
-def attribution_csv(attribution: Attribution, by: Container[str] = EVERY) -> str:
-    """Return one line for each row of each table, told apart by `kind`."""
-    return csv_text(CSV_COLUMNS, _csv_rows(attribution, by))
-
-
-def _csv_rows(attribution: Attribution, by: Container[str]) -> Iterator[tuple[object, ...]]:
-    for row in attribution.operators if "operator" in by else ():
-        place = ("operator", row.subgraph, row.index, row.code, row.output, " ".join(row.backends))
-        yield (
-            *place,
-            *_times(row.time, attribution),
-            *_delegated(row.time),
-            " ".join(map(str, row.sources)),
-            *_NO_DETAILS,
-        )
-    for kind, groups in (("source", attribution.sources), ("module", attribution.modules)):
-        for group in groups if kind in by else ():
-            source = "" if group.source is None else group.source
-            times = _times(group.share.time, attribution)
-            details = (value or "" for value in detail_values(group.details))
-            yield kind, "", "", group.name or "", "", "", *times, "", "", source, *details
-    for added in attribution.added:
-        place = (added.kind, added.subgraph, added.index, added.name, "", " ".join(added.backends))
-        yield *place, *_times(added.time, attribution), "", "", "", *_NO_DETAILS
+def attribution_csv(attribution: Attribution, by: str = "operator") -> str:
+    """Return one of the tables: the fields that its rows have in JSON."""
+    rows = attribution_json(attribution, (by,))[f"{by}s"]
+    if by == "source":
+        rows = [dict.fromkeys(("id", "name", *DETAIL_FIELDS)) | row for row in rows]
+    return table_csv(rows)
 
 
 def attribution_text(attribution: Attribution, by: Container[str] = EVERY) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Comparisons of times as text, JSON and CSV: of NNAPI traces, and of operators."""
+"""Comparisons of times as text and JSON: of NNAPI traces, and of operators."""
 
 from __future__ import annotations
 
@@ -9,15 +9,12 @@ from typing import Any
 from circletools.profile.compare import ComparedTime
 from circletools.profile.compare_profiles import ComparedOperator, ComparedProfile, ProfileComparison
 from circletools.profile.compare_traces import ComparedBucket, ComparedTrace, TraceComparison
-from circletools.render.table import csv_text, number_columns, table_text
+from circletools.render.table import number_columns, table_text
 from circletools.trace.nnapi.marks import LAYER_NAMES, PHASE_NAMES
 from circletools.wording import SCHEMA_VERSION, counted, microseconds, milliseconds
 
 Comparison = TraceComparison | ProfileComparison
 
-_BUCKET_COLUMNS = ("layer", "phase", "unit")
-_OPERATOR_COLUMNS = ("subgraph", "operator_index", "name")
-_TIME_COLUMNS = ("before_ns", "after_ns", "delta_ns", "ratio", "low", "high", "verdict")
 _TIME_HEAD = ("before", "after", "delta", "ratio", "low", "high", "verdict")
 
 
@@ -31,16 +28,6 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
         "regressed": comparison.regressed,
         "rows": comparison.to_rows(),
     }
-
-
-def comparison_csv(comparison: Comparison) -> str:
-    """Return the rows as CSV."""
-    columns = (*_columns(comparison), *_TIME_COLUMNS)
-    return csv_text(columns, (row.values() for row in comparison.to_rows()))
-
-
-def _columns(comparison: Comparison) -> tuple[str, ...]:
-    return _BUCKET_COLUMNS if isinstance(comparison, TraceComparison) else _OPERATOR_COLUMNS
 
 
 def comparison_text(comparison: Comparison) -> Iterator[str]:

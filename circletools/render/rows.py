@@ -1,8 +1,8 @@
-"""Any result that is a table, as text and CSV: what its `to_rows` gives."""
+"""Any result that is a table, as text and CSV: what its `to_rows`, or a list of its JSON document, has."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from circletools.render.table import csv_text, number_columns, table_text
@@ -10,9 +10,18 @@ from circletools.wording import SCHEMA_VERSION, Tabular
 
 
 def rows_csv(found: Tabular) -> str:
-    """Return the rows as CSV; a list in a cell is written with blanks between its values."""
-    rows = found.to_rows()
-    return csv_text(rows[0] if rows else (), (map(_cell, row.values()) for row in rows))
+    """Return the rows as CSV."""
+    return table_csv(found.to_rows())
+
+
+def table_csv(rows: Iterable[Mapping[str, Any]], columns: Sequence[str] = ()) -> str:
+    """Return rows of one kind as CSV, with a column for each field, or for those that are named.
+
+    Values in a list are written with blanks between them, places of operators as `SUBGRAPH/INDEX`.
+    """
+    rows = list(rows)
+    names = columns or (list(rows[0]) if rows else ())
+    return csv_text(names, ([_cell(row.get(name)) for name in names] for row in rows))
 
 
 def rows_text(found: Tabular) -> Iterator[str]:
@@ -24,7 +33,11 @@ def rows_text(found: Tabular) -> Iterator[str]:
 
 
 def _cell(value: object) -> object:
-    return "" if value is None else " ".join(map(str, value)) if isinstance(value, list | tuple) else value
+    if isinstance(value, Mapping):
+        return "/".join(map(str, value.values()))
+    if isinstance(value, list | tuple):
+        return " ".join(str(_cell(one)) for one in value)
+    return "" if value is None else value
 
 
 def entries_json(found: Tabular) -> dict[str, Any]:

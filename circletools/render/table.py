@@ -1,4 +1,4 @@
-"""The writer of tables: as text for people, as Markdown, and as CSV."""
+"""The writer of tables: as text for people, and as CSV."""
 
 from __future__ import annotations
 
@@ -87,19 +87,6 @@ def number_columns(rows: Rows) -> frozenset[int]:
 def _are_numbers(cells: Iterable[str]) -> bool:
     digits = "".join(cells).replace(",", "").replace(".", "").replace("-", "")
     return not digits or digits.isdigit()
-
-
-def markdown_table(rows: Rows) -> Iterator[str]:
-    """Yield the lines of a Markdown table; the first row is its head."""
-    numbers = number_columns(rows)
-    rule = ["---:" if at in numbers else "---" for at in range(len(rows[0]))]
-    for cells in (map(markdown_text, rows[0]), rule, *(map(markdown_text, row) for row in rows[1:])):
-        yield f"| {' | '.join(cells)} |"
-
-
-def markdown_text(text: str) -> str:
-    """Return text that Markdown shows as it is."""
-    return text.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;")
 
 
 def csv_text(head: Iterable[object], rows: Iterable[Iterable[object]]) -> str:

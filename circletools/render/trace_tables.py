@@ -1,4 +1,4 @@
-"""The document of `trace-stats` as text, Markdown and CSV."""
+"""The document of `trace-stats` as text and CSV."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Container, Iterable, Iterator
 from functools import lru_cache
 from operator import itemgetter
 
-from circletools.render.table import csv_text, markdown_table, markdown_text, number_columns, table_text
+from circletools.render.rows import table_csv
+from circletools.render.table import number_columns, table_text
 from circletools.render.traces import By, Document
 from circletools.trace.nnapi.marks import LAYER_NAMES, LAYERS, PHASE_NAMES
 from circletools.trace.nnapi.summaries import WHOLE
@@ -19,6 +20,25 @@ _COLUMNS = ("PI", "PP", "PC", "PIO", "PTR", "PCO", "PR", "PE", "PT", "PWU", "PBM
 _EXECUTING = LAYERS[1:]
 """The application does not run within an execution."""
 
+_FUNCTION_COLUMNS = ("layer", "phase", "name", "calls", "self_ns", "inclusive_ns")
+_BUCKET_COLUMNS = (
+    *(
+        "run",
+        "name",
+        "process",
+        "app_phase",
+        "layer",
+        "phase",
+        "self_ns",
+        "inclusive_ns",
+        "clock_ns",
+        "driver_busy_ns",
+    ),
+)
+_EXECUTION_COLUMNS = (
+    *("execution", "run", "app_phase", "process", "kind", "start_ns", "elapsed_ns"),
+    *("layer", "phase", "driver_process", "self_ns", "inclusive_ns"),
+)
 _FUNCTION_HEAD = ["layer", "phase", "calls", "self ms", "inclusive ms", "name"]
 _SUMMARY_HEAD = ["n", "total", "min", "median", "p90", "max"]
 _times_of = itemgetter("self_ns", "inclusive_ns", "clock_ns", "driver_busy_ns")
@@ -180,40 +200,25 @@ def trace_text(document: Document, by: By | None = None) -> Iterator[str]:
         yield from table_text(rows, right=numbers)
 
 
-def trace_markdown(document: Document, by: By | None = None) -> Iterator[str]:
-    """Yield the lines of the Markdown form."""
-    trace = document["trace"]
-    yield f"# {markdown_text(trace['name'])}"
-    yield ""
-    yield f"{trace['encoding']}, {counted(trace['events'], 'event')}"
-    for title, rows, _ in _blocks(document, by):
-        yield from ("", f"## {markdown_text(title)}", "")
-        yield from markdown_table(rows)
-
-
 def trace_csv(document: Document, by: By = "bucket", *, per_execution: bool = False) -> str:
     """Return one table as CSV: buckets of runs, buckets of executions, or functions."""
     if by == "function":
-        head = ["layer", "phase", "name", "calls", "self_ns", "inclusive_ns"]
-        return csv_text(head, ([one[key] for key in head] for one in document["functions"]))
-    cells = ["layer", "phase", "self_ns", "inclusive_ns", "clock_ns", "driver_busy_ns"]
+        return table_csv(document["functions"], _FUNCTION_COLUMNS)
     if per_execution:
-        keys = ["run", "app_phase", "process", "kind", "start_ns", "elapsed_ns"]
-        cells = ["layer", "phase", "driver_process", "self_ns", "inclusive_ns"]
-        return csv_text(
-            ["execution", *keys, *cells],
+        return table_csv(
             (
-                [number, *(one[key] for key in keys), *(bucket[cell] for cell in cells)]
+                {"execution": number} | one | bucket
                 for number, one in enumerate(document["executions"])
-                for bucket in one["wall_clock"] or [dict.fromkeys(cells, "")]
+                for bucket in one["wall_clock"] or [{}]
             ),
+            _EXECUTION_COLUMNS,
         )
-    return csv_text(
-        ["run", "name", "process", "app_phase", *cells],
+    return table_csv(
         (
-            [run["index"], run["name"], run["process"], part["app_phase"], *(bucket[cell] for cell in cells)]
+            {"run": run["index"]} | run | part | bucket
             for run in document["runs"]
             for part in run["parts"]
             for bucket in part["buckets"]
         ),
+        _BUCKET_COLUMNS,
     )

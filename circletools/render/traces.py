@@ -1,4 +1,4 @@
-"""What an NNAPI trace says, as a JSON document; text, Markdown and CSV are made from it."""
+"""What an NNAPI trace says, as a JSON document; text and CSV are made from it."""
 
 from __future__ import annotations
 

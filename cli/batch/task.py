@@ -46,7 +46,7 @@ class Task:
 
     @property
     def form(self) -> str:
-        """Return what the options ask for: text, json, csv, markdown, sarif, github, junit."""
+        """Return what the options ask for: text, json, csv, sarif, github, junit."""
         return str(self.options.get("form", "text"))
 
     @property

@@ -9,7 +9,7 @@ from click.exceptions import Exit
 import circletools as ct
 
 from ..console.reading import reading
-from ..console.terminal import show_as, tell_notes
+from ..console.terminal import show_as, show_text, tell_notes
 from ..signature import argument, option
 from .parameters import TableForm, first_executions
 
@@ -45,13 +45,17 @@ def attribute(
     """
     if [*traces, model].count("-") > 1:
         raise ct.UsageError("the trace and the model cannot both be standard input")
+    if form == "csv" and len(by) > 1:
+        raise ct.UsageError("a CSV has one table", hint="choose it by --by")
     first = first_executions(skip)
     times = [ct.read_profile(trace, skip=first, process=process, thread=thread) for trace in traces]
     with reading(model) as opened:
         result = ct.attribute(opened, times, depth=depth)
-    shown = by or (get_args(By) if form != "text" or not result.named else ("operator",))
-    text, as_json, csv = ct.render.attribution_text, ct.render.attribution_json, ct.render.attribution_csv
-    show_as(form, result, shown, text=text, json=as_json, csv=csv, file=model)
+    if form == "csv":
+        show_text(ct.render.attribution_csv(result, by[0] if by else "operator"))
+    else:
+        shown = by or (get_args(By) if form == "json" or not result.named else ("operator",))
+        show_as(form, result, shown, text=ct.render.attribution_text, json=ct.render.attribution_json, file=model)
     tell_notes(result.notes)
     if any(note.severity == "warning" for note in result.notes):
         raise Exit(1)

@@ -28,7 +28,6 @@ Baseline = Annotated[
 FORMAT = option("--format", "Output format.")
 Form = Annotated[Literal["text", "json"], FORMAT]
 TableForm = Annotated[Literal["text", "json", "csv"], FORMAT]
-TraceForm = Annotated[Literal["text", "markdown", "json", "csv"], FORMAT]
 
 
 def listed(words: str | None) -> tuple[str, ...]:

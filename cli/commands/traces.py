@@ -11,7 +11,7 @@ import circletools as ct
 
 from ..console.terminal import complain, show_as, show_json, tell
 from ..signature import BETWEEN, argument, option
-from .parameters import TableForm, TraceForm
+from .parameters import TableForm
 from .rewriting import refuse_inputs
 
 _TRACE = argument("TRACE", "The trace to read; - is standard input.")
@@ -24,7 +24,7 @@ Strict = Annotated[bool, option("--strict", "Fail if a diagnostic is an error.")
 
 def trace_stats(
     source: Annotated[str, _TRACE],
-    form: TraceForm = "text",
+    form: TableForm = "text",
     per_execution: Annotated[bool, option("--per-execution", "List every execution.")] = False,
     by: Annotated[By | None, option("--by", "Show only layers and phases, or only functions.")] = None,
     strict: Strict = False,
@@ -42,7 +42,7 @@ def trace_stats(
         show_json(document, source)
     else:
         csv = partial(ct.render.trace_csv, per_execution=per_execution)
-        show_as(form, document, by, text=ct.render.trace_text, markdown=ct.render.trace_markdown, csv=csv)
+        show_as(form, document, by, text=ct.render.trace_text, csv=csv)
     if _complain(analysis):
         raise Exit(1)
 
@@ -85,8 +85,8 @@ def trace_compare(
         first, second = ([ct.read_trace(source, strict=strict) for source in side] for side in (before, after))
         comparison = ct.compare_traces(first, second, threshold)
         analyses = first + second
-    text, as_json, csv = ct.render.comparison_text, ct.render.comparison_json, ct.render.comparison_csv
-    show_as(form, comparison, text=text, json=as_json, csv=csv)
+    text, as_json = ct.render.comparison_text, ct.render.comparison_json
+    show_as(form, comparison, text=text, json=as_json, csv=ct.render.rows_csv)
     if _complain(*analyses) or comparison.regressed:
         raise Exit(1)
 

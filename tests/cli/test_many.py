@@ -84,9 +84,8 @@ def test_traces(tmp_path: Path) -> None:
     assert ran.status == 3
     assert first == last == json.loads(run("trace-stats", TRACE, "--json").out)
     assert (wrong["file"], wrong["exit_status"]) == (str(bad), 3)
-    for form in ("text", "markdown"):
-        alone = run("trace-stats", TRACE, "--format", form).out
-        assert run("trace-stats", TRACE, TRACE, "--format", form).out == alone + b"\n" + alone
+    alone = run("trace-stats", TRACE).out
+    assert run("trace-stats", TRACE, TRACE).out == alone + b"\n" + alone
     assert run("trace-stats", tmp_path).status == 2
 
 

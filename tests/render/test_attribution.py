@@ -120,27 +120,22 @@ def test_text_of_some_tables() -> None:
     assert (lines[0], lines[2], len(lines)) == ("onert: 1 execution, averages only, 2.000 us in all", "modules", 8)
 
 
-def test_csv() -> None:
-    assert (
-        attribution_csv(FOUND)
-        == """\
-kind,subgraph,operator_index,name,output,backends,runs,total_ns,mean_ns,median_ns,typical_ns,share_percent,median_share_percent,min_ns,p90_ns,p99_ns,spread_ns,median_low_ns,median_high_ns,delegated_ns,ambiguous_ns,sources,path,class,file,line,call
-operator,0,0,CONV_2D,x,cpu npu,2,1500,750.0,700,690,75.0,70.0,600,850,900,200,650,750,1500,300,3 4,,,,,
-operator,0,1,ADD,y,,2,301,150.5,,,15.05,,,,,,,,0,0,,,,,,
-operator,1,0,RELU,z,,,,,,,,,,,,,,,,,4,,,,,
-source,,,net::a,,,2,750,375.0,350,345,37.5,35.0,,,,,,,,,3,,,,,
-source,,,net::b,,,2,750,375.0,350,345,37.5,35.0,,,,,,,,,4,net,m.Net,net.py,42,aten.relu.default
-source,,,gone,,,0,0,0.0,0,,0.0,0.0,,,,,,,,,5,,,,,
-source,,,,,,2,301,150.5,,,15.05,,,,,,,,,,,,,,,
-module,,,net,,,2,1500,750.0,700,690,75.0,70.0,600,850,900,200,650,750,,,,,,,,
-module,,,,,,2,301,150.5,,,15.05,,,,,,,,,,,,,,,
-inserted,0,7,Permute,,builtin,2,199,99.5,99,98,9.95,9.9,600,850,900,200,650,750,,,,,,,,
-inside,0,1,part,,,1,50,25.0,,,2.5,,,,,,,,,,,,,,,
-"""
+def test_a_csv_has_the_fields_of_a_table_of_the_json() -> None:
+    times = "runs,total_ns,mean_ns,median_ns,typical_ns,share_percent,median_share_percent"
+    spread = "min_ns,p90_ns,p99_ns,spread_ns,median_low_ns,median_high_ns"
+    head, conv, add, relu = attribution_csv(FOUND).splitlines()
+    assert head == (
+        f"subgraph,operator_index,code,output,backends,sources,operand_bytes,{times},{spread},"
+        "delegated_ns,ambiguous_ns,rank,shared_rank"
     )
-    assert [line.split(",")[0] for line in attribution_csv(FOUND, ["source"]).splitlines()] == [
-        "kind", *["source"] * 4, "inserted", "inside"
-    ]  # fmt: skip
+    assert conv == "0,0,CONV_2D,x,cpu npu,3 4,7,2,1500,750.0,700,690,75.0,70.0,600,850,900,200,650,750,1500,300,1,1"
+    assert add == "0,1,ADD,y,,,900,2,301,150.5,,,15.05,,,,,,,,0,0,2,2"
+    assert relu == "1,0,RELU,z,,4,0" + "," * 17
+    head, first, second, *_ = attribution_csv(FOUND, "source").splitlines()
+    assert head == f"id,name,path,class,file,line,call,operators,shared,{times},{spread}"
+    assert first == "3,net::a,,,,,,0/0,True,2,750,375.0,350,345,37.5,35.0,,,,,,"
+    assert second.startswith("4,net::b,net,m.Net,net.py,42,aten.relu.default,0/0 1/0,True,")
+    assert attribution_csv(FOUND, "module").splitlines()[2] == ",0/1,False,2,301,150.5,,,15.05,,,,,,,"
 
 
 def test_the_one_with_more_bytes_is_first_of_what_cannot_be_told_apart() -> None:

@@ -8,7 +8,7 @@ import io
 from hypothesis import given
 from hypothesis import strategies as st
 
-from circletools.render.table import csv_text, fitted, markdown_table, number_columns, table_text
+from circletools.render.table import csv_text, fitted, number_columns, table_text
 
 ROWS = [["name", "time", "count", ""], ["a|b", "1,000.5", "-", "slower"], ["long <name>", "-2", "", ""]]
 
@@ -46,16 +46,6 @@ def test_numbers_are_told_from_text() -> None:
     assert number_columns(ROWS) == {1, 2}
     assert number_columns([["a"], ["12 ms"]]) == set()
     assert number_columns([["a"], [""], ["-"]]) == {0}
-
-
-def test_markdown() -> None:
-    assert list(markdown_table(ROWS)) == [
-        "| name | time | count |  |",
-        "| --- | ---: | ---: | --- |",
-        "| a\\|b | 1,000.5 | - | slower |",
-        "| long &lt;name> | -2 |  |  |",
-    ]
-    assert next(markdown_table([["a\\b"]])) == "| a\\\\b |"
 
 
 def test_csv() -> None:

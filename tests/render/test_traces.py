@@ -1,4 +1,4 @@
-"""NNAPI traces as text, Markdown, CSV and JSON, compared with what `expected` holds."""
+"""NNAPI traces as text, CSV and JSON, compared with what `expected` holds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from circletools.render.trace_tables import trace_csv, trace_markdown, trace_text
+from circletools.render.trace_tables import trace_csv, trace_text
 from circletools.render.traces import trace_json
 from circletools.trace.nnapi.statistics import Table
 from tests.kit.trace_support import read
@@ -23,7 +23,6 @@ DOCUMENT = trace_json(ANALYSIS, per_execution=True)
     ("name", "written"),
     [
         ("trace.txt", lambda document: "\n".join(trace_text(document)) + "\n"),
-        ("trace.md", lambda document: "\n".join(trace_markdown(document)) + "\n"),
         ("buckets.csv", trace_csv),
         ("functions.csv", lambda document: trace_csv(document, "function")),
         ("executions.csv", lambda document: trace_csv(document, per_execution=True)),

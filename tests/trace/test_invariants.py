@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from benchmarks.traces import encoded, workload
 from circletools.errors import CircleToolsError, InvalidInputError
-from circletools.render.trace_tables import trace_csv, trace_markdown, trace_text
+from circletools.render.trace_tables import trace_csv, trace_text
 from circletools.render.traces import trace_json
 from circletools.trace.nnapi.analysis import analyse
 from circletools.trace.nnapi.export import chrome_parts, perfetto_parts
@@ -111,7 +111,6 @@ def test_damage_gives_a_value_or_one_error(ending: str, data: st.DataObject) -> 
         return
     document_ = trace_json(found, per_execution=True)
     list(trace_text(document_))
-    list(trace_markdown(document_))
     trace_csv(document_, per_execution=True)
 
 
