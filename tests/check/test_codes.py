@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from circletool_cli.table import COMMANDS
 
 import circletools as ct
 from circletools.codes import Explanation, explanations, severities
@@ -42,6 +43,12 @@ def test_an_explanation_is_complete(code: str) -> None:
     assert rule.meaning
     assert rule.remedy
     assert not {"|", "\n"} & {*rule.meaning, *rule.remedy}
+
+
+def test_remedies_name_commands_that_there_are() -> None:
+    commands = {word for row in COMMANDS for word in row.name.split()}
+    remedies = " ".join(rule.remedy for rule in explanations().values())
+    assert {*re.findall(r"`(?:circletool )?([a-z][a-z-]+)[^`]*`", remedies)} <= commands
 
 
 def test_the_document_has_the_same_words() -> None:
