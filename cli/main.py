@@ -11,9 +11,10 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-import click
+import typer
+from typer.core import TyperCommand, TyperGroup
 
 import circletools as ct
 
@@ -21,17 +22,15 @@ from . import moved
 from .console import signals
 from .console.reading import use_schema
 from .console.terminal import complain, fail
-from .console.usage import command_of
+from .console.usage import HELP, AsGiven, command_of, typer_of
 from .signature import BETWEEN
 from .table import COMMANDS, GROUPS, VERBS, Row
 
-_HELP = {"help_option_names": ["--help", "-h"]}
 
-
-class _Grouped(click.Group):
+class _Grouped(AsGiven, TyperGroup):
     """The list of commands, under headings."""
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write a section for each group."""
         sections = {
             title: {row.name.split()[0]: VERBS.get(row.name.split()[0], row.summary) for row in rows}
@@ -42,21 +41,21 @@ class _Grouped(click.Group):
             with formatter.section(title):
                 formatter.write_dl([(f"{name:<{width}}", summary) for name, summary in section.items()])
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return a command; of one that moved, raise UsageError with its new place."""
         if cmd_name in moved.COMMANDS:
-            raise click.UsageError(f"'{cmd_name}' is now 'circletool {moved.COMMANDS[cmd_name]}'.", ctx)
+            raise ct.UsageError(f"'{cmd_name}' is now 'circletool {moved.COMMANDS[cmd_name]}'")
         return super().get_command(ctx, cmd_name)
 
 
-class _Deferred(click.Command):
+class _Deferred(TyperCommand):
     """A command of the table, which is imported when its own words are to be read."""
 
     def __init__(self, row: Row) -> None:
-        super().__init__(row.name, help=row.summary)
+        super().__init__(row.name, help=row.summary, rich_markup_mode=None)
         self._row = row
 
-    def make_context(self, info_name: str | None, args: list[str], *more: Any, **settings: Any) -> click.Context:
+    def make_context(self, info_name: str | None, args: list[str], *more: Any, **settings: Any) -> Any:
         """Read the words of the command: its context has the whole command."""
         words = [BETWEEN if self._row.sides and word == "--" else word for word in args]
         name, example = self._row.name, self._row.example
@@ -64,51 +63,49 @@ class _Deferred(click.Command):
         return whole.make_context(info_name, words, *more, **settings)
 
 
-def _show_completion(ctx: click.Context, _option: click.Parameter, shell: str | None) -> None:
-    if shell is not None and not ctx.resilient_parsing:
-        from click.shell_completion import get_completion_class  # noqa: PLC0415 - help does not need it
-
-        kind = get_completion_class(shell)
-        assert kind is not None
-        click.echo(kind(ctx.command, {}, "circletool", "_CIRCLETOOL_COMPLETE").source())
-        ctx.exit()
+def _version(shown: bool) -> None:
+    if shown:
+        typer.echo(f"circletool {ct.__version__}")
+        raise typer.Exit
 
 
-@click.group(
-    "circletool",
-    cls=_Grouped,
-    context_settings=_HELP,
-    help="Inspect, diagnose, repair and annotate TFLite and Circle model files.",
-    epilog="Exit status: 0 done, 1 findings, 2 usage, 3 unreadable or invalid input, 4 the edit cannot be made.",
-)
-@click.version_option(ct.__version__, message="circletool %(version)s", help="Show the version and exit.")
-@click.option(
-    "--schema",
-    metavar="FILE",
-    type=Path,
-    help="Schema (.bfbs) of a newer format, whose fields edits then carry over.",
-)
-@click.option(
-    "--completion",
-    type=click.Choice(["bash", "fish", "zsh"]),
-    is_eager=True,
-    expose_value=False,
-    callback=_show_completion,
-    help="Print the completion script of a shell and exit.",
-)
-def app(schema: Path | None) -> None:
+_Version = Annotated[
+    bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+]
+_Schema = Annotated[
+    Path | None,
+    typer.Option("--schema", metavar="FILE", help="Schema (.bfbs) of a newer format; edits carry its fields over."),
+]
+
+
+def _options(version: _Version = False, schema: _Schema = None) -> None:
     """Take the options that stand before the command."""
     if schema is not None:
         use_schema(schema)
 
 
-for _name, _summary in VERBS.items():
-    app.add_command(click.Group(_name, help=_summary, context_settings=_HELP, subcommand_metavar="COMMAND ..."))
-for _row in COMMANDS:
-    _verb, _, _name = _row.name.rpartition(" ")
-    _group = app.commands[_verb] if _verb else app
-    assert isinstance(_group, click.Group)
-    _group.add_command(_Deferred(_row), _name)
+def _command_line() -> Any:
+    whole = typer_of(
+        name="circletool",
+        cls=_Grouped,
+        help="Inspect, diagnose, repair and annotate TFLite and Circle model files.",
+        epilog="Exit status: 0 done, 1 findings, 2 usage, 3 unreadable or invalid input, 4 the edit cannot be made.",
+        no_args_is_help=True,
+    )
+    whole.callback()(_options)
+    group: Any = typer.main.get_command(whole)
+    for name, summary in VERBS.items():
+        verb = TyperGroup(
+            name=name, help=summary, context_settings=HELP, subcommand_metavar="COMMAND ...", rich_markup_mode=None
+        )
+        group.add_command(verb)
+    for row in COMMANDS:
+        verb_name, _, name = row.name.rpartition(" ")
+        (group.commands[verb_name] if verb_name else group).add_command(_Deferred(row), name)
+    return group
+
+
+app = _command_line()
 
 
 def main() -> None:

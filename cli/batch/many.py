@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Annotated, Any, get_args
 
-from click.exceptions import Exit
+from typer import Exit
 
 import circletools as ct
 

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
-import click
+import typer
 
 from ..signature import option
 
@@ -17,7 +17,7 @@ def _jobs(given: str | int) -> int:
     if number in ("0", "auto"):
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if not number.isascii() or not number.isdigit():
-        raise click.BadParameter(f"{number!r} is neither a number of processes nor 'auto'.")
+        raise typer.BadParameter(f"{number!r} is neither a number of processes nor 'auto'.")
     return int(number)
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from click.exceptions import Exit
+from typer import Exit
 
 import circletools as ct
 

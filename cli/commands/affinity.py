@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, Literal
 
-from click.exceptions import Exit
+from typer import Exit
 
 import circletools as ct
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from click.exceptions import Exit
+from typer import Exit
 
 import circletools as ct
 

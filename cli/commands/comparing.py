@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Annotated
 
-from click.exceptions import Exit
+from typer import Exit
 
 import circletools as ct
 

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
-from click.exceptions import Exit
+from typer import Exit
 
 import circletools as ct
 

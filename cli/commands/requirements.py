@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from click.exceptions import Exit
+from typer import Exit
 
 import circletools as ct
 
@@ -27,10 +27,10 @@ def requires(
     in_place: InPlace = False,
     form: TableForm = "text",
 ) -> None:
-    """Show which TFLite and LiteRT releases load a model, and why older ones do not.
+    """Show which TFLite and LiteRT releases load a model.
 
-    By what was measured of the releases on the package index, from tflite-runtime 2.8 on. Exit status 1 when a
-    runtime of --runtime does not load the model. docs/requires.md has more.
+    For older releases: what they lack. By what was measured of the releases on the package index, from tflite-runtime
+    2.8 on. Exit status 1 when a runtime of --runtime does not load the model. docs/requires.md has more.
     """
     if lower or write:
         if runtime is not None:
@@ -55,9 +55,9 @@ def cost(
     ] = "code",
     form: TableForm = "text",
 ) -> None:
-    """Show the multiply-accumulates, parameters and memory of a model.
+    """Show the MACs, parameters and memory of a model.
 
-    Counted from the shapes in the file, an open dimension as 1. docs/cost.md has more.
+    MACs are multiply-accumulates, counted from the shapes in the file, an open dimension as 1. docs/cost.md has more.
     """
     with reading(source) as model:
         found = ct.cost(model, by=by)

@@ -1,125 +1,175 @@
-"""Commands of click made from annotated functions, and how their help and usage errors look."""
+"""Commands of typer made from annotated functions, and how their help and usage errors look."""
 
 from __future__ import annotations
 
 import inspect
-from pathlib import Path
-from typing import Any, Literal, get_args, get_origin
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Annotated, Any, Literal, get_args, get_origin
 
-import click
+import typer
+from typer.core import TyperCommand
+
+import circletools as ct
 
 from .. import moved
 from ..signature import Command as Function
-from ..signature import Declared, parameters_of
+from ..signature import Declared, parameters_of, with_parameters
 from .memory import keep_freed
 from .progress import working
 
+HELP = {"help_option_names": ["--help", "-h"]}
+_TEXTS = (str, str | None, list[str])
 
-class Command(click.Command):
+
+def typer_of(**settings: Any) -> typer.Typer:
+    """Return a typer with plain help: half the start-up time, and the same in every terminal."""
+    return typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, context_settings=HELP, **settings)
+
+
+class AsGiven:
+    """A command that takes texts, one of its choices, and what nobody gives, as they are.
+
+    typer converts them by a library that takes longer to import than most models to check.
+    """
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the command line."""
+        command: Any = self
+        annotations = {one.name: one.annotation for one in parameters_of(command.callback)}
+        for parameter in command.get_params(ctx):
+            annotation = annotations.get(parameter.name)
+            kind = (get_args(annotation) or (annotation,))[0]
+            parameter.process_value = partial(_taken, parameter, kind in _TEXTS, _choices(kind))
+        read: list[str] = super().parse_args(ctx, args)  # type: ignore[misc]
+        return read
+
+
+def _choices(kind: Any) -> tuple[Any, ...]:
+    """Return the words among which a parameter of a type has to be; none where it takes others."""
+    return next((get_args(one) for one in (kind, *get_args(kind)) if get_origin(one) is Literal), ())
+
+
+def _taken(parameter: Any, is_text: bool, choices: tuple[Any, ...], ctx: Any, value: Any) -> Any:
+    """Return the value of a parameter."""
+    is_given = ctx.get_parameter_source(parameter.name).name != "DEFAULT"
+    if (not value and parameter.required) or (is_given and not is_text and value not in choices):
+        return type(parameter).process_value(parameter, ctx, value)
+    if parameter.multiple or parameter.nargs != 1:
+        value = list(value or ())
+    return value if parameter.callback is None else parameter.callback(ctx, parameter, value)
+
+
+class Command(AsGiven, TyperCommand):
     """A command whose arguments are shown by their names alone, in brackets where they can be left out."""
 
-    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """Return what follows the command's name in the usage line."""
-        arguments = [(str(one.metavar), one.required) for one in self.params if isinstance(one, _Argument)]
+        arguments = [(one.metavar, one.required) for one in self._only("argument", ctx)]
         return ["[OPTIONS]", *(name if required else f"[{name}]" for name, required in arguments)]
 
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the sections about arguments and options."""
-        arguments = [(str(one.metavar), one.words) for one in self.params if isinstance(one, _Argument)]
-        if arguments:
-            with formatter.section("Arguments"):
-                formatter.write_dl(arguments)
-        super().format_options(ctx, formatter)
+        arguments = [(one.metavar, one.help) for one in self._only("argument", ctx)]
+        options = [one.get_help_record(ctx) for one in self._only("option", ctx)]
+        for title, records in (("Arguments", arguments), ("Options", options)):
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read the command line; --json is --format json."""
+    def _only(self, kind: str, ctx: Any) -> list[Any]:
+        return [one for one in self.get_params(ctx) if one.param_type_name == kind]
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the command line; --json is --format json. Raises UsageError for an option that moved."""
+        names = {name for one in self.get_params(ctx) for name in one.opts}
+        for word in args:
+            name = word.partition("=")[0]
+            if name in moved.OPTIONS and name not in names:
+                raise ct.UsageError(f"{name} is now {moved.OPTIONS[name]}")
         try:
             rest = super().parse_args(ctx, args)
-        except click.NoSuchOption as error:
-            place = moved.OPTIONS.get(error.option_name)
-            if place is None:
-                raise
-            raise click.UsageError(f"{error.option_name} is now {place}", ctx) from error
-        if ctx.params.pop("json", False):
+        except typer.BadParameter as error:
+            error.message = error.message.removeprefix("Value error, ")
+            raise
+        if ctx.params.pop("json_", False):
             form, source = ctx.params["form"], ctx.get_parameter_source("form")
-            if form != "json" and source is not None and source.name == "COMMANDLINE":
-                raise click.UsageError(f"--json and --format {form} exclude each other", ctx)
+            if form != "json" and source.name == "COMMANDLINE":
+                raise ct.UsageError(f"--json and --format {form} exclude each other")
             ctx.params["form"] = "json"
         return rest
 
-    def invoke(self, ctx: click.Context) -> Any:
+    def invoke(self, ctx: Any) -> Any:
         """Run the command; a terminal that waits sees that it works."""
         keep_freed()
         with working(str(ctx.info_name)):
             return super().invoke(ctx)
 
 
-class _Argument(click.Argument):
-    def __init__(self, name: str, words: str, **settings: Any) -> None:
-        super().__init__([name], **settings)
-        self.words = words
-
-
-def command_of(name: str, function: Function, epilog: str) -> Command:
+def command_of(name: str, function: Function, epilog: str) -> Any:
     """Return the command that reads the parameters of a function, and calls it."""
-    parameters: list[click.Parameter] = []
+    whole = typer_of(add_completion=False)
+    whole.command(name, cls=Command, epilog=epilog)(_annotated(function))
+    return typer.main.get_command(whole)
+
+
+def _annotated(function: Function) -> Function:
+    """Return the function with its parameters as typer declares them."""
+    parameters = []
+    several = set()
     for one in parameters_of(function):
         kind, declared = get_args(one.annotation)[:2]
+        if get_origin(kind) is tuple:
+            several.add(one.name)
         parameters.append(_parameter(one, kind, declared))
         if "--format" in declared.names:
-            parameters.append(click.Option(["--json"], is_flag=True, help="Short for --format json."))
-    text = inspect.getdoc(function)
-    return Command(name, params=parameters, callback=function, help=text, epilog=epilog)
+            flag = Annotated[bool, typer.Option("--json", help="Short for --format json.")]
+            parameters.append(inspect.Parameter("json_", one.KEYWORD_ONLY, default=False, annotation=flag))
+
+    def run(**given: Any) -> None:
+        given.pop("json_", None)
+        function(**{name: tuple(value or ()) if name in several else value for name, value in given.items()})
+
+    return with_parameters(run, function, [one.replace(kind=one.KEYWORD_ONLY) for one in parameters])
 
 
-def _parameter(one: inspect.Parameter, kind: Any, declared: Declared) -> click.Parameter:
+def _parameter(one: inspect.Parameter, kind: Any, declared: Declared) -> inspect.Parameter:
     several = get_origin(kind) is tuple
-    if several:
-        kind = get_args(kind)[0]
-    kind = next((part for part in get_args(kind) if part is not type(None)), kind) if _is_optional(kind) else kind
     required = one.default is inspect.Parameter.empty
-    if "shows" in declared.settings:
-        return _showing(declared)
-    settings: dict[str, Any] = {"required": required, "metavar": declared.metavar, "type": _type(kind, declared)}
-    if not required and not several:
-        settings["default"] = one.default
+    settings = dict(declared.settings) | {"metavar": declared.metavar, "help": declared.help}
+    shows = settings.pop("shows", None)
+    if shows is not None:
+        settings |= {"is_eager": True, "expose_value": False, "callback": _showing(shows)}
+    if several:  # typer takes no list of choices
+        words = get_args(get_args(kind)[0]) if get_origin(get_args(kind)[0]) is Literal else ()
+        settings |= {"callback": _among(words), "metavar": f"[{'|'.join(words)}]"} if words else {}
+        kind = list[str] if words else list[get_args(kind)[0]]  # type: ignore[misc]
+    settings.setdefault("show_default", not required and not several and one.default is not None)
     if not declared.names:
-        return _Argument(one.name, declared.help, nargs=-1 if several else 1, **settings)
-    if kind is bool:
-        settings |= {"type": None, "is_flag": True}
-    shown = declared.settings.get("show_default", not required and not several)
-    return click.Option(
-        [*declared.names, one.name], help=declared.help, multiple=several, show_default=shown, **settings
-    )
+        settings["show_default"] = False
+    made = typer.Option(*declared.names, **settings) if declared.names else typer.Argument(**settings)
+    default = one.default if required or not several else list(one.default)
+    return one.replace(annotation=Annotated[kind, made], default=default)
 
 
-def _showing(declared: Declared) -> click.Option:
-    """Return an option in whose presence the command only shows something."""
+def _among(words: Sequence[str]) -> Callable[[list[str]], list[str]]:
+    """Return what lets values through that are some of these words."""
 
-    def show(ctx: click.Context, _option: click.Parameter, value: str | None) -> None:
-        if value is not None and not ctx.resilient_parsing:
-            declared.settings["shows"](value)
-            ctx.exit()
+    def check(values: list[str]) -> list[str]:
+        for value in values:
+            if value not in words:
+                raise typer.BadParameter(f"{value!r} is not one of {', '.join(map(repr, words))}.")
+        return values
 
-    return click.Option(
-        declared.names, metavar=declared.metavar, help=declared.help, is_eager=True, expose_value=False, callback=show
-    )
-
-
-def _is_optional(kind: Any) -> bool:
-    return type(None) in get_args(kind)
+    return check
 
 
-def _type(kind: Any, declared: Declared) -> Any:
-    """Return the type of click that reads a value."""
-    settings = declared.settings
-    if "parser" in settings:
-        return settings["parser"]
-    if get_origin(kind) is Literal:
-        return click.Choice(get_args(kind))
-    if kind is Path:
-        return click.Path(path_type=Path)
-    if kind in (int, float) and ("min" in settings or "max" in settings):
-        range_type = click.IntRange if kind is int else click.FloatRange
-        return range_type(settings.get("min"), settings.get("max"))
-    return kind
+def _showing(shows: Callable[[str], None]) -> Callable[[str | None], None]:
+    """Return what an option does that shows something in place of what the command does."""
+
+    def show(value: str | None) -> None:
+        if value is not None:
+            shows(value)
+            raise typer.Exit
+
+    return show

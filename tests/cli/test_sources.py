@@ -10,7 +10,7 @@ import pytest
 from circletool_cli.batch.options import BatchOptions, _jobs
 from circletool_cli.batch.sources import identities, mirror, named, refuse_directories
 from circletool_cli.batch.task import apply
-from click import BadParameter
+from typer import BadParameter
 
 import circletools as ct
 

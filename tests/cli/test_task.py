@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from circletool_cli.batch.task import Heading, Outcome, Task, apply, lost
 from circletool_cli.console import captured, terminal
-from click.exceptions import Exit
+from typer import Exit
 
 import circletools as ct
 

@@ -10,7 +10,7 @@ from circletool_cli.batch.options import BatchOptions
 from circletool_cli.batch.sources import named
 from circletool_cli.batch.task import Task
 from circletool_cli.console.terminal import show
-from click.exceptions import Exit
+from typer import Exit
 
 
 def act(file: str, **_: Any) -> None:
