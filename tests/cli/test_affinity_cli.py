@@ -129,7 +129,7 @@ def test_rules_from_a_file(tmp_path: Path, target: Path) -> None:
         (["--devices", "npu,cpu", "--set", "op:ADD"], 2, "names no device"),
         (["--devices", "npu,cpu", "--set", "op:AD=npu", "--default", "cpu"], 2, "did you mean 'ADD'"),
         (["--devices", "npu,cpu", "--set", "op:ADD=nqu", "--default", "cpu"], 2, "did you mean 'npu'"),
-        (["--devices", "npu,cpu", "--default", "tpu"], 2, "--default"),
+        (["--devices", "npu,cpu", "--default", "tpu"], 2, "'tpu' is not among --devices"),
         (["--devices", "npu", "--set", "op:ADD=npu"], 4, "--default DEVICE"),
         (["--devices", "npu,cpu", "--rules", "missing.json"], 3, "missing.json"),
         (["--devices", "npu,cpu", "--default", "cpu", "--reproject", str(DIAMOND)], 4, "no origins"),
