@@ -237,3 +237,22 @@ def test_short_ones_fill_the_gaps_in_front_of_aligned_ones() -> None:
         *("bytes 548 16", "string 564 15", "string 580 15", "vector 596 8", "bytes 604 8"),
         *("string 612 5", "bytes 620 11", "bytes 632 9", "string 644 9", "string 656 11"),
     ]  # fmt: skip
+
+
+def test_where_everything_goes() -> None:
+    """Users before used, tables with the same fields together, then aligned vectors with short ones between."""
+    found = layout(
+        Table("Tensor", name="abc", shape=[1], buffer=1),
+        Table("Tensor", name="abcdefgh"),
+        Table("Tensor", name="x", shape=[1], buffer=2),
+        Table("Tensor", name="abc", shape=[2, 3], buffer=3),
+        data=(16, 9, 3, 20),
+    )
+    assert found == [
+        *("vtable 8 14", "vtable 22 8", "vtable 30 4", "vtable 34 6", "vtable 40 12", "vtable 52 12"),
+        *("Model 64 16", "vector 80 8", "vector 88 24", "SubGraph 112 12", "vector 124 20"),
+        *("Buffer 144 4", "Buffer 148 8", "Buffer 156 8", "Buffer 164 8", "Buffer 172 8"),
+        *("Tensor 180 8", "Tensor 188 16", "Tensor 204 16", "Tensor 220 16"),
+        *("bytes 236 20", "vector 256 12", "bytes 268 24", "bytes 292 13", "string 308 13"),
+        *("vector 324 8", "bytes 332 7", "vector 340 8", "string 348 8", "string 356 6"),
+    ]  # fmt: skip

@@ -11,7 +11,9 @@ import pytest
 from circletools.errors import ModelFormatError
 from circletools.flatbuf.budget import REPEATED_BYTES
 from circletools.flatbuf.columns import Vectors, Wire
+from circletools.flatbuf.layout import align, data_alignment, vtable_bytes
 from circletools.flatbuf.leaves import differing_vectors, first_difference, first_differing_byte, same_bytes
+from circletools.flatbuf.schema import Field
 
 PIECE = 1 << 20
 
@@ -83,3 +85,20 @@ def test_rows_that_overlap_too_much_are_refused() -> None:
     assert not differing_vectors(same, same).any()  # one pair
     with pytest.raises(ModelFormatError, match="together"):
         differing_vectors(same, vectors(most + 1))
+
+
+def fields(*dtypes: str) -> list[Field]:
+    return [Field(f"f{slot}", slot, "scalar", np.dtype(dtype)) for slot, dtype in enumerate(dtypes)]
+
+
+def test_a_vtable() -> None:
+    one, two, three = fields("u4", "u4", "u1")
+    assert vtable_bytes([], 4) == b"\4\0\4\0"
+    assert vtable_bytes([(three, 8), (one, 4)], 9) == b"\x0a\0\x09\0\4\0\0\0\x08\0"
+    assert vtable_bytes([(two, 300)], 304) == b"\x08\0\x30\1\0\0\x2c\1"
+
+
+def test_alignment() -> None:
+    assert [align(at, 8) for at in (0, 1, 7, 8, 9)] == [0, 8, 8, 8, 16]
+    found = {size: data_alignment(size) for size in (0, 1, 3, 4, 7, 8, 15, 16, 1000)}
+    assert found == {0: 1, 1: 1, 3: 1, 4: 4, 7: 4, 8: 8, 15: 8, 16: 16, 1000: 16}

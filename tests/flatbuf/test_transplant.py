@@ -341,3 +341,21 @@ def test_an_object_of_any_kind_may_be_the_last(root: Table) -> None:
     assert end_of(wire, schema, Altered(schema.tables["Model"], at, {}), keep) == max(
         one.end for one in objects(data)
     )
+
+
+def layout(data: bytes) -> list[str]:
+    return [f"{one.kind} {one.start} {one.end - one.start}" for one in objects(data)]
+
+
+def test_where_everything_goes() -> None:
+    data = model()
+    assert layout(copied(data)) == [
+        *("Model 16 20", "vtable 38 14", "vector 52 8", "SubGraph 60 16", "vtable 76 12"),
+        *("vector 88 16", "Tensor 104 20", "vtable 124 16", "vector 140 16", "Tensor 156 12"),
+        *("string 168 13", "Tensor 184 12", "vtable 198 14", "string 212 8", "QuantizationParameters 220 12"),
+        *("vtable 232 12", "vector 244 8", "vector 252 12", "vector 264 8", "vector 272 8"),
+        *("Operator 280 20", "vtable 302 14", "vector 316 12", "vector 328 8", "SoftmaxOptions 336 8"),
+        *("string 344 11", "vector 356 24", "Buffer 380 4", "vtable 384 4", "Buffer 388 8"),
+        *("bytes 396 20", "Buffer 420 8", "bytes 428 13", "Buffer 444 8", "bytes 452 7"),
+        *("Buffer 460 8", "vtable 470 6", "bytes 476 24"),
+    ]  # fmt: skip
