@@ -82,7 +82,7 @@ def _graphs(model: Model, called: Callable[[], Called]) -> tuple[Graph, ...]:
     A subgraph that is in many places of the file is charged for each of them: each takes its time.
     """
     tables = model.subgraph_tables
-    repeated = len(tables) - len(np.unique(tables.at))
+    repeated = len(tables) - len(set(tables.at.tolist()))
     model.wire.budget.charge("subgraphs in several places", SUBGRAPH_BYTES * repeated)
     return tuple(_graph(model, index, called) for index in range(len(tables)))
 
