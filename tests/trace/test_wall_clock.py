@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.traces import encoded, workload
 from circletools.trace.nnapi import wall_clock
-from circletools.trace.nnapi.analysis import Analysis
+from circletools.trace.nnapi.analysis import Analysis, read_trace
 from circletools.trace.nnapi.summaries import WHOLE, run_summaries
 from circletools.trace.nnapi.wall_clock import OWN_PROCESS
 from tests.kit.trace_support import US, inclusive, read, total
@@ -186,3 +186,15 @@ def test_the_older_parsers_time_of_the_runtime(shared: Path) -> None:
             assert ours == pytest.approx(reference[run.run.index]["times"]["PE"]["LR"], abs=1e-3)
             compared += 1
     assert compared > 1
+
+
+@pytest.mark.parametrize("block", [1, 3, 10_000])
+def test_executions_can_be_looked_at_in_blocks(monkeypatch: pytest.MonkeyPatch, block: int) -> None:
+    trace = encoded(list(workload(2000)), "ftrace")
+    whole = read_trace(trace).wall_clock
+    monkeypatch.setattr(wall_clock, "_BLOCK", block)
+    found = read_trace(trace).wall_clock
+    assert found.shares() == whole.shares()
+    assert [(key, times.tolist()) for key, times in found.each()] == [
+        (key, times.tolist()) for key, times in whole.each()
+    ]

@@ -25,7 +25,7 @@ Times = tuple[Numbers, Numbers]
 
 _SEVERAL, _NONE = -1, -1
 _MOST_LOOKED_AT = 64
-_DRIVER, _CALL = (
+DRIVER, _CALL = (
     sum(1 << number for number, bucket in enumerate(BUCKETS) if bucket[0] == layer) for layer in ("LD", "LI")
 )
 
@@ -35,7 +35,7 @@ def links_of(rows: Intervals, executions: Sequence[Execution], times: Times, pro
 
     `rows` are those of `Work.rows`; `times` are those of the executions, `processes` has that of each thread.
     """
-    driver, everything = rows.codes & _DRIVER != 0, _flights(times, np.arange(len(executions)))
+    driver, everything = rows.codes & DRIVER != 0, _flights(times, np.arange(len(executions)))
     of_rows = np.array([*processes, 0], np.int64)[rows.threads]
     owners = np.array([one.process for one in executions], np.int64)
     if (owners == owners[:1]).all():
@@ -103,7 +103,7 @@ def _links(rows: Intervals, executions: Sequence[Execution], processes: Sequence
     linker = _Linker(executions, processes, calls)
     for stretch in np.argsort(rows.starts[first], kind="stable").tolist():
         start, thread = int(rows.starts[first[stretch]]), int(rows.threads[first[stretch]])
-        in_driver = bool(rows.codes[first[stretch]] & _DRIVER)
+        in_driver = bool(rows.codes[first[stretch]] & DRIVER)
         links[stretch] = linker.link(start, int(rows.ends[last[stretch]]), thread, in_driver)
     return links
 

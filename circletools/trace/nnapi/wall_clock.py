@@ -14,10 +14,10 @@ import numpy as np
 from circletools.errors import InvalidInputError
 from circletools.trace.nnapi.contexts import BUCKET, Contexts
 from circletools.trace.nnapi.executions import Execution
-from circletools.trace.nnapi.links import links_of
+from circletools.trace.nnapi.links import DRIVER, links_of
 from circletools.trace.nnapi.marks import SUBPHASES
 from circletools.trace.nnapi.statistics import Intervals, covered, union
-from circletools.trace.sources.names import Numbers, by_thread
+from circletools.trace.sources.names import Numbers, by_thread, distinct
 
 OWN_PROCESS = -1
 """The process of a share that is not a driver's: it is that of the execution."""
@@ -26,10 +26,13 @@ _DEPTH = tuple((layer, phase) for layer in ("LD", "LC", "LI", "LR") for phase in
 _BITS = {pair: 1 << BUCKET[pair] for pair in _DEPTH}
 _WORK = sum(_BITS.values())
 _MOST_DRIVERS = 32
+_BLOCK = 4096  # executions
 _LIMIT = 1 << 62
 
 Key = tuple[str, str, int]
 """Layer, phase, and the process of a driver."""
+
+_RUNTIME: Key = ("LR", "PE", OWN_PROCESS)
 
 
 class Share(NamedTuple):
@@ -50,11 +53,13 @@ class Share(NamedTuple):
 class WallClock:
     """The shares of all executions of a trace."""
 
-    def __init__(self, keys: Sequence[Key], own: Numbers, whole: Numbers) -> None:
-        """Take self and inclusive times: a row for each key, a column for each execution."""
-        self._keys, self._own = keys, own
-        # What each execution adds to those before it, self times and inclusive ones beside each other.
-        self._passed = np.cumsum(np.insert(np.concatenate((own, whole)), 0, 0, axis=1).T, axis=0)
+    def __init__(self, keys: Sequence[Key], times: Numbers) -> None:
+        """Take the times of executions: a row for each, self times and then inclusive ones, a column for each key.
+
+        The first row is empty. They are added up in place.
+        """
+        self._keys = keys
+        self._passed = np.cumsum(times, axis=0, out=times)
 
     def shares(self, chosen: Sequence[int] | None = None) -> tuple[Share, ...]:
         """Return the sums over executions: all, or by their places in `Analysis.executions`, in order."""
@@ -75,7 +80,8 @@ class WallClock:
 
     def each(self) -> Iterator[tuple[Key, Numbers]]:
         """Yield what there is, with its self time in each execution."""
-        yield from zip(self._keys, self._own, strict=True)
+        for column, key in enumerate(self._keys):
+            yield key, np.diff(self._passed[:, column])
 
 
 class Work:
@@ -97,14 +103,23 @@ class Work:
         last = np.append(new[1:], True)
         self._parts.append(Intervals(some.starts[new], some.ends[last], some.threads[new], masks[new], masks[new]))
 
-    def rows(self) -> Intervals:
-        """Return all, by thread and time. `codes` are the buckets at work, as bits; `paths` number the stretches.
+    def threads(self) -> Numbers:
+        """Return the threads that are ever at work in a driver."""
+        found = [part.threads[part.codes & DRIVER != 0] for part in self._parts]
+        return np.array(distinct(np.concatenate(found)) if found else [], np.int64)
 
-        A stretch is time of a thread with no gap in it.
+    def rows(self, low: int, high: int) -> Intervals:
+        """Return what reaches into these times, by thread and time.
+
+        `codes` are the buckets at work, as bits; `paths` number the stretches. A stretch is time of a thread with no
+        gap in it.
         """
         none = np.zeros(0, np.int64)
+        # Batches come in the order of time, so few of them reach into a part of it.
+        parts = [part for part in self._parts if part.ends.max() > low and part.starts.min() < high]
+        parts = [part.only((part.ends > low) & (part.starts < high)) for part in parts]
         starts, ends, threads, codes = (
-            np.concatenate([none, *(getattr(part, name) for part in self._parts)])
+            np.concatenate([none, *(getattr(part, name) for part in parts)])
             for name in ("starts", "ends", "threads", "codes")
         )
         order = by_thread(threads)
@@ -122,28 +137,54 @@ def wall_clock(work: Work, executions: Sequence[Execution], processes: Sequence[
     begun = np.array([one.start_ns for one in executions], np.int64)
     ended = np.array([one.end_ns for one in executions], np.int64)
     elapsed = ended - begun
-    base = np.append(0, np.cumsum(elapsed))  # one execution behind the other, as if none overlapped
     if sum(elapsed.tolist()) >= _LIMIT:
         raise InvalidInputError("executions take too long", location=name, hint="timestamps are wrong")
-    rows = links_of(work.rows(), executions, (begun, ended), processes)
+    found: list[tuple[int, int, Key, Numbers, Numbers]] = []
+    for first, last in _blocks(begun, ended, np.array([*processes, 0], np.int64)[work.threads()]):
+        whole_trace = (first, last) == (0, len(begun))
+        times = (-_LIMIT, _LIMIT) if whole_trace else (int(begun[first]), int(ended[last - 1]))
+        shares = _shares(work.rows(*times), executions[first:last], processes)
+        found += ((first, last, *share) for share in shares)
+    keys = sorted({share[2] for share in found}, key=lambda key: (_DEPTH.index(key[:2]), key[2]))
+    columns = {key: column for column, key in enumerate(keys)}
+    every = np.zeros((len(begun) + 1, 2 * len(keys)), np.int64)
+    for first, last, key, own, whole in found:
+        every[first + 1 : last + 1, columns[key]] = own
+        every[first + 1 : last + 1, len(keys) + columns[key]] = whole
+    return WallClock(keys, every)
+
+
+def _blocks(begun: Numbers, ended: Numbers, drivers: Numbers) -> list[tuple[int, int]]:
+    """Return ranges of executions that can be looked at one by one, so that a long trace needs little memory.
+
+    Where several are in flight at once, a thread is linked by what it did before, and all are one block; so they are
+    where the busiest of very many drivers are to be found.
+    """
+    count = len(begun)
+    if (ended[:-1] > begun[1:]).any() or len(np.unique(drivers)) > _MOST_DRIVERS:
+        return [(0, count)]
+    return [(at, min(at + _BLOCK, count)) for at in range(0, count, _BLOCK)] or [(0, 0)]
+
+
+def _shares(
+    rows: Intervals, executions: Sequence[Execution], processes: Sequence[int]
+) -> Iterator[tuple[Key, Numbers, Numbers]]:
+    """Yield the self and inclusive times of each key in executions, the deepest first."""
+    begun = np.array([one.start_ns for one in executions], np.int64)
+    ended = np.array([one.end_ns for one in executions], np.int64)
+    elapsed = ended - begun
+    base = np.append(0, np.cumsum(elapsed))  # one execution behind the other, as if none overlapped
+    rows = links_of(rows, executions, (begun, ended), processes)
     moved = (base[:-1] - begun)[rows.paths]
     rows.starts, rows.ends = rows.starts + moved, rows.ends + moved
-    keys: list[Key] = []
-    own, whole = [], []
     reached, deeper = np.zeros_like(elapsed), (base[:0], base[:0])
     for key, starts, ends in _by_key(rows, np.array([*processes, 0], np.int64)):
         first, last, passed = union(np.concatenate((starts, deeper[0])), np.concatenate((ends, deeper[1])))
         now = np.diff(covered(base, first, last, passed))
-        keys.append(key)
-        whole.append(np.diff(covered(base, *union(starts, ends))))
-        own.append(now - reached)
-        reached, deeper = now, (first, last)
-    if not keys or keys[-1] != ("LR", "PE", OWN_PROCESS):
-        keys.append(("LR", "PE", OWN_PROCESS))
-        own.append(np.zeros_like(elapsed))
-        whole.append(elapsed)
-    own[-1], whole[-1] = own[-1] + elapsed - reached, elapsed
-    return WallClock(keys, np.array(own), np.array(whole))
+        if key != _RUNTIME:
+            yield key, now - reached, np.diff(covered(base, *union(starts, ends)))
+            reached, deeper = now, (first, last)
+    yield _RUNTIME, elapsed - reached, elapsed  # what no deeper layer is at work for
 
 
 def _by_key(rows: Intervals, processes: Numbers) -> Iterator[tuple[Key, Numbers, Numbers]]:
