@@ -22,4 +22,3 @@ from circletools.requires.requirements import Requirements as Requirements
 from circletools.trace.nnapi.analysis import Analysis as Analysis
 from circletools.trace.nnapi.export import ExportedTrace as ExportedTrace
 from circletools.trace.operators.profile import OperatorTrace as OperatorTrace
-

@@ -63,4 +63,3 @@ from circletools.render.traces import trace_json as trace_json
 from circletools.render.tracking import tracking_json as tracking_json
 from circletools.render.tracking import tracking_text as tracking_text
 from circletools.wording import SCHEMA_VERSION as SCHEMA_VERSION
-

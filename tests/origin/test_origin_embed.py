@@ -203,7 +203,7 @@ def test_names_that_are_not_there(own_model: Path) -> None:
     if own_model.stem == "debug_metadata" or not output_names(data):
         assert embedded(data, names=NameSource.DEBUG_METADATA) != data
     else:
-        with pytest.raises(EditError, match=r"no debug_metadata locations .*use --names auto or output"):
+        with pytest.raises(EditError, match=r"no debug_metadata locations .*use `names=auto` or `names=output`"):
             embedded(data, names=NameSource.DEBUG_METADATA)
 
 
