@@ -132,11 +132,12 @@ def _affinity(affinity: Affinity, kept: Kept, device: int | None) -> Iterator[tu
     """Yield the affinity by new subgraph; the partitions that are left are numbered from 0, in their order."""
     for index, (subgraph, chosen) in enumerate(kept):
         known = affinity.subgraphs.get(subgraph)
-        if index == 0 and device is not None and chosen is not None:
-            yield index, SubgraphAffinity(np.full(len(chosen), device, np.uint32), np.zeros(len(chosen), np.uint32))
-        elif known is not None:
-            rows = slice(None) if chosen is None else np.array(chosen, np.int64)
-            partitions = known.partitions[rows].copy()
-            some = partitions != NONE
-            partitions[some] = np.unique(partitions[some], return_inverse=True)[1]
-            yield index, SubgraphAffinity(known.devices[rows].copy(), partitions)
+        if known is None:
+            continue
+        rows = slice(None) if chosen is None else np.array(chosen, np.int64)
+        devices, partitions = known.devices[rows].copy(), known.partitions[rows].copy()
+        if index == 0 and device is not None:
+            devices[:], partitions[:] = device, 0
+        some = partitions != NONE
+        partitions[some] = np.unique(partitions[some], return_inverse=True)[1]
+        yield index, SubgraphAffinity(devices, partitions)

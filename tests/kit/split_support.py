@@ -192,4 +192,4 @@ def vector(value: Any) -> Sequence[int]:
 
 def split_file(path: Path, folder: Path, *, force: bool = False) -> Split:
     with open_model(path) as model:
-        return split(model, folder, force=force)
+        return split(model, folder, force=True) if force else split(model, folder)
