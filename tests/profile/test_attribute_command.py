@@ -68,6 +68,7 @@ def test_json(tmp_path: Path) -> None:
         key: document[key]
         for key in document.keys() - {"operators", "sources", "modules", "added", "ambiguous", "total_ns"}
     } == {
+        "file": str(model),
         "schema_version": 1,
         "runtime": "onert",
         "executions": 3,
@@ -91,15 +92,19 @@ def test_json(tmp_path: Path) -> None:
 
 
 def test_csv_and_tables() -> None:
-    status, out, err = run(IF_TRACE, "--model", IF_MODEL, "--format", "csv", "--by", "operator", "--by", "module")
-    rows = list(csv.DictReader(io.StringIO(out)))
-    assert status == 0
-    assert err.startswith(f"note: {IF_MODEL}: the model has no origins, so every operator is its own source")
-    assert [row["kind"] for row in rows] == ["operator"] * 3 + ["module"]
-    assert [(row["subgraph"], row["operator_index"], row["name"]) for row in rows[:3]] == [
+    def rows(by: str) -> list[dict[str, str]]:
+        status, out, err = run(IF_TRACE, "--model", IF_MODEL, "--format", "csv", "--by", by)
+        assert status == 0
+        assert err.startswith(f"note: {IF_MODEL}: the model has no origins, so every operator is its own source")
+        return list(csv.DictReader(io.StringIO(out)))
+
+    operators, (module,) = rows("operator"), rows("module")
+    assert [(row["subgraph"], row["operator_index"], row["code"]) for row in operators] == [
         ("0", "0", "IF"), ("1", "0", "FULLY_CONNECTED"), ("2", "0", "FULLY_CONNECTED")
     ]  # fmt: skip
-    assert sum(int(row["total_ns"] or 0) for row in rows[:3]) == int(rows[3]["total_ns"])
+    assert sum(int(row["total_ns"] or 0) for row in operators) == int(module["total_ns"])
+    status, _, err = run(IF_TRACE, "--model", IF_MODEL, "--format", "csv", "--by", "operator", "--by", "module")
+    assert (status, err) == (2, "error: a CSV has one table (choose it by --by)\n")
     _, text, _ = run(IF_TRACE, "--model", IF_MODEL, "--by", "source")
     assert [line for line in text.splitlines() if line in ("operators", "sources", "modules")] == ["sources"]
 
