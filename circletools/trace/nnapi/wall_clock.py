@@ -115,9 +115,8 @@ class Work:
         gap in it.
         """
         none = np.zeros(0, np.int64)
-        # Asked for in the order of time: what ends before is let go, and few batches reach into a part of it.
-        self._parts = [part for part in self._parts if part.ends.max() > low]
-        parts = [part for part in self._parts if part.starts.min() < high]
+        # Batches come in the order of time, so few of them reach into a part of it.
+        parts = [part for part in self._parts if part.ends.max() > low and part.starts.min() < high]
         parts = [part.only((part.ends > low) & (part.starts < high)) for part in parts]
         starts, ends, threads, codes = (
             np.concatenate([none, *(getattr(part, name) for part in parts)])
