@@ -91,7 +91,7 @@ def _loaded(model: ModelGraph, path: Path, name: str, timeout_s: float, origins:
 
 
 def _whom(model: ModelGraph, places: Iterable[tuple[int, int]], origins: Origins | None) -> str:
-    """Say which operators a reason is about, and which sources they came from."""
+    """Return which operators a reason is about, and which sources they came from."""
     found: dict[tuple[int, str], list[int]] = {}
     sources: set[int] = set()
     for subgraph, operator in places:

@@ -51,7 +51,7 @@ def finding_of(fields: Mapping[str, Any]) -> Finding:
 
 
 def against(findings: Sequence[Finding], earlier: Sequence[Finding]) -> tuple[tuple[bool, ...], int]:
-    """Say which findings are new against those of an earlier run, and how many of these are gone.
+    """Return which findings are new against those of an earlier run, and how many of these are gone.
 
     A finding is known by its code, severity, place and message; a second one of the same, or one whose numbers alone
     differ, is as many times known as it was there.

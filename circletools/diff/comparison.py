@@ -289,7 +289,7 @@ def _ranges(model: Model) -> tuple[Indices, Indices]:
 
 
 def _named_by_structure(model: Model) -> NDArray[np.bool_]:
-    """Say of each buffer whether something else than a metadata entry names it; 0, which means no data, counts.
+    """Return for each buffer whether something else than a metadata entry names it; 0, which means no data, counts.
 
     The old list of metadata buffers is something else only for a buffer without an entry.
     """
@@ -304,19 +304,19 @@ def _named_by_structure(model: Model) -> NDArray[np.bool_]:
 
 
 def _of_metadata(model: Model) -> NDArray[np.bool_]:
-    """Say of each buffer whether only metadata entries name it."""
+    """Return for each buffer whether only metadata entries name it."""
     return _with_entry(model) & ~_named_by_structure(model)
 
 
 def _with_entry(model: Model) -> NDArray[np.bool_]:
-    """Say of each buffer whether a metadata entry names it."""
+    """Return for each buffer whether a metadata entry names it."""
     entries = np.zeros(len(model.buffers), np.bool_)
     entries[[entry.buffer for entry in model.metadata if entry.buffer < len(entries)]] = True
     return entries
 
 
 def _blank(model: Model) -> NDArray[np.bool_]:
-    """Say of each buffer whether it has no data, as 0 means; one with data of no bytes has some."""
+    """Return for each buffer whether it has no data, as 0 means; one with data of no bytes has some."""
     blank = ~model.buffers.external & ~model.buffers.tables.has("data")
     blank[:1] = True
     return blank

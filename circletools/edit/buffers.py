@@ -75,7 +75,7 @@ class BufferPool:
         return self._empty[index] and not self._named[index]
 
     def shared(self, index: int) -> bool:
-        """Say whether more than one tensor or metadata entry names this buffer."""
+        """Return whether more than one tensor or metadata entry names this buffer."""
         return self._named[index] > 1
 
     def replace(self, index: int, data: bytes | None) -> None:

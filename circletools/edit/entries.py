@@ -57,7 +57,7 @@ class Entries:
         return self._values[name] if name in self._values else self._model.metadata_value(name)
 
     def is_touched(self, name: str) -> bool:
-        """Say whether entries of this name were set or removed."""
+        """Return whether entries of this name were set or removed."""
         return name in self._values
 
     def put(self, name: str, value: bytes) -> None:

@@ -50,7 +50,7 @@ JUDGES: Mapping[str, Judge] = {
 
 
 def reads_signatures(target: str) -> bool:
-    """Say whether the program that decides about a target refuses a model for its signatures."""
+    """Return whether the program that decides about a target refuses a model for its signatures."""
     return target in JUDGES and JUDGES[target].reads_signatures
 
 

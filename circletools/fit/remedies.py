@@ -37,7 +37,7 @@ def remedy_of(refusal: Refusal, code: str) -> str:
 
 @cache
 def follows_another(reason: str) -> bool:
-    """Say whether an operator is refused only because another one is."""
+    """Return whether an operator is refused only because another one is."""
     return re.fullmatch(_OF_ANOTHER, reason) is not None
 
 
@@ -90,7 +90,7 @@ def _tensor(place: str, tensor: str, allowed: str) -> str:
 
 
 def _covers(allowed: str, tensor: str) -> bool:
-    """Say whether a tensor is what a table allows; both are the words of a type, then others."""
+    """Return whether a tensor is what a table allows; both are the words of a type, then others."""
     kind, *words = allowed.split()
     own, *said = tensor.split()
     return kind in ("*", own) and set(words) <= {*said, "unquantized"}

@@ -201,7 +201,7 @@ class Tables:
         return self.type.by_name[name]
 
     def has(self, name: str) -> NDArray[np.bool_]:
-        """Say for each table whether the field is written in the file."""
+        """Return for each table whether the field is written in the file."""
         written: NDArray[np.bool_] = self.slot_positions(self.field(name).slot) != 0
         return written
 
@@ -275,7 +275,7 @@ def vectors_at(wire: Wire, positions: Positions, dtype: np.dtype[Any], what: str
 
 
 def unknown_slots(tables: Tables) -> NDArray[np.bool_]:
-    """Say for each table whether it has a field beyond those that the schema knows."""
+    """Return for each table whether it has a field beyond those that the schema knows."""
     unknown = np.zeros(len(tables), np.bool_)
     known_bytes = 4 + 2 * tables.type.slots
     long = np.flatnonzero(tables.vtable_bytes > known_bytes + 1)

@@ -54,7 +54,7 @@ def compact(
 
 
 def is_known(schema: Schema, reachable: Reachable) -> bool:
-    """Say whether the schema knows all fields and members of unions of the tables."""
+    """Return whether the schema knows all fields and members of unions of the tables."""
     for tables in reachable.tables.values():
         unions = [item for item in tables.type.fields if item.kind == "union"]
         codes = ((schema.unions[str(item.target)], tables.take(tables.has(item.name)), item) for item in unions)

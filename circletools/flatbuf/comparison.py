@@ -149,7 +149,7 @@ class Comparison:
                 yield _changed(there, *(values[index].item() for values in elements))
 
     def _translated(self, pairs: Pairs, item: Field, old: Vectors, new: Vectors, equal_length: Mask) -> Mask:
-        """Say which vectors differ, of those of equal length, where numbers have to be translated first."""
+        """Return which vectors differ, of those of equal length, where numbers have to be translated first."""
         differs = np.zeros(len(equal_length), np.bool_)
         rows = np.flatnonzero(equal_length)
         if rows.size:

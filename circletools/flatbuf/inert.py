@@ -109,7 +109,7 @@ class Inert:
         return _Form(tuple((slot, offset, after[offset]) for offset, slot in unknown), tuple(known), size)
 
     def _proven(self, at: int, length: int) -> bool:
-        """Say whether a field cannot be a reference."""
+        """Return whether a field cannot be a reference."""
         if length < _U4.size or at % _U4.size:
             return True
         distance = _U4.unpack_from(self._memory, at)[0]

@@ -14,7 +14,7 @@ _CHUNK_BYTES = 1 << 20
 
 
 def differing_vectors(before: Vectors, after: Vectors) -> NDArray[np.bool_]:
-    """Say for each row whether the bytes differ; a pair that stands in several rows is compared once.
+    """Return for each row whether the bytes differ; a pair that stands in several rows is compared once.
 
     Raises ModelFormatError where rows overlap so much that comparing all would take longer than the files justify.
     """
@@ -48,7 +48,7 @@ def _small(before: Vectors, after: Vectors) -> NDArray[np.bool_]:
 
 
 def same_bytes(before: memoryview, after: memoryview) -> bool:
-    """Say whether two ranges hold the same bytes, without copying them."""
+    """Return whether two ranges hold the same bytes, without copying them."""
     return len(before) == len(after) == first_differing_byte(before, after)
 
 

@@ -163,7 +163,7 @@ class _Newer:
 
 
 def may_hold_indices(schema: Schema, item: Field) -> bool:
-    """Say whether integers are in a field of a newer schema, or in what it leads to."""
+    """Return whether integers are in a field of a newer schema, or in what it leads to."""
     met: set[str] = set()
     pending = [item]
     while pending:

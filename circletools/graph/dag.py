@@ -31,7 +31,7 @@ class Dag:
 
     @property
     def joins_any(self) -> bool:
-        """Say whether any operators of a device may be one partition."""
+        """Return whether any operators of a device may be one partition."""
         return any(len(row) == len(self) - len(self.constants) for row in self.beside)
 
 

@@ -61,7 +61,7 @@ def read_times(source: str, skip: int = 0) -> ReadTrace:
         layers = None
     if operators is None and layers is None:
         message = f"neither operator times nor NNAPI marks: {refused.message}"
-        raise InvalidInputError(message, location=name, hint="docs/trace.md says how to record them")
+        raise InvalidInputError(message, location=name, hint="docs/trace.md shows how to record them")
     return ReadTrace(name, operators, layers)
 
 

@@ -170,7 +170,7 @@ class Subgraph:
         return tuple(self.operators[index] for index in self._users[0][tensor])
 
     def has_data(self, tensor: int) -> bool:
-        """Say whether the file has values of a tensor."""
+        """Return whether the file has values of a tensor."""
         buffer, outside = self.tensors[tensor].buffer, self._outside(tensor)
         if not outside and buffer >= max(len(self._buffers()), 1):
             location = f"subgraphs[{self.index}].tensors[{tensor}]"
@@ -187,7 +187,7 @@ class Subgraph:
         return array_of(view, self._buffers()[view.buffer].data, self._tensor_table(tensor), self.columns.schema)
 
     def _outside(self, tensor: int) -> bool:
-        """Say whether a tensor names a buffer of another file."""
+        """Return whether a tensor names a buffer of another file."""
         table = self._tensor_table(tensor)
         return "external_buffer" in table.type.by_name and bool(table.scalars("external_buffer")[0])
 

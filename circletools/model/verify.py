@@ -57,12 +57,12 @@ def _checked(model: Model, found: Iterable[Indices]) -> list[Finding]:
 
 
 def is_index(finding: Finding) -> bool:
-    """Say whether a finding is about an index that leads nowhere, where the graph needs it."""
+    """Return whether a finding is about an index that leads nowhere, where the graph needs it."""
     return finding.code == _INDEX and not finding.location.endswith("debug_metadata_index")
 
 
 def leads_nowhere(finding: Finding) -> bool:
-    """Say whether a finding is about an index or a position that an edit could give a meaning."""
+    """Return whether a finding is about an index or a position that an edit could give a meaning."""
     return is_index(finding) or finding.code == _EXTERNAL
 
 

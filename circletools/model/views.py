@@ -65,7 +65,7 @@ class Home(Protocol):
         """Return the operators that read a tensor."""
 
     def has_data(self, tensor: int) -> bool:
-        """Say whether the file has values of a tensor."""
+        """Return whether the file has values of a tensor."""
 
     def array_of(self, tensor: int) -> NDArray[Any]:
         """Return the values of a tensor."""

@@ -177,12 +177,12 @@ def _of_each(model: ModelGraph, shared: OperatorOrigins) -> tuple[OperatorOrigin
 
 
 def check_freshness(model: Model, origins: Origins) -> Freshness:
-    """Say whether the tables still describe the model's operators, by the stamp or else by what gives them away."""
+    """Return whether the tables still describe the model's operators, by the stamp or else by what is in them."""
     return origins_freshness(model_graph(model), origins)
 
 
 def origins_freshness(model: ModelGraph, origins: Origins) -> Freshness:
-    """Say whether the tables still describe the model's operators.
+    """Return whether the tables still describe the model's operators.
 
     An operator index past the end tells, and without a stamp a table in the form that `embed` gives by default
     (operator i comes from source i, named after its output) whose names are no longer those.

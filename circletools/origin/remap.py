@@ -33,7 +33,7 @@ def remap(origins: Origins, index_map: IndexMap) -> Origins:
 
 
 def _named(edit: ModelEdit, origins: Origins) -> bool:
-    """Say whether sources without a stamp may be known by the names of tensors only, some of which change."""
+    """Return whether sources without a stamp may be known by the names of tensors only, some of which change."""
     unstamped = len(edit.model.subgraphs) == 1 and check_freshness(edit.model, origins).state == "unstamped"
     return bool(edit.renamed) and unstamped
 

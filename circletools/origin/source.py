@@ -43,6 +43,6 @@ AnySource = Source | str
 
 
 def is_library(file: str) -> bool:
-    """Tell whether Python source is an installed package's, or in no file, and so not that of the model's author."""
+    """Return whether Python source is in an installed package or in no file, not written by the model's author."""
     path = file.replace("\\", "/")
     return path.startswith("<") or any(part in path for part in _INSTALLED)

@@ -145,12 +145,12 @@ def _refusal(model: ModelGraph, output: AliasedOutput, choice: CopyChoice, legal
 
 
 def _shapes_kill(model: ModelGraph, output: AliasedOutput) -> bool:
-    """Say whether onert may die of a shape found at run time: in IF, when it allocates the model's outputs itself."""
+    """Return whether onert may crash on a dynamic shape: in IF, when it allocates the model's outputs itself."""
     return model.format == "circle" and output.subgraph not in model.entries and bool(_branches(model))
 
 
 def _is_stored(output: AliasedOutput) -> bool:
-    """Say whether the tensor is a constant, or a variable."""
+    """Return whether the tensor is a constant, or a variable."""
     return output.producer < 0 and output.kind is not AliasKind.INPUT
 
 
@@ -164,7 +164,7 @@ def _branches(model: ModelGraph) -> set[int]:
 
 
 def _rank_is_unknown(tensor: Tables, model: ModelGraph, output: AliasedOutput) -> bool:
-    """Say whether an empty shape can mean that the rank is unknown.
+    """Return whether an empty shape can mean that the rank is unknown.
 
     `has_rank` tells a scalar from it, but older converters never wrote that. In the bodies of their loops such
     tensors are common, and so are computed ones. In Circle, an input of a subgraph that a user calls has the shape

@@ -35,7 +35,7 @@ def graph_at(model: ModelGraph, index: int) -> Graph:
 
 
 def is_open(graph: Graph, tensor: int) -> bool:
-    """Say whether a dimension of a tensor is known only when it runs."""
+    """Return whether a dimension of a tensor is known only when it runs."""
     return any(-1 in vectors.row(tensor) for vectors in (graph.values.shapes, graph.values.shape_signatures))
 
 

@@ -158,7 +158,7 @@ def written(name: str, connections: Connections) -> set[str]:
 
 
 def is_split(directory: Path) -> bool:
-    """Say whether all that is in a directory was written by a split."""
+    """Return whether all that is in a directory was written by a split."""
     try:
         found = find_connections(directory)
         if found is None:

@@ -52,7 +52,7 @@ class Plan(Tabular):
         return self.devices[self.subgraphs[subgraph].numbers[operator]]
 
     def reason(self, subgraph: int, operator: int) -> str:
-        """Say why an operator is on its device."""
+        """Return why an operator is on its device."""
         said = self.assignment.why(subgraph, operator)
         moved = self.subgraphs[subgraph].moved.get(operator)
         return f"{moved}; before: {said}" if moved else said

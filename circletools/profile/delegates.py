@@ -186,7 +186,7 @@ def _give_copies(rows: Sequence[Row], groups: Sequence[_Group]) -> set[int]:
 
 
 def _lacks(group: _Group, number: int, at: int, beyond: bool) -> bool:
-    """Say whether a later group has no row of the number of row `at`, though it should or, `beyond`, could."""
+    """Return whether a later group has no row of the number of row `at`, though it should or, `beyond`, could."""
     if group.last <= at or number in group.numbers:
         return False
     return number == len(group.numbers) if beyond else number < group.highest

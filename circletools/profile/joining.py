@@ -206,7 +206,7 @@ class Join:
         ]
 
     def _kind(self, run: OperatorRun) -> Kind:
-        """Say what a run is; None for none of these. Raises InvalidInputError for an operator of another model."""
+        """Return what a run is; None for none of these. Raises InvalidInputError for an operator of another model."""
         if run.of_delegate or self._runtime in BY_NAME:
             return "delegate" if run.of_delegate else "operator" if run.name in self._named else "inserted"
         if run.subgraph >= len(self._codes):

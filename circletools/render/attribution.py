@@ -198,7 +198,7 @@ def _several(places: Sequence[Place]) -> str:
 
 
 def _through(time: Time) -> str:
-    """Say how it is known what a delegate ran."""
+    """Return how it is known what a delegate ran."""
     return "" if not time.delegated_ns else "ambiguous" if time.ambiguous_ns else "exact"
 
 

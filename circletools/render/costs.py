@@ -54,7 +54,7 @@ def evaluation_text(found: Evaluation, devices: Sequence[str], caps: Mapping[int
 
 
 def _proof(found: Evaluation) -> str:
-    """Say how near the estimate is to the least."""
+    """Return how near the estimate is to the least."""
     if found.excess is None:
         return ""
     return ", optimal" if found.excess == 0 else f", within {ceil(found.excess * 10_000) / 100:g} % of the least"
@@ -66,7 +66,7 @@ def estimate_json(estimate: Estimate) -> dict[str, Any]:
 
 
 def estimate_text(estimate: Estimate) -> str:
-    """Say what an assignment costs in one line."""
+    """Return what an assignment costs in one line."""
     count = estimate.operators_without_time
     untimed = f"; {counted(count, 'operator')} without a time" if count else ""
     brought = f", constants {estimate.constants_us:.3f}" if estimate.constants_us else ""
@@ -77,7 +77,7 @@ def estimate_text(estimate: Estimate) -> str:
 
 
 def transfers_text(sums: Transfers) -> str:
-    """Say what crosses between partitions in one line."""
+    """Return what crosses between partitions in one line."""
     unknown = f" and {sums.copies_of_unknown_size} of unknown size" if sums.copies_of_unknown_size else ""
     return (
         f"{counted(sums.launches, 'launch', 'launches')}, {counted(len(sums.cuts), 'tensor')} cut, "

@@ -104,7 +104,7 @@ def _is_one(kind: str | None, kinds: frozenset[str]) -> bool:
 
 
 def _holds(condition: str, inputs: Operands, outputs: Operands, option: Option) -> bool:
-    """Say whether a condition of a form holds; the first input is there."""
+    """Return whether a condition of a form holds; the first input is there."""
     first, second = inputs[0], inputs[1] if len(inputs) > 1 else None
     shape = () if first is None else first.shape
     if condition.startswith("rank"):
@@ -134,7 +134,7 @@ def _scales(operand: Operand | None) -> tuple[float, ...]:
 
 
 def _product_of_one(one: Sequence[float], two: Sequence[float], product: Sequence[float]) -> bool:
-    """Say whether the scales of two factors are together at least that of their product."""
+    """Return whether the scales of two factors are together at least that of their product."""
     return all((one, two, product)) and product[0] > 0 and one[0] * two[0] / product[0] >= 1
 
 

@@ -77,7 +77,7 @@ class Pace:
         self._best = float("inf")
 
     def is_full(self) -> bool:
-        """Say whether the loop takes at most 1.15 times the least that it ever took here."""
+        """Return whether the loop takes at most 1.15 times the least that it ever took here."""
         taken = min(self._look() for _ in range(_LOOKS))
         self._best = min(self._best, taken)
         return taken <= _NEAR * self._best

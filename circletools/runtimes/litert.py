@@ -26,7 +26,7 @@ _DEVICES = {"": "cpu", "TfLiteXNNPackDelegate": "xnnpack"}
 
 
 def loads(request: Request) -> Verdict:
-    """Say whether LiteRT loads the model and allocates its tensors."""
+    """Return whether LiteRT loads the model and allocates its tensors."""
     interpreter = _interpreter(request)
     try:
         interpreter.allocate_tensors()
@@ -36,7 +36,7 @@ def loads(request: Request) -> Verdict:
 
 
 def placement(request: Request) -> Verdict:
-    """Say which operators XNNPACK has, by the plan of execution; what it leaves runs on LiteRT's own kernels.
+    """Return which operators XNNPACK has, by the plan of execution; what it leaves runs on LiteRT's own kernels.
 
     Where tensors cannot be allocated, the delegate has chosen nevertheless.
     """

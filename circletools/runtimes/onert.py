@@ -96,7 +96,7 @@ def _unwritten(arrays: Sequence[Array]) -> int | None:
 
 
 def loads(request: Request) -> Verdict:
-    """Say whether onert loads the model and compiles it for a backend."""
+    """Return whether onert loads the model and compiles it for a backend."""
     session = Session()
     since = mark()
     try:

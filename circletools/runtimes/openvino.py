@@ -22,13 +22,13 @@ _LINES = re.compile(r"(?:Exception from|Check '.*failed at|FrontEnd API failed w
 
 
 def loads(request: Request) -> Verdict:
-    """Say whether OpenVINO converts the model and compiles it for a device."""
+    """Return whether OpenVINO converts the model and compiles it for a device."""
     _compiled(request)
     return Verdict("ok")
 
 
 def placement(request: Request) -> Verdict:
-    """Say which operators the device takes: all that it compiles, less those that `query_model` leaves out."""
+    """Return which operators the device takes: all that it compiles, less those that `query_model` leaves out."""
     core, model, _ = _compiled(request)
     taken = core.query_model(model, request.variant)
     left = [one for one in model.get_ordered_ops() if one.get_friendly_name() not in taken]

@@ -22,7 +22,7 @@ _TOTAL = re.compile(r"Arena allocation total (\d+) bytes")
 
 
 def loads(request: Request) -> Verdict:
-    """Say whether the interpreter takes the model, and how large its arena must be."""
+    """Return whether the interpreter takes the model, and how large its arena must be."""
     return _loaded(request)[1]
 
 

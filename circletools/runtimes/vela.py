@@ -24,13 +24,13 @@ _INVALID = re.compile(r"Error: (\w+) '(.*?)' Does not have|operation \((\w+)\) c
 
 
 def loads(request: Request) -> Verdict:
-    """Say whether Vela compiles the model, whatever falls back to the CPU."""
+    """Return whether Vela compiles the model, whatever falls back to the CPU."""
     _compile(request)
     return Verdict("ok")
 
 
 def placement(request: Request) -> Verdict:
-    """Say which operators run on the NPU; for the others, what Vela gives as the reason."""
+    """Return which operators run on the NPU; for the others, what Vela gives as the reason."""
     text = _compile(request)
     operators = list(_reasons(text, "cpu"))
     operators += [Placed("cpu", tensor=name) for name in _CPU.findall(text) if not _MADE_UP.fullmatch(name)]

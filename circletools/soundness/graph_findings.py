@@ -69,7 +69,7 @@ def _produced_twice(whole: Whole) -> Iterator[Finding]:
 
 
 def _repeats(values: Indices) -> NDArray[np.bool_]:
-    """Say of each value whether an earlier one is equal."""
+    """Return for each value whether an earlier one is equal."""
     repeats = np.zeros(len(values), np.bool_)
     if np.bincount(values).max(initial=0) > 1:  # faster than to look for the first of each
         repeats[:] = True
@@ -127,7 +127,7 @@ def _left_out(whole: Whole) -> Iterator[Finding]:
 
 
 def _is_custom(whole: Whole, rows: Indices) -> NDArray[np.bool_]:
-    """Say of each of these operators whether it is a custom one."""
+    """Return for each of these operators whether it is a custom one."""
     custom = [code.index for code in whole.model.operator_codes if code.name.startswith("CUSTOM:")]
     return np.isin(whole.operators.code_indices[rows], custom)
 

@@ -275,7 +275,7 @@ def make_directory(path: Path) -> None:
 
 
 def same_file(first: str | os.PathLike[str], second: str | os.PathLike[str]) -> bool:
-    """Say whether two names are one existing file."""
+    """Return whether two names are one existing file."""
     try:
         return os.path.samefile(first, second)
     except (OSError, ValueError):

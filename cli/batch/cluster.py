@@ -48,12 +48,12 @@ class Cluster:
 
     @property
     def free(self) -> bool:
-        """Say whether a further task can be started."""
+        """Return whether a further task can be started."""
         return not self._suspects and not self._alone and len(self._tasks) < self._window
 
     @property
     def busy(self) -> bool:
-        """Say whether there is an outcome to wait for."""
+        """Return whether there is an outcome to wait for."""
         return bool(self._tasks or self._suspects)
 
     def start(self, number: int, task: Task) -> None:

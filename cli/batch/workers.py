@@ -28,11 +28,11 @@ class Workers(Protocol):
 
     @property
     def free(self) -> bool:
-        """Say whether a further task can be started."""
+        """Return whether a further task can be started."""
 
     @property
     def busy(self) -> bool:
-        """Say whether there is an outcome to wait for."""
+        """Return whether there is an outcome to wait for."""
 
     def start(self, number: int, task: Task) -> None:
         """Begin a task."""
@@ -52,12 +52,12 @@ class ThisProcess:
 
     @property
     def free(self) -> bool:
-        """Say whether a further task can be started."""
+        """Return whether a further task can be started."""
         return not self._next
 
     @property
     def busy(self) -> bool:
-        """Say whether there is an outcome to wait for."""
+        """Return whether there is an outcome to wait for."""
         return bool(self._next)
 
     def start(self, number: int, task: Task) -> None:
@@ -93,7 +93,7 @@ class _Process:
         theirs.close()
 
     def end(self) -> str:
-        """Say how the process ended."""
+        """Return how the process ended."""
         self.process.join()
         code = self.process.exitcode or 0
         if code >= 0:
@@ -116,12 +116,12 @@ class Processes:
 
     @property
     def free(self) -> bool:
-        """Say whether a further task can be started."""
+        """Return whether a further task can be started."""
         return len(self._busy) < self._count
 
     @property
     def busy(self) -> bool:
-        """Say whether there is an outcome to wait for."""
+        """Return whether there is an outcome to wait for."""
         return bool(self._busy)
 
     def start(self, number: int, task: Task) -> None:

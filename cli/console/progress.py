@@ -84,13 +84,13 @@ def working(name: str) -> Iterator[None]:
 
 
 def tell_progress(detail: str) -> None:
-    """Say how far the command is, such as `3 of 9 models`."""
+    """Return how far the command is, such as `3 of 9 models`."""
     if _line is not None:
         _line.detail = detail
 
 
 def of_bytes(done: int, total: int) -> None:
-    """Say how much of a file is written; it is what `progress` of the library calls."""
+    """Return how much of a file is written; it is what `progress` of the library calls."""
     tell_progress(f"{done >> 20} of {total >> 20} MiB" if done < total else "")
 
 

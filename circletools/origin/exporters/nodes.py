@@ -117,7 +117,7 @@ def line_of(stack_trace: str) -> tuple[str, int]:
 
 
 def is_layout(node: Any) -> bool:
-    """Tell whether a node only lays out anew what it is given."""
+    """Return whether a node only lays out anew what it is given."""
     name = str(node.target).removeprefix("aten.").partition(".")[0]
     return name.removeprefix("_unsafe_").removesuffix("_copy") in _LAYOUT
 

@@ -159,7 +159,7 @@ def _pair(nodes: Graph, operators: Graph, own: Sequence[int], made: Sequence[int
 
 
 def _is_chain(graph: Graph, steps: Sequence[int]) -> bool:
-    """Tell whether each of these steps needs the one before it."""
+    """Return whether each of these steps needs the one before it."""
     return all(_needs(graph, last, first) for first, last in pairwise(steps))
 
 

@@ -224,7 +224,7 @@ def _folded(main: Graph, kept: list[list[int]], nodes: _Nodes) -> list[list[int]
 
 
 def _took_in(code: str, sizes: set[int], missing: set[int], wanted: set[int]) -> bool:
-    """Say whether an operator can hold what is missing of a call's parameters; a bias alone goes into a sum."""
+    """Return whether an operator can hold what is missing of a call's parameters; a bias alone goes into a sum."""
     if missing == wanted:
         return max(sizes, default=1) > 1
     return code == "ADD" and any(size % one == 0 for size in sizes for one in missing if one > 1)

@@ -18,7 +18,7 @@ from circletools.trace.nnapi.conclude import Seen, judge
 from circletools.trace.nnapi.diagnostics import Collector, Diagnostic
 from circletools.trace.nnapi.executions import DriverExecutions, Execution, Executions, kind_of
 from circletools.trace.nnapi.functions import Function, functions
-from circletools.trace.nnapi.machine import Begin, End, Machine, Told, Turns
+from circletools.trace.nnapi.machine import Begin, End, EventBatch, InFlightChanges, Machine
 from circletools.trace.nnapi.marks import FOREIGN, Mark, Side, classify
 from circletools.trace.nnapi.scheduling import Scheduled, Scheduling
 from circletools.trace.nnapi.statistics import (
@@ -46,10 +46,10 @@ _MOST_REMEMBERED = 1 << 16
 
 @dataclass(slots=True, repr=False)
 class Analysis(Tabular):
-    """What a trace says. `tables` are by segment (see timeline.run_of), in time of threads.
+    """The results of a trace. `tables` are by segment (see timeline.run_of), in time of threads.
 
     `wall_clock` has the shares of `executions`, `scheduling` what threads did, where the trace has their switches.
-    `threads` are those with time in the tables, `ordered` tells whether the times of the trace never decrease.
+    `threads` are those with time in the tables, `ordered` is whether the times of the trace never decrease.
     """
 
     name: str
@@ -80,7 +80,7 @@ class Analysis(Tabular):
 
 @dataclass(slots=True)
 class _Known:
-    """What only a whole pass over a trace can tell; the next pass knows it from its start."""
+    """What is known only after a whole pass over a trace; the next pass starts with it."""
 
     drivers: set[int] = field(default_factory=set)
     ignored: frozenset[int] = frozenset()
@@ -90,8 +90,8 @@ class _Known:
 def analyse(trace: Trace) -> Analysis:
     """Read a trace. Raises InvalidInputError for what is no trace, or a broken one.
 
-    One pass will do for most. Another is made when times decrease, when the first marks of a process do not tell
-    that it is a driver, and when a start has no wait.
+    One pass is enough for most traces. Another follows when times decrease, when the first marks of a process do not
+    show that it is a driver, and when a start has no wait.
     """
     known = _Known()
     while True:
@@ -111,7 +111,7 @@ def read_trace(source: str | os.PathLike[str] | bytes | BinaryIO, *, strict: boo
 
 
 def checked(analysis: Analysis, *, strict: bool) -> Analysis:
-    """Return the analysis. Raises InvalidInputError for the first diagnostic that is an error, if `strict`."""
+    """Return the analysis. Raises InvalidInputError for the first error among its diagnostics, if `strict`."""
     for one in analysis.diagnostics if strict else ():
         if one.severity == "error":
             raise InvalidInputError(f"{one.code}: {one.message}", location=one.location, hint=one.hint)
@@ -267,10 +267,10 @@ class _Pass:
                 self._symbols[text] = known
         return known
 
-    # What the machine tells.
+    # The observer of the machine.
 
     def handlers(self, path: Path) -> tuple[Begin, End]:
-        """Return what takes the begins and the ends of an application's mark."""
+        """Return the handlers of begins and ends of an application's mark."""
         mark, runs, processes = path.mark, self.runs, self._processes
 
         def begin(t_ns: int, thread: int, where: int) -> None:
@@ -285,15 +285,17 @@ class _Pass:
 
         return begin, end
 
-    def take(self, told: Told) -> Turns:
-        """Take what executions and drivers do."""
+    def on_executions(self, batch: EventBatch) -> InFlightChanges:
+        """Handle begins and ends of executions and of the driver's work."""
         self._kinds.extend(kind_of(path.mark) for path in self.automaton.paths[len(self._kinds) :])
-        kinds = np.array(self._kinds, np.int64)[told.paths]
-        self.driver.take(told, kinds)
-        return self.executions.take(told, kinds)
+        kinds = np.array(self._kinds, np.int64)[batch.paths]
+        self.driver.add(batch, kinds)
+        return self.executions.add(batch, kinds)
 
-    def misplaced(self, code: str, mark: Mark, outer: Mark | None, where: int, find: Callable[[], int]) -> None:
-        """Take a mark that is wrong where it is."""
+    def on_misplaced_mark(
+        self, code: str, mark: Mark, outer: Mark | None, where: int, find: Callable[[], int]
+    ) -> None:
+        """Report a mark that is not allowed where it is."""
         around = (outer.layer, outer.phase) if outer else ("", "")
         like = (*around, mark.layer, mark.phase if mark.layer else mark.name)
         message = f"{explain(code).meaning}: {mark.text}"
@@ -301,7 +303,7 @@ class _Pass:
             message += f" inside {outer.text} ({self.trace.place(find())})"
         self.collector.add(code, where, message, *like)
 
-    def unmatched(self, thread: int, where: int) -> None:
-        """Take an end without a begin."""
+    def on_unmatched_end(self, thread: int, where: int) -> None:
+        """Count an end without a begin."""
         first, count = self.seen.unmatched.get(thread, (where, 0))
         self.seen.unmatched[thread] = (first, count + 1)

@@ -16,7 +16,7 @@ END = -1
 """The symbol of an end; those of begins are numbers of marks."""
 
 ALONE, BY_COLUMNS = 1, 2
-"""How begins and ends that are more than a move are told: one by one, or as columns, or both."""
+"""How begins and ends that do more than change the path are reported: one by one, as columns, or both."""
 
 _WITH_AN_END = (Role.FENCED, Role.WAIT, Role.COMPUTE, Role.WARM_UP, Role.BENCHMARK)
 
@@ -57,10 +57,10 @@ class Automaton:
         self._moves: dict[tuple[int, int], int] = {}
         self._switches = bytearray(1)
         self._context_numbers, self._depths, self._ups = array("q"), array("q"), array("q")
-        self._told = bytearray(), bytearray()
+        self._reporting = bytearray(), bytearray()
         root = self.contexts.all[0]
         self._add(Path(0, FOREIGN, root, root, 0, False), 0)
-        self._told[0][0] = ALONE
+        self._reporting[0][0] = ALONE
 
     def symbol(self, mark: Mark) -> int:
         """Return a number for a mark that was not known before."""
@@ -84,9 +84,9 @@ class Automaton:
         """Return which symbols are of marks that end the one around them."""
         return np.array(self._switches, np.bool_)
 
-    def told(self) -> npt.NDArray[np.uint8]:
-        """Return how the end of each path's last mark is told, and in a second row how its begin is; 0 for a move."""
-        return np.array(self._told, np.uint8)
+    def reporting(self) -> npt.NDArray[np.uint8]:
+        """Return how the end of each path's last mark is reported, and in row 1 its begin; 0: not at all."""
+        return np.array(self._reporting, np.uint8)
 
     def move(self, number: int, symbol: int) -> int:
         """Return the path that a begin leads to from path `number`."""
@@ -132,6 +132,6 @@ class Automaton:
         serves = mark.phase == "PE" and (mark.layer == "LD" or mark.side is Side.SERVER)
         path.watched = serves or mark.role is not Role.NONE
         way = ALONE if mark.role in APPLICATION else BY_COLUMNS
-        self._told[0].append(way * (serves or mark.role in _WITH_AN_END))
-        self._told[1].append(way * path.watched | ALONE * bool(path.faults))
+        self._reporting[0].append(way * (serves or mark.role in _WITH_AN_END))
+        self._reporting[1].append(way * path.watched | ALONE * bool(path.faults))
         return number

@@ -59,7 +59,7 @@ def judge(
         if len(run.seen) == 1:
             present, absent = (1, 2) if 1 in run.seen else (2, 1)
             collector.add("T032", run.where, f"run {run.index} has {APP_PHASES[present]} but no {APP_PHASES[absent]}")
-    for where in executions.lone_waits:
+    for where in executions.unmatched_waits:
         collector.add("T040", where, "a wait without a start", "wait")
     for execution in executions.ignored():
         collector.add("T040", execution.where, "a start without a wait", "start")

@@ -1,6 +1,6 @@
 """Which clocks run: the state of a thread's open marks, without their names.
 
-A context says which (layer, phase) buckets run and which one is innermost. Contexts are shared: a trace of a
+A context has the (layer, phase) buckets that run and which one is innermost. Contexts are shared: a trace of a
 million lines has about thirty.
 """
 

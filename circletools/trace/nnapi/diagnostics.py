@@ -32,7 +32,7 @@ class Collector:
         self._counts[key] = self._counts.get(key, 0) + count
 
     def known(self, code: str, *like: str) -> bool:
-        """Say whether there is a case like it."""
+        """Return whether a similar case was added before."""
         return (code, *like) in self._first
 
     def drop(self, code: str, *like: str) -> list[tuple[int, str, int]]:

@@ -1,6 +1,6 @@
 """Executions: from the start to the end of the wait, wherever the two are; and the driver's part of them.
 
-Starts and waits are paired per process, first come first served: a mark does not say which execution it is of.
+Starts and waits are paired per process, first come first served: a mark does not identify its execution.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from circletools.trace.nnapi.machine import Told, Turns
+from circletools.trace.nnapi.machine import EventBatch, InFlightChanges
 from circletools.trace.nnapi.marks import Mark, Role, Side
 from circletools.trace.nnapi.pairing import NONE, Flags, left, levels, nested, queued
 from circletools.trace.sources.names import Numbers
@@ -25,7 +25,7 @@ _EXECUTES, _SERVED, _REQUESTS = 1 << 8, 1 << 9, 1 << 10
 
 
 def kind_of(mark: Mark) -> int:
-    """Return what a mark is to those that take events by columns: its role, and what it does for the driver."""
+    """Return what a mark is to the collectors of executions: its role, and what it does for the driver."""
     served = mark.side is Side.SERVER
     requests = served and "::execute" in mark.name and "Synchronously" not in mark.name
     executes = mark.role in (*KINDS, Role.WAIT)
@@ -34,7 +34,7 @@ def kind_of(mark: Mark) -> int:
 
 @dataclass(slots=True)
 class Execution:
-    """An execution. `segment` says in which run and application phase it began; `end_ns` is -1 while it runs.
+    """An execution. `segment` is the run and application phase in which it began; `end_ns` is -1 while it runs.
 
     `number` counts executions in the order of their begins.
     """
@@ -73,59 +73,60 @@ _NOTHING = np.zeros(0, np.int64)
 class Executions:
     """Pairs starts with waits. `ignored` has the numbers of starts that no wait will follow.
 
-    `processes` has the process of each thread; `segments` tells which segment processes are in, at events of a batch.
+    `processes` has the process of each thread; `segments` returns the segment that each process is in at an event of
+    a batch.
     """
 
     def __init__(
         self, ignored: frozenset[int], processes: list[int], segments: Callable[[Numbers, Numbers], Numbers]
     ) -> None:
-        self.lone_waits: list[int] = []
+        self.unmatched_waits: list[int] = []
         self._ignored, self._processes, self._segments = ignored, processes, segments
         # By number: process, thread, role, start, segment, place, end.
         self._columns = [array("q") for _ in range(7)]
-        # What is put in queues of processes, what is open on threads: number of the process or thread, and execution.
+        # Starts pending in each process, marks open on each thread: number of the process or thread, and execution.
         self._pending, self._open = (_NOTHING, _NOTHING), (_NOTHING, _NOTHING)
-        self._flying = _NOTHING
+        self._in_flight = _NOTHING
 
-    def take(self, told: Told, kinds: Numbers) -> Turns:
-        """Take events of a batch in the order of time; return when threads began and ended to have one in flight."""
+    def add(self, batch: EventBatch, kinds: Numbers) -> InFlightChanges:
+        """Add events of a batch, in time order; return when threads began and ceased to have executions in flight."""
         some = np.flatnonzero(kinds & _EXECUTES)
-        told, roles = told.only(some), kinds[some] & _ROLE
-        starts = told.begins & (roles == _START)
-        waits = told.begins & (roles == _WAIT)
-        which = self._begun(told, roles)
+        batch, roles = batch.only(some), kinds[some] & _ROLE
+        starts = batch.begins & (roles == _START)
+        waits = batch.begins & (roles == _WAIT)
+        which = self._add_begun(batch, roles)
         if self._ignored:
             starts &= ~np.isin(which + 1, list(self._ignored))
-        which = self._paired(told, roles, which, starts, waits)
-        ended = np.flatnonzero(~told.begins & (which != NONE))
-        np.frombuffer(self._columns[-1], np.int64)[which[ended]] = told.times[ended]
-        return self._turns(told, which, starts, ended[roles[ended] == _WAIT])
+        which = self._paired(batch, roles, which, starts, waits)
+        ended = np.flatnonzero(~batch.begins & (which != NONE))
+        np.frombuffer(self._columns[-1], np.int64)[which[ended]] = batch.times[ended]
+        return self._in_flight_changes(batch, which, starts, ended[roles[ended] == _WAIT])
 
-    def _begun(self, told: Told, roles: Numbers) -> Numbers:
+    def _add_begun(self, batch: EventBatch, roles: Numbers) -> Numbers:
         """Add the executions that begin; return which one each event begins."""
-        at = np.flatnonzero(told.begins & (roles != _WAIT))
+        at = np.flatnonzero(batch.begins & (roles != _WAIT))
         which = np.full(len(roles), NONE)
         which[at] = len(self._columns[0]) + np.arange(len(at))
-        threads = told.threads[at]
+        threads = batch.threads[at]
         processes = np.array(self._processes, np.int64)[threads]
-        segments = self._segments(told.at[at], processes)
-        more = (processes, threads, roles[at], told.times[at], segments, told.wheres[at], np.full(len(at), NONE))
+        segments = self._segments(batch.at[at], processes)
+        more = (processes, threads, roles[at], batch.times[at], segments, batch.wheres[at], np.full(len(at), NONE))
         for column, values in zip(self._columns, more, strict=True):
             column.frombytes(values.tobytes())
         return which
 
-    def _paired(self, told: Told, roles: Numbers, which: Numbers, starts: Flags, waits: Flags) -> Numbers:
-        """Return which execution each event begins, ends, or waits for."""
+    def _paired(self, batch: EventBatch, roles: Numbers, which: Numbers, starts: Flags, waits: Flags) -> Numbers:
+        """Return the execution that each event begins, ends, or waits for."""
         nests = np.flatnonzero(roles != _START)
-        threads = np.append(self._open[0], told.threads[nests])
-        begins = np.append(np.ones(len(self._open[0]), np.bool_), told.begins[nests])
+        threads = np.append(self._open[0], batch.threads[nests])
+        begins = np.append(np.ones(len(self._open[0]), np.bool_), batch.begins[nests])
         begun = nested(threads, begins)
         held = np.append(self._open[1], which[nests])
         ends = np.flatnonzero(~begins)
         held[ends] = held[begun[ends]]
         which = which.copy()
         which[nests] = held[len(self._open[1]) :]
-        self._queue(told, which, starts | (~told.begins & (roles == _FENCED)), waits)
+        self._queue(batch, which, starts | (~batch.begins & (roles == _FENCED)), waits)
         held = np.append(self._open[1], which[nests])
         held[ends] = held[begun[ends]]
         which[nests] = held[len(self._open[1]) :]
@@ -133,11 +134,11 @@ class Executions:
         self._open = threads[still], held[still]
         return which
 
-    def _queue(self, told: Told, which: Numbers, puts: Flags, waits: Flags) -> None:
-        """Let waits take what was put, of their process."""
+    def _queue(self, batch: EventBatch, which: Numbers, puts: Flags, waits: Flags) -> None:
+        """Match each wait with the oldest pending start of its process (first in, first out)."""
         some = np.flatnonzero(puts | waits)
         first = len(self._pending[0])
-        processes = np.append(self._pending[0], np.array(self._processes, np.int64)[told.threads[some]])
+        processes = np.append(self._pending[0], np.array(self._processes, np.int64)[batch.threads[some]])
         gives = np.append(np.ones(first, np.bool_), puts[some])
         items = np.append(self._pending[1], which[some])
         taken = queued(processes, gives)
@@ -146,10 +147,12 @@ class Executions:
         waiting = some[waits[some]]
         found = taken[first:][waits[some]]
         which[waiting] = np.where(found == NONE, NONE, items[found])
-        self.lone_waits += told.wheres[waiting[found == NONE]].tolist()
+        self.unmatched_waits += batch.wheres[waiting[found == NONE]].tolist()
 
-    def _turns(self, told: Told, which: Numbers, starts: Flags, waited: Numbers) -> Turns:
-        """Return when the first of a thread's executions began to fly, and the last has ended."""
+    def _in_flight_changes(
+        self, batch: EventBatch, which: Numbers, starts: Flags, waited: Numbers
+    ) -> InFlightChanges:
+        """Return when each thread began to have executions in flight, and when its last one ended."""
         _, threads, roles, *_ = (np.frombuffer(column, np.int64) for column in self._columns)
         waited = waited[roles[which[waited]] == _START]
         at = np.append(np.flatnonzero(starts), waited)
@@ -157,16 +160,16 @@ class Executions:
         order = np.lexsort((at, threads[which[at]]))
         at, steps = at[order], steps[order]
         of = threads[which[at]]
-        flying = np.append(self._flying, np.zeros(len(self._processes) - len(self._flying), np.int64))
+        in_flight = np.append(self._in_flight, np.zeros(len(self._processes) - len(self._in_flight), np.int64))
         new = np.diff(of, prepend=-1) != 0
         sums = np.cumsum(steps)
-        numbers = flying[of] + sums - (sums - steps)[new][np.cumsum(new) - 1]
-        flying[of] = numbers  # the last of each thread stays
-        self._flying = flying
-        turns = np.flatnonzero(numbers == (steps > 0))
-        turns = turns[np.argsort(at[turns])]
-        events = at[turns]
-        return Turns(told.at[events], told.times[events], of[turns], told.threads[events])
+        numbers = in_flight[of] + sums - (sums - steps)[new][np.cumsum(new) - 1]
+        in_flight[of] = numbers  # the last of each thread stays
+        self._in_flight = in_flight
+        changes = np.flatnonzero(numbers == (steps > 0))
+        changes = changes[np.argsort(at[changes])]
+        events = at[changes]
+        return InFlightChanges(batch.at[events], batch.times[events], of[changes], batch.threads[events])
 
     def all(self) -> list[Execution]:
         """Return the executions that have ended."""
@@ -189,10 +192,10 @@ class Executions:
 
 
 class DriverExecutions:
-    """The driver's part, by the three ways in which a trace can have it.
+    """The driver's share of executions, as the three kinds of evidence in a trace show it.
 
     `calls` are calls of the HAL in the driver; `marks` are [NN_LD_PE] marks outside such calls; `callbacks` go
-    from a call to the callback that tells its result.
+    from a call to the callback with its result.
     """
 
     def __init__(self, processes: list[int]) -> None:
@@ -204,17 +207,17 @@ class DriverExecutions:
         # Of open marks thread, begin and kind; of requests process and begin.
         self._open, self._requests = (_NOTHING, _NOTHING, _NOTHING), (_NOTHING, _NOTHING)
 
-    def take(self, told: Told, kinds: Numbers) -> None:
-        """Take events of a batch in the order of time."""
+    def add(self, batch: EventBatch, kinds: Numbers) -> None:
+        """Add events of a batch, in time order."""
         some = np.flatnonzero(kinds & _EXECUTES == 0)
-        told, kinds = told.only(some), kinds[some]
-        self._serve(told.only(kinds & _ROLE != _CALLBACK), kinds[kinds & _ROLE != _CALLBACK])
-        self._call_back(told.only(told.begins), kinds[told.begins])
+        batch, kinds = batch.only(some), kinds[some]
+        self._serve(batch.only(kinds & _ROLE != _CALLBACK), kinds[kinds & _ROLE != _CALLBACK])
+        self._call_back(batch.only(batch.begins), kinds[batch.begins])
 
-    def _serve(self, told: Told, kinds: Numbers) -> None:
-        columns = (told.threads, told.times, kinds)
+    def _serve(self, batch: EventBatch, kinds: Numbers) -> None:
+        columns = (batch.threads, batch.times, kinds)
         threads, times, kinds = (np.append(old, new) for old, new in zip(self._open, columns, strict=True))
-        begins = np.append(np.ones(len(self._open[0]), np.bool_), told.begins)
+        begins = np.append(np.ones(len(self._open[0]), np.bool_), batch.begins)
         begun = nested(threads, begins)
         still = left(begins, begun)
         self._open = threads[still], times[still], kinds[still]
@@ -224,12 +227,12 @@ class DriverExecutions:
         for spans, chosen in ((self.calls, served), (self.marks, ~served)):
             spans.add(times[first[chosen]], times[ends[chosen]])
 
-    def _call_back(self, told: Told, kinds: Numbers) -> None:
+    def _call_back(self, batch: EventBatch, kinds: Numbers) -> None:
         puts = kinds & _REQUESTS != 0
         some = np.flatnonzero(puts | (kinds & (_ROLE | _SERVED) == _CALLBACK))
         first = len(self._requests[0])
-        processes = np.append(self._requests[0], np.array(self._processes, np.int64)[told.threads[some]])
-        times = np.append(self._requests[1], told.times[some])
+        processes = np.append(self._requests[0], np.array(self._processes, np.int64)[batch.threads[some]])
+        times = np.append(self._requests[1], batch.times[some])
         puts = np.append(np.ones(first, np.bool_), puts[some])
         taken = queued(processes, puts)
         still = left(puts, taken)

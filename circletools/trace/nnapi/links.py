@@ -1,7 +1,7 @@
 """Which execution a thread works for.
 
-Where one execution is in flight, it is that one. Where several are, no mark tells: a worker thread is taken to
-serve the one that began first and has no worker, and a driver the one whose thread is calling a driver.
+Where one execution is in flight, it is that one. Where several are, no mark identifies it: a worker thread is taken
+to serve the one that began first and has no worker, and a driver the one whose thread is calling a driver.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ class _Linker:
         return next((place for place in places if self._served.get((place, in_driver), start) <= start), _NONE)
 
     def _calls_a_driver(self, place: int, t_ns: int) -> bool:
-        """Say whether a thread that works for an execution is calling a driver."""
+        """Return whether a thread that works for an execution is calling a driver."""
         for thread in self._workers[place][-_MOST_LOOKED_AT:]:
             starts, ends = self._calls.get(thread, ((), ()))
             at = bisect_right(starts, t_ns) - 1

@@ -1,7 +1,7 @@
 """The machine that follows all threads, a batch of events at a time.
 
-Threads are followed one by one through the automaton. What is more than a move (a diagnostic, an execution, an
-application phase) is then found in the paths they took, and told in the order of time.
+Threads are followed one by one through the automaton. What is more than a change of path (a diagnostic, an execution,
+an application phase) is then found in the paths they took, and reported in time order.
 
 State 2n is path n; 2n + 1 is the same path while an execution that began on the thread is in flight.
 """
@@ -28,7 +28,7 @@ End = Callable[[int, int], object]
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class EventBatch:
     """Begins and ends of marks in the order of time: places in the batch, paths, times, threads, places."""
 
     at: Numbers
@@ -38,16 +38,16 @@ class Told:
     threads: Numbers
     wheres: Numbers
 
-    def only(self, keep: npt.NDArray[np.bool_] | Numbers) -> Told:
+    def only(self, keep: npt.NDArray[np.bool_] | Numbers) -> EventBatch:
         """Return some of them."""
         at, paths, times, threads, wheres = (
             column[keep] for column in (self.at, self.paths, self.times, self.threads, self.wheres)
         )
-        return Told(at, paths, self.begins[keep], times, threads, wheres)
+        return EventBatch(at, paths, self.begins[keep], times, threads, wheres)
 
 
 @dataclass(frozen=True, slots=True)
-class Turns:
+class InFlightChanges:
     """When a thread began or ended to have an execution in flight, in the order of time.
 
     `threads` are those of the executions, `current` those of the events, which are `at` in the batch.
@@ -59,20 +59,22 @@ class Turns:
     current: Numbers
 
 
-class Watcher(Protocol):
-    """Is told of what is more than time."""
+class Observer(Protocol):
+    """Receives the events that do more than move a thread to another path."""
 
     def handlers(self, path: Path) -> tuple[Begin, End]:
-        """Return what takes the begins and the ends of an application's mark, one by one."""
+        """Return the handlers of begins and ends of an application's mark."""
 
-    def take(self, told: Told) -> Turns:
-        """Take the begins and the ends of executions' marks; those of applications are told before."""
+    def on_executions(self, batch: EventBatch) -> InFlightChanges:
+        """Handle begins and ends of executions' marks; those of applications have been reported before."""
 
-    def misplaced(self, code: str, mark: Mark, outer: Mark | None, where: int, find: Callable[[], int]) -> None:
-        """Take a mark that is wrong where it is; `find` returns the place of the one around it."""
+    def on_misplaced_mark(
+        self, code: str, mark: Mark, outer: Mark | None, where: int, find: Callable[[], int]
+    ) -> None:
+        """Handle a mark that is not allowed where it is; `find` returns the place of the enclosing mark."""
 
-    def unmatched(self, thread: int, where: int) -> None:
-        """Take an end without a begin."""
+    def on_unmatched_end(self, thread: int, where: int) -> None:
+        """Handle an end without a begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,33 +100,33 @@ class Machine:
     `breaks` then holds what ended states of other threads: position among the events, time, thread, state.
     """
 
-    def __init__(self, watcher: Watcher) -> None:
+    def __init__(self, observer: Observer) -> None:
         self.automaton: Automaton = Automaton()
         self.breaks: tuple[Numbers, ...] = ()
-        self.now = 0  # the place in the batch of what is told
-        self._watcher = watcher
+        self.now = 0  # the place in the batch of the event being reported
+        self._observer = observer
         self._begins: list[Begin | None] = []
         self._ends: list[End | None] = []
         self._paths: list[int] = []
-        self._flying = bytearray()
+        self._in_flight = bytearray()
         self._places: list[list[int]] = []
 
     def add_thread(self) -> None:
         """Add a thread, with no marks open."""
         self._paths.append(0)
-        self._flying.append(0)
+        self._in_flight.append(0)
         self._places.append([])
 
     def states(self) -> Numbers:
         """Return the state of each thread."""
-        return np.array(self._paths, np.int64) << 1 | np.array(self._flying, np.uint8)
+        return np.array(self._paths, np.int64) << 1 | np.array(self._in_flight, np.uint8)
 
     def feed(self, times: Numbers, threads: Numbers, symbols: Numbers, wheres: Numbers) -> Numbers:
         """Follow events; return the state of each event's thread before it."""
         walk = self._follow(threads, symbols, wheres)
-        turns = self._tell(walk, times)
+        turns = self._report_events(walk, times)
         states = np.empty_like(times)
-        states[walk.order] = walk.before << 1 | self._flights(walk, turns)
+        states[walk.order] = walk.before << 1 | self._in_flight_before(walk, turns)
         self._keep_places(walk)
         return states
 
@@ -147,23 +149,23 @@ class Machine:
             self._paths[thread] = path
         return _Walk(order, threads, symbols, wheres[order], firsts, before, after)
 
-    def _tell(self, walk: _Walk, times: Numbers) -> Turns:
-        """Tell the watcher what is more than a move."""
+    def _report_events(self, walk: _Walk, times: Numbers) -> InFlightChanges:
+        """Report to the observer the events that do more than change the path."""
         begins = walk.symbols != END
         inner = np.where(begins, walk.after, walk.before)
-        how = self.automaton.told()[begins.astype(np.int64), inner]
+        how = self.automaton.reporting()[begins.astype(np.int64), inner]
         some = [np.flatnonzero(how & way) for way in (ALONE, BY_COLUMNS)]
         alone, columns = (at[np.argsort(walk.order[at])] for at in some)
-        self._tell_alone(walk, alone, times, np.where(begins, inner, ~inner))
+        self._report_one_by_one(walk, alone, times, np.where(begins, inner, ~inner))
         at = walk.order[columns]
-        return self._watcher.take(
-            Told(at, inner[columns], begins[columns], times[at], walk.threads[columns], walk.wheres[columns])
+        return self._observer.on_executions(
+            EventBatch(at, inner[columns], begins[columns], times[at], walk.threads[columns], walk.wheres[columns])
         )
 
-    def _tell_alone(self, walk: _Walk, more: Numbers, times: Numbers, inner: Numbers) -> None:
-        watcher, paths = self._watcher, self.automaton.paths
+    def _report_one_by_one(self, walk: _Walk, more: Numbers, times: Numbers, inner: Numbers) -> None:
+        observer, paths = self._observer, self.automaton.paths
         for path in paths[len(self._begins) :]:
-            begin, end = watcher.handlers(path) if path.mark.role in APPLICATION else (None, None)
+            begin, end = observer.handlers(path) if path.mark.role in APPLICATION else (None, None)
             self._begins.append(begin)
             self._ends.append(end)
         at = walk.order[more]
@@ -174,16 +176,16 @@ class Machine:
             if number >= 0:
                 path, begin = paths[number], self._begins[number]
                 for code in path.faults:
-                    self._report(code, path.mark, walk, int(more[event]))
+                    self._report_misplaced(code, path.mark, walk, int(more[event]))
                 if begin:
                     begin(t_ns, thread, where)
             elif end := self._ends[~number]:
                 end(t_ns, thread)
             else:
-                watcher.unmatched(thread, where)
+                observer.on_unmatched_end(thread, where)
 
-    def _report(self, code: str, mark: Mark, walk: _Walk, event: int) -> None:
-        """Report a mark together with the live one around it."""
+    def _report_misplaced(self, code: str, mark: Mark, walk: _Walk, event: int) -> None:
+        """Report a mark together with the live mark around it."""
         paths, number = self.automaton.paths, int(walk.before[event])
         around = paths[number].home_of(number)
 
@@ -195,7 +197,7 @@ class Machine:
             return places[depth]
 
         outer = paths[around].mark if around else None
-        self._watcher.misplaced(code, mark, outer, int(walk.wheres[event]), find)
+        self._observer.on_misplaced_mark(code, mark, outer, int(walk.wheres[event]), find)
 
     def _stack(self, walk: _Walk, event: int) -> list[int]:
         """Return the places of the marks that are open before an event; events are asked for in the order of time."""
@@ -212,21 +214,21 @@ class Machine:
         walk.stacks[thread] = event, places
         return places
 
-    def _flights(self, walk: _Walk, turned: Turns) -> Numbers:
+    def _in_flight_before(self, walk: _Walk, changes: InFlightChanges) -> Numbers:
         """Return whether an execution is in flight before each event.
 
         Notes the states of threads that another thread's event has changed.
         """
         self.breaks = ()
-        flying = np.array(self._flying, np.int64)
-        found = flying[walk.threads]
-        now, threads = turned.at, turned.threads
+        in_flight = np.array(self._in_flight, np.int64)
+        found = in_flight[walk.threads]
+        now, threads = changes.at, changes.threads
         if not len(now):
             return found
-        turns = np.bincount(threads, minlength=len(flying))
-        self._flying = bytearray((flying + turns & 1).astype(np.uint8).tobytes())
+        turns = np.bincount(threads, minlength=len(in_flight))
+        self._in_flight = bytearray((in_flight + turns & 1).astype(np.uint8).tobytes())
         count = len(walk.order)
-        # A turn of a thread counts from its next event in the batch on, if there is one.
+        # A change counts from the thread's next event in the batch on, if there is one.
         at = np.searchsorted(walk.threads * count + walk.order, threads * count + now + 1)
         within = np.append(walk.threads, -1)[at] == threads
         turns = np.bincount(at[within], minlength=count)
@@ -234,9 +236,9 @@ class Machine:
         started = (passed - turns)[walk.firsts]
         found = (found + passed - np.repeat(started, np.diff(walk.firsts, append=count))) & 1
         paths = np.where(within, np.append(walk.before, 0)[at], np.array(self._paths, np.int64)[threads])
-        others = threads != turned.current
-        # Only the end of a flight is told by another thread.
-        self.breaks = tuple(column[others] for column in (now + 1, turned.times, threads, paths << 1 | 1))
+        others = threads != changes.current
+        # Only the end of an execution can come from another thread.
+        self.breaks = tuple(column[others] for column in (now + 1, changes.times, threads, paths << 1 | 1))
         return found
 
     def _keep_places(self, walk: _Walk) -> None:

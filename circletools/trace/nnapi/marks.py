@@ -1,4 +1,4 @@
-"""What the text of a begin says: layer, phase, and what it stands for.
+"""The meaning of a begin's text: layer, phase, and role.
 
     [SW]?[SUB]?[NN_<layer>_<phase>]detail      marks of NNAPI
     HIDL::<interface>::<method>::<side>        calls of the HAL, from generated code
@@ -58,7 +58,7 @@ class Role(Enum):
 
 
 APPLICATION = (Role.RUN, Role.WARM_UP, Role.BENCHMARK)
-"""The roles of marks that say in which run and application phase a process is."""
+"""The roles of marks that set the run and application phase of a process."""
 
 
 class Side(Enum):

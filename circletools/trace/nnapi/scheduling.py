@@ -1,8 +1,8 @@
 """What threads did in the time of their scopes, where the trace has the kernel's switches: run, wait, or sleep.
 
-Of a thread, from a switch to it on it runs. From a switch away from it on it can run where the kernel says so (state
-R), else it is blocked, until something wakes it. Before the first switch of a trace and after the last, nothing is
-known; a thread that is switched away first of all ran until then.
+Of a thread, from a switch to it on it runs. From a switch away from it on it can run where the kernel marks it so
+(state R), else it is blocked, until something wakes it. Before the first switch of a trace and after the last,
+nothing is known; a thread that is switched away first of all ran until then.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Scheduled:
 
 
 class Scheduling:
-    """Gathers when scopes were innermost, once the trace has told a switch."""
+    """Collects when scopes were innermost, from the first switch in the trace on."""
 
     def __init__(self, trace: Trace, contexts: Contexts) -> None:
         self._trace, self._contexts = trace, contexts
@@ -97,7 +97,7 @@ def _segments(steps: list[tuple[int, int, bool]], first_ns: int, last_ns: int) -
     since = first_ns
     found: list[list[tuple[int, int]]] = [[], [], []]
     for t_ns, what, runnable in [*steps, (last_ns, _WOKEN, False)]:
-        end_ns = min(max(t_ns, first_ns), last_ns)  # what wakes a thread may be told outside of the switches
+        end_ns = min(max(t_ns, first_ns), last_ns)  # a wake-up can lie outside the switches
         if state is not None and end_ns > since:
             found[state].append((since, end_ns))
         since = end_ns

@@ -106,7 +106,7 @@ def _part(analysis: Analysis, phase: str, table: Table, places: list[int]) -> Ru
 
 
 def driver_summaries(analysis: Analysis) -> list[tuple[str, Summary]]:
-    """Return the times of executions in the driver, by each way in which the trace tells them."""
+    """Return the times of executions in the driver, by each kind of evidence in the trace."""
     driver = analysis.driver
     ways = (("server calls", driver.calls), ("marks", driver.marks), ("requests and callbacks", driver.callbacks))
     found = ((way, summarise(map(sub, spans.ends, spans.starts))) for way, spans in ways)

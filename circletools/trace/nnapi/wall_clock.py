@@ -200,8 +200,8 @@ def _by_key(rows: Intervals, processes: Numbers) -> Iterator[tuple[Key, Numbers,
             continue
         drivers = processes[rows.threads[mine]]
         known, counts = np.unique(drivers, return_counts=True)
-        told = np.sort(known[np.argsort(-counts, kind="stable")[:_MOST_DRIVERS]])
-        drivers = np.where(np.isin(drivers, told), drivers, OWN_PROCESS)
+        most_frequent = np.sort(known[np.argsort(-counts, kind="stable")[:_MOST_DRIVERS]])
+        drivers = np.where(np.isin(drivers, most_frequent), drivers, OWN_PROCESS)
         for driver in np.unique(drivers, return_counts=True)[0].tolist():
             some = drivers == driver
             yield (layer, phase, driver), starts[some], ends[some]

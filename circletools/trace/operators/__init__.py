@@ -1,1 +1,1 @@
-"""Operator-level traces: how long each operator ran, as three runtimes tell it."""
+"""Operator-level traces: how long each operator ran, as runtimes report it."""

@@ -40,7 +40,8 @@ _COUNT = re.compile(r"(?:Subgraph \(index: \d+\) )?Timings \(microseconds\): cou
 _NAME = re.compile(r"(.*):(\d{1,9})")
 _NUMBER = r"-?(?:\d+(?:\.\d*)?(?:e[+-]?\d+)?|nan|inf)"
 _HEADER = re.compile(r"node type,( start,)? first, avg_ms, %, cdf%, mem KB, times called, name")
-# The type of an operator may hold commas, and in older versions its name too: the numbers tell where they end.
+# The type of an operator may hold commas, and in older versions its name too: the numbers after them show where they
+# end.
 _VALUES = rf"{_NUMBER}, ({_NUMBER}), {_NUMBER}%, {_NUMBER}%, {_NUMBER}, (\d{{1,9}}), "
 _CSV_ROW = {"": re.compile(rf"(.*?), {_VALUES}(.*)"), " start,": re.compile(rf"(.*?), {_NUMBER}, {_VALUES}(.*)")}
 _TEXT_HEADER = re.compile(
@@ -70,7 +71,7 @@ class _Section:
 
 
 def is_report(memory: memoryview) -> bool:
-    """Say whether there is such a table."""
+    """Return whether a text holds a table of LiteRT's summarizer."""
     return re.search(rb"= Run Order =", memory) is not None
 
 
@@ -96,7 +97,7 @@ def parse(data: bytes) -> OperatorTrace:
 
 
 def _compiled_model(rows: list[_Row]) -> OperatorTrace:
-    """Return what LiteRT's CompiledModel tells: calls in all, and nothing of subgraphs.
+    """Return the trace of LiteRT's CompiledModel: total calls, no subgraphs.
 
     The first row is an operator of the main subgraph, which is called once in each execution.
     """

@@ -20,7 +20,7 @@ _LARGEST = 1 << 50
 
 
 def is_report(memory: memoryview) -> bool:
-    """Say whether this is such a report: a name that may be missing, and then a profile."""
+    """Return whether this is such a report: a name that may be missing, and then a profile."""
     head = bytes(memory[:4096])
     try:
         tag, at = varint(head, 0, len(head))

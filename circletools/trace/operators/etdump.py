@@ -39,7 +39,7 @@ class _Event(NamedTuple):
 
 
 def is_dump(memory: memoryview) -> bool:
-    """Say whether this is such a dump; its size may stand before it."""
+    """Return whether this is such a dump; its size may stand before it."""
     return _IDENTIFIER in (memory[4:8], memory[4 + _SIZE_BYTES : 8 + _SIZE_BYTES])
 
 
@@ -99,5 +99,5 @@ def _events(data: bytes) -> Iterator[_Event]:
         starts.tolist(),
         ends.tolist(),
     )
-    for run, name, told, number, *others in zip(*columns, strict=True):
-        yield _Event(run, (told or name).decode("utf-8", "backslashreplace") or str(number), *others)
+    for run, name, debug_name, number, *others in zip(*columns, strict=True):
+        yield _Event(run, (debug_name or name).decode("utf-8", "backslashreplace") or str(number), *others)

@@ -29,7 +29,7 @@ class _Open(NamedTuple):
     """A begin that waits for its end.
 
     `execution` is the inference that it is in, `operator` whether an operator runs since the last `Invoke`; `role`
-    says what the mark itself is, None for a mark of somebody else.
+    is the mark itself, None for a foreign mark.
     """
 
     mark: _Mark | None

@@ -24,7 +24,7 @@ _LARGEST = 1 << 50
 
 
 def is_events(head: bytes) -> bool:
-    """Say whether this is the beginning of such a document."""
+    """Return whether this is the beginning of such a document."""
     return b'"elapsed_time_us"' in head
 
 

@@ -1,4 +1,4 @@
-"""Whether a runtime's word for an operator is the code that the model has at that place."""
+"""Match a runtime's name of an operator with the operator code in the model."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ _ONERT = {
     "Select": ("SELECT", "SELECT_V2"),
     "Squre": ("SQUARE",),
 }
-"""onert's names that are not the code's in another spelling: runtime/onert/core/src/loader/BaseLoader.h says which
-operation a code becomes, `name()` in runtime/onert/core/src/ir/operation/ what that calls itself (`Squre` too)."""
+"""onert's names that are not the code's in another spelling: runtime/onert/core/src/loader/BaseLoader.h has the
+operation that each code becomes, `name()` in runtime/onert/core/src/ir/operation/ what that calls itself (`Squre`
+too)."""
 
 
 OPENVINO = {
@@ -58,7 +59,7 @@ calls `Reorder` is its own."""
 
 
 def agrees(runtime: Runtime, name: str, code: str, builtin: Collection[str]) -> bool | None:
-    """Say whether `name` is an operator of `code`; None where that cannot be told.
+    """Return whether `name` is an operator of `code`; None where that is not known.
 
     `code` is the model's (`CONV_2D`, `CUSTOM:<custom code>`), `builtin` the names of all codes.
     """
@@ -71,13 +72,13 @@ def agrees(runtime: Runtime, name: str, code: str, builtin: Collection[str]) -> 
         return code in OPENVINO[name] if known else True if _plain(name) == _plain(code) else None
     else:
         custom = code.removeprefix(CUSTOM)
-        # The report has `<name>/<what the kernel says of itself>`; a custom code may hold a slash of its own.
+        # The report has `<name>/<the kernel's description>`; a custom code may hold a slash of its own.
         same = name == custom or (runtime == "benchmark_model" and name.startswith(f"{custom}/"))
     return True if same else None if not is_builtin(runtime, name, builtin) else False
 
 
 def is_builtin(runtime: Runtime, name: str, builtin: Collection[str]) -> bool:
-    """Say whether `name` is that of a builtin operator, `builtin` being the names of all codes."""
+    """Return whether `name` is that of a builtin operator, `builtin` being the names of all codes."""
     if runtime == "onert":
         return name in _ONERT or _plain(name) in map(_plain, builtin)
     return name in builtin or (runtime == "benchmark_model" and name.split("/", 1)[0] in builtin)

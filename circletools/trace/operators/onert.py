@@ -35,7 +35,7 @@ class _Event(NamedTuple):
 
 
 class _Track(NamedTuple):
-    """What a `tid` says; no backend on the track of a subgraph as a whole."""
+    """The contents of a `tid`; the track of a whole subgraph has no backend."""
 
     session: int
     model: int
@@ -54,7 +54,7 @@ class _Span(NamedTuple):
 
 
 def is_table(head: bytes) -> bool:
-    """Say whether this is the beginning of onert's Markdown table."""
+    """Return whether this is the beginning of onert's Markdown table."""
     return head.startswith(b"# Session: ")
 
 

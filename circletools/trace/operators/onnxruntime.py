@@ -24,7 +24,7 @@ _LARGEST = 1 << 50
 
 
 def is_profile(head: bytes) -> bool:
-    """Say whether this is the beginning of such a profile."""
+    """Return whether this is the beginning of such a profile."""
     return _BEGINNING.match(head) is not None
 
 

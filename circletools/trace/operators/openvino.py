@@ -7,7 +7,7 @@
 There is a table for each request, with the times of its last inference (openvino/tools/benchmark/utils/
 statistics_report.py; the C++ program writes the same). A layer that ends an operator of the main subgraph has its
 index for a name (seen in 2026.4), unless it was replaced; layers that were fused have not run. Layers without an
-index are told as a delegate's rows.
+index are reported as a delegate's rows.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MILLISECONDS = re.compile(r"(\d{1,9})\.(\d{1,6})")
 
 
 def is_counters(head: bytes) -> bool:
-    """Say whether this is the beginning of such a report."""
+    """Return whether this is the beginning of such a report."""
     return head.startswith(_HEADER)
 
 

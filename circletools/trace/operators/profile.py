@@ -18,16 +18,16 @@ _FEWEST = 4
 _NORMAL_QUARTILE = 0.6745  # of a normal distribution, in standard deviations
 
 UNKNOWN_SUBGRAPH = -1
-"""The subgraph of a run where the trace does not tell."""
+"""The subgraph of a run where the trace does not record it."""
 
 
 class OperatorRun(NamedTuple):
     """One run of an operator; of an averaged trace, all its runs together.
 
-    `operator` is its index, `name` the runtime's word for it, `backend` what ran it (empty where the trace does not
-    say). `execution` counts the inferences from 0. `lane` is a thread or session: runs of one lane can lie within
-    each other, since an operator that calls a subgraph runs for as long as the subgraph's operators. `of_delegate`:
-    the run is of a delegate's own operator, and `operator` counts the delegate's.
+    `operator` is its index, `name` the runtime's word for it, `backend` what ran it (empty where the trace
+    does not record it). `execution` counts the inferences from 0. `lane` is a thread or session: runs of one lane can
+    lie within each other, since an operator that calls a subgraph runs for as long as the subgraph's operators.
+    `of_delegate`: the run is of a delegate's own operator, and `operator` counts the delegate's.
     """
 
     subgraph: int
@@ -121,8 +121,8 @@ def merged(traces: Sequence[OperatorTrace]) -> OperatorTrace:
     runs, inside = list[OperatorRun](), list[OperatorRun]()
     executions = lanes = 0
     for trace in traces:
-        for rows, told in ((runs, trace.runs), (inside, trace.inside)):
-            rows += [run._replace(execution=run.execution + executions, lane=run.lane + lanes) for run in told]
+        for rows, recorded in ((runs, trace.runs), (inside, trace.inside)):
+            rows += [run._replace(execution=run.execution + executions, lane=run.lane + lanes) for run in recorded]
         executions += trace.executions
         lanes += 1 + max((run.lane for run in (*trace.runs, *trace.inside)), default=0)
     incomplete, skipped = (sum(getattr(trace, name) for trace in traces) for name in ("incomplete", "skipped"))
@@ -132,7 +132,7 @@ def merged(traces: Sequence[OperatorTrace]) -> OperatorTrace:
 
 def nothing_found(what: str) -> InvalidInputError:
     """Return the error for a trace that can be read but has no operators."""
-    return InvalidInputError(f"no operator times: {what}", hint="docs/trace.md says how to record them")
+    return InvalidInputError(f"no operator times: {what}", hint="docs/trace.md shows how to record them")
 
 
 def self_times(runs: Sequence[OperatorRun]) -> list[int]:

@@ -8,7 +8,7 @@
     ONNX Runtime     the profile of a session                                `onnxruntime`
     ExecuTorch       an ETDump                                               `etdump`
 
-All but benchmark_model tell every run of an operator, that one only averages.
+All but benchmark_model record every run of an operator; that one records averages only.
 """
 
 from __future__ import annotations
@@ -46,9 +46,10 @@ def read_profile(
 ) -> OperatorTrace:
     """Read an operator-level trace of any kind: a path (`-` is standard input), bytes, or a binary file.
 
-    The contents tell the kind. The first `skip` executions are left out, as `without_first` does. Of a system trace,
-    `process` and `thread` choose one by its number. Raises InvalidInputError when it cannot be read or has no
-    operator times, UsageError when `skip` is too large, or a process or thread is asked of another kind of trace.
+    The kind is recognised by the contents. The first `skip` executions are left out, as `without_first` does. Of a
+    system trace, `process` and `thread` choose one by its number. Raises InvalidInputError when it cannot be read or
+    has no operator times, UsageError when `skip` is too large, or a process or thread is asked of another kind of
+    trace.
     """
     opened = open_source(source)
     memory = opened.memory

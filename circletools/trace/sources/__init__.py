@@ -4,7 +4,7 @@
     for event in events(trace):
         print(event.t_ns, event.tid, event.tgid, event.kind, event.text, trace.place(event.where))
 
-The encodings are told apart by their first bytes: systrace HTML; ftrace text as the kernel, `trace_pipe`, `atrace`
+The encodings are recognised by their first bytes: systrace HTML; ftrace text as the kernel, `trace_pipe`, `atrace`
 and `trace-cmd report` write it; Perfetto protobuf; each also in gzip, and text also in the zlib of `atrace -z`.
 """
 

@@ -26,8 +26,8 @@ TRACK_NAME = b"NN marks"
 class Event(NamedTuple):
     """A begin or an end on a thread.
 
-    `tgid` is the process, -1 when the trace does not tell; `text` is what the begin names, without the process id,
-    and empty for an end; `where` is a line number or a byte offset (see `Trace.place`).
+    `tgid` is the process, -1 where the trace does not record it; `text` is what the begin names, without the process
+    id, and empty for an end; `where` is a line number or a byte offset (see `Trace.place`).
     """
 
     t_ns: int
@@ -110,7 +110,7 @@ class Trace:
     """A trace that can be read, more than once.
 
     `processes` maps threads to their processes and `thread_names` to their names, as far as the trace has been read,
-    and `switches` has what the kernel told of threads so far; `faults` holds the first thousand of each kind,
+    and `switches` has the kernel's switches so far; `faults` holds the first thousand of each kind,
     `fault_counts` all. Its compressed packets may unpack to `most_unpacked` bytes together.
     """
 
@@ -139,7 +139,7 @@ class Trace:
         return f"{self.name}:{where}" if self.place_kind == "line" else f"{self.name}: {self.place_kind} {where}"
 
     def fault(self, kind: FaultKind, where: int, text: bytes) -> None:
-        """Note a fault."""
+        """Record a fault."""
         count = self.fault_counts.get(kind, 0)
         self.fault_counts[kind] = count + 1
         if count < _MOST_FAULTS:

@@ -1,4 +1,4 @@
-"""What a Perfetto trace says it has lost: packets, events of the kernel, parts of its own buffers.
+"""Losses that a Perfetto trace reports: packets, events of the kernel, parts of its own buffers.
 
 Fields, from protos/perfetto/: TracePacket { trusted_packet_sequence_id = 10; ftrace_stats = 34; trace_stats = 35;
 previous_packet_dropped = 42 }; FtraceStats { phase = 1; cpu_stats = 2 { cpu = 1; overrun = 3; commit_overrun = 4;
@@ -47,7 +47,7 @@ class Losses:
     def _dropped(self, field: Field) -> None:
         data = field.packet.data
         sequence = number_in(contents(data, 0, len(data)), SEQUENCE)
-        # The flag is set on the first packet of a sequence, too, where it says nothing.
+        # The flag is set on the first packet of a sequence, too, where it means nothing.
         if field.value > 0 and self._first.get(sequence, data) is not data:
             self._note(field, "packets were dropped before this one")
 

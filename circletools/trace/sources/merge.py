@@ -16,7 +16,7 @@ _BATCH_EVENTS = 1 << 15
 
 
 def merged(batches: Iterable[Batch]) -> Iterator[Batch]:
-    """Yield all events in the order of their times; those of one time stay in the order they came in."""
+    """Yield all events sorted by time; the sort is stable."""
     numbers: dict[bytes, int] = {}
     columns: tuple[list[Numbers], ...] = ([], [], [], [])
     for batch in batches:

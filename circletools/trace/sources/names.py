@@ -74,14 +74,14 @@ _FEW = 1 << 20
 
 
 def by_thread(threads: Numbers) -> Numbers:
-    """Return the order by threads, which are indices; those of one thread stay in their order."""
+    """Return the stable order by thread index."""
     most = int(threads.max(initial=0))
     # What has 8 or 16 bits is sorted by its digits.
     return np.argsort(threads.astype(np.min_scalar_type(most)), kind="stable")
 
 
 def distinct(keys: Numbers) -> list[int]:
-    """Return the distinct values, none of which is negative, in their order."""
+    """Return the distinct values (all non-negative), sorted."""
     most = keys.max(initial=0)
     if most < _FEW:
         seen = np.zeros(most + 1, np.bool_)
@@ -91,7 +91,7 @@ def distinct(keys: Numbers) -> list[int]:
 
 
 def each(keys: Numbers, find: Callable[[int], int]) -> Numbers:
-    """Return what is found for each key, none of which is negative; each distinct one is asked for once."""
+    """Map a function over non-negative keys, calling it once for each distinct key."""
     known = distinct(keys)
     found: Numbers = np.array([find(key) for key in known], np.int64)
     if not known or known[-1] >= _FEW:
@@ -102,7 +102,7 @@ def each(keys: Numbers, find: Callable[[int], int]) -> Numbers:
 
 
 def sums(keys: Numbers, values: Numbers) -> list[tuple[int, int]]:
-    """Return each key, none of which is negative, with the sum of its values, which are none either; no sum is 0."""
+    """Sum `values` by key (all non-negative); keys whose sum is 0 are omitted."""
     if len(keys) and keys.max() < _FEW and values.sum(dtype=np.float64) < 1 << 52:  # exact as floats
         found = np.bincount(keys, values)
         known = np.flatnonzero(found)

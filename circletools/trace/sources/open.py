@@ -97,7 +97,7 @@ def _is_zlib(start: bytes) -> bool:
 
 
 def _is_perfetto(start: bytes) -> bool:
-    """Say whether it begins as a packet does, and is not text with an empty first line."""
+    """Return whether it begins as a packet does, and is not text with an empty first line."""
     return start[0] == 0x0A and any(byte < 32 and byte not in b"\t\n\r" for byte in start[1:])
 
 

@@ -42,12 +42,12 @@ _FIELDS_BEFORE_PRINT = 6
 
 def read_perfetto(trace: Trace, pieces: Pieces) -> Iterator[Batch]:
     """Yield the events in the order of their times. Raises InvalidInputError."""
-    told: dict[int, int] = {}
-    yield from merged(_blocks(trace, pieces, told))
+    marked: dict[int, int] = {}
+    yield from merged(_blocks(trace, pieces, marked))
 
 
-def _blocks(trace: Trace, pieces: Pieces, told: dict[int, int]) -> Iterator[Batch]:
-    """Yield the events of many bundles at a time; fill `told` with the processes of threads that marks tell."""
+def _blocks(trace: Trace, pieces: Pieces, marked: dict[int, int]) -> Iterator[Batch]:
+    """Yield the events of many bundles at a time; fill `marked` with the processes of threads that marks name."""
     tracks, losses, switches, printed = TrackEvents(trace), Losses(trace), CompactSwitches(trace), False
     block = _Block(trace, switches)
     for field in packet_fields(trace, pieces):
@@ -56,7 +56,7 @@ def _blocks(trace: Trace, pieces: Pieces, told: dict[int, int]) -> Iterator[Batc
         if field.number == _FTRACE_EVENTS and field.value == CONTENT:
             block.add_bundle(field)
             if block.size >= _BLOCK_BYTES:
-                batch, block = block.read(told), _Block(trace, switches)
+                batch, block = block.read(marked), _Block(trace, switches)
                 printed = printed or bool(len(batch))
                 yield batch
         elif field.number == _PROCESS_TREE and field.value == CONTENT:
@@ -64,11 +64,11 @@ def _blocks(trace: Trace, pieces: Pieces, told: dict[int, int]) -> Iterator[Batc
         elif field.number in TRACK_FIELDS:
             tracks.add(field)
     if block.places:
-        batch = block.read(told)
+        batch = block.read(marked)
         printed = printed or bool(len(batch))
         yield batch
     yield from tracks.finish(foreign=not printed)
-    for tid, process in told.items():
+    for tid, process in marked.items():
         trace.processes.setdefault(tid, process)
 
 
@@ -130,7 +130,7 @@ class _Block:
         self.parts.append(data[field.start : field.end])
         self.size += field.end - field.start
 
-    def read(self, told: dict[int, int]) -> Batch:
+    def read(self, marked: dict[int, int]) -> Batch:
         """Return the events."""
         data = b"".join(self.parts) + bytes(_PADDING)
         starts, ends = np.array(self.starts, np.int64), np.array(self.ends, np.int64)
@@ -147,7 +147,7 @@ class _Block:
         begins = (kinds == ord(b"B")) & (following == ord(b"|")) & ~alone
         keep = begins | ((kinds == ord(b"E")) & (alone | (following == ord(b"|"))))
         prints, places, begins = prints.only(keep), places[keep], begins[keep]
-        texts, names = self._texts(data, prints, begins, places, told)
+        texts, names = self._texts(data, prints, begins, places, marked)
         return Batch(prints.times, prints.threads, texts, places, names)
 
     def _events(self, data: npt.NDArray[np.uint8], starts: Numbers, ends: Numbers) -> _Prints:
@@ -157,17 +157,17 @@ class _Block:
         return _find_prints(data, starts, ends, heads)
 
     def _texts(
-        self, data: bytes, prints: _Prints, begins: npt.NDArray[np.bool_], places: Numbers, told: dict[int, int]
+        self, data: bytes, prints: _Prints, begins: npt.NDArray[np.bool_], places: Numbers, marked: dict[int, int]
     ) -> tuple[Numbers, list[bytes]]:
         """Return the text of each event as an index into the names, -1 for an end; and the names."""
         texts, names, pids = read_names(data, begins, prints.start + 2, prints.stop)
         for at in np.flatnonzero(begins & (pids < 0)).tolist():
             text = data[int(prints.start[at]) : int(prints.stop[at])]
             self.trace.fault(FaultKind.MALFORMED, int(places[at]), text)
-        for tid in set(prints.threads[begins].tolist()) - self.trace.processes.keys() - told.keys():
+        for tid in set(prints.threads[begins].tolist()) - self.trace.processes.keys() - marked.keys():
             known = pids[(prints.threads == tid) & (pids >= 0)]
             if len(known):
-                told[tid] = int(known[0])
+                marked[tid] = int(known[0])
         return texts, names
 
     def _one(self, data: bytes, start: int, end: int, prints: _Prints, at: int) -> None:

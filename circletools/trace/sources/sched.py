@@ -20,14 +20,14 @@ from circletools.trace.sources.wire import BrokenMessage, contents, number_bytes
 
 _SWITCH = 4
 _WAKES = (17, 20, 114)
-_STATES = 0xFF  # of a thread that does not run; what is above says how it was switched away
+_STATES = 0xFF  # of a thread that does not run; the bits above are how it was switched away
 _IDLE = 0
 _MOST_FIELDS = 16
 _PADDING = 16
 
 
 def note_events(trace: Trace, data: npt.NDArray[np.uint8], times: Numbers, at: Numbers, ends: Numbers) -> None:
-    """Note the switches among events of ftrace; `at` is where the field of each begins that says what it is.
+    """Note the switches among events of ftrace; `at` is where the field with the type of each event begins.
 
     The data must reach 32 bytes beyond the last event.
     """
@@ -50,7 +50,7 @@ class CompactSwitches:
         self._running: dict[int, int] = {}
 
     def add(self, cpu: int, message: bytes, *, lost: bool) -> None:
-        """Take the columns of a bundle; `lost` says that events before it are. Raises BrokenMessage."""
+        """Take the columns of a bundle; `lost`: events before it were lost. Raises BrokenMessage."""
         parts = contents(message, 0, len(message))
         columns = [_packed(parts.get(number, (0, b""))[1]) for number in (1, 2, 3, 7, 8)]
         times, states, after = columns[0].cumsum(), *columns[1:3]

@@ -45,15 +45,15 @@ def note_switches(trace: Trace, data: bytes) -> None:
     keep = np.append(True, index[1:] != index[:-1]) & (stops - starts <= _LONGEST)
     at, starts, stops = at[keep], starts[keep], stops[keep]
     codes, texts = interned(data, at + _EVENT_BYTES, stops)
-    before, after, runnable = np.array([_told(text) for text in texts], np.int64).reshape(len(texts), 3).T
+    before, after, runnable = np.array([_parse_event(text) for text in texts], np.int64).reshape(len(texts), 3).T
     times = _times(data, starts, at)
-    told = (after[codes] >= 0) & (times >= 0)
-    codes = codes[told]
-    trace.switches.add(times[told], before[codes], after[codes], runnable[codes])
+    valid = (after[codes] >= 0) & (times >= 0)
+    codes = codes[valid]
+    trace.switches.add(times[valid], before[codes], after[codes], runnable[codes])
 
 
-def _told(text: bytes) -> tuple[int, int, bool]:
-    """Return the thread before, the thread after, and whether the first can still run; -1 for what tells nothing."""
+def _parse_event(text: bytes) -> tuple[int, int, bool]:
+    """Return the thread before and after (-1 if not given), and whether the first can still run."""
     if match := _WAKING.match(text):
         return NO_THREAD, int(match[1] or match[2]), True
     if match := _SWITCH.match(text):

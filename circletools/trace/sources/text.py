@@ -65,8 +65,8 @@ def read_sections(trace: Trace, sections: Iterable[tuple[int, bytes]]) -> Iterat
         raise InvalidInputError("no line is an ftrace line", location=trace.name, hint=EXPECTED)
 
 
-def _note_losses(trace: Trace, data: bytes, line: int, told: bool) -> None:
-    if told:
+def _note_losses(trace: Trace, data: bytes, line: int, count_lost: bool) -> None:
+    if count_lost:
         at = number = 0
         for match in _LOST.finditer(data):
             at, number = match.start(), number + data.count(b"\n", at, match.start())
@@ -200,7 +200,7 @@ class _Reader:
         return quick
 
     def _one(self, found: _Lines, at: int, times: Numbers, threads: Numbers) -> bool:
-        """Read a line that has other columns; say whether it is a mark."""
+        """Read a line that has other columns; return whether it is a mark."""
         start, end = int(found.start[at]), int(found.end[at])
         header = _HEADER.match(self.data, start, end)
         mark = header and _MARK.match(self.data, header.end(), end)
@@ -223,15 +223,15 @@ class _Reader:
         self.trace.fault(FaultKind.MALFORMED, self.line + index, self.data[start:end])
 
     def _note_processes(self, found: _Lines, threads: Numbers, pids: Numbers) -> None:
-        """Learn the process of each thread that is new: from the line's column, or from its first begin."""
+        """Note the process of each new thread: from the line's column, or from its first begin."""
         trace = self.trace
         for tid in set(distinct(threads)) - trace.processes.keys():
             of_thread = np.flatnonzero(threads == tid)
             header = _HEADER.match(self.data, int(found.start[of_thread[0]]), int(found.end[of_thread[0]]))
             if header is not None:
                 trace.thread_names.setdefault(tid, header["task"].decode("utf-8", "backslashreplace"))
-            told = pids[of_thread]
+            own_pids = pids[of_thread]
             if header is not None and header["tgid"] and header["tgid"].isdigit():
                 trace.processes[tid] = int(header["tgid"])
-            elif (told >= 0).any():
-                trace.processes[tid] = int(told[told >= 0][0])
+            elif (own_pids >= 0).any():
+                trace.processes[tid] = int(own_pids[own_pids >= 0][0])

@@ -71,15 +71,15 @@ class TrackEvents:
         self._rows: list[tuple[int, int, int, int]] = []
         self._packet: bytes | None = None
 
-    def add(self, told: Field) -> None:
+    def add(self, field: Field) -> None:
         """Take a field of a packet; the first of a packet stands for all of them."""
-        if told.packet.data is self._packet:
+        if field.packet.data is self._packet:
             return
-        data = self._packet = told.packet.data
+        data = self._packet = field.packet.data
         try:
-            self._add(contents(data, 0, len(data)), told.packet.where)
+            self._add(contents(data, 0, len(data)), field.packet.where)
         except BrokenMessage:
-            self._trace.fault(FaultKind.MALFORMED, told.packet.where, b"a broken track event")
+            self._trace.fault(FaultKind.MALFORMED, field.packet.where, b"a broken track event")
 
     def _add(self, parts: Parts, where: int) -> None:
         number = number_in(parts, _SEQUENCE)
