@@ -4,7 +4,7 @@
 
 The models are made ones (the shapes of `graphs`, random graphs) and those of testdata/ and of the command line that
 OpenVINO reads and that have 12 to 300 operators. Each is shared out to devices in several ways. Where that makes few
-enough parts, each part of modes `safe` and `min` is also run as an OpenVINO model of its own, in our order, and the
+enough parts, each part of mode `min` is also run as an OpenVINO model of its own, in our order, and the
 results are compared with those of the whole model.
 
 The exit code is 1 when `min` has more subgraphs than OpenVINO anywhere, when it has fewer in less than 30 % of the
@@ -42,8 +42,9 @@ from benchmarks.networks import (
     submodels,
 )
 from benchmarks.process import ROOT
-from circletools.affinity.partition.groups import connected
-from circletools.affinity.partition.partitions import Mode, Partition, make_partitions
+from circletools.affinity.partition import Partition
+from circletools.affinity.solvers.groups import connected
+from circletools.affinity.solvers.partitions import Mode, make_partitions
 from circletools.errors import EditError
 
 MODES: tuple[Mode, ...] = get_args(Mode)
@@ -164,7 +165,7 @@ def _case(core: Any, found: Network, affinity: str, fed: Values, whole: Values |
     if whole is None:
         note = note or "does not run whole"
     else:
-        tried = {tuple(part.operators for part in ours[mode] or ()) for mode in ("safe", "min")}
+        tried = [tuple(part.operators for part in ours["min"] or ())]
         got = [run_parts(core, found, parts, fed) for parts in tried if len(parts) <= _MOST_PARTS]
         difference = max((_difference(whole, values) for values in got), default=None)
     least = max(connected(found.graph, devices)) + 1

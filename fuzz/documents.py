@@ -18,7 +18,7 @@ from circletools.affinity.capability.file import parse_capability
 from circletools.affinity.capability.table import why_not
 from circletools.affinity.costs.choose import Goal, assign_by_cost
 from circletools.affinity.costs.costfile import Defaults, parse_costs
-from circletools.affinity.costs.times import Costs, make_problems
+from circletools.affinity.costs.times import Costs, cost_tables
 from circletools.affinity.partitioning import Sizing, make_partitioning
 from circletools.edit.edit import ModelEdit
 from circletools.errors import CircleToolsError, EditError
@@ -101,7 +101,7 @@ def costs(data: bytes) -> None:
     document = parse_costs(_text(data), "costs.json")
     known = Costs(document, {}, Defaults())
     number = crc32(data) % 4
-    goal = Goal(parallel=number == 1, caps={0: 1 << 10} if number == 2 else {}, mode="min" if number else "safe")
+    goal = Goal(caps={0: 1 << 10} if number == 2 else {}, seconds=0.1 if number == 1 else 0.0)
     for name in ("circle/if_cond", _MODEL):
         with open_model(model_seed(name)) as model:
             try:
@@ -112,11 +112,11 @@ def costs(data: bytes) -> None:
 
 
 def _choose(chooser: Chooser, devices: tuple[str, ...], known: Costs, goal: Goal) -> None:
-    problems = make_problems(chooser, devices, known)
+    problems = cost_tables(chooser, devices, known)
     rules = RuleSet((), make_default(devices[-1], "default"))
     assignment = assign_by_cost(chooser, Constraints(devices, rules), problems, goal)
-    made = make_partitioning(chooser.facts, assignment, Sizing(goal.mode))
-    for each in Evaluator(chooser.facts, problems, goal.parallel, bool(goal.caps)).evaluate(made):
+    made = make_partitioning(chooser.facts, assignment, Sizing())
+    for each in Evaluator(chooser.facts, problems, bool(goal.caps)).evaluate(made):
         assert json.dumps(evaluation_json(each, devices, goal.caps))
         assert all(isinstance(line, str) for line in evaluation_text(each, devices, goal.caps))
 

@@ -15,9 +15,9 @@ from circletools.affinity.exports.onert import onert_environment
 from circletools.affinity.exports.openvino import openvino_affinity
 from circletools.affinity.exports.part import part_file
 from circletools.affinity.exports.placement import current_affinity
-from circletools.affinity.partition.partitions import Mode
 from circletools.affinity.read import Affinity, read_affinity
 from circletools.affinity.read import check_freshness as check_affinity
+from circletools.affinity.solvers.partitions import Mode
 from circletools.affinity.store import AFFINITY_ENTRIES, annotate
 from circletools.affinity.store import follow as follow_affinity
 from circletools.affinity.store import strip as strip_affinity
@@ -62,7 +62,7 @@ from fuzz.content import Content, content
 from fuzz.target import no_refusal
 
 Change = Callable[[ModelEdit], object]
-_MODES: tuple[Mode, ...] = ("safe", "min", "epochs", "seed")
+_MODES: tuple[Mode, ...] = ("min", "seed")
 
 
 def exhaust(lines: Iterable[str]) -> None:
@@ -239,7 +239,7 @@ def embed_origins(data: bytes) -> None:
         assert check_origins(model, origins).state == "fresh"
 
 
-def plan_of(model: Model, mode: Mode = "safe", min_size: int = 1) -> Affinity:
+def plan_of(model: Model, mode: Mode = "min", min_size: int = 1) -> Affinity:
     """Put operators 1, 3, 4 and 5 on one device and the others on another."""
     rules = tuple(
         f"{number}/index:1,3-5=npu"

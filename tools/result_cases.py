@@ -24,7 +24,7 @@ COMMANDS = (
     "check", "diff", "trace-stats", "trace-compare", "trace-export", "attribute", "report",
 )  # fmt: skip
 MODELS, TRACES = (".circle", ".tflite"), (".html", ".ftrace", ".ctrace", ".pftrace", ".gz", ".csv", ".txt", ".json")
-MODES = ("seed", "safe", "min", "epochs")
+MODES = ("seed", "min")
 MADE_TRACES = {
     "mlp.circle": ("FullyConnected", "FullyConnected", "Softmax"),
     "diamond.circle": ("FullyConnected", "Tanh", "Logistic", "Mul", "ReLU", "Add"),
@@ -159,7 +159,7 @@ def affinity_cases(m: str, e: str) -> list[str]:
         f"annotate-affinity {m} t{e} {tables} --min-size 2 --explain --json",
         f"annotate-affinity {m} l{e} {two} --capabilities npu=litert-cpu --capabilities cpu=onert-cpu --json",
         f"~ annotate-affinity {m} k{e} --costs costs.json --copy-rate 300 --copy-overhead 2 --launch 4 --json",
-        f"annotate-affinity {m} p{e} --costs costs.json --parallel --json",
+        f"annotate-affinity {m} p{e} --costs costs.json --solve-time 1 --json",
         f"~ annotate-affinity {m} y{e} {two} --costs costs.json --memory npu=3000 --json",
         f"~ annotate-affinity {m} u{e} {two} --set op:*=tpu --json",
         f"~ annotate-affinity {m} u{e} {two} --set index:99999=npu --default cpu --json",

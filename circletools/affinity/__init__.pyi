@@ -7,7 +7,7 @@ from circletools.affinity.exports.export import Export as Export
 from circletools.affinity.exports.export import Target as Target
 from circletools.affinity.exports.export import export as export
 from circletools.affinity.findings import affinity_findings
-from circletools.affinity.partition.partitions import Partition as Partition
+from circletools.affinity.partition import Partition as Partition
 from circletools.affinity.read import Affinity as Affinity
 from circletools.affinity.read import check_freshness as check_freshness
 from circletools.affinity.read import read_affinity

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from circletools.affinity.partition.groups import group_successors, strong_components
 from circletools.affinity.read import Affinity, affinity_freshness, affinity_in
+from circletools.affinity.solvers.groups import group_successors
 from circletools.affinity.tables import NONE, Ids, SubgraphAffinity
 from circletools.errors import ModelFormatError, TableFormatError
 from circletools.findings import Finding
+from circletools.graph.algorithms import strong_components
 from circletools.graph.build import model_graph
 from circletools.graph.graph import Graph, ModelGraph
 from circletools.model.model import Model

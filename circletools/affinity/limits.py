@@ -1,4 +1,4 @@
-"""Limits on the partitions of a device, and what a partition weighs.
+"""Limits on the partitions of a device.
 
     npu:max-partitions=4        so many partitions; which: those that save most
     npu:min-operators=5         of fewer operators none; min-bytes and min-us the same
@@ -9,19 +9,12 @@ The bytes of a partition are those of the constants that it reads, each once, an
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Literal, get_args
 
-import numpy as np
-
-from circletools.affinity.costs.memory import contents
-from circletools.affinity.costs.problem import Problem
-from circletools.affinity.partition.groups import gathered
-from circletools.affinity.units import Units
 from circletools.errors import EditError, UsageError
-from circletools.graph.graph import Graph
 from circletools.wording import suggestion
 
 Kind = Literal["max-partitions", "min-operators", "min-bytes", "min-us", "max-operators", "max-bytes"]
@@ -41,8 +34,8 @@ class Limit:
         return f"limit {self.device}:{self.kind}={self.number:g}"
 
     @property
-    def parts(self) -> bool:
-        """Say whether it parts what is too large."""
+    def is_upper(self) -> bool:
+        """Whether it is of what a partition has at most."""
         return self.kind in ("max-operators", "max-bytes")
 
     @property
@@ -82,32 +75,3 @@ def check_limits(limits: Sequence[Limit], devices: Sequence[str], *, has_costs: 
         same = (least.device, least.measure) == (most.device, most.measure)
         if same and least.kind.startswith("min") and most.kind.startswith("max") and least.number > most.number:
             raise EditError(f"{least} and {most} cannot be met together")
-
-
-class Weights:
-    """What the units of a subgraph weigh; an operator that depends on constants only is none."""
-
-    def __init__(self, facts: Graph, units: Units, problem: Problem | None) -> None:
-        what, count = contents(facts), len(units.members)
-        home = np.array(units.home, np.int64)
-        work = np.ones(len(facts), np.int64)
-        work[list(facts.folded)] = 0
-        made = what.producers >= 0
-        self._operators = np.bincount(home, work, minlength=count).astype(np.int64).tolist()
-        self._made = np.bincount(home[what.producers[made]], what.sizes_bytes[made], minlength=count).tolist()
-        self._read = gathered(count, home[what.constants[0]].tolist(), what.constants[1].tolist())
-        self._buffer_bytes = what.buffer_bytes.tolist()
-        self._times = None if problem is None else problem.times_us.tolist()
-
-    def of(self, measure: str, units: Iterable[int], device: int) -> float:
-        """Return the operators, bytes or us of a set of units on a device; a time that is not known is none."""
-        chosen = list(units)
-        if measure == "operators":
-            return float(sum(self._operators[unit] for unit in chosen))
-        if measure == "bytes":
-            buffers = {buffer for unit in chosen for buffer in self._read[unit]}
-            made: float = sum(self._made[unit] for unit in chosen)
-            return made + float(sum(self._buffer_bytes[buffer] for buffer in buffers))
-        assert self._times is not None
-        times = (self._times[unit][device] for unit in chosen)
-        return float(sum(time for time in times if time != np.inf))

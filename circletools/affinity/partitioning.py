@@ -10,33 +10,33 @@ import numpy as np
 
 from circletools.affinity.assign.assign import Assignment
 from circletools.affinity.assign.rules import Rule
-from circletools.affinity.costs.memory import excess_bytes
-from circletools.affinity.costs.problem import Problem
-from circletools.affinity.limiting import Limiter, LimitError, Room
-from circletools.affinity.limits import Limit, Weights
-from circletools.affinity.meeting import meet
-from circletools.affinity.partition.growth import Step
-from circletools.affinity.partition.partitions import Mode, Partition, make_partitions, partition_or_fall_back
-from circletools.affinity.partition.repair import group_of
+from circletools.affinity.candidate import Placed
+from circletools.affinity.costs.table import Links, make_cost_table
+from circletools.affinity.limits import Limit
+from circletools.affinity.partition import Partition, group_of
+from circletools.affinity.problem import make_subgraph
 from circletools.affinity.read import Affinity
+from circletools.affinity.solvers.growth import Step
+from circletools.affinity.solvers.partitions import Mode, make_partitions
+from circletools.affinity.solvers.repair import demoted
+from circletools.affinity.solvers.solve import solve
 from circletools.affinity.tables import SubgraphAffinity
-from circletools.affinity.units import Units, contents_of, make_units
+from circletools.affinity.units import Units, make_units
 from circletools.errors import EditError
 from circletools.graph.graph import Graph
+from circletools.wording import counted
 
 
 @dataclass(frozen=True, slots=True)
 class SubgraphPartitioning:
     """The device number of each operator, and the partitions in an order in which they can run.
 
-    `moved` has why operators are not where they were assigned. `fell_back` says why mode `min` made the partitions
-    and not `safe`, None where nothing was against it. `left` are partitions that are too small, and stay.
+    `moved` has why operators are not where they were assigned. `left` are partitions that are too small, and stay.
     """
 
     numbers: list[int]
     partitions: tuple[Partition, ...]
     moved: Mapping[int, str] = field(default_factory=dict)
-    fell_back: str | None = None
     left: tuple[Partition, ...] = ()
 
     def partition_of(self) -> list[int]:
@@ -58,8 +58,8 @@ class Sizing:
 
     Partitions of fewer than `min_size` operators go to `fallback` (the last device unless given), or another device
     that is known to take all of them and has room within `caps` (bytes, by device number); those that none takes
-    stay. `problems` are the costs, where they are known.
-    `units` and `problems` go by subgraph; without `units` every operator is one.
+    stay. `units` go by subgraph; without them every operator is one.
+    `seconds` is how long the integer program may look for partitions within the limits.
     """
 
     mode: Mode = "min"
@@ -67,8 +67,8 @@ class Sizing:
     fallback: str | None = None
     limits: tuple[Limit, ...] = ()
     units: Sequence[Units] = ()
-    problems: Sequence[Problem] | None = None
     caps: Mapping[int, int] = field(default_factory=dict)
+    seconds: float = 10.0
 
     def units_of(self, facts: Graph) -> Units:
         """Return the units of a subgraph."""
@@ -100,65 +100,62 @@ def _partitioned(
     facts: Graph, assignment: Assignment, sizing: Sizing, tell: Callable[[Step], None] | None
 ) -> SubgraphPartitioning:
     units, assigned = sizing.units_of(facts), assignment.numbers[facts.index]
-    if sizing.min_size < 2 and not sizing.limits:
-        chosen = assignment.partitions[facts.index] if assignment.partitions else None
-        if chosen is not None:
-            return _of_units(units, chosen)
+    placed = assignment.placed[facts.index] if assignment.placed else None
+    if sizing.mode == "seed" or (placed is None and sizing.min_size < 2 and not sizing.limits):
         return partitioned(units, assigned, sizing.mode, tell)
-    # Whether partitions wait for each other is asked of those that are there in the end.
-    tame: Mode = "safe" if sizing.mode == "seed" else sizing.mode
-    room, numbers = _room(facts, assignment, sizing, units), [assigned[row[0]] for row in units.members]
-    limiter = Limiter(room, lambda numbers: make_partitions(units.graph, numbers, tame))
-    try:
-        settled = limiter.settle(numbers)
-    except LimitError as unmet:
-        if sizing.mode == "seed":
-            raise unmet.not_found() from unmet
-        found = meet(room, numbers, unmet, connected=tame != "epochs" and not units.graph.joins_any)
-        limiter.left = [one for one in found if room.is_small(one.operators, one.device)]
-        limiter.moved = dict.fromkeys(
-            range(len(numbers)), f"not {{}}, to keep to {', '.join(map(str, sizing.limits))}"
-        )
-        made = _of_units(units, found)
-    else:
-        made = partitioned(units, units.of_operators(settled), sizing.mode, tell)
-        if any(limit.parts for limit in sizing.limits):
-            made = replace(made, partitions=units.partitions(limiter.partitions(settled)))
+    if placed is None:
+        placed = _within_limits(facts, assignment, sizing)
+    subgraph, candidate, small = placed.subgraph, placed.candidate, list[Partition]()
+    if sizing.min_size > 1:
+        candidate, small = demoted(subgraph.problem, candidate, sizing.min_size, _fallback(assignment, sizing))
+    made = _of_operators(len(units.home), subgraph.partitions(candidate))
+    before = _of_operators(len(units.home), subgraph.partitions(placed.candidate)).numbers
+    few, names = f"fewer than {counted(sizing.min_size, 'operator')}", assignment.devices
     moved = {
-        operator: words.format(assignment.devices[assigned[operator]])
-        for unit, words in limiter.moved.items()
-        for operator in units.members[unit]
-        if made.numbers[operator] != assigned[operator]
+        operator: f"its partition was too small on {names[then]}: {few}"
+        if now != then
+        else f"not {names[number]}, to keep to {', '.join(map(str, sizing.limits))}"
+        for operator, (number, then, now) in enumerate(zip(assigned, before, made.numbers, strict=True))
+        if now != number
     }
-    return replace(made, moved=moved, left=units.partitions(limiter.left))
+    return replace(made, moved=moved, left=subgraph.named(small))
 
 
-def _room(facts: Graph, assignment: Assignment, sizing: Sizing, units: Units) -> Room:
-    devices, subgraph = assignment.devices, facts.index
-    last = len(devices) - 1
-    refuge = devices.index(sizing.fallback) if sizing.fallback else last
-    what = contents_of(facts, units)
-    problem = None if sizing.problems is None else units.problem(sizing.problems[subgraph])
-    rules = [rule if isinstance(rule, Rule) else None for rule in assignment.decided_by[subgraph]]
+def _fallback(assignment: Assignment, sizing: Sizing) -> int:
+    return assignment.devices.index(sizing.fallback) if sizing.fallback else len(assignment.devices) - 1
 
-    def takes(unit: int, device: int) -> bool:
-        known = device == refuge or devices[device] in assignment.refusals
-        return known and all(assignment.refusal(device, subgraph, one) is None for one in units.members[unit])
 
-    def rule_of(unit: int) -> Rule | None:
-        return next((rules[operator] for operator in units.members[unit] if rules[operator]), None)
-
-    return Room(
-        units,
-        [(devices.index(limit.device), limit) for limit in sizing.limits],
-        sizing.min_size,
-        Weights(facts, units, problem),
-        problem,
-        takes,
-        rule_of,
-        [refuge, *(device for device in range(len(devices)) if device != refuge)],
-        lambda partitions: not any(excess_bytes(what, units.graph, partitions, len(devices), sizing.caps).values()),
-    )
+def _within_limits(facts: Graph, assignment: Assignment, sizing: Sizing) -> Placed:
+    """Return partitions within the limits that leave most operators where they are, and are the fewest."""
+    devices, index = assignment.devices, facts.index
+    count, fallback = len(devices), _fallback(assignment, sizing)
+    units, assigned = sizing.units_of(facts), np.array(assignment.numbers[index], np.int64)
+    rows = np.arange(len(assigned))
+    able = np.array(
+        [
+            [
+                (device == fallback or devices[device] in assignment.refusals)
+                and not isinstance(assignment.decided_by[index][operator], Rule)
+                and assignment.refusal(device, index, operator) is None
+                for device in range(count)
+            ]
+            for operator in rows.tolist()
+        ],
+        np.bool_,
+    ).reshape(len(rows), count)
+    able[rows, assigned] = True
+    # Moving one operator is dearer than all partitions; the order of devices matters less than a partition.
+    times = np.full((len(rows), count), float(len(rows) + 1))
+    times += (np.arange(count) != fallback) * np.arange(1, count + 1) / (count * (len(rows) + 1))
+    times[rows, assigned] = 0
+    free = Links(np.zeros((count, count)), np.zeros((count, count)), np.ones(count))
+    table = make_cost_table(facts, np.where(able, times, np.inf), free)
+    limits = [(devices.index(limit.device), limit) for limit in sizing.limits]
+    whole = make_subgraph(facts, units, table, limits, sizing.caps, devices)
+    if not limits:  # there is nothing that the least moves could be looked for
+        numbers = [assigned[units.members[unit][0]] for unit in whole.working]
+        return Placed(whole, make_partitions(whole.problem.graph, [int(number) for number in numbers]))
+    return Placed(whole, solve(whole.problem, sizing.seconds).candidate)
 
 
 def partitioned(
@@ -169,14 +166,12 @@ def partitioned(
     Raises EditError where the mode cannot do it.
     """
     of_units = [numbers[row[0]] for row in units.members]
-    made, fell_back = partition_or_fall_back(units.graph, of_units, mode, on_step)
-    return replace(_of_units(units, made), fell_back=fell_back)
+    return _of_operators(len(units.home), units.partitions(make_partitions(units.graph, of_units, mode, on_step)))
 
 
-def _of_units(units: Units, made: Sequence[Partition]) -> SubgraphPartitioning:
-    partitions = units.partitions(made)
+def _of_operators(count: int, partitions: tuple[Partition, ...]) -> SubgraphPartitioning:
     devices = {operator: partition.device for partition in partitions for operator in partition.operators}
-    return SubgraphPartitioning([devices[operator] for operator in range(len(units.home))], partitions)
+    return SubgraphPartitioning([devices[operator] for operator in range(count)], partitions)
 
 
 def to_affinity(partitioning: Partitioning) -> Affinity:

@@ -1,6 +1,6 @@
 """What partitions consist of: operators, or sets of them that stay together, and what may be together.
 
-A unit is an operator, or operators that are glued: a QUANTIZE and the DEQUANTIZE that it feeds or is fed by, and
+A unit is an operator, or operators that stay together: a QUANTIZE and the DEQUANTIZE that it feeds or is fed by, and
 operators that hand on a large tensor. What lies on a path between two members belongs to the unit, too; else the unit
 could not run in one go.
 """
@@ -14,11 +14,11 @@ from typing import Literal
 import numpy as np
 
 from circletools.affinity.costs.memory import Contents, contents
-from circletools.affinity.costs.problem import Problem
-from circletools.affinity.partition.groups import finder, gathered, group_successors, strong_components
-from circletools.affinity.partition.partitions import Partition
+from circletools.affinity.costs.table import CostTable
+from circletools.affinity.partition import Partition
+from circletools.affinity.solvers.groups import gathered, group_successors
 from circletools.errors import UsageError
-from circletools.graph.algorithms import Indices
+from circletools.graph.algorithms import Indices, UnionFind, strong_components
 from circletools.graph.dag import Dag, dag_from_edges
 from circletools.graph.graph import Graph
 
@@ -29,8 +29,8 @@ _CODES = {"QUANTIZE", "DEQUANTIZE"}
 
 
 @dataclass(frozen=True, slots=True)
-class Glue:
-    """What stays together: `pairs` of QUANTIZE and DEQUANTIZE; who makes and reads tensors from `least_bytes` on."""
+class Colocation:
+    """What stays together: `pairs` of QUANTIZE and DEQUANTIZE; producer and readers of tensors of `least_bytes`."""
 
     pairs: bool = False
     least_bytes: int | None = None
@@ -50,21 +50,21 @@ class Units:
 
     @property
     def are_operators(self) -> bool:
-        """Say whether nothing is glued."""
+        """Whether every operator is a unit."""
         return len(self.members) == len(self.home)
 
-    def problem(self, problem: Problem) -> Problem:
-        """Return the problem of the units."""
+    def costs(self, table: CostTable) -> CostTable:
+        """Return the costs of the units."""
         if self.are_operators:
-            return problem
+            return table
         home = np.array(self.home, np.int64)
-        times = np.zeros((len(self.members), problem.times_us.shape[1]))
-        np.add.at(times, home, problem.times_us)
-        across = home[problem.producers[problem.read]] != home[problem.readers]
-        pairs = np.unique(np.stack([problem.read[across], home[problem.readers[across]]], axis=1), axis=0)
+        times = np.zeros((len(self.members), table.times_us.shape[1]))
+        np.add.at(times, home, table.times_us)
+        across = home[table.producers[table.read]] != home[table.readers]
+        pairs = np.unique(np.stack([table.read[across], home[table.readers[across]]], axis=1), axis=0)
         tensors, read = np.unique(pairs[:, 0], return_inverse=True)
-        makers, sizes = home[problem.producers[tensors]], problem.sizes_bytes[tensors]
-        return Problem(times, makers, sizes, read.reshape(-1), pairs[:, 1], problem.links)
+        makers, sizes = home[table.producers[tensors]], table.sizes_bytes[tensors]
+        return CostTable(times, makers, sizes, read.reshape(-1), pairs[:, 1], table.links)
 
     def contents(self, what: Contents) -> Contents:
         """Return what the units read and make; all that is handed on within one counts while it runs."""
@@ -92,7 +92,7 @@ class Units:
         )
 
 
-def parse_glue(words: Sequence[str]) -> Glue:
+def parse_colocation(words: Sequence[str]) -> Colocation:
     """Read `quantize` and numbers of bytes. Raises UsageError."""
     pairs, least = False, None
     for word in words:
@@ -101,19 +101,19 @@ def parse_glue(words: Sequence[str]) -> Glue:
         elif word.isascii() and word.isdigit() and len(word) <= 18:
             least = min(int(word), int(word) if least is None else least)
         else:
-            raise UsageError(f"`glue={word}` is not known", hint="write quantize, or a number of bytes")
-    return Glue(pairs, least)
+            raise UsageError(f"`keep_together={word}` is not known", hint="write quantize, or a number of bytes")
+    return Colocation(pairs, least)
 
 
-def make_units(facts: Graph, join: Join = "connected", glue: Glue = Glue()) -> Units:
+def make_units(facts: Graph, join: Join = "connected", colocation: Colocation = Colocation()) -> Units:
     """Return the units of a subgraph. Raises ModelFormatError for a tensor that does not exist, and for a cycle."""
     graph = facts.dag
     if join != "connected":
         graph = replace(graph, beside=_beside(facts, join))
     count = len(graph)
     home = list(range(count))
-    if glue:
-        home = _convex(graph, _joined(count, *_glued(facts, glue)))
+    if colocation:
+        home = _convex(graph, _labels(count, *_colocated(facts, colocation)))
     if home == list(range(count)):
         return Units(home, [(operator,) for operator in home], graph)
     members = gathered(max(home) + 1, home, range(count))
@@ -137,14 +137,14 @@ def _beside(facts: Graph, join: Join) -> tuple[tuple[int, ...], ...]:
     return tuple(sorted({tuple(sorted(row)) for row in rows.values() if len(row) > 1}))
 
 
-def _glued(facts: Graph, glue: Glue) -> tuple[Indices, Indices]:
+def _colocated(facts: Graph, colocation: Colocation) -> tuple[Indices, Indices]:
     """Return pairs of operators that stay together: who makes a tensor, and who reads it."""
     readers, read = facts.reads
     makers = facts.producer[read]
     stays = np.zeros(len(read), np.bool_)
-    if glue.least_bytes is not None:
-        stays |= facts.values.bytes[read] >= glue.least_bytes
-    if glue.pairs:
+    if colocation.least_bytes is not None:
+        stays |= facts.values.bytes[read] >= colocation.least_bytes
+    if colocation.pairs:
         codes = np.array(facts.operators.code_names)
         several = np.array([name in _CODES for name in facts.operators.code_names], np.bool_)
         stays |= several[makers] & several[readers] & (codes[makers] != codes[readers])
@@ -152,14 +152,12 @@ def _glued(facts: Graph, glue: Glue) -> tuple[Indices, Indices]:
     return makers[stays], readers[stays]
 
 
-def _joined(count: int, ones: Indices, others: Indices) -> list[int]:
+def _labels(count: int, ones: Indices, others: Indices) -> list[int]:
     """Return the lowest operator that each is joined to."""
-    root = list(range(count))
-    find = finder(root)
+    sets = UnionFind(count)
     for one, other in zip(ones.tolist(), others.tolist(), strict=True):
-        low, high = sorted((find(one), find(other)))
-        root[high] = low
-    return [find(operator) for operator in range(count)]
+        sets.join(one, other)
+    return sets.labels()
 
 
 def _convex(graph: Dag, label: Sequence[int]) -> list[int]:

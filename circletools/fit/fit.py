@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from circletools.affinity.capability.table import Capability, Refusal, why_not
-from circletools.affinity.partition.epochs import turns
-from circletools.affinity.partition.groups import working
+from circletools.affinity.solvers.groups import working
+from circletools.affinity.solvers.turns import turns
 from circletools.findings import against
 from circletools.fit.naming import Naming, Source
 from circletools.fit.needed import needed_subgraphs

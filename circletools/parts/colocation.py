@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from circletools.affinity.partition.partitions import make_partitions
+from circletools.affinity.solvers.partitions import make_partitions
 from circletools.errors import EditError
 from circletools.graph.algorithms import (
     Indices,

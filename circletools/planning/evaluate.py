@@ -1,4 +1,4 @@
-"""What partitions cost: what crosses between them, estimated times, makespan, memory."""
+"""What partitions cost: what crosses between them, estimated times, memory."""
 
 from __future__ import annotations
 
@@ -10,15 +10,13 @@ import numpy as np
 from circletools.affinity.costs.constants import constants_us
 from circletools.affinity.costs.evaluate import Estimate, evaluate
 from circletools.affinity.costs.memory import Footprint, contents, footprints
-from circletools.affinity.costs.parallel import Bounds, bounds, confined, heft, partitions_makespan
-from circletools.affinity.costs.problem import Problem
-from circletools.affinity.costs.times import Costs, make_problems
+from circletools.affinity.costs.table import CostTable
+from circletools.affinity.costs.times import Costs, cost_tables
 from circletools.affinity.partitioning import Partitioning, SubgraphPartitioning
 from circletools.affinity.read import Affinity
 from circletools.affinity.tables import NONE
 from circletools.affinity.transfers import Transfers, transfers
 from circletools.errors import EditError
-from circletools.graph.dag import Dag
 from circletools.graph.graph import Graph
 from circletools.graph.selectors import Chooser
 
@@ -27,28 +25,14 @@ _EXACT = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
-class Parallel:
-    """The makespan with devices running in parallel, in microseconds.
-
-    `makespan_us` where every operator is started by itself, `partitions_makespan_us` where each partition runs in one
-    go. No assignment at all is quicker than the bounds.
-    """
-
-    makespan_us: float
-    partitions_makespan_us: float
-    bounds: Bounds
-
-
-@dataclass(frozen=True, slots=True)
 class Evaluation:
-    """What the partitions of a subgraph cost: times where they are known, the last two where they were asked for.
+    """What the partitions of a subgraph cost: times where they are known, memory where it was asked for.
 
     `memory` goes by device number. `least_us` is what no choice of devices takes less than, where that is known.
     """
 
     transfers: Transfers
     estimate: Estimate | None = None
-    parallel: Parallel | None = None
     memory: tuple[Footprint, ...] | None = None
     least_us: float | None = None
 
@@ -65,14 +49,13 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True)
 class Evaluator:
-    """How the partitions of a model are evaluated; `problems` are those of its subgraphs, where costs are known.
+    """How the partitions of a model are evaluated; `tables` are those of its subgraphs, where costs are known.
 
     `least_us` is what no choice of devices takes less than, by subgraph.
     """
 
     facts: Sequence[Graph]
-    problems: Sequence[Problem] | None = None
-    parallel: bool = False
+    tables: Sequence[CostTable] | None = None
     memory: bool = False
     least_us: Sequence[float | None] = ()
 
@@ -88,21 +71,14 @@ class Evaluator:
         crossing = transfers(facts, planned.partition_of(), planned.numbers)
         used = footprints(contents(facts), facts.dag, planned.partitions, devices) if self.memory else None
         memory = None if used is None else tuple(used)
-        if self.problems is None:
+        if self.tables is None:
             return Evaluation(crossing, memory=memory)
-        problem = self.problems[index]
-        estimate = evaluate(problem, planned.numbers, [partition.device for partition in planned.partitions])
-        if problem.links.constant_us_per_byte is not None:
-            brought = constants_us(contents(facts), problem, planned.partition_of(), planned.numbers)
+        table = self.tables[index]
+        estimate = evaluate(table, planned.numbers, [partition.device for partition in planned.partitions])
+        if table.links.constant_us_per_byte is not None:
+            brought = constants_us(contents(facts), table, planned.partition_of(), planned.numbers)
             estimate = replace(estimate, constants_us=brought)
-        together = _in_parallel(problem, facts.dag, planned) if self.parallel else None
-        return Evaluation(crossing, estimate, together, memory, self.least_us[index] if self.least_us else None)
-
-
-def _in_parallel(problem: Problem, graph: Dag, planned: SubgraphPartitioning) -> Parallel:
-    only = confined(problem, np.array(planned.numbers, np.int64))
-    makespan = partitions_makespan(only, planned.partitions)
-    return Parallel(heft(only, graph).makespan_us, makespan, bounds(problem, graph))
+        return Evaluation(crossing, estimate, memory, self.least_us[index] if self.least_us else None)
 
 
 def affinity_estimates(chooser: Chooser, affinity: Affinity, costs: Costs) -> dict[int, Estimate]:
@@ -115,7 +91,7 @@ def affinity_estimates(chooser: Chooser, affinity: Affinity, costs: Costs) -> di
     if not affinity.devices:
         return {}
     number = {device: number for number, device in enumerate(sorted(affinity.devices))}
-    problems = make_problems(chooser, [affinity.devices[device] for device in number], costs)
+    problems = cost_tables(chooser, [affinity.devices[device] for device in number], costs)
     found = {}
     for index, subgraph in sorted(affinity.subgraphs.items()):
         numbers = [number[device] for device in subgraph.devices.tolist()]

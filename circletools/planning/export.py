@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from circletools.affinity.costs.times import make_problems
+from circletools.affinity.costs.times import cost_tables
 from circletools.affinity.exports.export import Export
 from circletools.affinity.exports.onert_exec_time import exec_times
 from circletools.graph.build import model_graph
@@ -25,6 +25,6 @@ def export_costs(model: Model, costs: CostRequest | CostInputs) -> Export:
     graph = model_graph(model)
     known, notes = costs_of(graph, inputs, devices)
     chooser = Chooser(graph, source_names(graph) if inputs.by_origin else ())
-    problems = make_problems(chooser, devices, known)
+    problems = cost_tables(chooser, devices, known)
     names = onert_names(graph, (trace for _, trace in inputs.traces.values()))
     return Export("onert-exec-time", exec_times(chooser.facts, problems, devices, names), tuple(notes))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import overload
+from typing import get_args, overload
 
 from circletools.affinity.assign.documents import read_words
 from circletools.affinity.assign.rules import Decision, Rule, RuleSet, make_default, parse_rules, parse_setting
@@ -16,7 +16,8 @@ from circletools.affinity.capability.file import load_capability
 from circletools.affinity.capability.table import Capability
 from circletools.affinity.costs.costfile import CostDocument, Defaults, parse_costs
 from circletools.affinity.limits import Limit, parse_limit
-from circletools.affinity.units import Glue, parse_glue
+from circletools.affinity.solvers.partitions import Mode
+from circletools.affinity.units import Colocation, parse_colocation
 from circletools.errors import CircleToolsError, UsageError
 from circletools.graph.build import model_graph
 from circletools.model.model import open_model
@@ -26,6 +27,8 @@ from circletools.storage.documents import naming_files
 from circletools.trace.operators.profile import OperatorTrace
 from circletools.trace.operators.read import read_profile
 from circletools.wording import suggestion
+
+_GONE = {"safe": "min is never worse", "epochs": "`join=any` has partitions that need not be connected"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +61,7 @@ class PlanInputs:
     costs: CostInputs | None
     what_if: tuple[Rule, ...]
     limits: tuple[Limit, ...]
-    glue: Glue
+    colocation: Colocation
 
     @property
     def devices(self) -> tuple[str, ...]:
@@ -115,7 +118,8 @@ def _plan_inputs(request: PlanRequest) -> PlanInputs:
     costs = _cost_inputs(request) if request.has_costs else None
     what_if = tuple(map(parse_setting, request.what_if))
     limits = tuple(map(parse_limit, request.limits))
-    return PlanInputs(request, rules, tables, earlier, costs, what_if, limits, parse_glue(request.glue))
+    colocation = parse_colocation(request.keep_together)
+    return PlanInputs(request, rules, tables, earlier, costs, what_if, limits, colocation)
 
 
 def _with_last(rules: RuleSet, device: str, tables: Mapping[str, Capability]) -> RuleSet:
@@ -131,16 +135,15 @@ def _check(request: PlanRequest) -> None:
     if not all(devices) or len(set(devices)) < len(devices):
         named = ",".join(devices)
         raise UsageError(f"`devices={named}`: each device is named once", hint="write `devices=npu,gpu,cpu`")
-    if request.parallel and not request.has_costs:
-        raise UsageError("`parallel=True` needs costs", hint="give `costs=FILE` or `traces=DEVICE=TRACE`")
-    if request.parallel and request.memory:
-        raise UsageError(
-            "`parallel=True` and `memory=` exclude each other: what lives at the same time depends on when it runs"
-        )
+    if request.mode not in get_args(Mode):
+        hint = _GONE.get(request.mode, "there are min and seed")
+        raise UsageError(f"`mode={request.mode}` is not known", hint=hint)
     if request.what_if and request.explain:
         raise UsageError("`what_if=` and `explain=True` exclude each other")
     if request.join != "connected" and request.mode != "min":
-        raise UsageError(f"`join={request.join}` is of `mode=min`; partitions of epochs need not be connected")
+        raise UsageError(f"`join={request.join}` is of `mode=min`")
+    if request.mode == "seed" and (request.limits or request.memory or request.min_size > 1):
+        raise UsageError("`limits=`, `memory=` and `min_size=` are of `mode=min`", hint="the design has no choice")
     if not 0 <= request.solve_time <= 1e6:
         raise UsageError(f"`solve_time={request.solve_time:g}`: a number of seconds from 0 is needed")
     if request.min_size < 1:

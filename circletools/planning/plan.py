@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from circletools.affinity.assign.assign import Assignment
-from circletools.affinity.partition.growth import Step
 from circletools.affinity.partitioning import Partitioning, SubgraphPartitioning, to_affinity
 from circletools.affinity.read import Affinity
+from circletools.affinity.solvers.growth import Step
 from circletools.findings import Finding
 from circletools.planning.evaluate import Evaluation
 from circletools.planning.summary import EMPTY, Summary

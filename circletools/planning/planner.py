@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from circletools.affinity.assign.assign import Assignment, Constraints, assign
 from circletools.affinity.capability.table import Refusal, why_not
-from circletools.affinity.costs.choose import Goal, assign_by_cost, assign_by_memory, check_caps
-from circletools.affinity.costs.problem import Problem
-from circletools.affinity.costs.times import make_problems
-from circletools.affinity.gluing import glued
+from circletools.affinity.colocation import colocated
+from circletools.affinity.costs.choose import Goal, assign_by_cost, assign_by_memory
+from circletools.affinity.costs.table import CostTable
+from circletools.affinity.costs.times import cost_tables
 from circletools.affinity.limits import check_limits
-from circletools.affinity.partition.growth import Step
 from circletools.affinity.partitioning import Partitioning, Sizing, make_partitioning
+from circletools.affinity.solvers.growth import Step
 from circletools.affinity.tables import AFFINITY_TABLE
-from circletools.affinity.units import Join, Units, make_units
+from circletools.affinity.units import Units, make_units
 from circletools.findings import Finding
 from circletools.graph.build import model_graph
 from circletools.graph.graph import ModelGraph
@@ -35,14 +35,14 @@ from circletools.wording import counted, ranges
 
 @dataclass(frozen=True, slots=True)
 class PlanProblem:
-    """What is to be decided for one model; `costs` are the problems of its subgraphs, where costs are known.
+    """What is to be decided for one model; `costs` are those of its subgraphs, where costs are known.
 
     `units` are what stays together and what may be one partition, by subgraph.
     """
 
     chooser: Chooser
     given: Constraints
-    costs: Sequence[Problem] | None
+    costs: Sequence[CostTable] | None
     caps: Mapping[int, int]
     units: Sequence[Units]
     notes: tuple[Finding, ...]
@@ -63,21 +63,7 @@ def plan(model: Model, request: PlanRequest | PlanInputs) -> Plan:
     """
     inputs = read_request(request) if isinstance(request, PlanRequest) else request
     problem = make_plan_problem(model_graph(model), inputs, broken_graphs(model))
-    brings = any(one.links.constant_us_per_byte is not None for one in problem.costs or ())
-    if not brings or inputs.request.mode != "min" or inputs.request.join != "connected":
-        return _evaluated(inputs, problem, _assignment(inputs, problem))
-    # Two partitions that read the same constants may be one where bringing them is dear. What those take at least is
-    # a bound for connected ones, too.
-    units = [make_units(facts, "shared", inputs.glue) for facts in problem.chooser.facts]
-    other = replace(problem, units=units)
-    shared, connected = (_assignment(inputs, one, tries=2) for one in (other, problem))
-    connected = replace(connected, least_us=shared.least_us)
-    tried = ((problem, connected), (other, replace(connected, partitions=())), (other, shared))
-    return min((_evaluated(inputs, *one) for one in tried), key=_total_us)
-
-
-def _total_us(found: Plan) -> float:
-    return sum(one.estimate.total_us for one in found.evaluation if one.estimate is not None)
+    return _evaluated(inputs, problem, _assignment(inputs, problem))
 
 
 def make_plan_problem(model: ModelGraph, inputs: PlanInputs, broken: Sequence[Finding] = ()) -> PlanProblem:
@@ -101,15 +87,17 @@ def make_plan_problem(model: ModelGraph, inputs: PlanInputs, broken: Sequence[Fi
         for device, found in refused.items()
     }
     given = Constraints(devices, rules, refusals, before.before if before else ())
-    caps, problems = inputs.caps(devices), None
+    caps, tables = inputs.caps(devices), None
     if inputs.costs is not None:
         costs, gaps = costs_of(model, inputs.costs, devices)
-        problems = make_problems(chooser, devices, costs)
+        tables = cost_tables(chooser, devices, costs)
         notes += gaps
-    check_limits(inputs.limits, devices, has_costs=problems is not None)
-    join: Join = "any" if inputs.request.mode == "epochs" else inputs.request.join
-    units = [make_units(facts, join, inputs.glue) for facts in chooser.facts]
-    return PlanProblem(chooser, given, problems, caps, units, tuple(notes))
+    check_limits(inputs.limits, devices, has_costs=tables is not None)
+    brings = any(table.links.constant_us_per_byte is not None for table in tables or ())
+    # Two partitions that read the same constants may be one where bringing them is dear.
+    join = "shared" if brings and inputs.request.join == "connected" else inputs.request.join
+    units = [make_units(facts, join, inputs.colocation) for facts in chooser.facts]
+    return PlanProblem(chooser, given, tables, caps, units, tuple(notes))
 
 
 def _not_measured(device: str, refused: Sequence[Sequence[Refusal | None]]) -> Iterator[Finding]:
@@ -135,17 +123,18 @@ def _before(model: ModelGraph, inputs: PlanInputs) -> Reprojection | None:
     return None if inputs.devices or chosen_by_cost else kept(model)
 
 
-def _assignment(inputs: PlanInputs, problem: PlanProblem, tries: int = 1) -> Assignment:
-    """Return the devices of all operators, in a share of the time where that is tried several times."""
-    request = inputs.request
-    goal = Goal(request.parallel, problem.caps, request.mode, problem.units, request.solve_time / tries)
+def _assignment(inputs: PlanInputs, problem: PlanProblem) -> Assignment:
+    """Return the devices of all operators."""
+    devices = problem.given.devices
+    limits = [(devices.index(limit.device), limit) for limit in inputs.limits]
+    goal = Goal(problem.caps, limits, problem.units, inputs.request.solve_time)
     if problem.costs is not None:
         assignment = assign_by_cost(problem.chooser, problem.given, problem.costs, goal)
     elif problem.caps:
         assignment = assign_by_memory(problem.chooser, problem.given, goal)
     else:
         assignment = assign(problem.chooser, problem.given)
-    return glued(assignment, problem.units) if inputs.glue else assignment
+    return colocated(assignment, problem.units) if inputs.colocation else assignment
 
 
 def _evaluated(inputs: PlanInputs, problem: PlanProblem, assignment: Assignment) -> Plan:
@@ -155,14 +144,13 @@ def _evaluated(inputs: PlanInputs, problem: PlanProblem, assignment: Assignment)
     default = inputs.rules.default
     fallback = default.device if default else None
     sizing = Sizing(
-        request.mode, request.min_size, fallback, inputs.limits, problem.units, problem.costs, problem.caps
+        request.mode, request.min_size, fallback, inputs.limits, problem.units, problem.caps, request.solve_time
     )
     grown = request.explain and request.mode == "seed"
     on_step = (lambda number, step: steps.append((number, step))) if grown else None
     partitioning = make_partitioning(facts, assignment, sizing, on_step)
-    notes += (*_fallbacks(partitioning), *_left(partitioning, request.min_size))
-    check_caps(facts, partitioning, problem.caps)
-    evaluator = Evaluator(facts, problem.costs, request.parallel, bool(problem.caps), assignment.least_us)
+    notes += tuple(_left(partitioning, request.min_size))
+    evaluator = Evaluator(facts, problem.costs, bool(problem.caps), assignment.least_us)
     evaluation = evaluator.evaluate(partitioning)
     what_if = None
     if inputs.what_if:
@@ -203,14 +191,6 @@ def _placed(partitioning: Partitioning) -> dict[int, tuple[Sequence[int], Sequen
         index: (one.numbers, [partition.device for partition in one.partitions])
         for index, one in enumerate(partitioning.subgraphs)
     }
-
-
-def _fallbacks(partitioning: Partitioning) -> Iterator[Finding]:
-    """Yield a note about each subgraph that mode `safe` does not partition."""
-    for index, subgraph in enumerate(partitioning.subgraphs):
-        if subgraph.fell_back is not None:
-            message = f"{subgraph.fell_back}: partitioned by mode min"
-            yield Finding("PARTITIONED_BY_MIN", "info", f"subgraphs[{index}]", message)
 
 
 def _left(partitioning: Partitioning, min_size: int) -> Iterator[Finding]:

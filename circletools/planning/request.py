@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, fields
 
-from circletools.affinity.partition.partitions import Mode
+from circletools.affinity.solvers.partitions import Mode
 from circletools.affinity.units import Join
 
 Path = str | os.PathLike[str]
@@ -50,15 +50,15 @@ class PlanRequest(CostRequest):
     `default`: the device of operators that nothing else decides; else the last of several, if it has no table.
     `mode`, `min_size`: how partitions are made, and the fewest operators that one should have.
     `limits`: `DEVICE:KIND=NUMBER`, what its partitions must keep to (circletools/affinity/limits.py).
-    `glue`: `quantize`, or a number of bytes: QUANTIZE and DEQUANTIZE, or what hands on a large tensor, stay together.
+    `keep_together`: `quantize`, or a number of bytes: QUANTIZE with DEQUANTIZE, or the producer and readers of any
+    tensor of at least that many bytes, are in one partition.
     `join`: what may be one partition: `connected`, `shared` (reads one constant or input), `any`.
     `reproject`: an annotated model; an operator goes where its sources went there.
     `keep`: without `devices`, take those that the model has already, also where there are costs.
-    `parallel`: minimise the makespan with devices running in parallel, instead of the sum of all times.
     `solve_time`: seconds, for all subgraphs, in which an integer program may look for better devices and a proof.
     `memory`: `DEVICE=BYTES`, what fits on a device.
     `what_if`: `SELECTOR=DEVICE`, operators to move, to compare the result with the plan.
-    `explain`: also tell how each partition grew and which candidate was selected, in mode `seed`.
+    `explain`: also the steps by which each partition grew, in mode `seed`.
 
     docs/affinity.md and docs/costs.md tell what each does.
     """
@@ -72,11 +72,10 @@ class PlanRequest(CostRequest):
     mode: Mode = "min"
     min_size: int = 1
     limits: tuple[str, ...] = ()
-    glue: tuple[str, ...] = ()
+    keep_together: tuple[str, ...] = ()
     join: Join = "connected"
     reproject: Path | None = None
     keep: bool = True
-    parallel: bool = False
     solve_time: float = 10.0
     memory: tuple[str, ...] = ()
     what_if: tuple[str, ...] = ()

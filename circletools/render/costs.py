@@ -1,4 +1,4 @@
-"""Estimated times, makespans and memory as text and JSON."""
+"""Estimated times and memory as text and JSON."""
 
 from __future__ import annotations
 
@@ -20,13 +20,6 @@ def evaluation_json(found: Evaluation, devices: Sequence[str], caps: Mapping[int
         entry["estimate"] = estimate_json(found.estimate)
         if found.least_us is not None:
             entry |= {"least_us": found.least_us, "is_optimal": found.excess == 0}
-    if found.parallel is not None:
-        entry["parallel"] = {
-            "makespan_us": found.parallel.makespan_us,
-            "partitions_makespan_us": found.parallel.partitions_makespan_us,
-            **asdict(found.parallel.bounds),
-            "lower_bound_us": found.parallel.bounds.least_us,
-        }
     if found.memory is not None:
         entry["memory"] = [
             {"device": device, **asdict(used), "total_bytes": used.total_bytes, "cap_bytes": caps.get(number)}
@@ -39,12 +32,6 @@ def evaluation_text(found: Evaluation, devices: Sequence[str], caps: Mapping[int
     """Yield what costs tell of a subgraph, in lines."""
     if found.estimate is not None:
         yield f"estimated time: {estimate_text(found.estimate)}{_proof(found)}"
-    if found.parallel is not None:
-        yield (
-            f"devices in parallel: {found.parallel.makespan_us:.3f} us by operators, "
-            f"{found.parallel.partitions_makespan_us:.3f} us by partitions; "
-            f"at least {found.parallel.bounds.least_us:.3f} us"
-        )
     for number, used in enumerate(found.memory or ()):
         of = f" of {caps[number]}" if number in caps else ""
         yield (

@@ -156,8 +156,6 @@ def _side_json(side: Evaluation) -> dict[str, Any]:
     entry: dict[str, Any] = {"transfers": fields_json(side.transfers)}
     if side.estimate is not None:
         entry["estimate"] = estimate_json(side.estimate)
-    if side.parallel is not None:
-        entry["makespan_us"] = side.parallel.makespan_us
     return entry
 
 
@@ -180,9 +178,6 @@ def _what_if_text(plan: Plan, index: int) -> Iterator[str]:
         yield f"  difference: none, since {'; '.join(cannot)}"
         return
     yield f"  difference: {difference:+.3f} us"
-    if found.before.parallel is not None and found.after.parallel is not None:
-        old, new = found.before.parallel.makespan_us, found.after.parallel.makespan_us
-        yield f"  devices in parallel: {old:.3f} -> {new:.3f} us"
 
 
 def _what_if(plan: Plan, index: int) -> SubgraphWhatIf:

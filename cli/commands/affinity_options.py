@@ -79,7 +79,7 @@ PLANNING = {
     "limits": _repeated(
         "--limit", "Limit on a device's partitions, as in npu:max-partitions=4", "DEVICE:KIND=NUMBER"
     ),
-    "glue": _repeated(
+    "keep_together": _repeated(
         "--keep-together",
         "Keep QUANTIZE with DEQUANTIZE, or producers and readers of large tensors",
         "quantize|BYTES",

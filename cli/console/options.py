@@ -7,7 +7,6 @@ import re
 _OTHERS = {
     "explain": "by operator",
     "from_": "from",
-    "glue": "keep-together",
     "limits": "limit",
     "rules": "set",
     "rules_file": "rules",

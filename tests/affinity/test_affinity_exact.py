@@ -365,10 +365,10 @@ def test_partitions_of_fewer_operators_go_to_the_fallback(least: int, demoted: s
     with open_model(row_of("TANH", "NEG", "TANH", "TANH")) as model:
         facts = [graph_of(model, 0)]
         given = unruled(assigned(model, ("cpu", "npu"), "op:TANH=cpu", "op:NEG=npu"))
-        made = make_partitioning(facts, given, Sizing("safe", least, "cpu"))
+        made = make_partitioning(facts, given, Sizing("min", least, "cpu"))
         assert made.subgraphs[0].moved.keys() == demoted
         assert made.subgraphs[0].numbers == [0, 0 if demoted else 1, 0, 0]
-        last = make_partitioning(facts, given, Sizing("safe", 3))
+        last = make_partitioning(facts, given, Sizing("min", 3))
         assert last.subgraphs[0].numbers == [1, 1, 1, 1]
         assert last.subgraphs[0].moved.keys() == {0, 2, 3}
         assert last.subgraphs[0].partition_of() == [0] * 4

@@ -14,7 +14,10 @@ import pytest
 
 from circletools.affinity.capability.file import load_capability
 from circletools.affinity.capability.table import Capability, why_not
-from circletools.affinity.partition.partitions import make_partitions
+from circletools.affinity.partition import Partition
+from circletools.affinity.solvers.groups import working
+from circletools.affinity.solvers.partitions import with_constants
+from circletools.affinity.solvers.turns import fewest_turns
 from circletools.graph.build import graph_of
 from circletools.model.model import open_model
 from circletools.runtimes import plan as plan_of
@@ -177,7 +180,7 @@ def test_the_plan_is_one_of_epochs() -> None:
                 assert epochs(operators, members(plan)) == plan, path
 
 
-def test_the_table_and_the_mode_epochs_predict_the_partitions() -> None:
+def test_the_table_and_turns_predict_the_partitions() -> None:
     """From the file alone, without asking the runtime."""
     table, seen = load("xnnpack"), 0
     paths = measured_models()
@@ -185,8 +188,11 @@ def test_the_table_and_the_mode_epochs_predict_the_partitions() -> None:
         with open_model(path) as model:
             for subgraph, plan in enumerate(of_model):
                 devices = [int(reason is not None) for reason in why_not(table, graph_of(model, subgraph))]
-                parts = make_partitions(graph_of(model, subgraph).dag, devices, "epochs")
-                predicted = [part.operators for part in parts if part.device == 0]
+                dag = graph_of(model, subgraph).dag
+                operators, work = working(dag)
+                rows = fewest_turns(work, [devices[operator] for operator in operators])
+                parts = (Partition(devices[operators[row[0]]], tuple(operators[at] for at in row)) for row in rows)
+                predicted = [part.operators for part in with_constants(dag, tuple(parts)) if part.device == 0]
                 assert predicted == [tuple(sorted(step)) for step in plan if isinstance(step, tuple)], path
                 seen += len(predicted)
     assert seen >= 20

@@ -6,30 +6,21 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import pytest
 
 from circletools.affinity.assign.assign import Assignment, Constraints
 from circletools.affinity.assign.rules import Decision, RuleSet, make_default, parse_setting
 from circletools.affinity.capability.traits import SubgraphTraits
-from circletools.affinity.costs.choose import Goal, assign_by_cost, assign_by_memory, check_caps
-from circletools.affinity.costs.constants import with_constants
+from circletools.affinity.costs.choose import Goal, assign_by_cost, assign_by_memory
 from circletools.affinity.costs.costfile import Defaults, parse_costs
-from circletools.affinity.costs.islands import settled
-from circletools.affinity.costs.memory import contents, footprints, prices
-from circletools.affinity.costs.times import NO_TIME, Costs, make_problems
-from circletools.affinity.partition.groups import connected, group_successors
-from circletools.affinity.partition.partitions import Mode
-from circletools.affinity.partitioning import Sizing, make_partitioning, to_affinity
+from circletools.affinity.costs.memory import contents
+from circletools.affinity.costs.times import NO_TIME, Costs, cost_tables
 from circletools.affinity.transfers import transfers
 from circletools.errors import EditError, UsageError
 from circletools.graph.build import graph_of, model_graph
 from circletools.graph.selectors import Chooser
 from circletools.model.model import open_model
-from tests.kit.affinity_support import assigned, unruled
-from tests.kit.build import Build, floats
-from tests.kit.costs_support import Case
-from tests.kit.partition_support import dag_of
+from tests.kit.build import Build
 from tests.kit.support import bytes_of
 
 DIAMOND = bytes_of("circle/diamond")  # 0 feeds 1, 2 and 4; 1 and 2 feed 3; 3 and 4 feed 5
@@ -52,7 +43,7 @@ def costs_of(
 def chosen(given: Constraints, document: dict[str, Any] = QUICK, goal: Goal = Goal()) -> Assignment:  # noqa: B008
     with open_model(DIAMOND) as model:
         chooser = Chooser(model_graph(model))
-        return assign_by_cost(chooser, given, make_problems(chooser, given.devices, costs_of(document)), goal)
+        return assign_by_cost(chooser, given, cost_tables(chooser, given.devices, costs_of(document)), goal)
 
 
 def test_rules_earlier_devices_and_tables_leave_the_rest_to_the_costs() -> None:
@@ -69,13 +60,11 @@ def test_rules_earlier_devices_and_tables_leave_the_rest_to_the_costs() -> None:
     assert chosen(Constraints(TWO, refusals=refusals), dear).numbers == ([1] * 6,)
     assert chosen(Constraints(TWO, refusals=refusals), cheap).numbers == ([0, 1, 1, 1, 1, 1],)
     assert chosen(Constraints(TWO, refusals=refusals)).why(0, 1) == "least total time; not npu: no"
-    assert chosen(Constraints(TWO), goal=Goal(parallel=True)).why(0, 0) == "all ends first"
 
 
 def test_limits_of_memory_are_kept_to_while_choosing() -> None:
     assert chosen(Constraints(TWO), goal=Goal(caps={0: 0})).numbers == ([1] * 6,)
     assert chosen(Constraints(TWO), goal=Goal(caps={0: 1 << 20})).numbers == ([0] * 6,)
-    assert chosen(Constraints(TWO), goal=Goal(caps={0: 1 << 20}, mode="seed")).numbers == ([0] * 6,)
 
 
 def test_without_costs_the_first_device_with_room_is_taken() -> None:
@@ -86,7 +75,8 @@ def test_without_costs_the_first_device_with_room_is_taken() -> None:
         chooser = Chooser(model_graph(model))
 
         def memory(given: Constraints, **caps: int) -> Assignment:
-            return assign_by_memory(chooser, given, Goal(caps={three.index(name): cap for name, cap in caps.items()}))
+            bytes_ = {three.index(name): cap for name, cap in caps.items()}
+            return assign_by_memory(chooser, given, Goal(caps=bytes_, seconds=5.0))
 
         made = memory(Constraints(three))
         assert (made.numbers, made.least_us) == (([0] * 6,), ())
@@ -116,31 +106,10 @@ def test_a_time_that_is_not_known_counts_nothing() -> None:
     assert made.least_us == (5 * 2 + 7,)  # and the launch
 
 
-def test_constants_are_shared_out_among_who_reads_them() -> None:
-    """16 bytes that two operators read and 8 that the third reads alone, at 1/2 and 2 us a byte."""
-    build = Build()
-    graph = build.graph()
-    x, own, both = graph.tensor("x", (2,)), graph.constant("own", floats(2)), graph.constant("both", floats(4))
-    last = graph.compute("ADD", [graph.compute("ADD", [x, both], "a", (4,)), both], "b", (4,))
-    graph.operator("CONCATENATION", [last, own], [graph.tensor("c", (6,))])
-    graph.ends([x], [last + 1])
-    document = {
-        "devices": [
-            {"name": name, "constants_bytes_per_us": rate, "operators": [{"select": "op:*", "time_us": 1}]}
-            for name, rate in (("npu", 2), ("cpu", 0.5))
-        ]
-    }
-    with open_model(build.to_bytes()) as model:
-        chooser = Chooser(model_graph(model))
-        (problem,) = make_problems(chooser, TWO, costs_of(document))
-        found = with_constants(graph_of(model, 0), problem).times_us
-    assert found.tolist() == [[1 + 4, 1 + 16], [1 + 4, 1 + 16], [1 + 4, 1 + 16]]
-
-
 def test_a_measured_time_goes_before_the_document() -> None:
     with open_model(DIAMOND) as model:
         chooser = Chooser(model_graph(model))
-        (problem,) = make_problems(chooser, TWO, costs_of(QUICK, {"npu": {(0, 2): 0.5}}))
+        (problem,) = cost_tables(chooser, TWO, costs_of(QUICK, {"npu": {(0, 2): 0.5}}))
     assert problem.times_us[:, 0].tolist() == [1, 1, 0.5, 1, 1, 1]
     assert problem.links.launch_us.tolist() == [3, 7]
     assert problem.links.overhead_us.tolist() == [[0, 2], [5, 0]]
@@ -164,9 +133,9 @@ def test_64_devices_are_the_most() -> None:
     named = [f"d{number}" for number in range(65)]
     document = {"devices": [{"name": name} for name in named]}
     with open_model(DIAMOND) as model:
-        assert len(make_problems(Chooser(model_graph(model)), named[:64], costs_of(document))) == 1
+        assert len(cost_tables(Chooser(model_graph(model)), named[:64], costs_of(document))) == 1
         with pytest.raises(UsageError, match="costs of 65 devices; there can be 64"):
-            make_problems(Chooser(model_graph(model)), named, costs_of(document))
+            cost_tables(Chooser(model_graph(model)), named, costs_of(document))
 
 
 def test_an_output_that_is_no_tensor_takes_no_memory() -> None:
@@ -179,39 +148,6 @@ def test_an_output_that_is_no_tensor_takes_no_memory() -> None:
         assert contents(graph_of(model, 0)).kept.tolist() == [y]
 
 
-def test_a_limit_of_memory_is_kept_to_the_byte() -> None:
-    with open_model(DIAMOND) as model:
-        facts = [graph_of(model, 0)]
-        made = make_partitioning(facts, assigned(model, TWO, "index:0=npu", default="cpu"))
-        used = footprints(contents(facts[0]), facts[0].dag, made.subgraphs[0].partitions, 2)
-        assert [(each.constants_bytes, each.activations_bytes) for each in used] == [((8 * 8 + 8) * 4, 64), (0, 128)]
-        # 0 reads 288 bytes of constants and makes 32; the others make 32 each.
-        assert prices(contents(facts[0]), 6).tolist() == [320, 32, 32, 32, 32, 32]
-        check_caps(facts, made, {0: 288 + 64, 1: 128})
-        with pytest.raises(EditError, match=r"npu has 351 bytes and would need 352: 288 of constants, 64") as caught:
-            check_caps(facts, made, {0: 288 + 64 - 1})
-        assert caught.value.location == "subgraphs[0]"
-
-
-@pytest.mark.parametrize("mode", ["seed", "safe"])
-def test_small_partitions_are_told_from_those_that_can_run(mode: Mode) -> None:
-    """In mode seed, the partitions of two devices wait for each other until small ones are moved."""
-    build = Build()
-    graph = build.graph()
-    given = graph.tensor("given")
-    x, y = graph.compute("NEG", [given], "x"), graph.compute("NEG", [given], "y")
-    a, b = graph.compute("ADD", [x, y], "a"), graph.compute("ADD", [x, y], "b")
-    graph.ends([given], [a, b])
-    with open_model(build.to_bytes("circle")) as model:
-        facts = [graph_of(model, 0)]
-        both = unruled(assigned(model, ("a", "b", "c"), "index:0,3=a", "index:1-2=b"))
-        made = make_partitioning(facts, both, Sizing(mode, 3))
-        assert made.subgraphs[0].numbers == [2] * 4
-        assert made.subgraphs[0].moved.keys() == {0, 1, 2, 3}
-        assert to_affinity(made).subgraphs[0].partitions.tolist() == made.subgraphs[0].partition_of()
-        assert make_partitioning(facts, both, Sizing("safe", 1)).subgraphs[0].moved == {}
-
-
 def test_what_crosses_partitions_and_devices() -> None:
     with open_model(DIAMOND) as model:
         # 0 | 1 2 on the other device | 3 4 5: 0 is copied once to it, 1 and 2 once back; 4 reads 0 at home.
@@ -222,30 +158,6 @@ def test_what_crosses_partitions_and_devices() -> None:
         (1, (2,), 1, 32),
     ]
     assert (found.copies, found.copied_bytes, found.copies_of_unknown_size, found.launches) == (3, 96, 0, 3)
-
-
-@pytest.mark.parametrize(
-    ("time", "size", "launch", "expected"),
-    [
-        (5.0, 0.0, [3.0, 1.0], 1),  # a launch on each device is saved: 4 of 5
-        (5.0, 0.0, [5.0, 1.0], 0),
-        (14.0, 4.0, [0.0, 0.0], 0),  # two copies of 4 * 2 are saved
-        (16.0, 4.0, [0.0, 0.0], 1),
-        (15.0, 4.0, [0.0, 0.0], 0),
-    ],
-)
-def test_an_island_moves_where_launches_and_copies_pay_for_it(
-    time: float, size: float, launch: list[float], expected: int
-) -> None:
-    case = Case(
-        [[0.0, 99.0], [time, 0.0], [0.0, 99.0]],
-        [(0, size, [1]), (1, size, [2])],
-        [[0.0] * 2] * 2,
-        [[0.0, 2.0], [2.0, 0.0]],
-        launch,
-    )
-    problem, graph = case.problem()
-    assert settled(problem, graph, np.array([0, 1, 0])).tolist() == [0, expected, 0]
 
 
 @pytest.mark.parametrize("words", ["op:ADD", "op:ADD=", "=npu", "npu"])
@@ -269,10 +181,3 @@ def test_an_empty_dimension_is_a_known_one(
         traits = SubgraphTraits(graph_of(model, 0), {}).operator(0)
     assert traits.inputs[0] is not None
     assert traits.inputs[0].dynamic == dynamic
-
-
-def test_groups_have_a_row_each() -> None:
-    graph = dag_of(4, [(0, 1), (1, 2), (2, 3)])
-    assert connected(graph, [0, 0, 1, 0]) == [0, 0, 1, 2]
-    assert group_successors(graph, [0, 0, 1, 2], 3) == [[1], [2], []]
-    assert np.unique(connected(graph, [0] * 4)).tolist() == [0]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from circletools.affinity.assign.assign import Assignment, Constraints
 from circletools.affinity.costs.choose import Goal, assign_by_cost
 from circletools.affinity.costs.costfile import CostDocument, Defaults, parse_costs
-from circletools.affinity.costs.times import Costs, make_problems, operator_bytes
+from circletools.affinity.costs.times import Costs, cost_tables, operator_bytes
 from circletools.errors import CircleToolsError
 from circletools.graph.build import model_graph
 from circletools.graph.selectors import Chooser
@@ -29,7 +29,7 @@ def test_devices_without_end_are_refused() -> None:
     many = [{"name": str(number)} for number in range(100_000)]
     parsed = parse_costs(json.dumps({"devices": many}), "costs.json")
     with open_model(DIAMOND) as model, pytest.raises(CircleToolsError, match="there can be 64"):
-        make_problems(Chooser(model_graph(model)), parsed.devices, Costs(parsed, {}, Defaults()))
+        cost_tables(Chooser(model_graph(model)), parsed.devices, Costs(parsed, {}, Defaults()))
 
 
 # --- the document -------------------------------------------------------------------------------------------
@@ -100,7 +100,7 @@ def test_any_document_is_read_or_refused(document: Any) -> None:
 def times_of(document: dict[str, Any], path: Path = DIAMOND) -> list[float]:
     with open_model(path) as model:
         parsed = parse_costs(json.dumps(document), "costs.json")
-        (first, *_) = make_problems(Chooser(model_graph(model)), ["npu"], Costs(parsed, {}, Defaults()))
+        (first, *_) = cost_tables(Chooser(model_graph(model)), ["npu"], Costs(parsed, {}, Defaults()))
         times: list[float] = first.times_us[:, 0].tolist()
         return times
 
@@ -155,8 +155,8 @@ def test_every_model_can_be_assigned(path: Path) -> None:
         parsed = parse_costs(json.dumps(words), "costs.json")
         costs = Costs(parsed, {}, Defaults())
         chooser = Chooser(model_graph(model))
-        problems = make_problems(chooser, parsed.devices, costs)
-        for goal in (Goal(), Goal(parallel=True), Goal(caps={0: 4096})):
+        problems = cost_tables(chooser, parsed.devices, costs)
+        for goal in (Goal(), Goal(seconds=1.0), Goal(caps={0: 4096}, seconds=1.0)):
             made: Assignment = assign_by_cost(chooser, Constraints(parsed.devices), problems, goal)
             assert [len(row) for row in made.numbers] == [len(subgraph.operators) for subgraph in model.subgraphs]
         assert all(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from math import inf
 
 import numpy as np
 import pytest
@@ -12,16 +11,12 @@ from circletools.affinity.assign.partfile import PartFile, format_part
 from circletools.affinity.capability.file import parse_capability
 from circletools.affinity.capability.table import why_not
 from circletools.affinity.costs.costfile import Defaults, parse_costs
-from circletools.affinity.costs.parallel import heft
-from circletools.affinity.costs.times import Costs, make_problems
+from circletools.affinity.costs.times import Costs, cost_tables
 from circletools.affinity.exports.onert import onert_environment
 from circletools.affinity.exports.onert_exec_time import NEVER_US, exec_times
 from circletools.affinity.exports.placement import current_affinity
-from circletools.affinity.partition import chains
-from circletools.affinity.partition.chains import Chains
-from circletools.affinity.partition.effort import Effort
-from circletools.affinity.partition.partitions import make_partitions
 from circletools.affinity.read import check_freshness
+from circletools.affinity.solvers.effort import Effort
 from circletools.affinity.store import follow, remap
 from circletools.affinity.tables import SubgraphAffinity
 from circletools.edit.edit import ModelEdit
@@ -32,9 +27,8 @@ from circletools.graph.selectors import Chooser
 from circletools.model.model import open_model
 from tests.kit.affinity_support import affinity, affinity_of, annotated, ids
 from tests.kit.build import Build
-from tests.kit.costs_support import CODES, Case
+from tests.kit.costs_support import CODES
 from tests.kit.exports_support import with_affinity
-from tests.kit.partition_support import dag_of, random_case
 from tests.kit.support import bytes_of
 
 
@@ -69,40 +63,6 @@ def test_a_backend_that_a_part_file_cannot_name(backend: str) -> None:
         format_part(PartFile((backend,), backend, "opname"))
 
 
-def test_tables_may_fill_the_memory_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    """9 operators side by side take 16 chains: 9 * 16 numbers of 4 bytes, twice."""
-    rows: list[list[int]] = [[] for _ in range(9)]
-    monkeypatch.setattr(chains, "_MEMORY_BYTES", 9 * 16 * 2 * 4)
-    assert len(set(Chains(rows, rows).chain)) == 9
-    monkeypatch.setattr(chains, "_MEMORY_BYTES", 9 * 16 * 2 * 4 - 1)
-    with pytest.raises(EditError, match="the graph of 9 operators is more than 8 operators wide"):
-        Chains(rows, rows)
-
-
-def test_min_has_fewer_than_safe_in_some_graphs() -> None:
-    counts = {"safe": 0, "min": 0}
-    for seed in range(300):
-        count, edges, devices = random_case(seed)
-        graph = dag_of(count, edges)
-        counts["safe"] += len(make_partitions(graph, devices, "safe"))
-        counts["min"] += len(make_partitions(graph, devices, "min"))
-    assert counts["min"] <= 1375 < counts["safe"]
-
-
-@pytest.mark.parametrize(("other", "starts"), [(5.0, [0, 1]), (7.0, [7, 0])])
-def test_a_copy_counts_in_the_rank_as_the_mean_of_its_devices(other: float, starts: list[float]) -> None:
-    """0 takes 1, then come a copy of 4 and 2, which takes 1: rank 6. 1 takes `other`, on the same device."""
-    case = Case(
-        [[1.0, inf], [other, inf], [inf, 1.0]],
-        [(0, 2.0, [2])],
-        [[0.0, 2.0], [2.0, 0.0]],
-        [[0.0, 1.0], [1.0, 0.0]],
-        [0.0, 0.0],
-    )
-    schedule = heft(*case.problem())
-    assert schedule.starts_us[:2].tolist() == starts
-
-
 def test_times_and_copies_for_the_scheduler_of_onert() -> None:
     document = {
         "devices": [
@@ -115,7 +75,7 @@ def test_times_and_copies_for_the_scheduler_of_onert() -> None:
     names = {(0, index): code for index, code in enumerate(CODES)}
     with open_model(bytes_of("circle/diamond")) as model:
         chooser = Chooser(model_graph(model))
-        problems = make_problems(chooser, ("cpu", "ruy"), known)
+        problems = cost_tables(chooser, ("cpu", "ruy"), known)
         written = exec_times(chooser.facts, problems, ("cpu", "ruy"), names)
     bytes_of_all = 4 * (8 + 8 * 8 + 8 + 8)
     assert written["cpu"]["FullyConnected"] == {"0": [[bytes_of_all, 3]]}

@@ -11,8 +11,8 @@ import pytest
 
 from benchmarks.graphs import SHAPES, by_chance
 from benchmarks.networks import Network, feed, load, make, random_shape, run_parts, run_whole, start_core, submodels
-from circletools.affinity.partition.epochs import turns
-from circletools.affinity.partition.partitions import Mode, make_partitions
+from circletools.affinity.solvers.partitions import make_partitions
+from circletools.affinity.solvers.turns import turns
 from circletools.graph.build import graph_of
 from circletools.model.model import open_model
 from circletools.runtimes.plan import plans
@@ -54,14 +54,11 @@ def test_openvino_needs_as_many_subgraphs_or_more(core: Any, kind: str, which: s
     assert len(make_partitions(found.graph, devices, "min")) <= submodels(core, found, devices)
 
 
-@pytest.mark.parametrize("mode", ["safe", "min"])
 @pytest.mark.parametrize(("kind", "which", "share"), CASES[::3])
-def test_openvino_computes_the_same_part_by_part(
-    core: Any, kind: str, which: str | int, share: float, mode: Mode
-) -> None:
+def test_openvino_computes_the_same_part_by_part(core: Any, kind: str, which: str | int, share: float) -> None:
     found = network(core, kind, which)
     devices, fed = by_chance(found, share, seed=4), feed(found)
-    partitions = [partition.operators for partition in make_partitions(found.graph, devices, mode)]
+    partitions = [partition.operators for partition in make_partitions(found.graph, devices)]
     whole, apart = run_whole(core, found, fed), run_parts(core, found, partitions, fed)
     assert whole.keys() == apart.keys()
     for slot, value in whole.items():

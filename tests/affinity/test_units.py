@@ -11,15 +11,15 @@ import pytest
 
 import circletools as ct
 from circletools.affinity.costs.memory import contents
-from circletools.affinity.costs.problem import Links, make_problem
-from circletools.affinity.units import Glue, Join, Units, make_units, parse_glue
+from circletools.affinity.costs.table import Links, make_cost_table
+from circletools.affinity.units import Colocation, Join, Units, make_units, parse_colocation
 from circletools.graph.build import graph_of
 from circletools.model.model import open_model
 from tests.kit.build import Build
 from tests.kit.partition_support import seeded
 
 TWO = ("npu", "cpu")
-NONE = Glue()
+NONE = Colocation()
 
 
 def quantized() -> bytes:
@@ -35,9 +35,9 @@ def quantized() -> bytes:
     return build.to_bytes("tflite")
 
 
-def units_of(data: bytes, join: Join = "connected", glue: Glue = NONE) -> Units:
+def units_of(data: bytes, join: Join = "connected", colocation: Colocation = NONE) -> Units:
     with open_model(data) as model:
-        return make_units(graph_of(model, 0), join, glue)
+        return make_units(graph_of(model, 0), join, colocation)
 
 
 def planned(data: bytes, **request: Any) -> ct.types.Plan:
@@ -57,8 +57,8 @@ def rows(plan: ct.types.Plan) -> list[tuple[int, ...]]:
     (("16", "quantize"), [(0, 1, 2, 3, 4), (5,)]),
     (("100", "4"), [(0, 1, 2, 3, 4, 5)]),
 ])  # fmt: skip
-def test_what_is_glued(words: tuple[str, ...], members: list[tuple[int, ...]]) -> None:
-    assert [tuple(row) for row in units_of(quantized(), glue=parse_glue(words)).members] == members
+def test_what_stays_together(words: tuple[str, ...], members: list[tuple[int, ...]]) -> None:
+    assert [tuple(row) for row in units_of(quantized(), colocation=parse_colocation(words)).members] == members
 
 
 def test_what_is_on_a_path_between_belongs_to_the_unit() -> None:
@@ -71,10 +71,9 @@ def test_what_is_on_a_path_between_belongs_to_the_unit() -> None:
     between = graph.compute("NEG", [small], "between")
     last = graph.compute("ADD", [large, between], "last")
     graph.ends([x], [last])
-    assert [tuple(row) for row in units_of(build.to_bytes("tflite"), glue=Glue(least_bytes=256)).members] == [
-        (0, 1, 2)
-    ]
-    assert units_of(build.to_bytes("tflite"), glue=Glue(least_bytes=257)).are_operators
+    units = units_of(build.to_bytes("tflite"), colocation=Colocation(least_bytes=256))
+    assert [tuple(row) for row in units.members] == [(0, 1, 2)]
+    assert units_of(build.to_bytes("tflite"), colocation=Colocation(least_bytes=257)).are_operators
 
 
 def test_only_several_operators_stand_beside_each_other() -> None:
@@ -99,35 +98,36 @@ def test_what_reads_the_same_of_another_operator_does_not_stand_beside() -> None
 
 def test_units_stay_in_one_partition_on_one_device() -> None:
     assert rows(planned(quantized(), rules=("index:0-1=npu",), default="cpu")) == [(0, 1), (2, 3, 4, 5)]
-    plan = planned(quantized(), rules=("index:0-1=npu",), default="cpu", glue=("quantize",))
+    plan = planned(quantized(), rules=("index:0-1=npu",), default="cpu", keep_together=("quantize",))
     assert rows(plan) == [(0, 1, 2), (3, 4, 5)]
-    assert plan.reason(0, 2) == "operators 1-2 are glued"
-    plan = planned(quantized(), rules=("index:3=npu",), default="cpu", glue=("16",), limits=("npu:max-operators=3",))
+    assert plan.reason(0, 2) == "operators 1-2 stay together"
+    limits = ("npu:max-operators=3",)
+    plan = planned(quantized(), rules=("index:3=npu",), default="cpu", keep_together=("16",), limits=limits)
     assert rows(plan) == [(0, 1), (2, 3, 4), (5,)]
     assert plan.subgraphs[0].numbers == [1, 1, 0, 0, 0, 1]
 
 
 @pytest.mark.parametrize(("request_", "said"), [
-    ({"rules": ("index:1=npu", "index:2=cpu"), "default": "cpu"}, "operators 1-2 are glued, and rules put them on "
-     "different devices: index:1=npu and index:2=cpu"),
-    ({"rules": ("index:1=npu",), "default": "cpu", "capabilities": ("TABLE",)}, "operators 1-2 are glued, and no "
+    ({"rules": ("index:1=npu", "index:2=cpu"), "default": "cpu"}, "operators 1-2 stay together, and rules put them "
+     "on different devices: index:1=npu and index:2=cpu"),
+    ({"rules": ("index:1=npu",), "default": "cpu", "capabilities": ("TABLE",)}, "operators 1-2 stay together, and no "
      "device takes all of them; rule index:1=npu keeps them on npu"),
-    ({"rules": ("index:3=npu",), "default": "cpu", "glue": ("16",), "limits": ("npu:max-operators=2",)},
-     "limit npu:max-operators=2 cannot be met: a partition of 3 operators stays on npu (operators 2-4: rule"),
+    ({"rules": ("index:3=npu",), "default": "cpu", "keep_together": ("16",), "limits": ("npu:max-operators=2",)},
+     "limit npu:max-operators=2 cannot be met"),
 ])  # fmt: skip
 def test_what_cannot_be_together_is_named(request_: dict[str, Any], said: str, tmp_path: Any) -> None:
     table = tmp_path / "npu.json"
     table.write_text('{"device": "npu", "operators": {"QUANTIZE": [{}]}}', encoding="utf-8")
     tables = tuple(str(table) for _ in request_.pop("capabilities", ()))
     with pytest.raises(ct.EditError) as caught:
-        planned(quantized(), **({"glue": ("quantize",)} | request_), capabilities=tables)
+        planned(quantized(), **({"keep_together": ("quantize",)} | request_), capabilities=tables)
     assert said in str(caught.value)
 
 
 def test_the_first_device_that_takes_all_has_the_unit(tmp_path: Any) -> None:
     table = tmp_path / "npu.json"
     table.write_text('{"device": "npu", "operators": {"QUANTIZE": [{}]}}', encoding="utf-8")
-    plan = planned(quantized(), capabilities=(str(table),), default="cpu", glue=("quantize",))
+    plan = planned(quantized(), capabilities=(str(table),), default="cpu", keep_together=("quantize",))
     assert plan.subgraphs[0].numbers == [1, 1, 1, 1, 0, 1]
 
 
@@ -141,7 +141,7 @@ def test_costs_see_units_as_one(tmp_path: Any) -> None:
     )
     free = planned(quantized(), costs=costs, copy_rate=1e9)
     assert free.subgraphs[0].numbers == [1, 0, 1, 1, 0, 1]
-    plan = planned(quantized(), costs=costs, copy_rate=1e9, glue=("quantize",))
+    plan = planned(quantized(), costs=costs, copy_rate=1e9, keep_together=("quantize",))
     assert plan.subgraphs[0].numbers == [1, 1, 1, 1, 0, 1]
 
 
@@ -150,9 +150,9 @@ def test_the_problem_of_units() -> None:
         facts = graph_of(model, 0)
         links = Links(np.zeros((2, 2)), np.ones((2, 2)), np.zeros(2))
         times = np.arange(12.0).reshape(6, 2)
-        problem = make_problem(facts, times, links)
-        units = make_units(facts, glue=Glue(pairs=True))
-        found = units.problem(problem)
+        problem = make_cost_table(facts, times, links)
+        units = make_units(facts, colocation=Colocation(pairs=True))
+        found = units.costs(problem)
         assert found.times_us.tolist() == [[0, 1], [6, 8], [6, 7], [8, 9], [10, 11]]
         assert found.producers.tolist() == [0, 1, 2, 3]
         assert found.sizes_bytes.tolist() == [16, 16, 16, 4]
@@ -161,7 +161,7 @@ def test_the_problem_of_units() -> None:
         assert what.producers.tolist() == [-1, 0, 1, 1, 2, 3, 4]
         assert units.of_operators([5, 6, 7, 8, 9]) == [5, 6, 6, 7, 8, 9]
         plain = make_units(facts)
-        assert plain.problem(problem) is problem
+        assert plain.costs(problem) is problem
         assert units.graph.successors == [[1], [2], [3], [4], []]
 
 
@@ -253,19 +253,18 @@ def test_joining_more_never_makes_more_partitions(seed: int) -> None:
         assert all(home[a] <= home[b] for a, row in enumerate(graph_.successors) for b in row)
         counts.append(len(rows(plan)))
     assert counts[0] >= counts[1] >= counts[2]
-    assert counts[2] == len(rows(planned(data, rules=rules, default="cpu", mode="epochs")))
 
 
 @pytest.mark.parametrize("words", ["quantise", "-1", "1.5", "", "9" * 19])
-def test_glue_that_is_none(words: str) -> None:
-    with pytest.raises(ct.UsageError, match="`glue="):
-        parse_glue([words])
-    assert bool(Glue()) is False
-    assert all(map(bool, (Glue(pairs=True), Glue(least_bytes=0))))
+def test_operators_to_keep_together_that_are_none(words: str) -> None:
+    with pytest.raises(ct.UsageError, match="`keep_together="):
+        parse_colocation([words])
+    assert bool(Colocation()) is False
+    assert all(map(bool, (Colocation(pairs=True), Colocation(least_bytes=0))))
 
 
 def test_joins_that_modes_do_not_have() -> None:
-    for mode, join in (("seed", "shared"), ("safe", "any"), ("epochs", "shared")):
+    for mode, join in (("seed", "shared"), ("seed", "any")):
         with pytest.raises(ct.UsageError, match=f"`join={join}` is of `mode=min`"):
             planned(quantized(), default="cpu", mode=mode, join=join)
 

@@ -37,7 +37,6 @@ Found = Iterable[ct.Finding]
 MLP, LOOP, DIAMOND = map(bytes_of, ("circle/mlp", "circle/while_loop", "circle/diamond"))
 NEEDS_A_PROGRAM = {
     "NOT_LOADED",
-    "PARTITIONED_BY_MIN",
     "DEVICE_NOT_MEASURED",
     "REFUSED_MODEL",
     "TABLE_DISAGREES",

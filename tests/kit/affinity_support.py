@@ -9,9 +9,9 @@ import numpy as np
 
 from circletools.affinity.assign.assign import Assignment, Constraints, assign
 from circletools.affinity.assign.rules import Decision, Rule, RuleSet, make_default, parse_setting
-from circletools.affinity.partition.partitions import Mode
 from circletools.affinity.partitioning import Partitioning, Sizing, make_partitioning, to_affinity
 from circletools.affinity.read import Affinity, read_affinity
+from circletools.affinity.solvers.partitions import Mode
 from circletools.affinity.store import annotate
 from circletools.affinity.tables import NONE, SubgraphAffinity
 from circletools.graph.build import model_graph
@@ -67,7 +67,7 @@ def unruled(assignment: Assignment) -> Assignment:
 
 
 def planned(
-    data: bytes, devices: Sequence[str], *settings: str, default: str | None = None, mode: Mode = "safe"
+    data: bytes, devices: Sequence[str], *settings: str, default: str | None = None, mode: Mode = "min"
 ) -> Partitioning:
     """Return the partitions of a model by rules."""
     with open_model(data) as model:

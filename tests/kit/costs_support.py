@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from circletools.affinity.costs.problem import Links, Problem
-from circletools.affinity.partition.partitions import make_partitions
+from circletools.affinity.costs.table import CostTable, Links
+from circletools.affinity.solvers.partitions import make_partitions
 from circletools.graph.dag import Dag
 from tests.kit.partition_support import dag_of, seeded
 
@@ -26,12 +26,12 @@ class Case(NamedTuple):
     per_byte: list[list[float]]
     launch: list[float]
 
-    def problem(self) -> tuple[Problem, Dag]:
+    def problem(self) -> tuple[CostTable, Dag]:
         """Return the problem and its graph as the library has them."""
         read = [(tensor, reader) for tensor, (_, _, readers) in enumerate(self.tensors) for reader in readers]
         pairs = np.array(read, np.int64).reshape(-1, 2)
         devices = len(self.launch)
-        problem = Problem(
+        problem = CostTable(
             np.array(self.times).reshape(-1, devices),
             np.array([producer for producer, _, _ in self.tensors], np.int64),
             np.array([size for _, size, _ in self.tensors], np.float64),

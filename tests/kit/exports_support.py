@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from circletools.affinity.partition.partitions import make_partitions
 from circletools.affinity.read import Affinity
+from circletools.affinity.solvers.partitions import make_partitions
 from circletools.affinity.store import annotate
 from circletools.affinity.tables import NONE, SubgraphAffinity
 from circletools.graph.build import graph_of

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from circletools.affinity.partition.partitions import Partition
+from circletools.affinity.partition import Partition
 from circletools.graph.dag import Dag, dag_from_edges
 
 Edges = list[tuple[int, int]]

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from circletools.affinity.partition.partitions import Mode
 from circletools.affinity.partitioning import partitioned
 from circletools.affinity.read import Affinity
+from circletools.affinity.solvers.partitions import Mode
 from circletools.affinity.store import annotate
 from circletools.affinity.tables import SubgraphAffinity
 from circletools.affinity.units import make_units
@@ -42,7 +42,7 @@ def by_code(model: Model) -> Assign:
     return lambda subgraph, operator: model.subgraphs[subgraph].code_indices()[operator] % 2
 
 
-def with_devices(data: bytes, assign: Assign | None = None, mode: Mode = "safe") -> bytes:
+def with_devices(data: bytes, assign: Assign | None = None, mode: Mode = "min") -> bytes:
     """Return the model annotated; by operator code unless told otherwise. Raises EditError where `mode` cannot."""
     with open_model(data) as model:
         chosen = assign or by_code(model)

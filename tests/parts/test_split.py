@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from circletools.affinity.partition.partitions import Mode
+from circletools.affinity.solvers.partitions import Mode
 from circletools.errors import EditError, UsageError
 from circletools.parts.compare import check_files, open_split
 from circletools.parts.package import MANIFEST, decode_connections
@@ -30,7 +30,7 @@ from tests.kit.support import (
     bytes_of,
 )
 
-MODES: tuple[Mode, ...] = ("seed", "safe", "min", "epochs")
+MODES: tuple[Mode, ...] = ("seed", "min")
 
 
 # --- all models ---------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ def parts(tmp_path: Path) -> Path:
     model.assign(0, model.x)
     difference = model.compute("SUB", before, model.read(0))
     data = model.finish(model.compute("ADD", model.compute("NEG", difference), model.read(1)))
-    split_to(with_devices(data, by_list([0] * 7 + [1] * 3), "safe"), tmp_path / "parts", "tflite")
+    split_to(with_devices(data, by_list([0] * 7 + [1] * 3), "min"), tmp_path / "parts", "tflite")
     assert check_files(open_split(tmp_path / "parts")) == []
     return tmp_path / "parts"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from circletools.affinity.partition.partitions import Mode
+from circletools.affinity.solvers.partitions import Mode
 from circletools.errors import EditError, UsageError
 from circletools.model.model import open_model
 from circletools.parts.compare import check_files, open_split
@@ -33,7 +33,7 @@ from tests.kit.split_support import (
 )
 from tests.kit.support import bytes_of, put
 
-MODES: tuple[Mode, ...] = ("seed", "safe", "min", "epochs")
+MODES: tuple[Mode, ...] = ("seed", "min")
 SHARED_STATE = {"tflite/variable"}  # by operators all over the model
 NO_OPERATORS = {"circle/only_input"}
 # What the runtime does not load or run before it is split, either.
@@ -99,7 +99,7 @@ def test_parts_compute_what_the_whole_does(
 @pytest.mark.parametrize("name", sorted(SHARED_STATE))
 def test_what_shares_a_state_runs_in_one_part(name: str, tmp_path: Path, workers: dict[str, Worker]) -> None:
     data = bytes_of(name)
-    assert verify(data, tmp_path / "parts", workers["tflite"], "safe", lambda _subgraph, _operator: 0) == []
+    assert verify(data, tmp_path / "parts", workers["tflite"], "min", lambda _subgraph, _operator: 0) == []
 
 
 def test_onert_runs_the_package_of_many_parts(tmp_path: Path, workers: dict[str, Worker]) -> None:
@@ -161,7 +161,7 @@ def test_strings_and_truth_values_cross(tmp_path: Path, workers: dict[str, Worke
     graph.operator("LESS", [value, value], [less])
     graph.operator("LOGICAL_NOT", [less], [none])
     graph.ends([text, value], [back, none])
-    assert verify(build.to_bytes(), tmp_path / "parts", workers["tflite"], "safe", alternating) == []
+    assert verify(build.to_bytes(), tmp_path / "parts", workers["tflite"], "min", alternating) == []
     assert len(list((tmp_path / "parts").glob("*.tflite"))) == 4
 
 
@@ -178,7 +178,7 @@ def test_shapes_that_are_known_only_then_cross(tmp_path: Path, workers: dict[str
     after = graph.tensor("after", (1, 1), shape_signature=(-1, -1))
     graph.operator("NEG", [made], [after])
     graph.ends([value], [after])
-    assert verify(build.to_bytes(), tmp_path / "parts", workers["tflite"], "safe", alternating) == []
+    assert verify(build.to_bytes(), tmp_path / "parts", workers["tflite"], "min", alternating) == []
 
 
 def test_a_runtime_that_takes_too_long_is_given_up(tmp_path: Path) -> None:

@@ -105,7 +105,7 @@ def test_layers_with_a_variable_each_compute_the_same_in_parts(
     variables: int, tmp_path: Path, litert: Worker
 ) -> None:
     data, devices = layered(Random(variables), variables)  # noqa: S311
-    split_to(with_devices(data, by_list(devices), "safe"), tmp_path / "parts", "tflite")
+    split_to(with_devices(data, by_list(devices), "min"), tmp_path / "parts", "tflite")
     files = open_split(tmp_path / "parts")
     assert check_files(files) == []
     assert compare_runs(files, litert) == []
@@ -153,7 +153,7 @@ def split_at_random(
 def tried(data: bytes, devices: list[int], folder: Path) -> EditError | None:
     """Split a model; return the error, None where there was none."""
     try:
-        split_to(with_devices(data, by_list(devices), "safe"), folder, "tflite")
+        split_to(with_devices(data, by_list(devices), "min"), folder, "tflite")
     except EditError as error:
         return error
     return None

@@ -65,11 +65,11 @@ def test_the_time_for_solving_is_a_number_of_seconds_from_0(seconds: float, allo
             planned(**request)
 
 
-def test_partitions_of_epochs_are_not_joined_in_another_way() -> None:
+def test_partitions_of_the_design_are_not_joined_in_another_way() -> None:
     request: dict[str, Any] = {"devices": ("npu",), "default": "npu", "join": "any"}
     assert planned(**request, mode="min")
     with pytest.raises(ct.UsageError, match="`join=any` is of `mode=min`"):
-        planned(**request, mode="epochs")
+        planned(**request, mode="seed")
 
 
 def test_an_operator_in_no_partition_is_launched_and_brings_its_constants_by_itself(tmp_path: Path) -> None:

@@ -146,7 +146,7 @@ def test_selectors_by_origin_read_the_sources(tmp_path: Path) -> None:
         planned(devices=TWO, rules=("origin:*=npu",), default="cpu")
 
 
-@pytest.mark.parametrize("mode", ["seed", "safe", "min", "epochs"])
+@pytest.mark.parametrize("mode", ["seed", "min"])
 def test_steps_are_told_where_they_are_asked_for(mode: Any) -> None:
     assert planned(devices=TWO, default="cpu", mode=mode).steps is None
     steps = planned(devices=TWO, default="cpu", mode=mode, explain=True).steps
@@ -161,20 +161,9 @@ def test_times_and_copies_are_added_up(costs: Path) -> None:
     (found,) = planned(costs=costs).evaluation
     assert found.estimate is not None
     assert (found.estimate.operators_us, found.estimate.copies_us, found.estimate.total_us) == (15, 4, 19)
-    assert (found.parallel, found.memory) == (None, None)
+    assert found.memory is None
     assert [(cut.tensor_index, cut.producer_partition, cut.consumer_partitions) for cut in found.transfers.cuts] != []
     assert planned(devices=TWO, default="cpu").evaluation[0].estimate is None
-
-
-def test_makespan_and_its_bounds(costs: Path) -> None:
-    (found,) = planned(costs=costs, parallel=True).evaluation
-    assert found.parallel is not None
-    # FULLY_CONNECTED, RELU (cpu only) and ADD follow each other: 1 + 10 + 1; 15 us of work for two devices.
-    assert (found.parallel.bounds.critical_path_us, found.parallel.bounds.shared_work_us) == (12, 7.5)
-    assert found.parallel.bounds.least_us == 12
-    assert found.parallel.makespan_us == 16  # 1, a copy, 10, a copy, 1
-    assert found.parallel.partitions_makespan_us == 19  # four on npu, a copy, 10, a copy, 1
-    assert found.memory is None
 
 
 def test_memory_is_told_by_device(costs: Path) -> None:
@@ -295,8 +284,11 @@ def test_sources_that_disagree_are_noted(tmp_path: Path) -> None:
         ({"devices": TWO, "capabilities": ("xnnpakc",)}, "did you mean 'xnnpack'"),
         ({"devices": TWO, "capabilities": ("npu=xnnpack", "npu=onert-cpu")}, "a second capability table"),
         ({"devices": TWO, "default": "cpu", "min_size": 0}, "at least one operator"),
-        ({"devices": TWO, "default": "cpu", "parallel": True}, "`parallel=True` needs costs"),
-        ({"costs": "COSTS", "parallel": True, "memory": ("npu=1",)}, "exclude each other"),
+        ({"devices": TWO, "default": "cpu", "mode": "safe"}, "`mode=safe` is not known (min is never worse)"),
+        ({"devices": TWO, "default": "cpu", "mode": "epochs"}, "`mode=epochs` is not known (`join=any`"),
+        ({"devices": TWO, "default": "cpu", "mode": "seed", "min_size": 2}, "are of `mode=min`"),
+        ({"devices": TWO, "default": "cpu", "mode": "seed", "memory": ("cpu=1",)}, "are of `mode=min`"),
+        ({"devices": TWO, "default": "cpu", "mode": "seed", "limits": ("cpu:min-bytes=1",)}, "are of `mode=min`"),
         ({"costs": "COSTS", "memory": ("npu=1k",)}, "names no number of bytes"),
         ({"costs": "COSTS", "memory": ("npu=²",)}, "names no number of bytes"),
         ({"costs": "COSTS", "memory": ("npu",)}, "names no number of bytes"),
@@ -355,7 +347,7 @@ def test_times_alone_are_told_unless_more_is_asked_for(costs: Path) -> None:
         plan = ct.plan(model, ct.PlanRequest(costs=costs))
         problem = make_plan_problem(model_graph(model), ct.planning.read_request(ct.PlanRequest(costs=costs)))
         (found,) = Evaluator(problem.chooser.facts, problem.costs).evaluate(plan.partitioning)
-    assert (found.estimate, found.parallel, found.memory) == (plan.evaluation[0].estimate, None, None)
+    assert (found.estimate, found.memory) == (plan.evaluation[0].estimate, None)
 
 
 def test_what_no_device_takes_is_refused(costs: Path) -> None:

@@ -66,8 +66,6 @@ def test_a_plan_as_text(costs: Path) -> None:
         "  memory of npu: 416 of 5000 bytes (288 of constants, 128 of tensors)",
         "  memory of cpu: 64 bytes (0 of constants, 64 of tensors)",
     ]
-    (line,) = [line for line in text_of(costs=costs, parallel=True) if "parallel" in line]
-    assert line == "  devices in parallel: 16.000 us by operators, 21.000 us by partitions; at least 12.000 us"
     (line,) = [line for line in text_of(costs=costs, rules=("op:RELU=npu",)) if "estimated" in line]
     assert line.endswith("launches 1.000; 1 operator without a time), optimal")
 
@@ -159,14 +157,6 @@ def test_a_plan_as_json(costs: Path) -> None:
         },
     }
     assert [(one["device"], one["partition"]) for one in subgraph["operators"]] == [("npu", 0), *[("cpu", 1)] * 5]
-    (subgraph,) = json_of(costs=costs, parallel=True)["subgraphs"]
-    assert subgraph["parallel"] == {
-        "makespan_us": 16,
-        "partitions_makespan_us": 21,
-        "critical_path_us": 12,
-        "shared_work_us": 7.5,
-        "lower_bound_us": 12,
-    }
     (subgraph,) = json_of(costs=costs, memory=("cpu=64",))["subgraphs"]
     assert subgraph["memory"] == [
         {"device": "npu", "constants_bytes": 288, "activations_bytes": 128, "total_bytes": 416, "cap_bytes": None},
@@ -175,21 +165,19 @@ def test_a_plan_as_json(costs: Path) -> None:
 
 
 def test_moved_operators(costs: Path) -> None:
-    assert text_of(costs=costs, parallel=True, what_if=("index:1,5=cpu",)) == [
+    assert text_of(costs=costs, what_if=("index:1,5=cpu",)) == [
         "  1,5: npu -> cpu",
         "  before: 3 launches, 3 tensors cut, 2 copies between devices (64 bytes)",
         "  before: 21.000 us (operators 15.000, copies 4.000, launches 2.000)",
         "  after: 4 launches, 4 tensors cut, 3 copies between devices (96 bytes)",
         "  after: 41.000 us (operators 33.000, copies 6.000, launches 2.000)",
         "  difference: +20.000 us",
-        "  devices in parallel: 16.000 -> 33.000 us",
     ]
     assert text_of(costs=costs, what_if=("op:RELU=npu",))[-1] == "  difference: none, since npu cannot run 4"
     assert text_of(costs=costs, what_if=("index:0=npu",)) == ["  no operator moves: all are on these devices already"]
     assert text_of(**RULES, what_if=("index:1=npu",))[0] == "  1: cpu -> npu"
-    (subgraph,) = json_of(costs=costs, parallel=True, what_if=("index:5=cpu",))["subgraphs"]
+    (subgraph,) = json_of(costs=costs, what_if=("index:5=cpu",))["subgraphs"]
     assert subgraph["moved"] == [{"operator_index": 5, "from": "npu", "to": "cpu"}]
-    assert [subgraph[side]["makespan_us"] for side in ("before", "after")] == [16, 23]
     assert subgraph["difference_us"] == subgraph["after"]["estimate"]["total_us"] - 21
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from circletools.affinity.assign.precedence import by_precedence
 from circletools.affinity.assign.rules import Decision, Rule, RuleSet
-from circletools.affinity.partition.partitions import Partition
+from circletools.affinity.candidate import Placed
 from circletools.errors import EditError, UsageError
 from circletools.graph.graph import ModelGraph
 from circletools.graph.selectors import Chooser
@@ -44,8 +44,8 @@ class Assignment:
     """The device number (by the order of `devices`) of each operator of each subgraph, and who decided.
 
     `decided_by` has the rule, what the operator had before or the default, and None for a capability table. Where
-    devices were chosen for the least time, `least_us` is what no choice takes less than, by subgraph. `partitions`
-    are those of units that take it, where the mode by itself makes dearer ones.
+    devices were chosen by a solver, `placed` has what it found, and `least_us` what no choice takes less than, by
+    subgraph.
     """
 
     devices: tuple[str, ...]
@@ -53,7 +53,7 @@ class Assignment:
     decided_by: tuple[list[Rule | Decision | None], ...]
     refusals: Refusals
     least_us: tuple[float | None, ...] = ()
-    partitions: tuple[tuple[Partition, ...] | None, ...] = ()
+    placed: tuple[Placed | None, ...] = ()
 
     def why(self, subgraph: int, operator: int) -> str:
         """Say why an operator is where it is."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from circletools.affinity.costs.problem import Indices, Problem
+from circletools.affinity.costs.table import CostTable, Indices
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,9 @@ class Estimate:
         return self.operators_us + self.copies_us + self.launches_us + self.constants_us
 
 
-def evaluate(problem: Problem, numbers: Sequence[int] | Indices, launched: Sequence[int] | Indices = ()) -> Estimate:
+def evaluate(
+    problem: CostTable, numbers: Sequence[int] | Indices, launched: Sequence[int] | Indices = ()
+) -> Estimate:
     """Return the cost of operators on devices `numbers`; `launched` has the device of each partition that is run.
 
     sum of times + sum over tensors, and other devices that read them, of one copy + sum over partitions of a launch
@@ -45,7 +47,7 @@ def evaluate(problem: Problem, numbers: Sequence[int] | Indices, launched: Seque
     return Estimate(operators_us, copies_us, launches_us, int((~known).sum()))
 
 
-def crossings(problem: Problem, devices: Indices) -> tuple[Indices, Indices]:
+def crossings(problem: CostTable, devices: Indices) -> tuple[Indices, Indices]:
     """Return tensors and the devices they are copied to, each pair once."""
     targets = devices[problem.readers]
     across = targets != devices[problem.producers[problem.read]]

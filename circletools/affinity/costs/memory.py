@@ -18,8 +18,8 @@ from itertools import chain
 
 import numpy as np
 
-from circletools.affinity.costs.problem import Floats, Indices
-from circletools.affinity.partition.partitions import Partition
+from circletools.affinity.costs.table import Floats, Indices
+from circletools.affinity.partition import Partition
 from circletools.graph.dag import Dag
 from circletools.graph.graph import Graph
 
@@ -95,14 +95,6 @@ def _handed_on(facts: Graph, constants: Indices) -> Indices:
                 held.setdefault(reader, set()).update(held[operator])
     pairs = sorted((operator, buffer) for operator, row in held.items() if operator not in fixed for buffer in row)
     return np.array(pairs, np.int64).reshape(-1, 2)
-
-
-def prices(what: Contents, count: int) -> Floats:
-    """Return what each of `count` operators adds at most: the constants that it reads, and what it makes."""
-    operators, buffers = what.constants
-    made = what.producers >= 0
-    read = np.bincount(operators, what.buffer_bytes[buffers], minlength=count).astype(np.float64)
-    return read + np.bincount(what.producers[made], what.sizes_bytes[made], minlength=count)
 
 
 def excess_bytes(

@@ -11,7 +11,7 @@ import numpy as np
 from circletools.affinity.assign.assign import Refusals
 from circletools.affinity.assign.precedence import by_precedence
 from circletools.affinity.costs.costfile import CostDocument, Defaults
-from circletools.affinity.costs.problem import Floats, Links, Problem, make_problem
+from circletools.affinity.costs.table import CostTable, Floats, Links, make_cost_table
 from circletools.errors import UsageError
 from circletools.graph.graph import Graph
 from circletools.graph.selectors import Chooser
@@ -39,7 +39,7 @@ class Costs:
         return any(self.document.listed(*pair) is None for pair in permutations(dict.fromkeys(devices), 2))
 
 
-def make_problems(chooser: Chooser, devices: Sequence[str], costs: Costs) -> list[Problem]:
+def cost_tables(chooser: Chooser, devices: Sequence[str], costs: Costs) -> list[CostTable]:
     """Return the problem of each subgraph of a model.
 
     Raises UsageError for an entry of the document that chooses nothing, for no device, and for more than 64.
@@ -51,12 +51,12 @@ def make_problems(chooser: Chooser, devices: Sequence[str], costs: Costs) -> lis
     links = _links(devices, costs)
     tables = [_times(chooser, device, costs) for device in devices]
     return [
-        make_problem(subgraph, np.stack([table[index] for table in tables], axis=1), links)
+        make_cost_table(subgraph, np.stack([table[index] for table in tables], axis=1), links)
         for index, subgraph in enumerate(chooser.facts)
     ]
 
 
-def with_times(problems: Sequence[Problem], devices: Sequence[str], refusals: Refusals) -> Refusals:
+def with_times(problems: Sequence[CostTable], devices: Sequence[str], refusals: Refusals) -> Refusals:
     """Return why a device does not take an operator: what its capability table says, or that no time is known."""
     joined = {}
     for number, device in enumerate(devices):

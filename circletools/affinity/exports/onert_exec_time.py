@@ -15,7 +15,7 @@ from itertools import permutations
 
 import numpy as np
 
-from circletools.affinity.costs.problem import Problem
+from circletools.affinity.costs.table import CostTable
 from circletools.errors import EditError
 from circletools.graph.graph import Graph
 
@@ -29,7 +29,7 @@ ExecTimes = dict[str, dict[str, dict[str, list[list[int]]]]]
 
 
 def exec_times(
-    facts: Sequence[Graph], problems: Sequence[Problem], devices: Sequence[str], names: Names
+    facts: Sequence[Graph], problems: Sequence[CostTable], devices: Sequence[str], names: Names
 ) -> ExecTimes:
     """Return the document. Operators that share name and bytes share a time: their mean.
 
@@ -74,7 +74,7 @@ def _operators(facts: Graph) -> tuple[list[int], list[str]]:
     return total.astype(np.int64).tolist(), [str(int(flag)) for flag in quantized]
 
 
-def _add_copies(facts: Graph, problem: Problem, devices: Sequence[str], found: Found) -> None:
+def _add_copies(facts: Graph, problem: CostTable, devices: Sequence[str], found: Found) -> None:
     sizes, unsigned = facts.values.bytes.tolist(), facts.values.is_type("UINT8").tolist()
     handed_on = np.intersect1d(facts.definitions.values, facts.uses.values).tolist()
     kinds = {(int(sizes[tensor]), unsigned[tensor]) for tensor in handed_on}

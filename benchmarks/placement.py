@@ -1,0 +1,102 @@
+"""Measure how near to the least total time placements come.
+
+    python -m benchmarks.placement [--cases 200]
+
+Random problems of 2 to 4 devices with launches, copies that are dearer one way than the other, limits and memory,
+where everything can be tried. The exit code is 1 unless each is the least there is, or impossible and proven to be.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from math import inf
+
+import numpy as np
+
+from benchmarks.graphs import Shape
+from circletools.affinity.candidate import total_us, violations
+from circletools.affinity.costs.memory import Contents
+from circletools.affinity.costs.table import CostTable, Links
+from circletools.affinity.problem import Problem
+from circletools.affinity.solvers.solve import solve
+from circletools.errors import EditError
+from circletools.graph.dag import Dag
+from tests.kit.placement_oracle import Placement, random_placement
+
+_MOST = 6
+"""Units of a random problem; of more, trying everything takes minutes."""
+KINDS = ("", "limits", "memory", "limits memory", "limits memory rate")
+
+
+def near(cases: int, kind: str) -> bool:
+    """Compare with trying everything, and say whether every promise is kept."""
+    ratios, said = list[float](), Counter[str]()
+    for seed in range(1_000_000, 1_000_000 + cases):
+        made = random_placement(seed, _MOST, **dict.fromkeys(kind.split(), True))
+        least = made.least()
+        verdict, ratio = _judged(made, least)
+        said[verdict] += 1
+        ratios += [] if ratio is None else [ratio]
+    print(
+        f"| {kind or 'times, copies, launches'} | {said['least']} of {cases} | {np.mean(ratios):.4f} | "
+        f"{max(ratios):.3f} | {said['impossible']} | {cases - said['least'] - said['impossible']} |",
+        flush=True,
+    )
+    return said["least"] + said["impossible"] == cases
+
+
+def _judged(made: Placement, least: float) -> tuple[str, float | None]:
+    """Return what is right or wrong with what was found, and how much longer it takes than the least."""
+    problem = made.problem()
+    try:
+        found = solve(problem, 20.0)
+    except EditError as error:
+        return ("impossible" if least == inf and "cannot be met" in error.message else "refused"), None
+    total = total_us(problem, found.candidate)
+    if violations(problem, found.candidate):
+        return "violations", None
+    if found.least_us > least + 1e-6:
+        return "false bound", None
+    return ("least" if total <= least + 1e-6 else "dearer"), total / least if least else 1.0
+
+
+def make(shape: Shape, devices: int, launch_us: float) -> tuple[CostTable, Dag]:
+    """Return costs for a shape: a time by kind and device, spread; a tensor for each operator that is read."""
+    generator = np.random.default_rng(0)
+    count = len(shape.kinds)
+    by_kind = {kind: generator.lognormal(3, 1, devices) for kind in sorted(set(shape.kinds))}
+    times = np.array([by_kind[kind] for kind in shape.kinds]) * generator.lognormal(0, 0.5, (count, devices))
+    edges = np.unique(np.array(shape.edges, np.int64), axis=0)
+    producers, number = np.unique(edges[:, 0]), np.full(count, -1, np.int64)
+    number[producers] = np.arange(len(producers))
+    sizes = generator.lognormal(2.3, 1, len(producers))
+    apart = 1.0 - np.eye(devices)
+    links = Links(apart, apart, np.full(devices, launch_us))
+    return CostTable(times, producers, sizes, number[edges[:, 0]], edges[:, 1], links), shape.graph()
+
+
+def problem_of(table: CostTable, graph: Dag) -> Problem:
+    """Return the problem without limits and constants."""
+    none = np.zeros(0, np.int64)
+    contents = Contents(
+        (none, none), np.zeros(0), table.sizes_bytes, table.producers, table.read, table.readers, none
+    )
+    return Problem(graph, table, contents, np.ones(len(graph)))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print a row for each kind of constraints."""
+    parser = argparse.ArgumentParser(prog="benchmarks.placement", description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("--cases", type=int, default=200, help="random problems of each kind")
+    options = parser.parse_args(arguments)
+    head = ("constraints", "the least", "mean", "worst", "impossible, and proven", "wrong")
+    print("|", " | ".join(head), "|\n" + "|---" * len(head) + "|")
+    kept = [near(options.cases, kind) for kind in KINDS]
+    return 0 if all(kept) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,73 @@
+"""One subgraph with its costs, as arrays: times of operators, tensors that are handed on, and what copies cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from circletools.affinity.solvers.groups import gathered
+from circletools.graph.graph import Graph
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """What copies and launches cost, by device number.
+
+    `overhead_us` and `us_per_byte` have the shape (devices, devices), from and to; nothing on the diagonal.
+    `launch_us` has the shape (devices,), and so has `constant_us_per_byte`: what a byte of the constants costs that a
+    partition reads. None: nothing.
+    """
+
+    overhead_us: Floats
+    us_per_byte: Floats
+    launch_us: Floats
+    constant_us_per_byte: Floats | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CostTable:
+    """Operators 0..n-1, devices 0..d-1, and the tensors that one operator makes and others read.
+
+    `times_us` has the shape (n, d), infinite where a device cannot run an operator. `producers` and `sizes_bytes` go
+    by tensor; `read` and `readers` are pairs of a tensor and an operator that reads it, none twice.
+    """
+
+    times_us: Floats
+    producers: Indices
+    sizes_bytes: Floats
+    read: Indices
+    readers: Indices
+    links: Links
+
+    def copy_us(self, tensors: Indices, sources: Indices | int, targets: Indices | int) -> Floats:
+        """Return what it costs to bring tensors from devices to devices."""
+        overhead, rate = self.links.overhead_us[sources, targets], self.links.us_per_byte[sources, targets]
+        copied: Floats = overhead + self.sizes_bytes[tensors] * rate
+        return copied
+
+    def copies(self) -> Iterator[tuple[int, list[int], Floats]]:
+        """Yield of each tensor its producer, its readers, and what a copy costs, by device from and to."""
+        links, readers = self.links, gathered(len(self.producers), self.read.tolist(), self.readers.tolist())
+        for maker, size, row in zip(self.producers.tolist(), self.sizes_bytes.tolist(), readers, strict=True):
+            yield maker, row, links.overhead_us + size * links.us_per_byte
+
+
+def make_cost_table(facts: Graph, times_us: Floats, links: Links) -> CostTable:
+    """Return the problem of a subgraph, in which operators on constants take no time and what they make no copy.
+
+    Raises ModelFormatError for a tensor that does not exist.
+    """
+    constants = np.zeros(len(facts) + 1, np.bool_)
+    constants[list(facts.folded)] = True
+    times_us = np.where(constants[:-1, None], 0.0, times_us)
+    makers = facts.producer[facts.reads.values]
+    made = (makers >= 0) & ~constants[makers]
+    readers, read = facts.reads.operators[made], facts.reads.values[made]
+    tensors, number = np.unique(read, return_inverse=True)
+    return CostTable(times_us, facts.producer[tensors], facts.values.bytes[tensors], number, readers, links)

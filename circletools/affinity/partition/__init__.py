@@ -1,1 +1,0 @@
-"""From devices to partitions: the modes, and what they are made of."""

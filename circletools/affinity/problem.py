@@ -1,0 +1,143 @@
+"""What is to be decided for one subgraph: a device and a partition for each of its units. A frozen value.
+
+Every solver takes a `Problem`; what it finds is checked and weighed by `candidate`, and by nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from circletools.affinity.costs.memory import Contents
+from circletools.affinity.costs.table import CostTable, Floats, Indices
+from circletools.affinity.limits import Limit
+from circletools.affinity.partition import Partition
+from circletools.affinity.solvers.groups import gathered, working
+from circletools.affinity.solvers.partitions import with_constants
+from circletools.affinity.units import Units, contents_of
+from circletools.graph.dag import Dag
+from circletools.graph.graph import Graph
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Units 0..n-1 of a subgraph, devices 0..d-1, and what partitions have to keep to.
+
+    `graph` says which unit feeds which. Operators that stay together are one unit; those that depend on constants
+    only are none. `table` has the costs; its times are infinite where a unit may not go. `contents` is what units
+    read and make, `operators` how many operators each is. `limits` go with the number of their device; `caps` are
+    bytes of memory by device, `names` those of the devices.
+    """
+
+    graph: Dag
+    table: CostTable
+    contents: Contents
+    operators: Floats
+    limits: tuple[tuple[int, Limit], ...] = ()
+    caps: Mapping[int, int] = field(default_factory=dict)
+    names: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        """Return the number of units."""
+        return len(self.graph)
+
+    @property
+    def devices(self) -> int:
+        """The number of devices."""
+        return int(self.table.times_us.shape[1])
+
+    @property
+    def is_constrained(self) -> bool:
+        """Whether there is anything to keep to but the devices of units."""
+        return bool(self.limits or self.caps)
+
+    @cached_property
+    def able(self) -> NDArray[np.bool_]:
+        """Whether each unit may be on each device; it may not where a partition of it alone would be too large."""
+        able: NDArray[np.bool_] = np.isfinite(self.table.times_us)
+        for device, limit in self.limits:
+            if limit.is_upper:
+                for unit in np.flatnonzero(able[:, device]).tolist():
+                    able[unit, device] = self.weight(limit.measure, (unit,), device) <= limit.number
+        return able
+
+    @cached_property
+    def buffers(self) -> list[list[int]]:
+        """The constants that each unit reads."""
+        return gathered(len(self), *(each.tolist() for each in self.contents.constants))
+
+    @cached_property
+    def made_bytes(self) -> Floats:
+        """The bytes of the tensors that each unit makes."""
+        what = self.contents
+        made = what.producers >= 0
+        return np.bincount(what.producers[made], what.sizes_bytes[made], minlength=len(self)).astype(np.float64)
+
+    def weight(self, measure: str, units: Iterable[int], device: int) -> float:
+        """Return the operators, bytes or us of a partition; a time that is not known counts nothing.
+
+        Bytes are those of the constants that it reads, each once, and of the tensors that it makes.
+        """
+        chosen = list(units)
+        if measure == "operators":
+            return float(self.operators[chosen].sum())
+        if measure == "bytes":
+            return float(self.made_bytes[chosen].sum()) + self.constant_bytes(chosen)
+        times = self.table.times_us[chosen, device]
+        return float(times[np.isfinite(times)].sum())
+
+    def constant_bytes(self, units: Iterable[int]) -> float:
+        """Return the bytes of the constants that units read, each once."""
+        read = {buffer for unit in units for buffer in self.buffers[unit]}
+        return float(self.contents.buffer_bytes[sorted(read)].sum())
+
+
+@dataclass(frozen=True, slots=True)
+class Subgraph:
+    """A problem, and how its units are operators: `units` of all operators, `working` those in the problem."""
+
+    problem: Problem
+    units: Units
+    working: Sequence[int]
+
+    def partitions(self, candidate: Sequence[Partition]) -> tuple[Partition, ...]:
+        """Return the partitions of all operators for those of the units in the problem."""
+        whole = (Partition(its.device, tuple(self.working[at] for at in its.operators)) for its in candidate)
+        return self.units.partitions(with_constants(self.units.graph, tuple(whole)))
+
+    def named(self, candidate: Sequence[Partition]) -> tuple[Partition, ...]:
+        """Return some partitions with the numbers of their operators, without those on constants."""
+        return self.units.partitions(
+            Partition(its.device, tuple(self.working[at] for at in its.operators)) for its in candidate
+        )
+
+
+def make_subgraph(
+    facts: Graph,
+    units: Units,
+    table: CostTable,
+    limits: Sequence[tuple[int, Limit]] = (),
+    caps: Mapping[int, int] | None = None,
+    names: Sequence[str] = (),
+) -> Subgraph:
+    """Return the problem of the units of a subgraph; `table` goes by operator."""
+    chosen, graph = working(units.graph)
+    place = np.full(len(units.members) + 1, -1, np.int64)  # the last is of no unit
+    place[chosen] = np.arange(len(chosen))
+    whole, what = units.costs(table), contents_of(facts, units)
+    own = replace(
+        whole,
+        times_us=whole.times_us[chosen],
+        producers=place[whole.producers],
+        readers=place[whole.readers],
+    )
+    operators, buffers = what.constants
+    pairs, made, readers = (place[operators], buffers), place[what.producers], place[what.readers]
+    contents = replace(what, constants=pairs, producers=made, readers=readers)
+    counts: Indices = np.bincount(np.array(units.home, np.int64), minlength=len(place))[chosen]
+    problem = Problem(graph, own, contents, counts.astype(np.float64), tuple(limits), caps or {}, tuple(names))
+    return Subgraph(problem, units, chosen)

@@ -1,0 +1,1 @@
+"""The solvers: from a problem to candidates and bounds, one file each."""

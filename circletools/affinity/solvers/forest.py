@@ -1,0 +1,122 @@
+"""What edges join: sets of operators, cycles, ways around over another device, and sets that wait for each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from circletools.affinity.costs.table import Indices
+from circletools.affinity.solvers.groups import group_successors, members_of
+from circletools.graph.algorithms import UnionFind, strong_components
+from circletools.graph.dag import Dag
+
+_AROUND = 200
+"""Operators that are looked at for a way around."""
+
+
+class Forest:
+    """Operators that edges join: `home` is the set of each, `cycles` are edges of which one is too many."""
+
+    def __init__(self, edges: Indices, joined: Indices, count: int) -> None:
+        self._beside: dict[int, list[tuple[int, int]]] = {}
+        self.cycles: list[list[int]] = []
+        sets = UnionFind(count)
+        for edge in joined.tolist():
+            a, b = edges[edge].tolist()
+            if not sets.join(a, b):
+                self.cycles.append([*self.path(a, b), edge])
+                continue
+            self._beside.setdefault(a, []).append((b, edge))
+            self._beside.setdefault(b, []).append((a, edge))
+        self.home = sets.labels()
+
+    def joins(self, units: Sequence[int]) -> bool:
+        """Say whether edges among some units join all of them."""
+        inside, seen, pending = set(units), {units[0]}, [units[0]]
+        for unit in pending:
+            news = [other for other, _ in self._beside.get(unit, ()) if other in inside and other not in seen]
+            seen.update(news)
+            pending += news
+        return len(seen) == len(inside)
+
+    def path(self, start: int, end: int) -> list[int]:
+        """Return the edges from one operator to another of its set."""
+        came: dict[int, tuple[int, int]] = {start: (-1, -1)}
+        pending = [start]
+        for operator in pending:
+            for other, edge in self._beside.get(operator, ()):
+                if other not in came:
+                    came[other] = operator, edge
+                    pending.append(other)
+        path = []
+        while end != start:
+            end, edge = came[end]
+            path.append(edge)
+        return path
+
+
+def ways_around(graph: Dag, devices: Indices, forest: Forest) -> Iterator[tuple[list[int], int, int]]:
+    """Yield what joins two operators though another device lies on a path from one to the other, and the two."""
+    home = forest.home
+    for operator in graph.order:
+        # `via` is the first operator of another device on the way.
+        own, device = home[operator], devices[operator]
+        via = {other: other if devices[other] != device else -1 for other in graph.successors[operator]}
+        pending = [other for other in via if home[other] != own]
+        for at in pending:
+            afters = graph.successors[at]
+            back = next((after for after in afters if home[after] == own and via[at] >= 0), None)
+            if back is not None:
+                yield forest.path(operator, back), operator, back
+                break
+            if len(pending) < _AROUND:
+                news = [after for after in afters if home[after] != own and after not in via]
+                via |= {new: via[at] if via[at] >= 0 or devices[new] == device else new for new in news}
+                pending += news
+
+
+def all_between(graph: Dag, first: int, last: int) -> set[int]:
+    """Return operators on paths from one to another; not all of very many."""
+    found = []
+    for rows, start in ((graph.successors, first), (graph.predecessors, last)):
+        seen, pending = {start}, [start]
+        for operator in pending:
+            if len(pending) < 20 * _AROUND:
+                news = [other for other in rows[operator] if other not in seen]
+                seen.update(news)
+                pending += news
+        found.append(seen)
+    return found[0] & found[1] - {first, last}
+
+
+def waiting_sets(graph: Dag, devices: Indices, forest: Forest) -> list[tuple[int, int]]:
+    """Return edges, with their device, that join sets which wait for each other; none where none do."""
+    _, numbers = np.unique(forest.home, return_inverse=True)
+    group = numbers.tolist()
+    successors = group_successors(graph, group, max(group) + 1)
+    cycle = next((row for row in strong_components(successors) if len(row) > 1), None)
+    if cycle is None:
+        return []
+    # The shortest way from one of them back to it, by the edges between operators.
+    inside, start = set(cycle), min(cycle)
+    came: dict[int, tuple[int, int]] = {}
+    pending = [start]
+    members = members_of(group)
+    for at in pending:
+        for operator in members[at]:
+            for other in graph.successors[operator]:
+                if group[other] in inside and group[other] != at and group[other] not in came:
+                    came[group[other]] = operator, other
+                    pending.append(group[other])
+        if start in came:
+            break
+    found: list[tuple[int, int]] = []
+    source, entered = came[start]
+    while True:  # backwards: from where a set is left to where it is entered
+        before = came[group[source]] if group[source] != start else (-1, entered)
+        found += ((edge, int(devices[source])) for edge in forest.path(before[1], source))
+        if group[source] == start:
+            break
+        source = before[0]
+    return found

@@ -1,0 +1,138 @@
+"""Groups of operators, and the graph of the groups: what contracting each to one leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain, count, pairwise
+from operator import eq
+from typing import TypeVar
+
+import numpy as np
+
+from circletools.flatbuf.columns import grouped
+from circletools.graph.algorithms import Indices
+from circletools.graph.dag import Dag
+
+T = TypeVar("T")
+Groups = list[int]
+"""The number of the group of each operator; groups are numbered from 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupGraph:
+    """Groups 0..n-1, numbered in an order in which they can run, who feeds whom, and the device of each."""
+
+    successors: list[list[int]]
+    predecessors: list[list[int]]
+    devices: list[int]
+
+    def __len__(self) -> int:
+        """Return the number of groups."""
+        return len(self.devices)
+
+    def reversed(self) -> GroupGraph:
+        """Return the graph with all edges the other way round; group 0 is the last of this."""
+        last = len(self) - 1
+        predecessors, successors = (
+            [[last - other for other in reversed(row)] for row in reversed(rows)]
+            for rows in (self.successors, self.predecessors)
+        )
+        return GroupGraph(successors, predecessors, self.devices[::-1])
+
+
+def graph_inside(graph: Dag, operators: Sequence[int], devices: Sequence[int]) -> GroupGraph:
+    """Return the graph of some operators, given in an order in which they can run, each a group of its own."""
+    if len(operators) == len(graph) and all(map(eq, operators, range(len(graph)))):
+        return GroupGraph(graph.successors, graph.predecessors, list(devices))
+    position = {operator: at for at, operator in enumerate(operators)}
+    successors, predecessors = (
+        [[position[other] for other in rows[operator] if other in position] for operator in operators]
+        for rows in (graph.successors, graph.predecessors)
+    )
+    return GroupGraph(successors, predecessors, [devices[operator] for operator in operators])
+
+
+def working(graph: Dag) -> tuple[list[int], Dag]:
+    """Return the operators that are work, ascending, and the graph of these alone."""
+    if not graph.constants:
+        return [*range(len(graph))], graph
+    constants = set(graph.constants)
+    operators = [operator for operator in range(len(graph)) if operator not in constants]
+    number = {operator: at for at, operator in enumerate(operators)}
+    successors, predecessors = (
+        [[number[other] for other in rows[operator] if other in number] for operator in operators]
+        for rows in (graph.successors, graph.predecessors)
+    )
+    order = [number[operator] for operator in graph.order if operator in number]
+    beside = tuple(tuple(number[operator] for operator in row if operator in number) for row in graph.beside)
+    return operators, Dag(successors, predecessors, order, beside=beside, share=graph.share)
+
+
+def sets_beside(graph: Dag, labels: Sequence[int]) -> list[list[int]]:
+    """Return the sets of two operators and more of one label that may be together though nothing connects them."""
+    found: list[list[int]] = []
+    for row in graph.beside:
+        rows: dict[int, list[int]] = {}
+        for operator in row:
+            rows.setdefault(labels[operator], []).append(operator)
+        found += (some for some in rows.values() if len(some) > 1)
+    return found
+
+
+def connected(graph: Dag, labels: Sequence[int]) -> Groups:
+    """Return the groups of operators that are connected through operators of the same label, or stand beside them.
+
+    Direction does not count. Groups ascend with their lowest operator.
+    """
+    group: dict[int, int] = {}
+    beside: dict[int, list[int]] = {}
+    for row in sets_beside(graph, labels):
+        for one, other in pairwise(row):
+            beside.setdefault(one, []).append(other)
+            beside.setdefault(other, []).append(one)
+    numbers = count()
+    for first in range(len(graph)):
+        if first in group:
+            continue
+        group[first], label, pending = next(numbers), labels[first], [first]
+        while pending:
+            operator = pending.pop()
+            neighbours = (*graph.successors[operator], *graph.predecessors[operator])
+            for neighbour in (*neighbours, *beside.get(operator, ())) if beside else neighbours:
+                if neighbour not in group and labels[neighbour] == label:
+                    group[neighbour] = group[first]
+                    pending.append(neighbour)
+    return [group[operator] for operator in range(len(graph))]
+
+
+def members_of(group: Sequence[int]) -> list[list[int]]:
+    """Return the operators of each group, ascending."""
+    return gathered(max(group, default=-1) + 1, group, range(len(group)))
+
+
+def gathered(keys_count: int, keys: Iterable[int], values: Iterable[T]) -> list[list[T]]:
+    """Return the values of each key, 0 to `keys_count` - 1, in their order."""
+    rows: list[list[T]] = [[] for _ in range(keys_count)]
+    for key, value in zip(keys, values, strict=True):
+        rows[key].append(value)
+    return rows
+
+
+def group_successors(graph: Dag | GroupGraph, group: Sequence[int], groups: int) -> list[list[int]]:
+    """Return the groups that each group feeds, ascending, itself left out."""
+    sources, targets = _between(graph.successors, group, groups)
+    return grouped(groups, sources, targets.tolist())
+
+
+def _between(successors: Sequence[Sequence[int]], group: Sequence[int], groups: int) -> tuple[Indices, Indices]:
+    """Return the edges between groups, each once, ascending."""
+    lengths = np.fromiter(map(len, successors), np.int64, len(successors))
+    numbers: Indices = np.asarray(group, np.int64)
+    ends = numbers[np.fromiter(chain.from_iterable(successors), np.int64, int(lengths.sum()))]
+    edges = np.repeat(numbers, lengths) * groups + ends
+    edges.sort()
+    edges = edges[np.diff(edges, prepend=-1) != 0]  # np.unique takes ten times as long
+    sources, targets = np.divmod(edges, max(groups, 1))
+    across = sources != targets
+    return sources[across], targets[across]

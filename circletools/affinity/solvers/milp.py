@@ -1,0 +1,361 @@
+"""The least total time as an integer program, with limits, memory and what may be joined as its rows.
+
+    x[o, d]      unit o is on device d
+    u[t, d]      some unit on d reads tensor t
+    w[t, a, b]   t is made on a and read on b: one copy, whatever the number of readers
+    f[e, d]      the ends of edge e are in one partition, on d
+    p[e, d]      the same, and the edge leads into its target: a unit has one edge into it at most
+    v[c, d]      the number of partitions on d that read constant c
+    m[c, d]      device d holds constant c
+
+A partition is connected, so what joins its units can be a tree, and those of a device are as many as its units less
+the edges of a forest among them. That counts launches, and it makes rows of the limits:
+
+    max-partitions=N    sum x - sum f <= N
+    min-operators=N     units that are too few have an edge out of them:  x[o] <= sum of f around them
+    max-operators=N     of units that are too many two are apart:         sum of f among them <= size - 2
+
+Exponentially many rows say that f is a forest, that no path leads from one of a partition to another by way of a
+third unit outside it, that partitions do not wait for each other, and what limits ask of each set. Only those are
+written that a solution violates, round after round (cutting planes); what holds without them is a bound all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+
+import numpy as np
+
+from circletools.affinity.candidate import Candidate
+from circletools.affinity.costs.table import Floats, Indices
+from circletools.affinity.limits import Limit
+from circletools.affinity.partition import Partition
+from circletools.affinity.problem import Problem
+from circletools.affinity.solvers.forest import Forest, all_between, waiting_sets, ways_around
+from circletools.affinity.solvers.groups import gathered, group_successors, members_of
+from circletools.affinity.solvers.memory_rows import add_memory
+from circletools.affinity.solvers.orders import order_of, within_memory
+from circletools.affinity.solvers.rows import IntegerProgram, Solved
+from circletools.affinity.solvers.schedule import schedule
+
+_WIDTH = 60_000
+"""A program of more columns is not solved."""
+_CUTS = 400
+"""Cycles and paths added in a round."""
+_LONGEST, _LEFT_OUT = 100, 12
+"""Cycles that are written beforehand have so many units, and so many rows, at most."""
+
+
+def is_too_large(problem: Problem) -> bool:
+    """Say whether the program of a problem has too many columns to be solved."""
+    count, devices = problem.table.times_us.shape
+    pairs = sum(len(row) * (len(row) - 1) // 2 for row in problem.graph.beside)
+    edges = sum(map(len, problem.graph.successors)) + pairs
+    return bool(count * devices + len(problem.table.producers) * devices * devices + 2 * edges * devices > _WIDTH)
+
+
+class PartitionProgram:
+    """The integer program of a problem, which gets more rows round after round."""
+
+    def __init__(self, problem: Problem) -> None:
+        """Write the rows that are known beforehand."""
+        self._problem, self._program = problem, IntegerProgram()
+        links = problem.table.links
+        rate = links.constant_us_per_byte
+        limited = np.isin(np.arange(problem.devices), [device for device, _ in problem.limits])
+        counts = (links.launch_us > 0) | limited | (False if rate is None else rate > 0)
+        self.counted: list[int] = np.flatnonzero(counts).tolist()
+        times = np.where(problem.able, problem.table.times_us, 0.0) + links.launch_us * counts
+        self._x = self._program.columns(times, problem.able, whole=True)
+        self._edges = _edges(problem) if self.counted else np.zeros((0, 2), np.int64)
+        self._around = gathered(len(problem), self._edges.T.reshape(-1).tolist(), [*range(len(self._edges))] * 2)
+        self.is_exact: bool = True
+        """Whether all rows hold for every valid candidate."""
+        one = np.repeat(np.arange(len(problem)), problem.devices)
+        self._program.sums(len(problem), (one, self._x.reshape(-1), 1.0), high=1.0, low=1.0)
+        self._add_copies()
+        self._add_joins()
+        self._add_limits()
+        self._v = self._add_constants()
+        add_memory(problem, self._program, self._x)
+
+    def devices(self, values: Floats) -> list[int]:
+        """Return the device of each unit in a solution."""
+        found: list[int] = values[self._x].argmax(axis=1).tolist()
+        return found
+
+    def solve(self, seconds: float) -> Solved:
+        """Return the best solution of the rows so far, and a bound."""
+        return self._program.solve(seconds)
+
+    # --- rows that are written beforehand -------------------------------------------------------------------
+
+    def _add_copies(self) -> None:
+        problem, program, x = self._problem, self._program, self._x
+        table, devices = problem.table, problem.devices
+        every = np.arange(len(table.producers))
+        copies = [table.copy_us(every, a, b) for a in range(devices) for b in range(devices)]
+        costs = np.stack(copies, axis=1).reshape(-1, devices, devices) if len(every) else np.zeros((0, 1, 1))
+        chosen = np.flatnonzero(costs.any(axis=(1, 2)))
+        if not len(chosen):
+            return
+        w = program.columns(costs[chosen])
+        u = program.columns(np.zeros((len(chosen), devices)))
+        number = np.full(len(every), -1, np.int64)
+        number[chosen] = np.arange(len(chosen))
+        inside = number[table.read] >= 0
+        read, readers, makers = number[table.read[inside]], table.readers[inside], table.producers[chosen]
+        alone = np.bincount(read, minlength=len(chosen)) == 1
+        one = alone[read]
+        for here in range(devices):
+            program.rows((x[readers[one], here], 1.0), (u[read[one], here], -1.0), high=0.0, low=0.0)
+            program.rows((x[readers[~one], here], 1.0), (u[read[~one], here], -1.0), high=0.0)
+            into = [(w[:, source, here], 1.0) for source in range(devices)]
+            program.rows(*into, (u[:, here], -1.0), high=0.0, low=0.0)
+            for there in range(devices):
+                program.rows((w[~alone, here, there], 1.0), (x[makers[~alone], here], -1.0), high=0.0)
+            out = [(w[alone, here, there], 1.0) for there in range(devices)]  # a single reader is somewhere
+            program.rows(*out, (x[makers[alone], here], -1.0), high=0.0, low=0.0)
+
+    def _add_joins(self) -> None:
+        """Let edges join units to a forest, as far as that is known beforehand."""
+        problem, program, edges = self._problem, self._program, self._edges
+        launch = problem.table.links.launch_us[self.counted]
+        upper = problem.able[edges[:, 0]][:, self.counted] & problem.able[edges[:, 1]][:, self.counted]
+        self._f = program.columns(np.tile(-launch, (len(edges), 1)), upper, whole=True)
+        p = program.columns(np.zeros(self._f.shape))
+        used = program.columns(np.zeros(len(self.counted)))
+        sources, targets = edges.T
+        for at, device in enumerate(self.counted):
+            f, into, x = self._f[:, at], p[:, at], self._x[:, device]
+            program.rows((f, 1.0), (x[sources], -1.0), high=0.0)
+            program.rows((f, 1.0), (x[targets], -1.0), high=0.0)
+            program.rows((into, 1.0), (f, -1.0), high=0.0)
+            every = np.arange(len(x))
+            terms = (targets, into, 1.0), (sources, f, 1.0), (sources, into, -1.0), (every, x, -1.0)
+            program.sums(len(x), *terms, high=0.0)
+            program.rows((x, 1.0), (np.full(len(x), used[at]), -1.0), high=0.0)
+            program.row((f, 1.0), ([int(used[at])], 1.0), (x, -1.0), high=0.0)
+        own = sum(map(len, problem.graph.successors))  # what stands beside each other comes behind these
+        forest = Forest(edges, np.arange(len(edges)), len(problem))
+        for path in forest.cycles:
+            self._add_cycle(path)
+            if max(path) < own:
+                self._add_sides(path)
+
+    def _add_limits(self) -> None:
+        """Add what limits say of all partitions of a device together."""
+        problem, program = self._problem, self._program
+        for device, limit in problem.limits:
+            x, f = self._x[:, device], self._f[:, self.counted.index(device)]
+            if limit.kind == "max-partitions":
+                program.row((x, 1.0), (f, -1.0), high=limit.number)
+                continue
+            bytes_ = limit.measure == "bytes"
+            if limit.is_upper and limit.number > 0:
+                weight = (problem.made_bytes if bytes_ else problem.operators) / limit.number
+                program.row((x, weight - 1.0), (f, 1.0), high=0.0)
+            elif not limit.is_upper and limit.number > 0:
+                each = [problem.weight(limit.measure, (unit,), device) for unit in range(len(problem))]
+                program.row((x, 1.0 - np.array(each) / limit.number), (f, -1.0), high=0.0)
+
+    def _add_constants(self) -> dict[tuple[int, int], int]:
+        """Add a column for each constant and device that it is dear to be brought to."""
+        rate, found = self._problem.table.links.constant_us_per_byte, dict[tuple[int, int], int]()
+        units, buffers = self._problem.contents.constants
+        for at, device in enumerate(self.counted):
+            if rate is None or not rate[device]:
+                continue
+            names, number = np.unique(buffers, return_inverse=True)
+            costs = self._problem.contents.buffer_bytes[names] * rate[device]
+            v = self._program.columns(costs, float(len(self._problem)))
+            self._program.rows((self._x[units, device], 1.0), (v[number], -1.0), high=0.0)
+            found |= {(buffer, at): column for buffer, column in zip(names.tolist(), v.tolist(), strict=True)}
+        return found
+
+    # --- rows that a solution violates ----------------------------------------------------------------------
+
+    def add_violated_cuts(self, values: Floats) -> tuple[bool, Candidate | None]:
+        """Add rows that rule a solution out; say whether there were any, and return it if it is partitions."""
+        problem = self._problem
+        devices: Indices = values[self._x].argmax(axis=1)
+        joined = np.flatnonzero((values[self._f] > 0.5).any(axis=1)) if self.counted else np.zeros(0, np.int64)
+        forest = Forest(self._edges, joined, len(problem))
+        before = self._program.height
+        for path in forest.cycles[:_CUTS]:
+            self._add_cycle(path)
+        for home in {forest.home[self._edges[path[0], 0]] for path in forest.cycles[:_CUTS]}:
+            self._add_forest(np.flatnonzero(np.array(forest.home) == home))
+        for path, first, last in list(ways_around(problem.graph, devices, forest))[:_CUTS]:
+            self._add_path(path, first, last)
+        waits = [] if self._program.height > before else waiting_sets(problem.graph, devices, forest)
+        if waits:
+            self._add_waits(waits, forest)
+        candidate = None if self._program.height > before else self._candidate(devices, forest)
+        self._cut_limits(devices, forest, values)
+        if candidate is not None and self._program.height == before and problem.caps:
+            candidate, is_certain = within_memory(problem, candidate)
+            if candidate is None:
+                self.is_exact &= is_certain
+                self._cut_memory(devices, forest)
+        return self._program.height > before, candidate
+
+    def _candidate(self, devices: Indices, forest: Forest) -> Candidate:
+        _, labels = np.unique(forest.home, return_inverse=True)
+        rows = members_of(labels.tolist())
+        order = schedule(group_successors(self._problem.graph, labels.tolist(), len(rows)), [row[0] for row in rows])
+        return tuple(Partition(int(devices[rows[at][0]]), tuple(rows[at])) for at in order)
+
+    def _add_cycle(self, path: Sequence[int]) -> None:
+        """Let the edges among the units of a cycle join no more than these less one, as far as they are there."""
+        if len(path) <= _LONGEST:
+            self._add_forest(np.unique(self._edges[list(path)]))
+
+    def _add_forest(self, units: Indices) -> None:
+        """Let edges among some units be a forest (subtour elimination, with any one unit left out)."""
+        for at, device in enumerate(self.counted):
+            within = self._within(units.tolist(), at)
+            for left_out in units[:: max(1, len(units) // _LEFT_OUT)].tolist():
+                self._program.row((within, 1.0), (self._x[units[units != left_out], device], -1.0), high=0.0)
+
+    def _add_sides(self, path: Sequence[int]) -> None:
+        """Let one side of a cycle of two paths join its ends only where the other is on the same device."""
+        edges = {edge: self._edges[edge].tolist() for edge in path}
+        after: dict[int, list[int]] = {}
+        for edge, (source, _) in edges.items():
+            after.setdefault(source, []).append(edge)
+        targets = {target for _, target in edges.values()}
+        firsts = [source for source in after if source not in targets]
+        if len(firsts) != 1 or len(path) > _LONGEST:
+            return
+        for edge in after[firsts[0]]:
+            side = [edge]
+            while following := after.get(edges[side[-1]][1]):
+                side.append(following[0])
+            self._add_path(side, firsts[0], edges[side[-1]][1])
+
+    def _add_path(self, path: Sequence[int], first: int, last: int) -> None:
+        """Let edges join two units only where all that lies on paths between them is on their device."""
+        own = set(self._edges[list(path)].reshape(-1).tolist())
+        between = np.array(sorted(all_between(self._problem.graph, first, last) - own), np.int64)
+        inner = np.array(sorted(own - {first, last}), np.int64)
+        for at, device in enumerate(self.counted):
+            joins = [(np.full(len(between), column), 1.0) for column in self._f[list(path), at].tolist()]
+            joins += [(np.full(len(between), column), -1.0) for column in self._x[inner, device].tolist()]
+            self._program.rows(*joins, (self._x[between, device], -1.0), high=0.0)
+
+    def _add_waits(self, waits: Sequence[tuple[int, int]], forest: Forest) -> None:
+        """Let edges not join sets that wait for each other; those of one device may be one set instead."""
+        columns = [self._f[edge, self.counted.index(device)] for edge, device in waits]
+        terms: list[tuple[Sequence[int] | Indices, float]] = [(columns, 1.0)]
+        if len({device for _, device in waits}) == 1:
+            one = forest.home[int(self._edges[waits[0][0], 0])]
+            units = [unit for unit, its in enumerate(forest.home) if its == one]
+            terms.append((self._border(units, self.counted.index(waits[0][1])), -1.0))
+        self._program.row(*terms, high=len(columns) - 1.0)
+
+    def _border(self, units: Sequence[int], at: int) -> Indices:
+        """Return the columns of the edges between some units and others."""
+        inside = set(units)
+        edges = {edge for unit in units for edge in self._around[unit]}
+        out = sorted(edge for edge in edges if len(inside.intersection(self._edges[edge].tolist())) == 1)
+        return self._f[out, at]
+
+    def _within(self, units: Sequence[int], at: int) -> Indices:
+        """Return the columns of the edges among some units."""
+        inside = set(units)
+        edges = {edge for unit in units for edge in self._around[unit]}
+        return self._f[sorted(edge for edge in edges if inside.issuperset(self._edges[edge].tolist())), at]
+
+    def _cut_limits(self, devices: Indices, forest: Forest, values: Floats) -> None:
+        """Add what limits say of partitions that do not keep to them, and count their constants."""
+        problem = self._problem
+        _, labels = np.unique(forest.home, return_inverse=True)
+        sets = [(row, int(devices[row[0]])) for row in members_of(labels.tolist())]
+        for device, limit in problem.limits:
+            at = self.counted.index(device)
+            for units, its in sets if limit.kind != "max-partitions" else ():
+                weight = problem.weight(limit.measure, units, device) if its == device else limit.number
+                if limit.is_upper and weight > limit.number:
+                    fewer = self._just_too_large(units, forest, device, limit)
+                    self._program.row((self._within(fewer, at), 1.0), high=len(fewer) - 2.0)
+                elif not limit.is_upper and weight < limit.number:
+                    border = self._border(units, at)
+                    for unit in units:
+                        self._program.row(([int(self._x[unit, device])], 1.0), (border, -1.0), high=0.0)
+        for (buffer, at), column in self._v.items():
+            readers = [
+                (units, next(unit for unit in units if buffer in problem.buffers[unit]))
+                for units, device in sets
+                if device == self.counted[at] and any(buffer in problem.buffers[unit] for unit in units)
+            ]
+            if len(readers) > values[column] + 0.5:
+                border = np.unique(np.concatenate([self._border(units, at) for units, _ in readers]))
+                first = [unit for _, unit in readers]
+                x = self._x[first, self.counted[at]]
+                self._program.row((x, 1.0), (border, -1.0), ([column], -1.0), high=0.0)
+
+    def _just_too_large(self, units: Sequence[int], forest: Forest, device: int, limit: Limit) -> list[int]:
+        """Return units of a partition that edges of the forest join and that are too many, as few as can be."""
+        kept = list(units)
+        for unit in units if len(units) <= _LONGEST else ():
+            fewer = [other for other in kept if other != unit]
+            is_over = self._problem.weight(limit.measure, fewer, device) > limit.number
+            kept = fewer if is_over and forest.joins(fewer) else kept
+        return kept
+
+    def _cut_memory(self, devices: Indices, forest: Forest) -> None:
+        """Rule out what does not fit into memory in any order: as few units as do not, else all of it."""
+        before, every = self._program.height, range(len(self._problem))
+        for device in self._problem.caps:
+            own = [unit for unit in every if devices[unit] == device]
+            sets: dict[int, list[int]] = {}
+            for unit in own:
+                sets.setdefault(forest.home[unit], []).append(unit)
+            rows = list(sets.values()) if device in self.counted else [[unit] for unit in own]
+            if self._is_over(device, rows):
+                for row in list(rows):  # a partition less, or its units each by itself
+                    fewer = [other for other in rows if other != row]
+                    apart = [*fewer, *([unit] for unit in row)]
+                    rows = next((some for some in (fewer, apart) if self._is_over(device, some)), rows)
+                for row in [row for row in rows if len(row) == 1]:
+                    fewer = [other for other in rows if other != row]
+                    rows = fewer if self._is_over(device, fewer) else rows
+                at = self.counted.index(device) if device in self.counted else 0
+                joins = [self._within(row, at) for row in rows if len(row) > 1]
+                x = self._x[[unit for row in rows for unit in row], device]
+                most = sum(2 * len(row) - 1 for row in rows) - 1.0
+                self._program.row((x, 1.0), *((some, 1.0) for some in joins), high=most)
+        if self._program.height == before:
+            self._add_no_good(devices, forest)
+
+    def _is_over(self, device: int, rows: Sequence[Sequence[int]]) -> bool:
+        """Say whether it is certain that rows of units on a device do not fit there, all else being elsewhere."""
+        problem, devices = self._problem, [-1] * len(self._problem)
+        for row in rows:
+            for unit in row:
+                devices[unit] = device
+        rest = [[unit] for unit, its in enumerate(devices) if its < 0]
+        found = order_of(problem, [*rows, *rest], devices, {device: problem.caps[device]})
+        return found.places is None and found.is_certain
+
+    def _add_no_good(self, devices: Indices, forest: Forest) -> None:
+        """Rule out these devices with these partitions, which do not fit into memory in any order."""
+        ones = [int(self._x[unit, device]) for unit, device in enumerate(devices.tolist())]
+        most = len(ones) - 1
+        apart: list[int] = []
+        for edge, (a, b) in enumerate(self._edges.tolist()):
+            if devices[a] == devices[b] and int(devices[a]) in self.counted:
+                column = int(self._f[edge, self.counted.index(int(devices[a]))])
+                (ones if forest.home[a] == forest.home[b] else apart).append(column)
+        most += len(devices) - len(set(forest.home))  # what is joined is a forest
+        self._program.row((ones, 1.0), (apart, -1.0), high=float(most))
+
+
+def _edges(problem: Problem) -> Indices:
+    """Return what may join two units: edges of the graph, then pairs that stand beside each other."""
+    edges = [(a, b) for a, row in enumerate(problem.graph.successors) for b in row]
+    pairs = {pair for row in problem.graph.beside for pair in combinations(sorted(row), 2)}
+    edges += sorted(pairs.difference(tuple(sorted(edge)) for edge in edges))
+    return np.array(edges, np.int64).reshape(-1, 2)

@@ -1,0 +1,182 @@
+"""Mode `min`: as few connected partitions as merging makes, in an order in which they can run.
+
+1. What is connected and of one device is one partition, unless a path leaves it and comes back. That takes a cycle in
+   the graph of these sets, so the operators on each such cycle are a problem of their own.
+2. There, edges are contracted in post order, as XLA clusters (MarkForCompilation): each operator, after all that it
+   feeds, is merged with what it feeds wherever no cycle follows. So are they in execution order, and in both orders
+   with edges between operators of one level first: equally many changes of device before them, or behind them. The
+   fewest partitions count.
+3. Ruin and recreate (G. Schrimpf et al., Record breaking optimization results using the ruin and recreate principle,
+   2000): a random share of the partitions is broken up, edges are contracted in another order, and what is no worse
+   stays. This ends where a path shows that there are no fewer, or when the effort for the model is spent.
+
+Operators that may share a partition though nothing connects them (`beside`) are merged after those that feed each
+other, or before. docs/decisions/007 has what each step was measured to be worth.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from itertools import combinations, groupby
+
+from circletools.affinity.solvers.contraction import Contraction
+from circletools.affinity.solvers.groups import (
+    GroupGraph,
+    connected,
+    graph_inside,
+    group_successors,
+    members_of,
+    sets_beside,
+)
+from circletools.graph.algorithms import strong_components
+from circletools.graph.dag import Dag
+
+OperatorSets = list[tuple[int, ...]]
+_ORDERS, _EDGES = 128, 80_000
+"""Random orders for each cycle, and how many edges may be contracted in them for a whole model."""
+_NEAR = 8
+"""Each of operators beside each other is merged with one of so many before it, or with none."""
+
+
+def minimum_partitions(graph: Dag, devices: Sequence[int]) -> OperatorSets:
+    """Return connected partitions whose graph has no cycle, as few as merging makes."""
+    group = connected(graph, devices)
+    members = members_of(group)
+    rank = {operator: number for number, operator in enumerate(graph.order)}
+    beside = sets_beside(graph, devices)
+    partitions: OperatorSets = []
+    effort = int(_EDGES * graph.share)
+    for component in strong_components(group_successors(graph, group, len(members))):
+        if len(component) == 1:
+            partitions.append(tuple(members[component[0]]))
+            continue
+        operators = [operator for number in component for operator in members[number]]
+        operators.sort(key=rank.__getitem__)
+        whole = graph_inside(graph, operators, devices)
+        rows = _inside(beside, operators)
+        least = len(component) + max(1, _returns([group[operators[at]] for at in _most_alternating(whole)]))
+        home = _contracted(whole, rows, least)
+        if max(home) >= least:
+            pairs = [pair for row in rows for pair in combinations(row[:_NEAR], 2)]
+            count = sum(map(len, whole.successors)) + len(pairs)
+            orders = min(_ORDERS, effort // count)
+            effort -= orders * count
+            home = _ruin_and_recreate(whole, home, pairs, orders)
+        partitions += [tuple(operators[at] for at in some) for some in members_of(home)]
+    return partitions
+
+
+def _alternation_levels(graph: GroupGraph) -> list[int]:
+    """Return for each operator the most changes of device on a path to it."""
+    level = [0] * len(graph)
+    for operator, row in enumerate(graph.predecessors):
+        device, most = graph.devices[operator], 0
+        for other in row:
+            changes = level[other] + (graph.devices[other] != device)
+            if changes > most:  # noqa: PLR1730 - `max` takes twice as long
+                most = changes
+        level[operator] = most
+    return level
+
+
+def _most_alternating(graph: GroupGraph) -> list[int]:
+    """Return a path with as many changes of device as there can be, from its end to its start."""
+    level, devices = _alternation_levels(graph), graph.devices
+    operator = max(range(len(level)), key=level.__getitem__, default=-1)
+    path = []
+    while operator >= 0:
+        path.append(operator)
+        before = (
+            other
+            for other in graph.predecessors[operator]
+            if level[other] + (devices[other] != devices[operator]) == level[operator]
+        )
+        operator = next(before, -1)
+    return path
+
+
+def _returns(path: Sequence[int]) -> int:
+    """Return how often a path comes back to a set of operators, which falls apart into as many partitions more."""
+    visits = [group for group, _ in groupby(path)]
+    return len(visits) - len(set(visits))
+
+
+def _inside(beside: Sequence[Sequence[int]], operators: Sequence[int]) -> list[list[int]]:
+    """Return the places among `operators` of those that stand beside each other, ascending."""
+    if not beside:
+        return []
+    place = {operator: at for at, operator in enumerate(operators)}
+    rows = (sorted(place[operator] for operator in row if operator in place) for row in beside)
+    return [row for row in rows if len(row) > 1]
+
+
+def _contracted(graph: GroupGraph, rows: Sequence[Sequence[int]], least: int) -> list[int]:
+    """Return the partition of each operator, numbered from 0, after contracting edges in several orders."""
+    found: list[list[int]] = []
+    for edges in _orders(graph):
+        found.append(_merged(graph, edges, rows))
+        if rows:
+            found.append(_merged(graph, edges, rows, beside_first=True))
+        if min(map(max, found)) < least:
+            break
+    return min(found, key=max)
+
+
+def _orders(graph: GroupGraph) -> Iterator[list[tuple[int, int]]]:
+    """Yield all edges level by level, in post order, and both the other way round; levels from either end."""
+    forward = [(source, target) for target, row in enumerate(graph.predecessors) for source in row]
+    backward = [(source, target) for source in reversed(range(len(graph))) for target in graph.successors[source]]
+
+    def by_level(edges: list[tuple[int, int]], level: list[int], end: int) -> list[tuple[int, int]]:
+        """Edges of one level come first, then the others by the level of their source (0) or target (1)."""
+        sign = 1 if (level is from_start) == (end == 1) else -1
+        return sorted(edges, key=lambda edge: (level[edge[0]] != level[edge[1]], sign * level[edge[end]]))
+
+    from_start, from_end = _alternation_levels(graph), _alternation_levels(graph.reversed())[::-1]
+    yield by_level(forward, from_start, 1)
+    yield backward
+    yield by_level(backward, from_end, 0)
+    yield by_level(backward, from_start, 0)
+    yield by_level(forward, from_end, 1)
+    yield forward
+
+
+def _merged(
+    graph: GroupGraph, edges: Sequence[tuple[int, int]], rows: Sequence[Sequence[int]], *, beside_first: bool = False
+) -> list[int]:
+    contraction = Contraction(graph)
+    if not beside_first:
+        contraction.merge_edges(edges)
+    for row in rows:
+        ends: list[int] = []
+        for operator in row:
+            if not any(contraction.merge((operator, end)) for end in ends[-_NEAR:]):
+                ends.append(operator)
+    if beside_first:
+        contraction.merge_edges(edges)
+    return contraction.homes()
+
+
+def _ruin_and_recreate(
+    graph: GroupGraph, home: list[int], pairs: Sequence[tuple[int, int]], orders: int
+) -> list[int]:
+    """Return the partition of each operator after so many random orders, in each of which some are broken up."""
+    if not orders:
+        return home
+    edges = [*((source, target) for source, row in enumerate(graph.successors) for target in row), *pairs]
+    generator = random.Random(0)  # noqa: S311 - the same at every run, no secret
+    for _ in range(orders):
+        count = max(home) + 1
+        share = generator.random()
+        is_ruined = [generator.random() >= share for _ in range(count)]
+        generator.shuffle(edges)
+        edges.sort(key=lambda edge: home[edge[0]] != home[edge[1]] or is_ruined[home[edge[0]]])
+        contraction, before = Contraction(graph), -1
+        while before < contraction.merges:
+            before = contraction.merges
+            contraction.merge_edges(edges)
+        found = contraction.homes()
+        if max(found) < count:
+            home = found
+    return home

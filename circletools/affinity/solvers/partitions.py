@@ -1,0 +1,91 @@
+"""From a device for each operator to partitions: the modes, and an order in which the partitions can run.
+
+seed     OpenVINO's hetero plugin design, word for word; its partitions may wait for each other
+min      as few connected partitions as merging makes
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Literal
+
+from circletools.affinity.partition import Partition, group_of
+from circletools.affinity.solvers.groups import group_successors, working
+from circletools.affinity.solvers.growth import Step
+from circletools.affinity.solvers.min import OperatorSets, minimum_partitions
+from circletools.affinity.solvers.schedule import schedule
+from circletools.affinity.solvers.seed import seed_partitions
+from circletools.affinity.solvers.turns import fewest_turns
+from circletools.errors import EditError
+from circletools.graph.algorithms import strong_components
+from circletools.graph.dag import Dag
+
+OnStep = Callable[[Step], None] | None
+Mode = Literal["seed", "min"]
+
+
+def make_partitions(
+    graph: Dag, devices: Sequence[int], mode: Mode = "min", on_step: OnStep = None
+) -> tuple[Partition, ...]:
+    """Return the partitions, in an order in which they can run.
+
+    `devices` has the device number of each operator; low numbers have precedence. Only mode `seed` raises EditError:
+    where its partitions wait for each other, and for a graph that is too wide or takes too many steps.
+    """
+    operators, work = working(graph)
+    of_work = [devices[operator] for operator in operators]
+    if mode == "seed":
+        made = seed_partitions(work, of_work, None if on_step is None else _renamed(on_step, operators))
+    else:
+        made = _minimum(work, of_work)
+    rows = (Partition(of_work[row[0]], tuple(operators[at] for at in sorted(row))) for row in _in_order(work, made))
+    return with_constants(graph, tuple(rows))
+
+
+def _renamed(on_step: Callable[[Step], None], operators: Sequence[int]) -> Callable[[Step], None]:
+    """Return what passes steps on with the operators as they are in the whole graph."""
+
+    def renamed(step: Step) -> None:
+        members, rejected = (tuple(operators[at] for at in some) for some in (step.members, step.rejected))
+        on_step(Step(step.action, operators[step.operator], members, rejected))
+
+    return renamed
+
+
+def _minimum(graph: Dag, devices: Sequence[int]) -> OperatorSets:
+    found = minimum_partitions(graph, devices)
+    if graph.beside:  # to merge what nothing connects may be in the way of the rest
+        found = min(found, minimum_partitions(replace(graph, beside=()), devices), key=len)
+    if graph.joins_any:
+        found = min(found, fewest_turns(graph, devices), key=len)
+    return found
+
+
+def _in_order(graph: Dag, partitions: OperatorSets) -> OperatorSets:
+    """Return partitions with each behind all that feed it. Raises EditError where they wait for each other."""
+    successors = group_successors(graph, group_of(len(graph), partitions), len(partitions))
+    order = schedule(successors, [min(partition) for partition in partitions])
+    if len(order) < len(partitions):
+        cycle = next(row for row in strong_components(successors) if len(row) > 1)
+        first, second = (min(partitions[index]) for index in cycle[:2])
+        raise EditError(
+            f"{len(cycle)} partitions wait for each other, those of operators {first} and {second} for two",
+            hint="`mode=min` has no such partitions",
+        )
+    return [partitions[index] for index in order]
+
+
+def with_constants(graph: Dag, partitions: Sequence[Partition]) -> tuple[Partition, ...]:
+    """Return partitions of what is work, with each operator on constants in the partition that reads it first."""
+    if not graph.constants:
+        return tuple(partitions)
+    rows = [list(partition.operators) for partition in partitions]
+    home = {operator: number for number, row in enumerate(rows) for operator in row}
+    constants = set(graph.constants)
+    for operator in reversed(graph.order):
+        if operator in constants:
+            home[operator] = min(home[reader] for reader in graph.successors[operator])
+            rows[home[operator]].append(operator)
+    whole = (Partition(its.device, tuple(sorted(row))) for its, row in zip(partitions, rows, strict=True))
+    return tuple(whole)

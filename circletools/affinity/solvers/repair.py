@@ -1,0 +1,154 @@
+"""A heuristic for what is too large for the integer program: units are moved until nothing is violated.
+
+What is too large for a partition is split by contracting edges as far as it fits. What is too small, what is one
+partition too many and what does not fit into memory goes to another device, that first which adds least to the total
+time. A unit does not come back to a device that it left, so this ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from circletools.affinity.candidate import Candidate, Violation, violations
+from circletools.affinity.costs.table import Indices
+from circletools.affinity.limits import Limit
+from circletools.affinity.partition import Partition, devices_of
+from circletools.affinity.problem import Problem
+from circletools.affinity.solvers.contraction import Contraction
+from circletools.affinity.solvers.groups import graph_inside, members_of
+from circletools.affinity.solvers.partitions import make_partitions
+
+Able = NDArray[np.bool_]
+_MOVES = 2_000
+"""Rounds at most."""
+
+
+def repaired(problem: Problem, candidate: Candidate) -> tuple[Candidate, list[Violation]]:
+    """Return a candidate, and what it still violates."""
+    devices = np.array(devices_of(len(problem), candidate), np.int64)
+    able = problem.able.copy()
+    current = split_large(problem, candidate)
+    found = violations(problem, current)
+    for _ in range(_MOVES):
+        if not found or not _move(problem, current, devices, able, found):
+            break
+        current = split_large(problem, make_partitions(problem.graph, devices.tolist()))
+        found = violations(problem, current)
+    return current, found
+
+
+def split_large(problem: Problem, candidate: Candidate) -> Candidate:
+    """Return the candidate with partitions that are too large split."""
+    made: list[Partition] = []
+    for partition in candidate:
+        upper = [limit for device, limit in problem.limits if limit.is_upper and device == partition.device]
+        made += _split(problem, partition, upper) if upper else [partition]
+    return tuple(made)
+
+
+def _fits(problem: Problem, units: Sequence[int], device: int, upper: Sequence[Limit]) -> bool:
+    return all(problem.weight(limit.measure, units, device) <= limit.number for limit in upper)
+
+
+def _split(problem: Problem, partition: Partition, upper: Sequence[Limit]) -> list[Partition]:
+    """Return the pieces of a partition in the order they run, each within the limits if it has several units."""
+    device = partition.device
+    if _fits(problem, partition.operators, device, upper):
+        return [partition]
+    place = {unit: at for at, unit in enumerate(problem.graph.order)}
+    units = sorted(partition.operators, key=place.__getitem__)
+    inside = graph_inside(problem.graph, units, [device] * len(problem))
+    contraction = Contraction(inside)
+    rows = {at: [unit] for at, unit in enumerate(units)}
+    for target, sources in enumerate(inside.predecessors):
+        for source in sources:
+            one, other = contraction.find(source), contraction.find(target)
+            if one != other and _fits(problem, (*rows[one], *rows[other]), device, upper):
+                both = rows[one] + rows[other]
+                if contraction.merge((one, other)):
+                    rows[contraction.find(one)] = both
+    return [Partition(device, tuple(sorted(units[at] for at in row))) for row in members_of(contraction.homes())]
+
+
+def _move(problem: Problem, current: Candidate, devices: Indices, able: Able, found: Sequence[Violation]) -> bool:
+    """Move units of partitions against the first violation, and those of its kind; say whether that was possible."""
+    first = found[0]
+    if first.device is None:
+        return False
+    own = [one for one in current if one.device == first.device]
+    if first.partition is not None:
+        own = [one.partition for one in found if one.limit == first.limit and one.partition is not None]
+    moves = [(*move, one) for one in own if (move := _elsewhere(problem, able, one)) is not None]
+    if not moves:
+        return False
+    if first.limit is None:  # memory: what gives most room for its price, half of the last one
+        moves.sort(key=lambda move: move[0] / max(problem.weight("bytes", move[2].operators, first.device or 0), 1.0))
+    elif first.partition is None:
+        moves.sort(key=lambda move: move[0])
+    surplus = len(own) - int(first.limit.number) if first.limit is not None else 1
+    for _, targets, partition in moves if first.partition is not None else moves[: max(1, surplus // 2)]:
+        units, chosen = list(partition.operators), slice(None)
+        if first.limit is None and len(own) == 1 and len(units) > 1:
+            chosen = slice(len(units) // 2, None)
+        devices[units[chosen]] = targets[chosen]
+        able[units[chosen], partition.device] = False
+    return True
+
+
+def _elsewhere(problem: Problem, able: Able, partition: Partition) -> tuple[float, Indices] | None:
+    """Return how much longer the units of a partition take elsewhere, and on which device each: one if possible.
+
+    None where a unit has no other device. Copies are left out.
+    """
+    units = list(partition.operators)
+    times = np.where(able[units], problem.table.times_us[units], np.inf)
+    before = float(times[:, partition.device].sum())
+    times[:, partition.device] = np.inf
+    if not np.isfinite(times).any(axis=1).all():
+        return None
+    together = times.sum(axis=0)
+    targets = times.argmin(axis=1)
+    if np.isfinite(together).any():
+        targets = np.full(len(units), together.argmin(), np.int64)
+    return float(times[np.arange(len(units)), targets].sum()) - before, targets
+
+
+def demoted(problem: Problem, candidate: Candidate, least: int, fallback: int) -> tuple[Candidate, list[Partition]]:
+    """Return the candidate with partitions of too few operators moved to `fallback`, or another device that is able.
+
+    None is moved where that violates anything. The second value are those that are too small, and stay.
+    """
+    devices = np.array(devices_of(len(problem), candidate), np.int64)
+    able, current, stays = problem.able.copy(), candidate, set[tuple[int, ...]]()
+    at_once = True
+    while True:
+        small = [
+            one
+            for one in current
+            if one.device != fallback and problem.weight("operators", one.operators, one.device) < least
+        ]
+        chosen = [one for one in small if one.operators not in stays]
+        if not chosen:
+            return current, small
+        moving, tried = chosen if at_once else chosen[:1], devices.copy()
+        for partition in moving:
+            units = list(partition.operators)
+            other = _elsewhere(problem, able, partition)
+            if able[units, fallback].all():
+                tried[units] = fallback
+            elif other is None:
+                stays.add(partition.operators)
+            else:
+                tried[units] = other[1]
+        if (tried == devices).all():
+            continue
+        made = split_large(problem, make_partitions(problem.graph, tried.tolist()))
+        if violations(problem, made) and not violations(problem, current):
+            stays |= set() if at_once else {moving[0].operators}
+            at_once = False
+            continue
+        able[np.flatnonzero(tried != devices), devices[tried != devices]] = False
+        devices, current, at_once = tried, made, True

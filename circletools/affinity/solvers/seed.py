@@ -1,0 +1,164 @@
+"""The partition of OpenVINO's hetero plugin design: devices in turn, always the largest candidate first.
+
+    for each device, in the given order:
+        while it has operators in no partition:
+            grow a candidate from each of them, by ascending index, that is in no candidate of this round
+            the largest becomes a partition; of equal ones that with the lowest root
+
+Two partitions may end up waiting for each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from heapq import heapify, heappop, heappush
+
+from circletools.affinity.solvers.effort import Effort
+from circletools.affinity.solvers.groups import connected, group_successors, members_of
+from circletools.affinity.solvers.growth import Candidate, Region, Step
+from circletools.graph.algorithms import strong_components
+from circletools.graph.dag import Dag
+
+
+def seed_partitions(
+    graph: Dag, devices: Sequence[int], on_step: Callable[[Step], None] | None = None
+) -> list[tuple[int, ...]]:
+    """Return the partitions, in the order they are selected.
+
+    `devices` has the device number of each operator; devices take turns by ascending number. With `on_step` every
+    step of every candidate is told, nothing is left out, and members come in the order they were accepted. Raises
+    EditError for a graph that is too wide or takes too many steps.
+    """
+    grower = _Grower(graph, devices, on_step)
+    partitions: list[tuple[int, ...]] = []
+    for device in sorted(set(devices)):
+        operators = [operator for operator, its in enumerate(devices) if its == device]
+        partitions += iter(_Rounds(operators, grower).select, None)
+    return partitions
+
+
+class _Grower:
+    """Grows candidates, in no more of the graph than they need.
+
+    A connected set of operators of one device is the candidate of each of them, as it is, unless a path leaves it
+    and comes back. That takes a cycle in the graph of these sets, so only what lies on cycles has to be grown.
+    """
+
+    def __init__(self, graph: Dag, devices: Sequence[int], on_step: Callable[[Step], None] | None) -> None:
+        self._on_step = on_step
+        effort = Effort(len(graph), graph.share)
+        if on_step is not None:
+            self._region = dict.fromkeys(range(len(graph)), Region(graph, graph.order, devices, effort))
+            return
+        self._group = connected(graph, devices)
+        self._members = members_of(self._group)
+        rank = {operator: number for number, operator in enumerate(graph.order)}
+        self._region = {}
+        for component in strong_components(group_successors(graph, self._group, len(self._members))):
+            if len(component) > 1:
+                inside = [operator for group in component for operator in self._members[group]]
+                region = Region(graph, sorted(inside, key=rank.__getitem__), devices, effort)
+                self._region.update(dict.fromkeys(inside, region))
+
+    def grow(self, root: int) -> Candidate:
+        region = self._region.get(root)
+        if region is not None:
+            return region.grow(root, self._on_step)
+        return Candidate(root, tuple(self._members[self._group[root]]))
+
+    def take(self, candidate: Candidate) -> None:
+        region = self._region.get(candidate.root)
+        if region is not None:
+            region.take(candidate.members)
+        if self._on_step is not None:
+            self._on_step(Step("select", candidate.root, tuple(sorted(candidate.members)), ()))
+
+
+class _Rounds:
+    """The candidates of one device, round after round, each grown anew only where something changed.
+
+    An operator is a root of the round when no candidate of a lower root has it (`_covers` counts those). That is
+    settled by ascending index, so a change only concerns higher operators.
+    """
+
+    def __init__(self, operators: Sequence[int], grower: _Grower) -> None:
+        self._grower = grower
+        self._cache: dict[int, Candidate] = {}
+        self._touching: dict[int, set[int]] = {operator: set() for operator in operators}  # operator -> roots
+        self._roots: dict[int, Candidate] = {}
+        self._covers = dict.fromkeys(operators, 0)
+        self._best: list[tuple[int, int, int]] = []  # size (negative), root, number of the candidate
+        self._candidates: list[Candidate] = []
+        self._settle(list(operators))
+
+    def select(self) -> tuple[int, ...] | None:
+        """Return the members of the next partition, None when all operators are in one."""
+        while self._best:
+            _, root, number = heappop(self._best)
+            candidate = self._candidates[number]
+            if self._roots.get(root) is candidate:
+                break
+        else:
+            return None
+        self._grower.take(candidate)
+        changed: list[int] = []
+        for operator in candidate.members:
+            for root in self._touching.pop(operator):
+                stale = self._cache.pop(root, None)
+                if stale is not None:
+                    self._forget(stale)
+                    changed += self._dismiss(root)
+                    changed.append(root)
+            del self._covers[operator]
+        heapify(changed)
+        self._settle(changed)
+        return candidate.members
+
+    def _settle(self, changed: list[int]) -> None:
+        """Make roots of the operators in the heap, or stop them being roots, by ascending index."""
+        while changed:
+            operator = heappop(changed)
+            if operator not in self._covers:
+                continue
+            if self._covers[operator]:
+                uncovered = self._dismiss(operator)
+            elif operator not in self._roots:
+                uncovered = self._appoint(operator)
+            else:
+                continue
+            for higher in uncovered:
+                heappush(changed, higher)
+
+    def _appoint(self, root: int) -> list[int]:
+        """Make a root, and return the higher operators that are no longer free."""
+        candidate = self._cache.get(root)
+        if candidate is None:
+            candidate = self._cache[root] = self._grower.grow(root)
+            for operator in candidate.touched:
+                self._touching[operator].add(root)
+        self._roots[root] = candidate
+        heappush(self._best, (-len(candidate.members), root, len(self._candidates)))
+        self._candidates.append(candidate)
+        covered = []
+        for operator in candidate.members:
+            if operator > root:
+                self._covers[operator] += 1
+                if operator in self._roots:
+                    covered.append(operator)
+        return covered
+
+    def _dismiss(self, root: int) -> list[int]:
+        """Stop an operator being a root, if it is one, and return the operators that are now free."""
+        candidate = self._roots.pop(root, None)
+        freed = []
+        for operator in () if candidate is None else candidate.members:
+            if operator > root and operator in self._covers:
+                self._covers[operator] -= 1
+                if self._covers[operator] == 0:
+                    freed.append(operator)
+        return freed
+
+    def _forget(self, candidate: Candidate) -> None:
+        for operator in candidate.touched:
+            if operator in self._touching:
+                self._touching[operator].discard(candidate.root)

@@ -1,0 +1,174 @@
+"""The best candidate for a problem, and a bound that none is below.
+
+two devices, times and copies only    a minimum cut, which is exact
+else                                  cuts as a start, then the integer program, which proves how near it is
+too large for the program             cuts, prices and repair; the bound is the sum of the least times
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import islice
+from time import monotonic
+
+import numpy as np
+
+from circletools.affinity.candidate import Candidate, better, total_us, violations
+from circletools.affinity.partition import Partition, devices_of, group_of
+from circletools.affinity.problem import Problem
+from circletools.affinity.solvers.contraction import Contraction
+from circletools.affinity.solvers.flow import flow, is_exact, least_bound, priced
+from circletools.affinity.solvers.groups import graph_inside, members_of
+from circletools.affinity.solvers.milp import PartitionProgram, is_too_large
+from circletools.affinity.solvers.partitions import make_partitions
+from circletools.affinity.solvers.repair import repaired
+from circletools.errors import EditError
+
+_ROUNDS = 400
+_EXACT = 1 - 1e-9
+_SHARE = 8
+"""Of the time, for each question whether something could be met without one of its parts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """A candidate without violations, and what none takes less than, in microseconds."""
+
+    candidate: Candidate
+    least_us: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """The best candidate by now, the bound, and whether it is proven that there is none at all."""
+
+    best: Candidate | None
+    least_us: float
+    is_impossible: bool = False
+
+
+def solve(problem: Problem, seconds: float) -> Solution:
+    """Return the best candidate that is found; the integer program has so many seconds.
+
+    Raises EditError where nothing was found that keeps to all, and says whether it is proven that nothing does;
+    UsageError where SciPy is not installed.
+    """
+    if not len(problem):
+        return Solution((), 0.0)
+    if not problem.able.any(axis=1).all():
+        raise _impossible(problem, seconds)
+    best = better(problem, flow(problem))
+    if best is not None and is_exact(problem):
+        return Solution(best, total_us(problem, best))
+    found = _by_program(problem, _Found(best, least_bound(problem)), seconds)
+    if found.is_impossible:
+        raise _impossible(problem, seconds)
+    best = found.best
+    if best is None or (problem.is_constrained and not _is_proven(problem, found)):
+        best = better(problem, [*(() if best is None else (best,)), *_heuristic(problem)])
+    if best is None:
+        raise _not_found(problem)
+    return Solution(best, min(found.least_us, total_us(problem, best)))
+
+
+def _is_proven(problem: Problem, found: _Found) -> bool:
+    return found.best is not None and total_us(problem, found.best) * _EXACT <= found.least_us + 1e-9
+
+
+def _heuristic(problem: Problem) -> Iterator[Candidate]:
+    """Yield candidates of the heuristics for limits and memory, some of which may keep to all."""
+    starts = flow(problem)
+    if problem.caps:
+        for found in priced(problem):
+            if not violations(problem, found):
+                yield found
+            starts.append(found)
+    for start in islice(reversed(starts), 4):
+        yield repaired(problem, start)[0]
+
+
+def _by_program(problem: Problem, found: _Found, seconds: float) -> _Found:
+    """Return what the integer program makes of it, round after round, until nothing is violated or time is over."""
+    if seconds <= 0 or is_too_large(problem) or _is_proven(problem, found):
+        return found
+    program, ends = PartitionProgram(problem), monotonic() + seconds
+    for _ in range(_ROUNDS):
+        left = ends - monotonic()
+        if left <= 0:
+            break
+        solved = program.solve(left)
+        if solved.is_infeasible:
+            return replace(found, is_impossible=found.best is None and program.is_exact)
+        if program.is_exact:
+            found = replace(found, least_us=max(found.least_us, solved.bound))
+        if solved.values is None:
+            break
+        is_violated, candidate = program.add_violated_cuts(solved.values)
+        tried = [] if found.best is None else [found.best]
+        tried.append(make_partitions(problem.graph, program.devices(solved.values)))
+        if candidate is not None:
+            tried += [candidate, _merged(problem, candidate, program.counted)]
+        found = replace(found, best=better(problem, tried))
+        if not is_violated or _is_proven(problem, found):
+            break
+    return found
+
+
+def _merged(problem: Problem, candidate: Candidate, counted: list[int]) -> Candidate:
+    """Return the candidate with partitions merged on devices where the program does not count them."""
+    devices = devices_of(len(problem), candidate)
+    order = [unit for partition in candidate for unit in sorted(partition.operators)]
+    place = {unit: at for at, unit in enumerate(problem.graph.order)}
+    home = group_of(len(problem), [partition.operators for partition in candidate])
+    order.sort(key=lambda unit: (home[unit], place[unit]))
+    graph = graph_inside(problem.graph, order, devices)
+    at = {unit: number for number, unit in enumerate(order)}
+    contraction = Contraction(graph)
+    for partition in candidate:
+        contraction.merge(at[unit] for unit in partition.operators)
+    free = [number for number, unit in enumerate(order) if devices[unit] not in counted]
+    contraction.merge_edges((source, target) for source in free for target in graph.successors[source])
+    rows = [tuple(sorted(order[number] for number in row)) for row in members_of(contraction.homes())]
+    return tuple(Partition(devices[row[0]], row) for row in rows)
+
+
+# --- what cannot be met -------------------------------------------------------------------------------------
+
+
+def _constraints(problem: Problem) -> list[str]:
+    caps = [f"memory {problem.names[device]}={cap}" for device, cap in problem.caps.items()]
+    return [*(str(limit) for _, limit in problem.limits), *caps]
+
+
+def _impossible(problem: Problem, seconds: float) -> EditError:
+    """Return the error for what nothing keeps to, with the limits that exclude each other (a deletion filter)."""
+    for limit in problem.limits:
+        fewer = replace(problem, limits=tuple(other for other in problem.limits if other != limit))
+        problem = fewer if _is_impossible(fewer, seconds / _SHARE) else problem
+    for device in problem.caps:
+        fewer = replace(problem, caps={other: cap for other, cap in problem.caps.items() if other != device})
+        problem = fewer if _is_impossible(fewer, seconds / _SHARE) else problem
+    names, needs = _constraints(problem), ""
+    if problem.caps and problem.able.any(axis=1).all():
+        found = violations(problem, flow(problem)[0])
+        needs = next((f": {one.message}" for one in found if one.limit is None), "")
+    together = " together" * (len(names) > 1)
+    hint = "rules, and what devices take, keep operators where they are"
+    return EditError(f"{' and '.join(names)} cannot be met{together}{needs}", hint=hint)
+
+
+def _is_impossible(problem: Problem, seconds: float) -> bool:
+    if not problem.is_constrained:
+        return False
+    if not problem.able.any(axis=1).all():
+        return True
+    return _by_program(problem, _Found(None, -np.inf), seconds).is_impossible
+
+
+def _not_found(problem: Problem) -> EditError:
+    """Return the error for where it is not known whether anything keeps to all."""
+    _, violated = min((repaired(problem, start) for start in flow(problem)), key=lambda pair: len(pair[1]))
+    message = "; ".join(violation.message for violation in violated[:3])
+    hint = "there may be something: name devices by rules, ask for less, or give more time"
+    return EditError(f"nothing was found that keeps to {', '.join(_constraints(problem))}: {message}", hint=hint)

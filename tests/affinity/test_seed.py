@@ -1,0 +1,192 @@
+"""Mode `seed`: the design's example step by step, and the literal procedure on thousands of random graphs."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from benchmarks.graphs import ASSIGNMENTS, SHAPES
+from circletools.affinity.solvers import chains, effort
+from circletools.affinity.solvers.chains import NOWHERE, Chains
+from circletools.affinity.solvers.growth import Step
+from circletools.affinity.solvers.partitions import make_partitions
+from circletools.affinity.solvers.schedule import schedule
+from circletools.affinity.solvers.seed import seed_partitions
+from circletools.errors import EditError
+from circletools.graph.dag import Dag
+from tests.kit.partition_reference import Reference, all_reached
+from tests.kit.partition_support import CYCLIC, CYCLIC_DEVICES, Edges, dag_of, random_case, seeded
+from tests.kit.support import ROOT
+
+DOCUMENT = (ROOT / "docs" / "affinity.md").read_text(encoding="utf-8")
+SEEDS = 5000
+BLOCK = 500
+
+EXAMPLE = [(1, 2), (2, 3), (2, 4), (3, 5), (4, 5), (5, 6), (6, 7)]
+# Action, operator, subgraph and rejected list, as printed there for the roots 1 and 5.
+FROM_1: list[tuple[str, int, set[int], set[int]]] = [
+    ("root", 1, {1}, set()),
+    ("merge", 2, {1, 2}, set()),
+    ("merge", 3, {1, 2, 3}, set()),
+    ("merge", 5, {1, 2, 3, 5}, set()),
+    ("merge", 6, {1, 2, 3, 5, 6}, set()),
+    ("merge", 7, {1, 2, 3, 5, 6, 7}, set()),
+    ("reject", 4, {1, 2, 3, 5, 6, 7}, {4}),
+    ("rollback", 7, {1, 2, 3, 5, 6}, {4, 7}),
+    ("rollback", 6, {1, 2, 3, 5}, {4, 6, 7}),
+    ("rollback", 5, {1, 2, 3}, {4, 5, 6, 7}),
+]
+FROM_5: list[tuple[str, int, set[int], set[int]]] = [
+    ("root", 5, {5}, set()),
+    ("merge", 6, {5, 6}, set()),
+    ("merge", 7, {5, 6, 7}, set()),
+    ("merge", 3, {3, 5, 6, 7}, set()),
+    ("merge", 2, {2, 3, 5, 6, 7}, set()),
+    ("reject", 4, {2, 3, 5, 6, 7}, {4}),
+    ("rollback", 2, {3, 5, 6, 7}, {2, 4}),
+]
+
+
+def example() -> tuple[Dag, list[int]]:
+    """Return the graph, its operators counted from 0, with the fourth on the second device."""
+    return dag_of(7, [(a - 1, b - 1) for a, b in EXAMPLE]), [int(operator == 4) for operator in range(1, 8)]
+
+
+def test_the_example_goes_as_it_is_printed() -> None:
+    steps: list[Step] = []
+    partitions = make_partitions(*example(), "seed", steps.append)
+    told = [
+        (step.action, step.operator + 1, {v + 1 for v in step.members}, {v + 1 for v in step.rejected})
+        for step in steps
+    ]
+    assert told[: len(FROM_1) + len(FROM_5)] == FROM_1 + FROM_5
+    rest = told[len(FROM_1) + len(FROM_5) :]
+    assert [operator for action, operator, _, _ in rest if action == "root"] == [1, 4]  # what was left, each device
+    assert [(partition.device, tuple(v + 1 for v in partition.operators)) for partition in partitions] == [
+        (0, (1, 2)),
+        (1, (4,)),
+        (0, (3, 5, 6, 7)),
+    ]
+
+
+def test_the_document_shows_these_steps() -> None:
+    rows = re.findall(r"^\| (root|merge|reject|rollback) \| (\d) \| ([\d ]*)\| ([\d ]*)\|$", DOCUMENT, re.MULTILINE)
+    shown = [
+        (action, int(operator), *(set(map(int, some.split())) for some in sets)) for action, operator, *sets in rows
+    ]
+    assert shown == FROM_1 + FROM_5
+
+
+def test_the_largest_is_selected_first() -> None:
+    assert [sorted(v + 1 for v in partition) for partition in seed_partitions(*example())] == [
+        [3, 5, 6, 7],
+        [1, 2],
+        [4],
+    ]
+
+
+def test_telling_the_steps_changes_nothing() -> None:
+    for seed in range(SEEDS, SEEDS + BLOCK):
+        count, edges, devices = random_case(seed)
+        told = seed_partitions(dag_of(count, edges), devices, lambda _: None)
+        # Nothing is left out here, so that even the order within a subgraph is that of the procedure.
+        assert told == Reference(count, edges).partition(devices), seed
+
+
+# --- the procedure, literally -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, BLOCK))
+def test_seed_is_the_literal_procedure(first: int) -> None:
+    for seed in range(first, first + BLOCK):
+        count, edges, devices = random_case(seed)
+        wanted = Reference(count, edges).partition(devices)
+        got = seed_partitions(dag_of(count, edges), devices)
+        assert [sorted(partition) for partition in got] == [sorted(partition) for partition in wanted], seed
+
+
+def test_partitions_that_wait_for_each_other_are_refused() -> None:
+    graph = dag_of(4, CYCLIC)
+    assert [set(partition) for partition in Reference(4, CYCLIC).partition(CYCLIC_DEVICES)] == [{0, 3}, {1, 2}]
+    said = r"2 partitions wait for each other, those of operators 0 and 1 for two"
+    with pytest.raises(EditError, match=said) as caught:
+        make_partitions(graph, CYCLIC_DEVICES, "seed")
+    assert "mode=min" in (caught.value.hint or "")
+
+
+# --- what keeps it quick ------------------------------------------------------------------------------------
+
+
+def entangled(count: int, inputs: int) -> tuple[Edges, list[int]]:
+    """Return the edges and devices of a graph whose operators read from anywhere before them."""
+    generator = seeded(count)
+    edges = [(a, b) for b in range(count) for a in generator.sample(range(b), min(inputs, b))]
+    return edges, [operator % 3 % 2 for operator in range(count)]
+
+
+def allow(monkeypatch: pytest.MonkeyPatch, units: int, per_operator: int) -> None:
+    """Let growing take no more than this."""
+    monkeypatch.setattr(effort, "_UNITS", units)
+    monkeypatch.setattr(effort, "_UNITS_PER_OPERATOR", per_operator)
+
+
+@pytest.mark.parametrize("inputs", [3, 20])
+def test_what_is_entangled_and_within_the_bound_is_the_literal_procedure(inputs: int) -> None:
+    edges, devices = entangled(50, inputs)
+    wanted = Reference(50, edges).partition(devices)
+    found = seed_partitions(dag_of(50, edges), devices)
+    assert [sorted(partition) for partition in found] == [sorted(partition) for partition in wanted]
+
+
+@pytest.mark.parametrize("inputs", [3, 100])
+def test_what_takes_too_many_steps_is_refused(monkeypatch: pytest.MonkeyPatch, inputs: int) -> None:
+    edges, devices = entangled(200, inputs)
+    allow(monkeypatch, 0, 200)
+    with pytest.raises(EditError, match="graph of 200 operators takes too many steps") as caught:
+        make_partitions(dag_of(200, edges), devices, "seed")
+    assert "mode=min" in (caught.value.hint or "")
+    assert make_partitions(dag_of(200, edges), devices, "min")
+
+
+@pytest.mark.parametrize("assignment", ASSIGNMENTS)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_graphs_of_networks_need_a_tenth_of_the_effort(
+    monkeypatch: pytest.MonkeyPatch, shape: str, assignment: str
+) -> None:
+    allow(monkeypatch, 0, effort._UNITS_PER_OPERATOR // 10)
+    made = SHAPES[shape](2000)
+    assert seed_partitions(made.graph(), ASSIGNMENTS[assignment](made))
+
+
+def test_chains_say_who_reaches_whom() -> None:
+    for seed in range(150):
+        count, edges, _ = random_case(seed, most=24)
+        graph = dag_of(count, edges)
+        place = {operator: at for at, operator in enumerate(graph.order)}
+        successors = [sorted(place[other] for other in graph.successors[operator]) for operator in graph.order]
+        predecessors = [sorted(place[other] for other in graph.predecessors[operator]) for operator in graph.order]
+        made, reaches = Chains(successors, predecessors), all_reached(successors)
+        for a in range(count):
+            for b in range(count):
+                chain, at = made.chain[b], made.place[b]
+                assert (made.reached[a][chain] <= at) == (b in reaches[a])
+                assert (made.reaching[a][chain] >= at) == (a in reaches[b])
+        rows = made.reached
+        assert list(made.firsts(rows[0], rows[-1])) == [min(a, b) for a, b in zip(rows[0], rows[-1], strict=True)]
+        assert all(first == NOWHERE or first < count for row in rows for first in row)
+
+
+def test_tables_may_fill_the_memory_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """9 operators side by side take 16 chains: 9 * 16 numbers of 4 bytes, twice."""
+    rows: list[list[int]] = [[] for _ in range(9)]
+    monkeypatch.setattr(chains, "_MEMORY_BYTES", 9 * 16 * 2 * 4)
+    assert len(set(Chains(rows, rows).chain)) == 9
+    monkeypatch.setattr(chains, "_MEMORY_BYTES", 9 * 16 * 2 * 4 - 1)
+    with pytest.raises(EditError, match="the graph of 9 operators is more than 8 operators wide"):
+        Chains(rows, rows)
+
+
+def test_a_schedule_takes_the_lowest_that_can_run() -> None:
+    assert schedule([[2], [], [], [1]], [5, 1, 0, 3]) == [3, 1, 0, 2]
+    assert schedule([[1], [0], []], [0, 0, 0]) == [2]  # what waits for each other is left out
