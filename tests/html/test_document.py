@@ -107,7 +107,7 @@ def test_what_is_no_address(template: str) -> None:
 
 
 def test_a_root_of_nothing() -> None:
-    with pytest.raises(UsageError, match="--source-root is for --source-url"):
+    with pytest.raises(UsageError, match="`source_root=` is for `source_url=`"):
         SourceLinks(root="/a")
 
 
