@@ -17,7 +17,7 @@ from tests.laws.test_docs import blocks, shell
 
 CNN = path_of("tflite/cnn")
 _DOCS = ROOT / "docs"
-PAGE, GPU, REFUSED = ((_DOCS / f"{name}.md").read_text(encoding="utf-8") for name in ("fit", "gpu", "refused"))
+PAGE, GPU = ((_DOCS / f"{name}.md").read_text(encoding="utf-8") for name in ("fit", "gpu"))
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def shows_what_is_printed(page: str, folder: Path) -> int:
 def test_the_page_shows_what_is_printed(tmp_path: Path) -> None:
     (table,) = blocks(PAGE, "json npu.json")
     (tmp_path / "npu.json").write_text(table, encoding="utf-8")
-    assert shows_what_is_printed(PAGE, tmp_path) == 4
+    assert shows_what_is_printed(PAGE, tmp_path) == 6
     (example,) = blocks(PAGE, "python")
     printed = shell(f"python - <<'END'\n{example}\nEND", tmp_path)
     assert printed.splitlines()[1] == "xnnpack resident []"
@@ -155,8 +155,9 @@ def test_the_page_about_the_gpu_shows_what_is_printed_and_what_was_exported(tmp_
     assert source.splitlines()[12 - 1] == module.splitlines()[-1]
 
 
-def test_the_page_about_refused_models_shows_what_is_printed(tmp_path: Path) -> None:
-    assert shows_what_is_printed(REFUSED, tmp_path) == 2
+@pytest.mark.parametrize(("name", "steps"), [("refused", 2), ("diff", 2), ("digest", 2)])
+def test_short_pages_show_what_is_printed(name: str, steps: int, tmp_path: Path) -> None:
+    assert shows_what_is_printed((_DOCS / f"{name}.md").read_text(encoding="utf-8"), tmp_path) == steps
 
 
 def test_the_page_has_every_field() -> None:

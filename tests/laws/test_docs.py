@@ -74,10 +74,11 @@ def test_the_python_example_runs(folder: Path) -> None:
 
 
 def test_what_python_shows_is_what_the_command_shows(folder: Path) -> None:
-    views, rows = blocks((ROOT / "docs" / "python.md").read_text(encoding="utf-8"), "python")
+    views, rows, metadata = blocks((ROOT / "docs" / "python.md").read_text(encoding="utf-8"), "python")
     printed = shell(f"{sys.executable} - <<'END'\n{views}\nEND", folder).splitlines()
     assert printed[1] == "SAME 1"
     assert printed[-1] == "int8 (4, 3, 3, 3)"
+    assert shell(f"{sys.executable} - <<'END'\n{metadata}\nEND", folder) == "b'checked'\n"
     more = "import json\nprint(json.dumps(document))"
     said = shell(f"{sys.executable} - <<'END'\n{rows}{more}\nEND", folder)
     command = "circletool inspect testdata/tflite/cnn_int8.tflite --operators --tensors --json"
