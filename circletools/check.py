@@ -12,7 +12,7 @@ from circletools.findings import Finding, Findings, against
 from circletools.graph.build import model_graph
 from circletools.graph.graph import ModelGraph
 from circletools.model.model import Model
-from circletools.model.verify import check_model, is_index, leads_nowhere
+from circletools.model.verify import check_model, is_dangling, is_index
 from circletools.origin.findings import origin_findings
 from circletools.origin.read import Origins, origins_in
 from circletools.outputs.analysis import output_findings
@@ -44,7 +44,7 @@ def check(
     findings = check_model(model)
     if structure_only or any(map(is_index, findings)):
         return findings
-    outside = {finding.location for finding in findings if leads_nowhere(finding)}
+    outside = {finding.location for finding in findings if is_dangling(finding)}
     unreadable = any(f"buffers[{entry.buffer}]" in outside for entry in model.metadata)
     graph = model_graph(model)
     origins = [] if unreadable else list(origin_findings(graph))
@@ -87,11 +87,13 @@ def _loaded(model: ModelGraph, path: Path, name: str, timeout_s: float, origins:
             places.append((one.subgraph, one.operator))
     for words, places in (reasons or {" ".join(verdict.words.split()): []}).items():
         location = "subgraphs[{}].operators[{}]".format(*places[0]) if places else "model"
-        yield Finding("NOT_LOADED", "error", location, f"{said}: {words}{_whom(model, places, origins)}")
+        yield Finding(
+            "NOT_LOADED", "error", location, f"{said}: {words}{_describe_operators(model, places, origins)}"
+        )
 
 
-def _whom(model: ModelGraph, places: Iterable[tuple[int, int]], origins: Origins | None) -> str:
-    """Return which operators a reason is about, and which sources they came from."""
+def _describe_operators(model: ModelGraph, places: Iterable[tuple[int, int]], origins: Origins | None) -> str:
+    """Return the operators that a reason is about, and the sources they came from, as text."""
     found: dict[tuple[int, str], list[int]] = {}
     sources: set[int] = set()
     for subgraph, operator in places:

@@ -18,7 +18,7 @@ class CircleToolsError(Exception):
     """An error with a place and a next step.
 
     `location` is a path such as `subgraphs[0].operators[5].inputs`, a file and line, or a byte offset; `hint`
-    says what to do about it. Both are optional and part of `str(error)`. `names_file` says that the location begins
+    suggests what to do about it. Both are optional and part of `str(error)`. `names_file`: the location begins
     with the name of the file, so that who reads several does not put another one's in front.
     `exit_code` is the exit status of a command that fails with it.
     """

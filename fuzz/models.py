@@ -35,7 +35,7 @@ from circletools.html.document import page_document
 from circletools.html.html import page_html
 from circletools.inspection import inspect_model
 from circletools.model.model import Model, open_model
-from circletools.model.verify import check_model, leads_nowhere
+from circletools.model.verify import check_model, is_dangling
 from circletools.origin.describe import describe
 from circletools.origin.embed import ORIGIN_ENTRIES, embed
 from circletools.origin.embed import strip as strip_origins
@@ -93,7 +93,7 @@ def look(data: bytes) -> None:
 
 
 def _errors(findings: Iterable[Finding]) -> list[Finding]:
-    return [one for one in findings if one.severity == "error" or leads_nowhere(one)]
+    return [one for one in findings if one.severity == "error" or is_dangling(one)]
 
 
 def dump(data: bytes) -> None:

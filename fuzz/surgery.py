@@ -11,7 +11,7 @@ from circletools.edit.edit import ModelEdit
 from circletools.edit.results import RewriteResult
 from circletools.errors import CircleToolsError
 from circletools.model.model import Model, open_model
-from circletools.model.verify import check_model, leads_nowhere
+from circletools.model.verify import check_model, is_dangling
 from circletools.parts.extract import ExtractRequest, extract
 from circletools.parts.prune import prune
 from circletools.surgery.ends import SignatureRequest, expose, reorder, sign
@@ -21,7 +21,7 @@ from fuzz.target import no_refusal
 
 def _sound(data: bytes) -> None:
     with no_refusal("what was written cannot be read"), open_model(data) as model:
-        errors = list(filter(leads_nowhere, check_model(model)))
+        errors = list(filter(is_dangling, check_model(model)))
     assert not errors, f"the result does not verify: {errors[0]}"
 
 

@@ -1,1 +1,1 @@
-"""The one editing surface: what is changed is written in front, and the old file stays as it is."""
+"""The one editing surface: edits are prepended; the original bytes are never rewritten."""

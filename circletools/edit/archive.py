@@ -53,7 +53,7 @@ def directory_start(file: memoryview) -> int | None:
 
 
 def archive_entries(model: Model) -> list[ZipInfo] | None:
-    """Return what an archive behind a model says of its files, None where there is none that can be read."""
+    """Return the central directory of an archive behind a model, None where there is none that can be read."""
     try:
         with ZipFile(model.source.path or io.BytesIO(model.wire.memory)) as archive:
             return archive.infolist()

@@ -81,7 +81,7 @@ class BufferPool:
     def replace(self, index: int, data: bytes | None) -> None:
         """Give a buffer other data, or none.
 
-        What else its table says stays, so that the old data gives the old table.
+        Other fields of its table are kept, so that the old data gives the old table.
         """
         table, old = self._table(data), self._buffers[index]
         if isinstance(old, int):

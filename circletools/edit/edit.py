@@ -5,7 +5,7 @@
         edit.save("out.circle")
 
 Existing indices never change: tensors, operators, operator codes and buffers are only appended. `index_map`
-tells followers (tables that name operators by index) what was added, and on behalf of which operators.
+lists for followers (tables that name operators by index) what was added, and on behalf of which operators.
 """
 
 from __future__ import annotations

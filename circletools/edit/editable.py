@@ -8,15 +8,15 @@ from circletools.flatbuf.prefix import find_base
 from circletools.flatbuf.verify import walk
 from circletools.model.external import external_data
 from circletools.model.model import Model
-from circletools.model.verify import check_model, leads_nowhere
+from circletools.model.verify import check_model, is_dangling
 
 
 def check_editable(model: Model) -> None:
-    """Raise ModelFormatError for a broken structure, EditError for an index or a position that leads nowhere.
+    """Raise ModelFormatError for a broken structure, EditError for an index or a position out of range.
 
     New entries could make such an index valid, and moving the file such a position.
     """
-    broken = next(filter(leads_nowhere, check_model(model)), None)
+    broken = next(filter(is_dangling, check_model(model)), None)
     if broken is not None:
         raise EditError(
             f"{broken.message}; new entries could make it valid",

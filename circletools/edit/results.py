@@ -1,4 +1,4 @@
-"""The result of an edit: the operators that it appended, and the lines that say what a rewrite changed."""
+"""The result of an edit: the operators that it appended, and the lines that describe the changes of a rewrite."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What origins and affinity share: the stamp of the operators that a table describes, and the coding of tables."""
+"""Shared by origins and affinity: the stamp of the operators that a table describes, and the table encoding."""

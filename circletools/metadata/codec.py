@@ -1,4 +1,4 @@
-"""Tables of u32 little endian in metadata entries: what the ONE compiler's and ours have in common."""
+"""Encoding of u32 little-endian tables in metadata entries, shared by the ONE compiler's tables and ours."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def encode_ascending(ids: Sequence[int], texts: Sequence[str]) -> bytes:
         table = bytearray(text, "utf-8", "surrogateescape")
     except UnicodeEncodeError:
         table = bytearray()
-    if table.count(0) != len(texts):  # tell which it is
+    if table.count(0) != len(texts):  # find out which one
         for number, name in zip(ids, texts, strict=True):
             encode_name(name, f"the name of source {number}")
     lengths = np.fromiter(map(len, texts if text.isascii() else map(encode_name, texts)), np.int64, len(texts)) + 1

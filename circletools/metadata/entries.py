@@ -1,4 +1,4 @@
-"""Metadata entries that belong together: written and taken out, with what that changed."""
+"""Write and remove groups of metadata entries, and report which changed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from circletools.metadata.stamp import encode_stamp, make_stamp, operator_record
 
 
 def write_entries(edit: ModelEdit, entries: Mapping[str, bytes | None]) -> RewriteResult:
-    """Give metadata entries these values, and remove those with None; tell which differ from the model's."""
+    """Give metadata entries these values, and remove those with None; return which differ from the model's."""
     changes = []
     for name, value in entries.items():
         old = edit.model.metadata_value(name)
@@ -25,7 +25,7 @@ def write_entries(edit: ModelEdit, entries: Mapping[str, bytes | None]) -> Rewri
 
 
 def remove_entries(edit: ModelEdit, names: Iterable[str]) -> RewriteResult:
-    """Remove the metadata entries of these names; tell which there were."""
+    """Remove the metadata entries of these names; return those that existed."""
     removed = [name for name in names if edit.remove_metadata(name)]
     return RewriteResult(tuple(f"metadata {name}: removed" for name in removed))
 

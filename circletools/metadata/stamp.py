@@ -1,14 +1,14 @@
-"""The stamp: what the operators were when the tables were written, to tell when they no longer are.
+"""The stamp: a fingerprint of the operators when the tables were written, to detect stale tables.
 
 Other tools move operators and leave the tables as they were. `CIRCLETOOLS_stamp` is for origins,
-`CIRCLETOOLS_affinity_stamp` for affinity, as the two need not be of one age (u32 little endian where not said
+`CIRCLETOOLS_affinity_stamp` for affinity, as the two need not be of one age (u32 little endian unless noted
 otherwise):
 
     [version = 1][subgraph count] ([operator count n][fingerprint: u64][check: u8 * n])*
 
 An operator's record is its code name and the names of its output tensors, each with a NUL after it. The
 fingerprint is BLAKE2b (8 bytes) of all records of the subgraph in order; the check of an operator is the low
-byte of its record's CRC-32, which tells from which operator on the two differ.
+byte of its record's CRC-32, which shows from which operator on the two differ.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ Stamp = tuple[SubgraphStamp, ...]
 class Freshness:
     """Whether tables still describe the operators they were written for.
 
-    For `stale`, `subgraph` and `operator` say from where on they do not (`operator` is None where only the
-    fingerprint tells); `reason` is for people.
+    For `stale`, `subgraph` and `operator` are the first that differs (`operator` is None where only the
+    fingerprint differs); `reason` is for people.
     """
 
     state: Literal["fresh", "stale", "unstamped"]

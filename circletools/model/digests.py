@@ -1,8 +1,8 @@
-"""Digests of what is in a model: equal for models that say the same, however their files are laid out.
+"""Digests of a model's contents: equal for equal contents, whatever the layout of the files.
 
 A part is a tensor with its data, an operator with its code, a subgraph without both, a signature, a metadata entry
-with its value, or the rest of the model. docs/digest.md says what bytes a digest is made of. What stands behind the
-flatbuffer and is named by no table, as an archive, has no part.
+with its value, or the rest of the model. docs/digest.md lists the bytes that a digest is made of. Data behind the
+flatbuffer that no table names, such as an archive, has no part.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class ContentDigests:
 
 
 def content_digests(model: Model) -> ContentDigests:
-    """Return the digests of what is in a model.
+    """Return the digests of a model's contents.
 
     Raises ModelFormatError for a broken model, and where a table has something that the schema does not know, as it
     would be left out.
@@ -78,7 +78,7 @@ class _Parts:
                     self.large[row] = memory[offset : offset + size]
 
     def instead(self, table: str, item: Field, value: bytes) -> bytes | None:
-        """Return what stands for custom options that name a position in the file."""
+        """Return a stand-in for custom options that name a position in the file."""
         return self.programs.get(value) if (table, item.name) == ("Operator", "custom_options") else None
 
     def all(self) -> Iterator[tuple[str, bytes]]:
@@ -127,7 +127,7 @@ class _Parts:
 
 
 def _check_known(model: Model, tables: Tables) -> None:
-    """Raise ModelFormatError where tables have something that the schema does not know."""
+    """Raise ModelFormatError where tables have fields or members that the schema does not know."""
     what = ["field"] if unknown_slots(tables).any() else []
     for item in tables.type.fields:
         if item.kind == "union":

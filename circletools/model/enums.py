@@ -10,7 +10,7 @@ OPTION_ENUMS = {
     "weights_format": "FullyConnectedOptionsWeightsFormat",
     "kernel_type": "LSTMKernelType",
 }
-"""The enums of fields of options; where the format has another under the name, nothing is said."""
+"""The enums of fields of options; fields whose name has another enum in the format are left out."""
 
 
 def enum_of(path: str) -> str:

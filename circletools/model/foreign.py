@@ -1,4 +1,4 @@
-"""What a file is that is no model of ours, and what to do: told by how it begins, and what an archive has in it.
+"""Recognise files of other formats by their first bytes or, in an archive, their members, and suggest what to do.
 
 The beginnings are those of the formats' own documents; ONNX and TensorFlow write protobufs, which have none. Those
 begin with field 1, the version: 1 of a SavedModel, 3 and more of an ONNX model of today.

@@ -1,6 +1,6 @@
 """Every index that a model holds, in columns: what it points at, where it stands, in which subgraph.
 
-schema/roles.json says which fields are indices. The walk goes down from the root by the table types that lead to
+schema/roles.json lists which fields are indices. The walk goes down from the root by the table types that lead to
 such fields, all tables of one level at once. A table that several others share comes once for each way to it, since
 a tensor index means another tensor in another subgraph.
 """
@@ -110,7 +110,7 @@ def model_indices(model: Model, *kinds: Kind) -> Iterator[Indices]:
 
 
 def indices_as_read(model: Model, *kinds: Kind) -> Iterator[Indices]:
-    """Yield the same indices, of a structure that is only checked where they stand.
+    """Like `model_indices`; the structure is checked only where the indices are stored.
 
     Raises ModelFormatError for one that is broken there.
     """

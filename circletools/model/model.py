@@ -72,11 +72,11 @@ class Model(ModelColumns):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self.close()
 
     def close(self) -> None:
-        """Let go of the file; views and arrays that are still held keep its mapping alive."""
+        """Close the file; views and arrays still in use keep its mapping alive."""
         self.source.close()
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Where a finding is, and findings of one kind told together."""
+"""Paths of findings, and a limit on how many findings of one kind are listed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from circletools.findings import Finding, Severity
 
-SHOWN = 20  # findings of one kind that are told one by one
+SHOWN = 20  # findings of one kind that are listed one by one
 
 
 def place_of(field: str, splits: NDArray[np.int64], row: int) -> str:
@@ -18,14 +18,14 @@ def place_of(field: str, splits: NDArray[np.int64], row: int) -> str:
     return f"subgraphs[{subgraph}].{field}[{row - int(splits[subgraph])}]"
 
 
-def told(
+def findings_at(
     code: str,
     rows: NDArray[np.int64],
     place: Callable[[int], str],
     message: Callable[[int], str],
     severity: Severity = "warning",
 ) -> Iterator[Finding]:
-    """Yield a finding for each of the first rows, and one for the others together."""
+    """Yield a finding for each of the first 20 rows, and one with the number of the others."""
     for row in rows[:SHOWN].tolist():
         yield Finding(code, severity, place(row), message(row))
     if len(rows) > SHOWN:

@@ -17,7 +17,7 @@ from circletools.model.arrays import array_of
 from circletools.model.columns import Indices, ModelColumns
 from circletools.model.options import named_options
 from circletools.model.quantization import quantizations
-from circletools.model.views import Buffer, Operator, Quantization, Tensor, at_home, text
+from circletools.model.views import Buffer, Operator, Quantization, Tensor, attach, text
 from circletools.wording import counted, html_table
 
 
@@ -116,7 +116,7 @@ class Subgraph:
             tuple(columns.inputs.row(row).tolist()),
             tuple(columns.outputs.row(row).tolist()),
         )
-        return at_home(view, self)
+        return attach(view, self)
 
     def _tensor(self, index: int, row: int) -> Tensor:
         columns = self.columns.tensor_columns
@@ -131,7 +131,7 @@ class Subgraph:
             int(columns.buffers[row]),
             bool(columns.variable[row]),
         )
-        return at_home(view, self)
+        return attach(view, self)
 
     def __repr__(self) -> str:
         """Show index, name and how much there is."""

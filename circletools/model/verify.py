@@ -1,7 +1,7 @@
-"""The semantic check: a sound structure whose indices lead somewhere.
+"""The semantic check: whether every index in a well-formed file is in range.
 
-`circletools.flatbuf.verify` says that every reference stays inside the file; here every *index* is looked at,
-for all subgraphs at once. Which fields are indices, and of what, says schema/roles.json.
+`circletools.flatbuf.verify` checks that every reference stays inside the file; this module checks every *index*,
+for all subgraphs at once. schema/roles.json lists which fields are indices, and of what.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from circletools.model.debug_metadata import DEBUG_METADATA, DebugMetadata
 from circletools.model.external import ExternalData, external_data
 from circletools.model.indices import Indices, indices_as_read, model_indices
 from circletools.model.model import Model
-from circletools.model.places import place_of, told
+from circletools.model.places import findings_at, place_of
 
 _INDEX, _EXTERNAL = "INDEX_OUT_OF_RANGE", "EXTERNAL_DATA_OUTSIDE_FILE"
 OPTIONAL = -1  # an optional input, or one that is left out
@@ -30,12 +30,12 @@ _ANY = np.iinfo(np.int64).max
 
 
 def check_model(model: Model) -> Findings:
-    """Return everything that is wrong with the indices of a model; raises ModelFormatError for its structure."""
+    """Return all findings about the indices of a model. Raises ModelFormatError for a broken structure."""
     return Findings((*check_indices(model), *_check_external(model), *_check_sentinel(model), *_check_size(model)))
 
 
 def check_indices(model: Model) -> list[Finding]:
-    """Return a finding `INDEX_OUT_OF_RANGE` for each index that leads nowhere.
+    """Return a finding `INDEX_OUT_OF_RANGE` for each index that is out of range.
 
     It is a warning: LiteRT refuses most such models, and onert, which follows the index, runs some of them.
     """
@@ -44,7 +44,7 @@ def check_indices(model: Model) -> list[Finding]:
 
 
 def check_indices_as_read(model: Model) -> list[Finding]:
-    """Return the same but for debug metadata, of a structure that is only checked where the indices stand.
+    """Like `check_indices`, without debug metadata; the structure is checked only where the indices are stored.
 
     Raises ModelFormatError where it is broken there.
     """
@@ -57,17 +57,17 @@ def _checked(model: Model, found: Iterable[Indices]) -> list[Finding]:
 
 
 def is_index(finding: Finding) -> bool:
-    """Return whether a finding is about an index that leads nowhere, where the graph needs it."""
+    """Return whether a finding is about an out-of-range index that the graph needs."""
     return finding.code == _INDEX and not finding.location.endswith("debug_metadata_index")
 
 
-def leads_nowhere(finding: Finding) -> bool:
-    """Return whether a finding is about an index or a position that an edit could give a meaning."""
+def is_dangling(finding: Finding) -> bool:
+    """Return whether a finding is about an index or a file position out of range, which an edit could make valid."""
     return is_index(finding) or finding.code == _EXTERNAL
 
 
 class _Bounds:
-    """How many there are of what an index can point at."""
+    """The number of objects that each kind of index can point at."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -81,7 +81,7 @@ class _Bounds:
         self.described = _described(model)
 
     def check(self, indices: Indices) -> Iterator[Finding]:
-        """Yield what is wrong with the indices of one field."""
+        """Yield findings for the out-of-range indices of one field."""
         kind = indices.role.kind
         if kind == "external_buffer":
             yield from self._check_identifiers(indices)
@@ -92,13 +92,13 @@ class _Bounds:
             yield from _check(indices, limit)
 
     def _check_identifiers(self, indices: Indices) -> Iterator[Finding]:
-        """Check that the external buffers that tensors name by an id are there."""
+        """Check that the external buffers that tensors name by an id exist."""
         values = indices.values
         if not values.any():
             return
         known = self.model.root.children("external_buffers", self.model.schema)[0].scalars("id")
         bad = np.flatnonzero(~np.isin(values, known) & ~np.isin(values, indices.role.none))
-        yield from told(_INDEX, bad, indices.place, lambda at: f"external buffer {values[at]} does not exist")
+        yield from findings_at(_INDEX, bad, indices.place, lambda at: f"external buffer {values[at]} does not exist")
 
     def _check_debug_metadata(self, indices: Indices) -> Iterator[Finding]:
         """Check the indices into debug metadata, where there is any that can be read."""
@@ -120,7 +120,7 @@ def _count(model: Model, name: str) -> int:
 
 
 def _bounds(indices: Indices, counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return how many things there are in the subgraph of each index; one that does not exist is told by itself."""
+    """Return the number of objects in each index's subgraph; a missing subgraph is a finding of its own."""
     owners = indices.subgraphs
     assert owners is not None
     known = (owners >= 0) & (owners < len(counts))
@@ -128,7 +128,7 @@ def _bounds(indices: Indices, counts: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _described(model: Model) -> NDArray[np.int64] | None:
-    """Return for each subgraph of the debug metadata how many operators it has; None where nothing can be read."""
+    """Return for each subgraph of the debug metadata how many operators it has; None where it cannot be read."""
     try:
         data = model.metadata_value(DEBUG_METADATA)
         return DebugMetadata(data).subgraphs.vectors("operators_debug_metadata").count if data else None
@@ -153,7 +153,7 @@ def _check_external(model: Model) -> Iterator[Finding]:
         def message(row: int, data: ExternalData = data) -> str:
             return f"{data.sizes[row]} bytes at {data.offsets[row]}, but the file ends at {limit}"
 
-        yield from told(_EXTERNAL, np.flatnonzero(end > limit), place, message)
+        yield from findings_at(_EXTERNAL, np.flatnonzero(end > limit), place, message)
 
 
 def _check_sentinel(model: Model) -> Iterator[Finding]:
@@ -181,4 +181,4 @@ def _check(indices: Indices, limit: int | NDArray[np.int64]) -> Iterator[Finding
     def message(at: int) -> str:
         return f"{what} {values[at]} does not exist; there are {limits[at]}"
 
-    yield from told(_INDEX, np.flatnonzero(bad), indices.place, message)
+    yield from findings_at(_INDEX, np.flatnonzero(bad), indices.place, message)

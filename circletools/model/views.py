@@ -1,4 +1,4 @@
-"""The small values that a model is made of."""
+"""Views of operators, tensors, buffers and other objects of a model."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ class Quantization:
     details: Mapping[str, Any] = field(default_factory=dict)
 
     def to_row(self) -> dict[str, Any]:
-        """Return the fields that say something."""
+        """Return the fields that are set."""
         found = {item.name: getattr(self, item.name) for item in fields(self)}
         always = ("scale", "zero_point", "axis")
         return {name: value for name, value in found.items() if value or name in always}
 
 
-class Home(Protocol):
-    """The subgraph of an operator or a tensor, which knows what the view does not hold."""
+class SubgraphContext(Protocol):
+    """The subgraph of an operator or a tensor: reads what the view does not hold."""
 
     def options_of(self, operator: int) -> Mapping[str, Any]:
         """Return the options of an operator."""
@@ -72,10 +72,10 @@ class Home(Protocol):
 
 
 class _Placed:
-    """A view that `at_home` has told its subgraph; one that was made by hand has none, nor what comes from there."""
+    """A view that `attach` has bound to its subgraph; one built by hand has none, nor what is read from there."""
 
-    __slots__ = ("_home",)
-    _home: Home
+    __slots__ = ("_context",)
+    _context: SubgraphContext
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -95,7 +95,7 @@ class Operator(_Placed):
     @property
     def options(self) -> Mapping[str, Any]:
         """The options, by name; enums as their members' names. Custom operators have none here."""
-        return self._home.options_of(self.index)
+        return self._context.options_of(self.index)
 
     def to_row(self) -> dict[str, Any]:
         """Return the operator as plain values, as `inspect --operators --json` shows it."""
@@ -134,23 +134,23 @@ class Tensor(_Placed):
 
     @property
     def quantization(self) -> Quantization | None:
-        """How its numbers stand for values, None where nothing is said."""
-        return self._home.quantization_of(self.index)
+        """How its numbers stand for values, None where it is not quantized."""
+        return self._context.quantization_of(self.index)
 
     @property
     def producer(self) -> Operator | None:
         """The operator that makes it (of several the last), None where none does."""
-        return self._home.producer_of(self.index)
+        return self._context.producer_of(self.index)
 
     @property
     def consumers(self) -> tuple[Operator, ...]:
         """The operators that read it, ascending."""
-        return self._home.consumers_of(self.index)
+        return self._context.consumers_of(self.index)
 
     @property
     def is_constant(self) -> bool:
         """Whether its values are in the file and stay; raises ModelFormatError for a buffer that is not there."""
-        return not self.is_variable and self._home.has_data(self.index)
+        return not self.is_variable and self._context.has_data(self.index)
 
     def numpy(self) -> NDArray[Any]:
         """Return its values in the file, read only, without a copy where the type allows it.
@@ -159,7 +159,7 @@ class Tensor(_Placed):
         sparse tensors become dense. Quantized numbers stay as they are. Raises UsageError where there are no values
         (most tensors are computed) or numpy has none of the kind, ModelFormatError where data and shape disagree.
         """
-        return self._home.array_of(self.index)
+        return self._context.array_of(self.index)
 
     def to_row(self) -> dict[str, Any]:
         """Return the tensor as plain values, as `inspect --tensors --json` shows it."""
@@ -182,15 +182,15 @@ class Tensor(_Placed):
 _View = TypeVar("_View", Operator, Tensor)
 
 
-def at_home(view: _View, home: Home) -> _View:
-    """Return a view, which knows its subgraph now."""
-    object.__setattr__(view, "_home", home)
+def attach(view: _View, context: SubgraphContext) -> _View:
+    """Bind a view to its subgraph; return the view."""
+    object.__setattr__(view, "_context", context)
     return view
 
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """A buffer. `data` is a view of the file; `external` says that it lies outside the flatbuffer."""
+    """A buffer. `data` is a view of the file; `external`: it lies outside the flatbuffer."""
 
     index: int
     data: memoryview

@@ -1,4 +1,4 @@
-"""Which outputs of a subgraph share their tensor with something else.
+"""Find outputs of a subgraph that share their tensor with something else.
 
 A runtime lets its user give a separate buffer for every input and output, so each output needs a tensor of its
 own, computed by an operator. Files do not always oblige:
@@ -68,7 +68,7 @@ class AliasedOutput:
     other: int = -1
 
     def finding(self, severity: Severity, remedy: str) -> Finding:
-        """Return what to tell of it, and what to do."""
+        """Return it as a finding with a remedy."""
         message = f"{shortened(self.name, _LONGEST_NAME)!r} {_MESSAGES[self.kind].format(other=self.other)}; {remedy}"
         return Finding(self.kind.value, severity, f"subgraphs[{self.subgraph}].outputs[{self.slot}]", message)
 
@@ -104,7 +104,7 @@ def aliased_outputs(
 def outputs_aliased_in(
     model: ModelGraph, subgraphs: str | Iterable[int] = "entry", *, constants: bool = True, copies: bool = False
 ) -> list[AliasedOutput]:
-    """Return what `aliased_outputs` does."""
+    """Like `aliased_outputs`."""
     chosen = [model.graphs[index] for index in choose_subgraphs(model, subgraphs)]
     return [output for graph in chosen for output in _of_graph(graph, constants, copies)]
 

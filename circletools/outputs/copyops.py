@@ -1,8 +1,8 @@
 """Which operator copies a tensor bit for bit: read from a table that was measured (copyops.json).
 
-The table is made by `tools/measure/copyops.py` in LiteRT and onert; docs/copy-operators.md tells what it says, and
+The table is made by `tools/measure/copyops.py` in LiteRT and onert; docs/copy-operators.md explains it, and
 what whole models added to it. RESHAPE comes first: onert folds the leading dimensions of some results into one, and
-then takes no TRANSPOSE of the rank that the file tells. For LiteRT alone TRANSPOSE does: it lets a user resize every
+then takes no TRANSPOSE of the rank in the file. For LiteRT alone TRANSPOSE does: it lets a user resize every
 dimension, RESHAPE only the first. What is a scalar in the file is reshaped to the shape that a SHAPE operator finds:
 it may have dimensions after all, and Arm's Vela refuses an operand without elements.
 """
@@ -92,7 +92,7 @@ def choose_copy_operator(
 def _candidates(
     model: ModelGraph, output: AliasedOutput, traits: _Traits, runtime: CopyRuntime
 ) -> tuple[tuple[str, ...], str]:
-    """Return the operators that come into question, the preferred one first; and what keeps others out, as words."""
+    """Return the candidate operators, the preferred one first, and the reasons against the others as text."""
     if traits.rank_unknown and _shapes_kill(model, output):
         return (), " in a model with IF"
     if traits.rank_unknown:
@@ -136,7 +136,7 @@ def _refusal(model: ModelGraph, output: AliasedOutput, choice: CopyChoice, legal
     elif output.subgraph not in model.entries:
         hint = "`subgraphs=entry`, or the number of another subgraph, leaves this one alone"
     else:
-        hint = "docs/copy-operators.md tells which tensors can be copied"
+        hint = "docs/copy-operators.md lists the tensors that can be copied"
     return EditError(
         f"{does_not} the output {output.name!r} exactly{what}",
         location=f"subgraphs[{output.subgraph}].outputs[{output.slot}]",
@@ -166,9 +166,9 @@ def _branches(model: ModelGraph) -> set[int]:
 def _rank_is_unknown(tensor: Tables, model: ModelGraph, output: AliasedOutput) -> bool:
     """Return whether an empty shape can mean that the rank is unknown.
 
-    `has_rank` tells a scalar from it, but older converters never wrote that. In the bodies of their loops such
-    tensors are common, and so are computed ones. In Circle, an input of a subgraph that a user calls has the shape
-    that the user sees.
+    `has_rank` distinguishes a scalar from it, but older converters never wrote that. In the bodies of their loops
+    such tensors are common, and so are computed ones. In Circle, an input of a subgraph that a user calls has the
+    shape that the user sees.
     """
     if tensor.scalars("has_rank")[0] or _is_stored(output):
         return False

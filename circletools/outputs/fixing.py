@@ -118,7 +118,7 @@ def behaviour(worker: runtimes.Worker, path: Path) -> Behaviour:
 
 
 def difference(was: Behaviour, now: Behaviour) -> str:
-    """Return what a program that took a model has against another one; nothing where it does the same."""
+    """Return why a program that took one model refuses another, or how its outputs differ; empty if neither."""
     return now[0] or ("the outputs are others" if was[1] != now[1] else "")
 
 

@@ -1,4 +1,4 @@
-"""Whether the operators of every subgraph can run in their order, each tensor made once, before it is read."""
+"""Check that the operators of every subgraph are in topological order and each tensor has one producer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from circletools.findings import Finding
 from circletools.graph.algorithms import Indices
 from circletools.graph.dag import dag_from_edges
 from circletools.model.model import Model
-from circletools.model.places import told
+from circletools.model.places import findings_at
 from circletools.soundness.whole import Whole, lacking
 
 CORRECT = "correct the program that wrote the model"
@@ -21,7 +21,7 @@ _HELD = ("RESOURCE", "VARIANT")
 
 
 def graph_findings(model: Model, whole: Whole) -> Iterator[Finding]:
-    """Yield what is wrong with the graph of each subgraph; the indices of the model lead somewhere."""
+    """Yield findings about the graph of each subgraph; all indices of the model must be in range."""
     if not len(model.subgraphs):
         yield Finding("NO_SUBGRAPH", "error", "model", f"there is no subgraph; {CORRECT}")
     yield from _unproduced(whole)
@@ -34,7 +34,7 @@ def graph_findings(model: Model, whole: Whole) -> Iterator[Finding]:
 
 
 def _unproduced(whole: Whole) -> Iterator[Finding]:
-    """Look for tensors that are read, and nobody gives them a value: onert crashes, LiteRT reads what lies there."""
+    """Look for tensors that are read but never written: onert crashes, LiteRT reads uninitialised memory."""
     readers, read = whole.graph.uses
     tensors, types = whole.tensors, whole.model.schema.enums["TensorType"]
     known = (whole.first_producer >= 0) | whole.is_input | whole.has_data | whole.graph.values.is_variable
@@ -47,7 +47,7 @@ def _unproduced(whole: Whole) -> Iterator[Finding]:
         tensor = int(read[slot])
         return f"nothing produces the tensor {_name(whole, tensor)}: no operator, input or constant; {CORRECT}"
 
-    yield from told("UNPRODUCED_TENSOR", lost, lambda at: whole.operator(int(readers[at])), message)
+    yield from findings_at("UNPRODUCED_TENSOR", lost, lambda at: whole.operator(int(readers[at])), message)
 
 
 def _name(whole: Whole, tensor: int) -> str:
@@ -65,7 +65,7 @@ def _produced_twice(whole: Whole) -> Iterator[Finding]:
         first = whole.index_of(int(whole.first_producer[tensor]))
         return f"operator {first} produces the tensor {_name(whole, tensor)} already; {CORRECT}"
 
-    yield from told("PRODUCED_TWICE", again, lambda at: whole.operator(int(makers[at])), message)
+    yield from findings_at("PRODUCED_TWICE", again, lambda at: whole.operator(int(makers[at])), message)
 
 
 def _repeats(values: Indices) -> NDArray[np.bool_]:
@@ -78,7 +78,7 @@ def _repeats(values: Indices) -> NDArray[np.bool_]:
 
 
 def _produced_anyway(whole: Whole) -> Iterator[Finding]:
-    """Look for operators that write what has a value of its own: an input of the subgraph, or a constant."""
+    """Look for operators that write an input of the subgraph or a constant."""
     makers, made = whole.graph.definitions
     for code, owned, what in (
         ("PRODUCED_INPUT", whole.is_input, "an input of the subgraph"),
@@ -89,9 +89,9 @@ def _produced_anyway(whole: Whole) -> Iterator[Finding]:
             return f"the operator writes the tensor {_name(whole, int(made[slot]))}, which is {what}; {CORRECT}"
 
         slots = np.flatnonzero(owned[made])
-        yield from told(code, slots, lambda at: whole.operator(int(makers[at])), message)
+        yield from findings_at(code, slots, lambda at: whole.operator(int(makers[at])), message)
     given = np.flatnonzero((whole.has_data & ~whole.graph.values.is_variable)[whole.graph.inputs])
-    yield from told(
+    yield from findings_at(
         "WRITTEN_CONSTANT",
         given,
         lambda at: whole.tensor(int(whole.graph.inputs[at])),
@@ -116,14 +116,14 @@ def _in_place(whole: Whole) -> Iterator[Finding]:
     empty = np.intersect1d(lacking(whole.graph.operands), lacking(whole.graph.results))
     both = np.union1d(readers[own], empty)
     message = f"a tensor is input and output of the operator; LiteRT refuses that; {CORRECT}"
-    yield from told("IN_PLACE_OPERATOR", both, whole.operator, lambda _: message)
+    yield from findings_at("IN_PLACE_OPERATOR", both, whole.operator, lambda _: message)
 
 
 def _left_out(whole: Whole) -> Iterator[Finding]:
     """Look for outputs that are left out, as only custom operators do."""
     rows = lacking(whole.graph.results)[~_is_custom(whole, lacking(whole.graph.results))]
     message = f"an output of the operator is left out; no runtime has such an operator; {CORRECT}"
-    yield from told("OUTPUT_LEFT_OUT", rows, whole.operator, lambda _: message)
+    yield from findings_at("OUTPUT_LEFT_OUT", rows, whole.operator, lambda _: message)
 
 
 def _is_custom(whole: Whole, rows: Indices) -> NDArray[np.bool_]:
@@ -133,7 +133,7 @@ def _is_custom(whole: Whole, rows: Indices) -> NDArray[np.bool_]:
 
 
 def _order(whole: Whole) -> Iterator[Finding]:
-    """Look for operators that read what is only made later, or wait for each other."""
+    """Look for operators that read a tensor produced later, and for cycles."""
     readers, read = whole.graph.uses
     sources = whole.first_producer[read]
     late = (sources > readers) & ~whole.is_input[read] & ~whole.graph.values.is_variable[read]
@@ -157,12 +157,12 @@ def _order(whole: Whole) -> Iterator[Finding]:
         return f"the operator reads the tensor {_name(whole, int(read[slot]))} before operator {producer} makes it"
 
     rows = np.flatnonzero(late)
-    yield from told("OPERATOR_ORDER", rows, lambda at: whole.operator(int(readers[at])), message)
+    yield from findings_at("OPERATOR_ORDER", rows, lambda at: whole.operator(int(readers[at])), message)
 
 
 def _repeated_inputs(whole: Whole) -> Iterator[Finding]:
     rows = np.flatnonzero(_repeats(whole.graph.inputs))
-    yield from told(
+    yield from findings_at(
         "DUPLICATE_INPUT",
         rows,
         lambda at: whole.tensor(int(whole.graph.inputs[at])),

@@ -1,4 +1,4 @@
-"""Names that runtimes confuse, and what nothing whole."""
+"""Check for equal tensor names, and for unused tensors, operator codes and buffers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def name_findings(model: Model) -> Iterator[Finding]:
 
 
 def unused_findings(model: Model) -> Iterator[Finding]:
-    """Yield tensors, operator codes and buffers that nothing whole."""
+    """Yield tensors, operator codes and buffers that nothing uses."""
     columns = model.tensor_columns
     used = {
         "tensor": np.zeros(len(columns.tables), np.bool_),

@@ -1,4 +1,4 @@
-"""Whether operators are ones that exist: codes, versions, numbers of inputs and outputs, enums in their options.
+"""Check operators against LiteRT's kernels: codes, versions, numbers of inputs and outputs, enums in their options.
 
 What LiteRT's kernels take is a table for which LiteRT was asked (`tools.measure.operators`): schema/litert.json.
 """
@@ -19,7 +19,7 @@ from circletools.flatbuf.roles import load_roles
 from circletools.flatbuf.schema import Field, schema_document
 from circletools.model.enums import enum_of_field
 from circletools.model.model import Model
-from circletools.model.places import told
+from circletools.model.places import findings_at
 from circletools.soundness.graph_findings import CORRECT
 from circletools.soundness.whole import Whole, first_slots
 
@@ -32,7 +32,7 @@ _LETTERS = {
     "FLOAT32": "f", "FLOAT16": "h", "INT32": "i", "INT64": "l", "UINT8": "u", "INT8": "b", "INT16": "s", "BOOL": "o",
     "STRING": "t",
 }  # fmt: skip
-"""How the table writes types; of others it does not speak."""
+"""The types by their names in the table; it does not list others."""
 
 
 @cache
@@ -43,7 +43,7 @@ def _kernels() -> Mapping[str, Any]:
 
 
 def operator_findings(model: Model, whole: Whole) -> Iterator[Finding]:
-    """Yield what is wrong with operators; the indices of the model lead somewhere."""
+    """Yield findings about operators; all indices of the model must be in range."""
     if model.format == "tflite" and model.version != _SCHEMA_VERSION:
         message = f"the schema version is {model.version}, not {_SCHEMA_VERSION}; LiteRT refuses the model"
         yield Finding("SCHEMA_VERSION", "warning", "model.version", message)
@@ -102,11 +102,11 @@ def _counts(model: Model, whole: Whole, used: list[int]) -> Iterator[Finding]:
             wanted = f"{least} or more" if most == _MANY else f"{least} to {most}" if least < most else str(least)
             return f"{model.operator_codes[code].name} has {counts[row]} {side}; LiteRT's kernel takes {wanted}"
 
-        yield from told("OPERATOR_SLOTS", odd, whole.operator, message)
+        yield from findings_at("OPERATOR_SLOTS", odd, whole.operator, message)
 
 
 def _types(model: Model, whole: Whole, used: list[int]) -> Iterator[Finding]:
-    """Look for types that LiteRT's kernels do not take together, in the inputs that must be there and the output."""
+    """Look for combinations of types that LiteRT's kernels refuse, in the required inputs and the output."""
     numbers = {number: _LETTERS.get(name, "") for number, name in model.schema.enums["TensorType"].items()}
     kinds = model.tensor_columns.types
     named = {name: at for at, name in enumerate(dict.fromkeys(model.operator_codes[one].name for one in used))}
@@ -133,7 +133,7 @@ def _types(model: Model, whole: Whole, used: list[int]) -> Iterator[Finding]:
             return whole.operator(int(rows[at]))
 
         bad = np.flatnonzero(np.array(odd, np.bool_)[which.reshape(-1)])
-        yield from told("OPERATOR_TYPES", bad, place, message)
+        yield from findings_at("OPERATOR_TYPES", bad, place, message)
 
 
 def _options(model: Model) -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""Whether signatures name what their subgraphs take and return."""
+"""Check that signatures name the inputs and outputs of their subgraphs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from circletools.wording import counted
 
 
 def signature_findings(model: Model) -> Iterator[Finding]:
-    """Yield what is wrong with signatures; the indices of the model lead somewhere."""
+    """Yield findings about signatures; all indices of the model must be in range."""
     tables, _ = model.root.children("signature_defs", model.schema)
     named = tables.has("signature_key").tolist()
     keys: Counter[str] = Counter()
@@ -51,7 +51,7 @@ def end_findings(model: ModelGraph) -> Iterator[Finding]:
 
 
 def _side(place: str, side: str, maps: tuple[tuple[str, int], ...], ends: list[int]) -> Iterator[Finding]:
-    """Yield what is wrong with the inputs or the outputs of a signature."""
+    """Yield findings about the inputs or the outputs of a signature."""
     names: Counter[str] = Counter()
     what, known = side[:-1], frozenset(ends)
     for slot, (name, tensor) in enumerate(maps):

@@ -17,16 +17,16 @@ from circletools.soundness.windows import window_findings
 
 
 def broken_graphs(model: Model) -> list[Finding]:
-    """Return what `check` finds wrong with the graphs of a model, without looking at the rest.
+    """Return the findings of `check` about the graphs of a model only.
 
-    That is every index that leads nowhere; where there is none, who makes and reads which tensor, in which order.
+    That is every out-of-range index; where there is none, the producers and readers of tensors, and their order.
     Raises ModelFormatError for a structure that is broken where indices stand.
     """
     return check_indices_as_read(model) or list(graph_findings(model, Whole(model)))
 
 
 def soundness_findings(model: Model) -> Iterator[Finding]:
-    """Yield what keeps runtimes from loading or executing the model; its indices lead somewhere (`leads_nowhere`)."""
+    """Yield findings that keep runtimes from loading or executing the model; none of its indices `is_dangling`."""
     whole = Whole(model)
     yield from graph_findings(model, whole)
     yield from tensor_findings(model, whole)

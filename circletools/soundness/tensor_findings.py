@@ -1,4 +1,4 @@
-"""Whether every tensor is what its type, shape, data and quantization say together."""
+"""Check that the type, shape, data and quantization of every tensor are consistent."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from circletools.findings import Finding
 from circletools.flatbuf.columns import Tables, Vectors
 from circletools.model.model import Model
-from circletools.model.places import told
+from circletools.model.places import findings_at
 from circletools.model.sizes import element_bits
 from circletools.model.sparsity import sparse_elements
 from circletools.soundness.graph_findings import CORRECT
@@ -22,11 +22,11 @@ _UNSIZED = ("STRING", "RESOURCE", "VARIANT")
 
 
 def tensor_findings(model: Model, whole: Whole) -> Iterator[Finding]:
-    """Yield what is wrong with tensors; the indices of the model lead somewhere."""
+    """Yield findings about tensors; all indices of the model must be in range."""
     columns = model.tensor_columns
     types = model.schema.enums["TensorType"]
     unknown = np.flatnonzero(~np.isin(columns.types, list(types)))
-    yield from told(
+    yield from findings_at(
         "UNKNOWN_TENSOR_TYPE",
         unknown,
         whole.tensor,
@@ -43,14 +43,14 @@ def _shapes(whole: Whole, sizes: NDArray[Any]) -> Iterator[Finding]:
     columns = whole.tensors
     shapes, signatures = columns.shapes, columns.shape_signatures
     negative = shapes.rows_where(sizes < 0)
-    yield from told(
+    yield from findings_at(
         "NEGATIVE_DIMENSION",
         negative,
         whole.tensor,
         lambda row: f"the shape is {shapes.row(row).tolist()}; an open dimension is 1 there, and -1 in the signature",
     )
     ranks = np.flatnonzero((signatures.count > 0) & (signatures.count != shapes.count))
-    yield from told(
+    yield from findings_at(
         "SHAPE_SIGNATURE_MISMATCH",
         ranks,
         whole.tensor,
@@ -83,7 +83,7 @@ def _data(model: Model, whole: Whole, elements: NDArray[np.float64]) -> Iterator
     bits = _bits(model)
     expected = np.ceil(elements * bits / 8)
     large = np.flatnonzero(expected >= _LARGEST_BYTES)
-    yield from told(
+    yield from findings_at(
         "TENSOR_TOO_LARGE",
         large,
         whole.tensor,
@@ -108,16 +108,16 @@ def _data(model: Model, whole: Whole, elements: NDArray[np.float64]) -> Iterator
         return f"{size}, buffer {indices[row]} has {actual[row]:.15g}; {CORRECT}"
 
     short = np.flatnonzero(compared & (actual < expected))
-    yield from told("CONSTANT_TOO_SHORT", short, whole.tensor, message)
+    yield from findings_at("CONSTANT_TOO_SHORT", short, whole.tensor, message)
     long = np.flatnonzero(compared & (actual > expected))
-    yield from told("CONSTANT_TOO_LONG", long, whole.tensor, message, "info")
+    yield from findings_at("CONSTANT_TOO_LONG", long, whole.tensor, message, "info")
 
 
 def _variables(model: Model, whole: Whole) -> Iterator[Finding]:
     unsized = [number for number, name in model.schema.enums["TensorType"].items() if name in _UNSIZED]
     odd = whole.graph.values.is_variable & (whole.has_data | np.isin(whole.tensors.types, unsized))
     message = f"a variable has data, or a type whose size is not known; LiteRT refuses both; {CORRECT}"
-    yield from told("INVALID_VARIABLE", np.flatnonzero(odd), whole.tensor, lambda _: message)
+    yield from findings_at("INVALID_VARIABLE", np.flatnonzero(odd), whole.tensor, lambda _: message)
 
 
 # --- quantization -------------------------------------------------------------------------------------------
@@ -158,7 +158,7 @@ def _quantization(model: Model, whole: Whole) -> Iterator[Finding]:
             )
 
         found = np.flatnonzero(broken)
-        yield from told("INVALID_QUANTIZATION", found, lambda at: whole.tensor(int(rows[at])), message)
+        yield from findings_at("INVALID_QUANTIZATION", found, lambda at: whole.tensor(int(rows[at])), message)
     yield from _blocks(model, whole, tables, rows)
 
 

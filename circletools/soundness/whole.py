@@ -1,4 +1,4 @@
-"""All subgraphs of a model as one graph, with what findings ask of it: places, first producers, data."""
+"""All subgraphs of a model as one graph, with what findings need: paths, first producers, data."""
 
 from __future__ import annotations
 

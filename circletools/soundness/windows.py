@@ -15,7 +15,7 @@ from circletools.findings import Finding, Severity
 from circletools.graph.build import model_graph
 from circletools.graph.graph import Graph
 from circletools.model.model import Model
-from circletools.model.places import told
+from circletools.model.places import findings_at
 from circletools.soundness.graph_findings import CORRECT
 
 _FIRST_AXIS = {"CONV_2D": 1, "DEPTHWISE_CONV_2D": 1, "CONV_3D": 0} | dict.fromkeys(
@@ -32,14 +32,14 @@ def window_findings(model: Model) -> Iterator[Finding]:
         return
     for facts in model_graph(model).graphs:
         rows, is_open = large_windows(facts)
-        yield from _told(facts, rows[~is_open], "warning", CORRECT)
+        yield from _findings_at(facts, rows[~is_open], "warning", CORRECT)
         cause = "the input has open dimensions, which count as 1: resize it before it runs"
-        yield from _told(facts, rows[is_open], "info", cause)
+        yield from _findings_at(facts, rows[is_open], "info", cause)
 
 
-def _told(facts: Graph, operators: NDArray[np.int64], severity: Severity, cause: str) -> Iterator[Finding]:
+def _findings_at(facts: Graph, operators: NDArray[np.int64], severity: Severity, cause: str) -> Iterator[Finding]:
     message = f"the window is larger than the input, so that nothing is computed; {cause}"
-    return told("WINDOW_TOO_LARGE", operators, facts.place, lambda _: message, severity)
+    return findings_at("WINDOW_TOO_LARGE", operators, facts.place, lambda _: message, severity)
 
 
 def large_windows(facts: Graph) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 
 from circletools.errors import CircleToolsError, EditError, InvalidInputError, ModelFormatError
 from circletools.model.model import Model, open_model
-from circletools.model.verify import leads_nowhere
+from circletools.model.verify import is_dangling
 from tests.kit.damage import Damage, damages
 from tests.kit.soundness import USES, is_sound, verify
 from tests.kit.support import (
@@ -37,7 +37,7 @@ def test_any_file_gives_a_value_or_our_error(damage: Damage) -> None:
 
 def accepted(data: bytes) -> bool:
     try:
-        return not any(map(leads_nowhere, verify(data)))
+        return not any(map(is_dangling, verify(data)))
     except ModelFormatError:
         return False
 

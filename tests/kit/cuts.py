@@ -20,7 +20,7 @@ import circletools as ct
 from circletools.graph.build import model_graph
 from circletools.graph.reach import Reach
 from circletools.model.model import Model
-from circletools.model.verify import leads_nowhere
+from circletools.model.verify import is_dangling
 from circletools.parts.extract import select
 from circletools.parts.whole import read_whole
 from circletools.runtimes.comparison import same
@@ -123,7 +123,7 @@ def _unsound(request: ct.surgery.ExtractRequest, path: Path) -> str:
     again = path.with_name("again")
     with ct.open(path) as part:
         errors = [
-            finding.message for finding in ct.check(part) if finding.severity == "error" or leads_nowhere(finding)
+            finding.message for finding in ct.check(part) if finding.severity == "error" or is_dangling(finding)
         ]
         if errors:
             return errors[0]

@@ -18,7 +18,7 @@ from circletools.check import check
 from circletools.graph.build import graph_of, model_graph
 from circletools.graph.resources import Resources, State
 from circletools.model.model import Model, open_model
-from circletools.model.verify import leads_nowhere
+from circletools.model.verify import is_dangling
 from circletools.model.views import text
 from circletools.parts.compare import check_files, open_split
 from circletools.parts.split import Split, split
@@ -124,7 +124,7 @@ def assert_parts_are_the_source(data: bytes, folder: Path, done: Split) -> None:
             assert [
                 one
                 for one in found
-                if one.code.startswith(("STALE", "PARTIAL")) or one.severity == "error" or leads_nowhere(one)
+                if one.code.startswith(("STALE", "PARTIAL")) or one.severity == "error" or is_dangling(one)
             ] == []
 
 

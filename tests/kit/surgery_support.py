@@ -9,7 +9,7 @@ from typing import Any
 
 import circletools as ct
 from circletools.model.model import Model
-from circletools.model.verify import leads_nowhere
+from circletools.model.verify import is_dangling
 from tests.kit.build import Build, floats
 
 Changed = tuple[bytes, ct.types.RewriteResult]
@@ -72,7 +72,7 @@ def edited(data: bytes, change: Callable[[ct.ModelEdit], ct.types.RewriteResult]
 
 def check(data: bytes) -> None:
     with ct.open(data) as model:
-        assert list(filter(leads_nowhere, ct.check(model, structure_only=True))) == []
+        assert list(filter(is_dangling, ct.check(model, structure_only=True))) == []
 
 
 def names(model: Model, tensors: Any, subgraph: int = 0) -> list[str]:

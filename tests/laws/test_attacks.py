@@ -212,10 +212,10 @@ def check_output(hostile: bytes, out: Path, command: str) -> None:
 
 def check_errors(model: object) -> list[str]:
     from circletools.model.model import Model  # noqa: PLC0415
-    from circletools.model.verify import check_model, leads_nowhere  # noqa: PLC0415
+    from circletools.model.verify import check_model, is_dangling  # noqa: PLC0415
 
     assert isinstance(model, Model)
-    return [finding.message for finding in check_model(model) if leads_nowhere(finding)]
+    return [finding.message for finding in check_model(model) if is_dangling(finding)]
 
 
 @pytest.mark.parametrize("attack", attacks(), ids=lambda attack: attack.name)

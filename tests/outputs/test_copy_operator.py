@@ -40,7 +40,7 @@ def refused(data: bytes, choice: CopyChoice = "auto", subgraphs: str = "all") ->
 
 
 DETAILED = Table("QuantizationParameters", scale=[0.5], zero_point=[0], details=Table("CustomQuantization"))
-ANY = "docs/copy-operators.md tells which tensors can be copied"
+ANY = "docs/copy-operators.md lists the tensors that can be copied"
 
 
 @pytest.mark.parametrize(
