@@ -14,7 +14,7 @@ from circletools.edit.edit import ModelEdit
 from circletools.graph.build import model_graph
 from circletools.metadata.stamp import STAMP, check_stamp
 from circletools.model.model import open_model
-from circletools.model.verify import leads_nowhere
+from circletools.model.verify import is_dangling
 from circletools.origin.embed import embed
 from circletools.origin.names import NameSource, collect_sources
 from circletools.origin.read import read_origins
@@ -143,4 +143,4 @@ def test_a_part_past_two_gibibytes(tmp_path: Path) -> None:
     assert sum(size.st_blocks * 512 for size in sizes) < 1 << 20
     for piece in done.connections.parts:
         with open_model(tmp_path / "parts" / piece.file) as part:
-            assert not any(one.severity == "error" or leads_nowhere(one) for one in check(part))
+            assert not any(one.severity == "error" or is_dangling(one) for one in check(part))
