@@ -10,29 +10,33 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
+
 from circletools.edit.edit import ModelEdit
 from circletools.edit.results import RewriteResult
+from circletools.flatbuf.columns import places_in_rows
 from circletools.graph.build import model_graph
+from circletools.graph.graph import ModelGraph
 from circletools.model.model import Model
 from circletools.model.views import text
 
 TAG = re.compile(rb"circletools:(\d{1,9}):(\d{1,9}):(\d{1,9})(?!\d)")
 
 
-def tags_of(model: Model) -> dict[int, bytes]:
-    """Return the tag of each tensor that an operator makes, by row; of several that make one, the last.
+def tags_of(model: ModelGraph) -> list[dict[int, bytes]]:
+    """Return, by subgraph, the tag of each tensor that an operator makes; of several that make one, the last.
 
     Raises ModelFormatError for a tensor that does not exist.
     """
-    tags: dict[int, bytes] = {}
-    for subgraph, facts in enumerate(model_graph(model).graphs):
-        facts.check_values()
-        first, seen = int(model.tensor_columns.splits[subgraph]), dict[int, int]()
-        for operator, tensor in zip(
-            facts.definitions.operators.tolist(), facts.definitions.values.tolist(), strict=True
-        ):
-            place = seen[operator] = seen.get(operator, -1) + 1
-            tags[first + tensor] = b"circletools:%d:%d:%d" % (subgraph, operator, place)
+    tags: list[dict[int, bytes]] = []
+    for graph in model.graphs:
+        graph.check_values()
+        operators, values = graph.definitions
+        places = places_in_rows(np.bincount(operators, minlength=len(graph)))
+        rows = zip(values.tolist(), operators.tolist(), places.tolist(), strict=True)
+        tags.append(
+            {value: b"circletools:%d:%d:%d" % (graph.index, operator, place) for value, operator, place in rows}
+        )
     return tags
 
 
@@ -45,12 +49,12 @@ def tag(edit: ModelEdit) -> RewriteResult:
     ...     ct.origins.tag(edit)
     ...     edit.save("tagged.tflite")
     """
-    model, tags = edit.model, tags_of(edit.model)
-    for subgraph in range(len(model.subgraphs)):
-        for tensor, row in enumerate(model.tensor_columns.rows_of(subgraph)):
-            if row in tags:
-                edit.rename_tensor(subgraph, tensor, tags[row].decode())
-    return RewriteResult((f"{len(tags)} tensors are named after the operators that make them",) if tags else ())
+    tags = tags_of(model_graph(edit.model))
+    for subgraph, own in enumerate(tags):
+        for tensor in sorted(own):
+            edit.rename_tensor(subgraph, tensor, own[tensor].decode())
+    count = sum(map(len, tags))
+    return RewriteResult((f"{count} tensors are named after the operators that make them",) if count else ())
 
 
 def untag(edit: ModelEdit, before: Model) -> RewriteResult:
@@ -58,17 +62,18 @@ def untag(edit: ModelEdit, before: Model) -> RewriteResult:
 
     Raises ModelFormatError for a broken model.
     """
-    model = edit.model
-    names = before.tensor_columns.names
-    known = {tag: names[row] for row, tag in tags_of(before).items()}
+    old_graph = model_graph(before)
+    known = {
+        tag: graph.values.names[value]
+        for graph, own in zip(old_graph.graphs, tags_of(old_graph), strict=True)
+        for value, tag in own.items()
+    }
     renamed = 0
-    for subgraph in range(len(model.subgraphs)):
-        rows = model.tensor_columns.rows_of(subgraph)
-        for tensor, row in enumerate(rows):
-            name = model.tensor_columns.names[row]
+    for graph in model_graph(edit.model).graphs:
+        for tensor, name in enumerate(graph.values.names):
             old = TAG.sub(lambda found: known.get(found[0], found[0]), name)
             if old and old != name:
-                edit.rename_tensor(subgraph, tensor, text(old))
+                edit.rename_tensor(graph.index, tensor, text(old))
                 renamed += 1
     return RewriteResult((f"{renamed} tensors have their names again",) if renamed else ())
 

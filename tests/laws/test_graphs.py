@@ -23,11 +23,10 @@ EXCEPTIONS = {
     "circletools.fit.programs ask": "gives the file to a program",
     "circletools.html.document page_document": "shows what `check` and `inspect` find",
     "circletools.origin.exporters.tico through_the_optimizer": "enters tracking",
-    "circletools.origin.tags tags_of": "names tensors by their row in the file",
     "circletools.outputs.fixing _witnessed": "gives the file to a program",
     "circletools.render.difference __init__": "shows what differs between two files",
 }
-CHANGING = ("circletools.origin.tracking", "circletools.split", "circletools.surgery")
+CHANGING = ("circletools.split", "circletools.surgery")
 ENTRIES = {
     place for path in Path(__file__).parents[2].rglob("circletools/**/*.pyi") for place in places_of(path).values()
 }

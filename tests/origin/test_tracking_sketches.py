@@ -82,11 +82,6 @@ DOUBLED = {
         "a = FC1:0 x; c = ADD##1 a; b = HARD_SWISH c -> b",
         ["a", "a", "b"],
     ),
-    "computed again, and folded": (
-        "a = TANH x; b = FC1 a; c = ADD b b; d = MUL c b -> d",
-        "a = TANH x; b = FC1 a; c = FC1*2 a; d = MUL c b -> d",
-        ["a", "b", "bc", "d"],
-    ),
 }
 
 
@@ -108,16 +103,6 @@ FOLDED = {
         "a = FC1 x; b = MUL#1 a; c = ADD#2 b; d = RELU c; e = TANH d -> e",
         "d = FC1*2@RELU x; e = TANH d -> e",
         ["abcd", "e"],
-    ),
-    "at the end of a part that was cut out": (
-        "a = FC1 x; b = ADD a x; c = RELU6 b; d = FC2 c; e = FC3 d -> e",
-        "a = FC1 x; c = ADD@RELU6 a x -> c",
-        ["a", "bc"],
-    ),
-    "in front of what swallows the rest": (
-        "a = FC1 x; b = MUL#1 a; c = RELU b; d = FC2 c; e = TANH d -> e",
-        "c = FC1*2@RELU x; e = CUSTOM c -> e",
-        ["abc", "de"],
     ),
     "constants that stay are not folded": (
         "a = FC1 x; b = MUL#1 a; c = FC2 b; d = TANH c -> d",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 
 from circletools.errors import InvalidInputError
+from circletools.graph.build import model_graph
 from circletools.model.model import Model, open_model
 from circletools.origin.exporters.installed import imported
 from circletools.origin.exporters.recording import record
@@ -36,4 +37,4 @@ def from_exported_program(model: Model, path: str | os.PathLike[str]) -> Origins
         message = f"{exporter} cannot convert it: {str(error).strip() or type(error).__name__}"
         raise InvalidInputError(message, location=os.fspath(path)) from error
     with open_model(log.conversions[-1].model) as made:
-        return track_from(made, log.origins, model).origins
+        return track_from(model_graph(made), log.origins, model_graph(model)).origins

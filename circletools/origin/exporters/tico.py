@@ -14,7 +14,7 @@ from dataclasses import replace as replaced
 from importlib import import_module
 from typing import Any
 
-from circletools.graph.build import graph_of
+from circletools.graph.build import graph_of, model_graph
 from circletools.graph.graph import Graph
 from circletools.model.model import Model, open_model
 from circletools.origin.algebra import UNKNOWN
@@ -185,7 +185,7 @@ def through_the_optimizer(model: Model, origins: Origins, after: Model) -> Origi
         for index, origin in origins.operators[0].items()
     }
     names = {**origins.sources, **{one + second: name for one, name in origins.sources.items()}}
-    tracked = track_from(model, Origins(names, (marked,)), after).origins.operators[0]
+    tracked = track_from(model_graph(model), Origins(names, (marked,)), model_graph(after)).origins.operators[0]
     operators = {}
     for index, code in enumerate(after.code_names(0)):
         origin = tracked.get(index, UNKNOWN)

@@ -19,7 +19,7 @@ import numpy as np
 
 from circletools.origin.tracking.copies import copies_of, twins_of
 from circletools.origin.tracking.evidence import Evidence, Found, grounds
-from circletools.origin.tracking.folded import ARITHMETIC, FUSING, is_behind, is_linear, taken_in
+from circletools.origin.tracking.folded import ARITHMETIC, FUSING, is_behind, is_linear
 from circletools.origin.tracking.inserted import LAYOUT_OPS, PREPARING, continue_inserted
 from circletools.origin.tracking.pairs import Pairs
 from circletools.origin.tracking.regions import Region, both_regions, one_by_one, pair_regions, same_values
@@ -46,7 +46,6 @@ def cover(
     for new in np.flatnonzero(~pairs.unpaired(1)).tolist():
         found[new][int(pairs.to_before[new])] = grounds(evidence[new], chosen=bool(pairs.choices[new] > 1))
     copies, twins = copies_of(views, pairs), twins_of(views, pairs)
-    twins |= taken_in(views, pairs, twins)
     for new, old in copies.items():
         found[new][old] = found[int(pairs.to_after[old])][old]
     for twin, old in twins.items():
@@ -107,7 +106,7 @@ def _share_out(views: Views, parts: list[Region], region: Region, opaque: set[in
 
     Of many for many it is not known who does what: where each would most likely be wrong, nobody gets any.
     """
-    olds = sorted({row for part in parts for row in (*part.operators, *part.again)})
+    olds = sorted({row for part in parts for row in part.operators})
     news = sorted(opaque.intersection(region.operators)) or region.operators
     same = [new for new in news if views[1].side.codes[new] == views[0].side.codes[olds[0]]]
     if len(olds) == len(same) == 1:  # it is still there, and the others are new

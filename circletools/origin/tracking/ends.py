@@ -21,7 +21,6 @@ Names = Mapping[str, int]
 """The ends of a graph by the names that a signature gives them."""
 
 _MOST_BETWEEN = 6  # operators without a partner that may be gone between an end and what is beside it now
-_STEPS = 3  # operators that may be fused into the one that makes an output now
 
 
 def pair_ends(
@@ -103,15 +102,14 @@ def cut_ends(now: View, pairs: Pairs) -> tuple[set[int], set[int]]:
 
 
 def recheck_ends(views: Views, pairs: Pairs) -> Pairs:
-    """Return the pairs without those of ends between which too much lies, and with outputs by what makes them.
+    """Return the pairs without those of ends between which too much lies.
 
     The views must show everything but conversions without a partner.
     """
     lost = lost_constants(views, pairs)
     inputs = tuple(pair for pair in pairs.inputs if not _input_is_cut(views, pairs, lost, pair))
     outputs = tuple(pair for pair in pairs.outputs if not _output_is_cut(views, pairs, lost, pair))
-    pairs = replace(pairs, inputs=inputs, outputs=outputs)
-    return replace(pairs, outputs=(*outputs, *_late_outputs(views, pairs, lost)))
+    return replace(pairs, inputs=inputs, outputs=outputs)
 
 
 def lost_constants(views: Views, pairs: Pairs) -> set[int]:
@@ -149,8 +147,8 @@ def _same_made(views: Views, pairs: Pairs, new: int) -> int:
     """Return BEFORE's value that a value of AFTER is, where what makes it has a partner, else -1."""
     maker = int(views[1].side.graph.producer[new])
     partner = int(pairs.to_before[maker]) if maker != NONE else NONE
-    made = views[0].made(partner) if partner != NONE else []
-    own = views[1].made(maker) if made else []
+    made = views[0].made[partner] if partner != NONE else []
+    own = views[1].made[maker] if made else []
     place = own.index(new) if new in own else 0
     return made[place] if place < len(made) else (made or [NONE])[0]
 
@@ -167,23 +165,3 @@ def _is_far(views: Views, pairs: Pairs, lost: set[int], value: int, goal: int) -
             seen.add(row)
             waiting += [read for *_, read in was.reads[row]]
     return True
-
-
-def _late_outputs(views: Views, pairs: Pairs, lost: set[int]) -> Iterator[tuple[int, int]]:
-    """Yield pairs of outputs without a partner: of one maker, or with only what can be fused in between."""
-    was, now = views
-    known = [{pair[side] for pair in pairs.outputs} for side in (0, 1)]
-    olds = {int(was.value[end]): end for end in ends_of(was.side.graph)[1] if end not in known[0]}
-    for new in dict.fromkeys(ends_of(now.side.graph)[1]):
-        if new in known[1]:
-            continue
-        value = _same_made(views, pairs, int(now.value[new]))
-        for _ in range(_STEPS):
-            if value == NONE or value in olds:
-                break
-            readers = [row for row, _ in was.readers[value]]
-            fused = len(readers) == 1 and readers[0] not in lost and pairs.to_after[readers[0]] == NONE
-            made = was.made(readers[0]) if fused else []
-            value = made[0] if len(made) == 1 else NONE
-        if value in olds:
-            yield olds.pop(value), new

@@ -9,9 +9,7 @@ without weights, they are in those that read its result.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-
-import numpy as np
+from collections.abc import Sequence
 
 from circletools.origin.tracking.constants import CLOSE, SCALED
 from circletools.origin.tracking.inserted import LAYOUT_OPS, PREPARING
@@ -27,32 +25,6 @@ FUSING = ARITHMETIC | WEIGHTED | {
 """Operators that have a bias or an activation of their own."""
 
 _OF_INDICES = ("INT32", "INT64")
-
-
-def taken_in(views: Views, pairs: Pairs, twins: Collection[int]) -> dict[int, int]:
-    """Return, by operator of BEFORE that a paired one took in, that one; `twins` are known already."""
-    was = views[0]
-    outputs = {int(was.value[old]) for old, _ in pairs.outputs}
-    activations = [view.side.activations for view in views]
-    unpaired = pairs.unpaired(0)
-    _, feeding = was.beside(unpaired)
-    found: dict[int, int] = {}
-    for old in np.flatnonzero(feeding & ~unpaired).tolist():
-        new, row = int(pairs.to_after[old]), _only_reader(was, pairs, old, outputs, twins)
-        is_changed = row != NONE and _is_of_constants(was, row) and changed(views, pairs, new)
-        while is_changed and row != NONE and _is_of_constants(was, row):
-            found[row] = old
-            row = _only_reader(was, pairs, row, outputs, twins)
-        if row != NONE and activations[0][old] == "NONE" and activations[1][new] == was.side.codes[row]:
-            found[row] = old
-    return found
-
-
-def _only_reader(was: View, pairs: Pairs, row: int, outputs: set[int], twins: Collection[int]) -> int:
-    """Return the operator without a partner that alone reads what an operator makes, which is no output; or -1."""
-    made, readers = was.made(row), was.takers(row)
-    alone = len(readers) == len(made) == 1 and pairs.to_after[readers[0]] == NONE and readers[0] not in twins
-    return readers[0] if alone and outputs.isdisjoint(made) else NONE
 
 
 def _is_of_constants(was: View, row: int) -> bool:

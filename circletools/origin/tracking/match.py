@@ -118,7 +118,7 @@ class _Search:
             for (giver, place, _), (its, other, _) in zip(was.reads[old], now.reads[new], strict=False):
                 if giver != NONE != its and place == other and to_after[giver] == NONE == to_before[its]:
                     self.pair(giver, its, choices)
-            for value, its in zip(was.made(old), now.made(new), strict=False):
+            for value, its in zip(was.made[old], now.made[new], strict=False):
                 self.pair_readers(value, its, choices)
 
     def pair_readers(self, old: int, new: int, choices: int = 1) -> None:
@@ -136,25 +136,9 @@ class _Search:
         for first, second in kinds.values():
             if len(first) == len(second) == 1:
                 self.pair(first[0], second[0], choices)
-            elif first and second:
-                for one, other in self._alone_by_constants(first, second):
-                    self.pair(one, other, choices)
 
     def _unpaired_readers(self, side: int, value: int, partner: list[int]) -> list[tuple[int, int]]:
         return [(reader, slot) for reader, slot in self.views[side].readers[value] if partner[reader] == NONE]
-
-    def _alone_by_constants(self, olds: list[int], news: list[int]) -> list[tuple[int, int]]:
-        """Return those of some operators that have constants as no other of them does, and equal ones."""
-        found: list[dict[tuple[int, ...], list[int]]] = [{}, {}]
-        for side, rows in enumerate((olds, news)):
-            constant = self.views[side].side.constant
-            for row in rows:
-                own = tuple(
-                    int(constant[value]) for *_, value in self.views[side].reads[row] if constant[value] != NONE
-                )
-                found[side].setdefault(own, []).append(row)
-        both = [(rows, found[1].get(own, [])) for own, rows in found[0].items() if own]
-        return [(rows[0], others[0]) for rows, others in both if len(rows) == len(others) == 1]
 
     def from_ends(self) -> None:
         """Begin with what reads the inputs and makes the outputs, and with the pairs there are."""

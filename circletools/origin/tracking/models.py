@@ -5,7 +5,8 @@ By signature, then the main ones; and whatever paired operators (If, While, Call
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 
 from circletools.graph.graph import Graph, ModelGraph
 from circletools.origin.tags import TAG, only_tags
@@ -17,20 +18,26 @@ from circletools.origin.tracking.side import NONE, Side, shared_codes
 Couple = tuple[int, int]
 """A subgraph of BEFORE and one of AFTER."""
 
+Tags = Sequence[Mapping[int, bytes]]
+"""By subgraph, the tags of values."""
 
-def track_models(before: ModelGraph, after: ModelGraph, tags: Mapping[int, bytes]) -> dict[Couple, Tracked]:
-    """Return what was found, by pair of subgraphs. `tags` are those of BEFORE's tensors, by row in the model.
+
+def track_models(before: ModelGraph, after: ModelGraph, tags: Tags) -> dict[Couple, Tracked]:
+    """Return what was found, by pair of subgraphs. `tags` are those of BEFORE's values.
 
     Raises ModelFormatError for an index that leads nowhere.
     """
     *classes, constants = classify(before.graphs, after.graphs)
     names, used = _names(before, after, tags)
     tracked: dict[Couple, Tracked] = {}
-    waiting = list(_certain(before, after))
+    taken: tuple[set[int], set[int]] = set(), set()
+    waiting = deque(_certain(before, after))
     while waiting:
-        old, new = waiting.pop(0)
-        if any(old == couple[0] or new == couple[1] for couple in tracked):
+        old, new = waiting.popleft()
+        if old in taken[0] or new in taken[1]:
             continue
+        taken[0].add(old)
+        taken[1].add(new)
         graphs = before.graphs[old], after.graphs[new]
         codes = shared_codes(graphs)
         sides = [
@@ -42,24 +49,20 @@ def track_models(before: ModelGraph, after: ModelGraph, tags: Mapping[int, bytes
         tracked[old, new] = track_graphs(sides[0], sides[1], ends, used)
         waiting += _called(graphs, tracked[old, new], (len(before.graphs), len(after.graphs)))
         if not waiting:
-            waiting += _left_over(before, after, tracked)
+            waiting += _left_over(before, after, taken)
     return tracked
 
 
 def _names(
-    before: ModelGraph, after: ModelGraph, tags: Mapping[int, bytes]
+    before: ModelGraph, after: ModelGraph, tags: Tags
 ) -> tuple[tuple[list[list[bytes]], list[list[bytes]]], frozenset[bytes]]:
     """Return the names of values, graph by graph, with tags for names if AFTER has tags of BEFORE; and these."""
     olds, news = ([graph.values.names for graph in model.graphs] for model in (before, after))
-    known = frozenset(tags.values())
+    known = frozenset(tag for own in tags for tag in own.values())
     tagged = [[only_tags(name, known) for name in own] if any(map(TAG.search, own)) else own for own in news]
     if known.isdisjoint(part for own in tagged for name in own for part in name.split(b";")):
         return (olds, news), frozenset()
-    starts = [graph.values.rows.start for graph in before.graphs if isinstance(graph.values.rows, slice)]
-    olds = [
-        [tags.get(start + value, name) for value, name in enumerate(own)]
-        for start, own in zip(starts, olds, strict=True)
-    ]
+    olds = [[tag.get(value, name) for value, name in enumerate(own)] for tag, own in zip(tags, olds, strict=True)]
     return (olds, tagged), known
 
 
@@ -84,12 +87,12 @@ def _called(graphs: tuple[Graph, Graph], tracked: Tracked, counts: tuple[int, in
                 yield couple
 
 
-def _left_over(before: ModelGraph, after: ModelGraph, tracked: Mapping[Couple, Tracked]) -> list[Couple]:
+def _left_over(before: ModelGraph, after: ModelGraph, taken: tuple[set[int], set[int]]) -> list[Couple]:
     """Return the subgraphs that nobody calls and that have no partner, in their order, if there are as many."""
     left = []
     for side, model in enumerate((before, after)):
-        taken = {couple[side] for couple in tracked}.union(*model.callees.values())
-        left.append([graph.index for graph in model.graphs if graph.index not in taken])
+        called = taken[side].union(*model.callees.values())
+        left.append([graph.index for graph in model.graphs if graph.index not in called])
     return list(zip(*left, strict=True)) if len(left[0]) == len(left[1]) else []
 
 

@@ -19,7 +19,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from circletools.graph.algorithms import Indices
-from circletools.origin.tracking.match import match
 from circletools.origin.tracking.pairs import Pairs
 from circletools.origin.tracking.side import NONE, Side
 from circletools.origin.tracking.view import View, Views
@@ -47,16 +46,12 @@ def pair_by_name(views: Views, pairs: Pairs, sizes: list[Indices], *, tagged: bo
     Names that are tags are trusted as is. `opaque` are operators of AFTER that can hold many.
     """
     common = list(_same_names(views[0].side, views[1].side))
-    groups = [common] if tagged else _trusted(views, pairs, sizes, common, opaque)
-    if not any(groups):
+    trusted = common if tagged else _trusted(views, pairs, sizes, common, opaque)
+    if not trusted:
         return Named(pairs, {})
     pairs = replace(pairs, by_name=True)
-    for number, group in enumerate(groups):
-        if number:  # what neither constants nor neighbours bear out comes after what the graph says of others
-            pairs = match(views, pairs, sizes, choosing=False)
-        fitting = [couple for couple in group if _fits(views, pairs, couple)]
-        pairs = pairs.added(fitting)
-    return Named(pairs, {old: new for group in groups for old, new in group if pairs.to_after[old] == NONE})
+    pairs = pairs.added([couple for couple in trusted if _fits(views, pairs, couple)])
+    return Named(pairs, {old: new for old, new in trusted if pairs.to_after[old] == NONE})
 
 
 def _fits(views: Views, pairs: Pairs, couple: Couple) -> bool:
@@ -95,8 +90,8 @@ def _operators_by_name(side: Side) -> dict[bytes, int]:
 
 def _trusted(
     views: Views, pairs: Pairs, sizes: list[Indices], common: list[Couple], opaque: set[int]
-) -> list[list[Couple]]:
-    """Return the pairs that names can be trusted for, if any: those of which nothing else tells come last."""
+) -> list[Couple]:
+    """Return the pairs that names can be trusted for, if any."""
     was, now = views
     alike = [(old, new) for old, new in common if was.side.codes[old] == now.side.codes[new]]
     # An opaque operator has the name of the last that it holds.
@@ -109,7 +104,7 @@ def _trusted(
     partner = dict(alike)
     inputs = {int(was.value[old]): int(now.value[new]) for old, new in pairs.inputs}
     constants, places = list[bool](), list[bool]()
-    contradicted, silent = set[Couple](), set[Couple]()
+    contradicted = set[Couple]()
     for old, new in alike:
         held = was.held.get(old), now.held.get(new)
         own = [] if held[0] is None or held[1] is None else [not held[0].isdisjoint(held[1])]
@@ -118,12 +113,11 @@ def _trusted(
         beside += [*_in_front(views, partner, inputs, (old, new)), *_behind(views, partner, (old, new))]
         constants += own
         places += beside
-        if not any((*own, *beside)):
-            (contradicted if own or beside else silent).add((old, new))
+        if (own or beside) and not any((*own, *beside)):
+            contradicted.add((old, new))
     if any(sum(heard) < _MOST * len(heard) for heard in (constants, places)):
         return []
-    certain = [couple for couple in common if couple not in contradicted and couple not in silent]
-    return [certain, [couple for couple in common if couple in silent]] if silent else [certain]
+    return [couple for couple in common if couple not in contradicted]
 
 
 def _in_front(views: Views, partner: dict[int, int], inputs: dict[int, int], couple: Couple) -> Iterator[bool]:
@@ -134,7 +128,7 @@ def _in_front(views: Views, partner: dict[int, int], inputs: dict[int, int], cou
         if giver == NONE:
             expected = inputs.get(value, NONE)
         else:
-            made = now.made(partner[giver]) if giver in partner else []
+            made = now.made[partner[giver]] if giver in partner else []
             expected = made[place] if place < len(made) else NONE
         if expected != NONE and (new[2] == expected or _is_taken(now, expected, slot, couple[1])):
             yield new[2] == expected
@@ -149,7 +143,7 @@ def _behind(views: Views, partner: dict[int, int], couple: Couple) -> Iterator[b
     """Compare what reads the first outputs of two operators."""
     was, now = views
     codes = now.side.codes
-    for value in was.made(couple[0])[:1]:
+    for value in was.made[couple[0]][:1]:
         for reader, slot in was.readers[value]:
             reads = now.reads[partner[reader]] if reader in partner else []
             giver = reads[slot][0] if slot < len(reads) else NONE

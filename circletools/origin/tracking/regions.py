@@ -26,7 +26,6 @@ Known = Mapping[int, set[int]]
 
 _OVERLAP = 0.5
 _MOST_BESIDE = 64
-_MOST_AGAIN = 4
 
 
 @dataclass(slots=True)
@@ -34,8 +33,7 @@ class Region:
     """A connected group of operators without a partner.
 
     `taken` and `made` are the values of AFTER that it reads from outside and that are read outside of it; `feeds` and
-    `takers` are the paired operators of AFTER around it. `again` are paired operators of BEFORE that one of AFTER
-    computes once more, to do the work of these without reading what they read.
+    `takers` are the paired operators of AFTER around it.
     """
 
     operators: list[int]
@@ -43,7 +41,6 @@ class Region:
     made: set[int] = field(default_factory=set)
     feeds: set[int] = field(default_factory=set)
     takers: set[int] = field(default_factory=set)
-    again: list[int] = field(default_factory=list)
 
     def overlap(self, other: Region) -> float:
         """Return how far two regions lie between the same values; wholly, where one lies within the other's."""
@@ -70,7 +67,7 @@ def same_values(
     rows = np.flatnonzero(~pairs.unpaired(1))
     for new in rows[near[0][pairs.to_before[rows]] | near[1][rows]].tolist():
         old = int(pairs.to_before[new])
-        for one, other in zip(was.made(old), now.made(new), strict=False):
+        for one, other in zip(was.made[old], now.made[new], strict=False):
             found[one].add(other)
         for before, after in zip(was.reads[old], now.reads[new], strict=False):
             both = NONE not in (before[0], after[0])
@@ -78,11 +75,11 @@ def same_values(
             if not (paired or was.side.is_constant[before[2]] or now.side.is_constant[after[2]]):
                 found[before[2]].add(after[2])
     for new, old in copies.items():
-        for one, other in zip(was.made(old), now.made(new), strict=False):
+        for one, other in zip(was.made[old], now.made[new], strict=False):
             found[one].add(other)
     for twin, old in twins.items():
-        partner = now.made(int(pairs.to_after[old]))
-        for value, same, other in zip_longest(was.made(twin), was.made(old), partner):
+        partner = now.made[int(pairs.to_after[old])]
+        for value, same, other in zip_longest(was.made[twin], was.made[old], partner):
             if None not in (value, same):
                 found[value] |= found[same] | ({other} if other is not None else set())
     if pairs.by_name:
@@ -139,9 +136,6 @@ def both_regions(
     free[0] &= needed(views, pairs, known)
     olds = _regions(views, 0, free[0], known, pairs.to_after, pairs.outputs)
     news = _regions(views, 1, free[1], itself, np.arange(len(views[1])), pairs.outputs)
-    by_value = by_made(news)
-    for region in olds:
-        _reach_back(views, pairs, known, region, [news[at] for at in _touched(region, by_value)])
     return olds, news
 
 
@@ -188,7 +182,7 @@ def _regions(
                 else {int(views[1].side.graph.producer[same]) for same in known.get(value, ())}
             )
             region.feeds |= makers - {NONE}
-        for value in view.made(row):
+        for value in view.made[row]:
             around = {
                 reader
                 for reader, _ in view.readers[value]
@@ -198,27 +192,6 @@ def _regions(
                 region.made |= known.get(value, set())
             region.takers |= {int(partner[reader]) for reader in around} - {NONE}
     return regions
-
-
-def _reach_back(views: Views, pairs: Pairs, known: Known, region: Region, news: list[Region]) -> None:
-    """Let a region read what one of AFTER reads that makes the same, if few operators lie between.
-
-    They have partners, and the region of AFTER computes them once more.
-    """
-    if not region.taken or len(news) != 1 or not news[0].taken or region.taken & news[0].taken:
-        return
-    was, members, again = views[0], set(region.operators), set[int]()
-    waiting = [read for row in region.operators for read in was.reads[row] if read[0] not in members]
-    while waiting:
-        giver, _, value = waiting.pop()
-        if was.side.is_constant[value] or known.get(value, set()) & news[0].taken:
-            continue
-        if giver == NONE or pairs.to_after[giver] == NONE or len(again) == _MOST_AGAIN:
-            return
-        if giver not in again:
-            again.add(giver)
-            waiting += was.reads[giver]
-    region.again, region.taken = sorted(again), set(news[0].taken)
 
 
 def pair_regions(

@@ -110,13 +110,6 @@ class Side:
         handing: Mask = (moving == 1) & (made == 1)
         return handing
 
-    @cached_property
-    def activations(self) -> list[str]:
-        """The activation that each operator has fused into it."""
-        names = self.graph.values.schema.enums["ActivationFunctionType"]
-        numbers = self.graph.operators.option("fused_activation_function")
-        return [names.get(number, "") for number in numbers.astype(int).tolist()]
-
     def is_any(self, codes: Container[str]) -> Mask:
         """Say which operators are of one of these codes."""
         return np.array([code in codes for code in self.codes], np.bool_)

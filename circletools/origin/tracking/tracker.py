@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from itertools import chain, count
+from itertools import count
 
 from circletools.errors import CircleToolsError
 from circletools.findings import Finding
 from circletools.graph.build import model_graph
+from circletools.graph.graph import ModelGraph
 from circletools.model.model import Model
 from circletools.model.views import text
 from circletools.origin.algebra import UNKNOWN, Origin
 from circletools.origin.describe import OperatorRow, Selection, operator_rows
-from circletools.origin.read import NO_NAME, Origins, read_origins
+from circletools.origin.read import NO_NAME, Origins, origins_in
 from circletools.origin.tables import OP_TABLE, SOURCE_TABLE
 from circletools.origin.tags import tags_of
 from circletools.origin.tracking.evidence import Evidence, Found, Grounds
@@ -66,32 +67,31 @@ def track(before: Model, after: Model, *, min_confidence: float = 0.0) -> Tracki
     ...     edit.save("out.tflite")
     """
     try:
-        return _track(before, after, min_confidence)
+        return _track(model_graph(before), model_graph(after), min_confidence)
     except CircleToolsError as error:
-        broken = _broken_alone(before)
+        broken = _broken_alone(lambda: model_graph(before))
         (broken or error).name_file((before if broken else after).source.name)
         raise (broken or error) from None
 
 
-def _broken_alone(before: Model) -> CircleToolsError | None:
-    """Return the error of comparing BEFORE with itself, if there is one: then it is about BEFORE."""
+def _broken_alone(read: Callable[[], ModelGraph]) -> CircleToolsError | None:
+    """Return the error of comparing a model with itself, if there is one: then it is about this model."""
     try:
-        _track(before, before, 0.0)
+        _track(read(), read(), 0.0)
     except CircleToolsError as error:
         return error
     return None
 
 
-def _track(before: Model, after: Model, min_confidence: float) -> Tracking:
+def _track(before: ModelGraph, after: ModelGraph, min_confidence: float) -> Tracking:
     return track_from(before, _sources(before), after, min_confidence)
 
 
-def track_from(before: Model, known: Origins, after: Model, min_confidence: float = 0.0) -> Tracking:
+def track_from(before: ModelGraph, known: Origins, after: ModelGraph, min_confidence: float = 0.0) -> Tracking:
     """Like `track`, with the origins of `before` given explicitly."""
-    old, new = model_graph(before), model_graph(after)
-    tracked = track_models(old, new, tags_of(before))
+    tracked = track_models(before, after, tags_of(before))
     factor = relation(list(tracked.values())) if tracked else 1.0
-    grounds: list[dict[int, dict[int, Grounds]]] = [{} for _ in new.graphs]
+    grounds: list[dict[int, dict[int, Grounds]]] = [{} for _ in after.graphs]
     for (old_index, new_index), one in tracked.items():
         origin_of = known.operators[old_index]
         for row, found in enumerate(one.found):
@@ -102,11 +102,11 @@ def track_from(before: Model, known: Origins, after: Model, min_confidence: floa
         {index: frozenset(sources) for index, sources in subgraph.items()} for subgraph in grounds
     )
     origins = Origins(known.sources, operators, details=known.details)
-    rows = operator_rows(new, origins, Selection())
+    rows = operator_rows(after, origins, Selection())
     return Tracking(after.format, origins, tuple(grounds), tuple(rows), _carried_along(before, after))
 
 
-def _carried_along(before: Model, after: Model) -> bool:
+def _carried_along(before: ModelGraph, after: ModelGraph) -> bool:
     """Say whether the tables in `after` are those of `before`: the tool copied the metadata unread."""
     return all(
         (old := before.metadata_value(name)) is not None and old == after.metadata_value(name)
@@ -126,13 +126,16 @@ def _by_source(found: Found, origin_of: Mapping[int, Origin], least: float, fact
     return dict(sorted(best.items())) if len(best) > 1 else best
 
 
-def _sources(model: Model) -> Origins:
+def _sources(model: ModelGraph) -> Origins:
     """Return the origins in a model; without any, every operator is its own source, named after its first output."""
-    origins = read_origins(model)
+    origins = origins_in(model)
     if origins is not None:
         return origins
-    outputs = [model.output_names(subgraph) for subgraph in range(len(model.subgraphs))]
-    names = [text(own[0].partition(b"\0")[0] if own else b"") or NO_NAME for own in chain.from_iterable(outputs)]
+    names: list[str] = []
     numbers = count()
-    operators = ({index: frozenset((next(numbers),)) for index in range(len(own))} for own in outputs)
+    for graph in model.graphs:
+        graph.check_values()
+        firsts = ([*graph.values.names, b""][value] for value in graph.first_results.tolist())
+        names += [text(name.partition(b"\0")[0]) or NO_NAME for name in firsts]
+    operators = ({index: frozenset((next(numbers),)) for index in range(len(graph))} for graph in model.graphs)
     return Origins(dict(enumerate(names)), tuple(operators))

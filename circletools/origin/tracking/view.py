@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from circletools.graph.algorithms import Indices
+from circletools.graph.algorithms import Indices, rows_by_key
 from circletools.graph.columns import Mask
 from circletools.origin.tracking.side import NONE, Side
 
@@ -24,12 +24,11 @@ class Rows:
     def __init__(self, size: int, keys: Indices, *columns: Indices) -> None:
         """Group columns by ascending keys from 0 to `size` - 1."""
         self.starts: list[int] = np.searchsorted(keys, np.arange(size + 1)).tolist()
-        self.columns: list[list[int]] = [column.tolist() for column in columns]
+        self.items: list[tuple[int, ...]] = list(zip(*(column.tolist() for column in columns), strict=True))
 
     def __getitem__(self, row: int) -> list[tuple[int, ...]]:
         """Return what belongs to a row."""
-        at = slice(self.starts[row], self.starts[row + 1])
-        return list(zip(*(column[at] for column in self.columns), strict=True))
+        return self.items[self.starts[row] : self.starts[row + 1]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,19 +64,15 @@ class View:
         return Rows(len(self.value), self.read[order], self.reader[order], self.slot[order])
 
     @cached_property
-    def _made(self) -> Rows:
+    def made(self) -> list[list[int]]:
+        """By operator, the values that it makes: of many that write one value only the last does."""
         operators, values = self.side.graph.definitions
-        # Of many that write one value only the last makes it: else each of them would stand for all its readers.
         makes = (self.side.graph.producer[values] == operators) & ~self.hidden[operators]
-        return Rows(len(self), operators[makes], values[makes])
-
-    def made(self, operator: int) -> list[int]:
-        """Return the values that an operator makes."""
-        return [value for (value,) in self._made[operator]]
+        return rows_by_key(len(self), operators[makes], values[makes])
 
     def takers(self, operator: int) -> list[int]:
         """Return the operators that read what an operator makes, once for each slot."""
-        return [reader for value in self.made(operator) for reader, _ in self.readers[value]]
+        return [reader for value in self.made[operator] for reader, _ in self.readers[value]]
 
     @cached_property
     def moving(self) -> Indices:
