@@ -72,7 +72,7 @@ class Judgement(Tabular):
 
     @property
     def failing(self) -> bool:
-        """Whether a new finding is as severe as the request says."""
+        """Whether a new finding is as severe as the request asks."""
         return any(finding.severity in self.fails for finding in self.new)
 
     def to_rows(self) -> list[dict[str, Any]]:
@@ -98,8 +98,8 @@ def _findings(document: Mapping[str, Any]) -> tuple[str, list[Finding]]:
 def judge(findings: Sequence[Finding], file: str, request: CheckRequest | CheckInputs) -> Judgement:
     """Return which findings about a file count.
 
-    `findings.against` tells which are new. Of a baseline about one model, the file may have had another name. Raises
-    InvalidInputError for a baseline that cannot be read.
+    `findings.against` finds those that are new. Of a baseline about one model, the file may have had another name.
+    Raises InvalidInputError for a baseline that cannot be read.
     """
     inputs = request.read() if isinstance(request, CheckRequest) else request
     request = inputs.request

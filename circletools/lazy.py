@@ -17,7 +17,7 @@ def face(module: str) -> Face:
 
     The stub is what type checkers and editors read of the module. `from a.b import c as c` makes `c` of `a.b` a name
     of the face, and `d = c` another name of it. A name that is also a module of the package (`edit` is a function and
-    a folder) stays what the stub says, whoever imports the module.
+    a folder) stays what the stub declares, whoever imports the module.
     """
     places = places_of(Path(str(sys.modules[module].__file__)).with_suffix(".pyi"))
     hidden = {f"{module}.{name}" for name, place in places.items() if place != (module, name)}

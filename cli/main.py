@@ -140,7 +140,7 @@ def _run() -> None:
 
 
 def _drop_output() -> None:
-    """Let go of what standard output did not take, so that the interpreter does not try again at its end."""
+    """Drop what standard output did not take, so that the interpreter does not try again at exit."""
     if sys.stdout is None:
         return
     try:

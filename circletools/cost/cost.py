@@ -28,10 +28,10 @@ _LARGEST = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class CostRow:
-    """What some operators cost together.
+    """The total cost of some operators.
 
     `name` is their operator code, source or module, or the operator's index, after its subgraph's where that is not
-    0. `macs` sums what is known; `unknown` counts the operators whose shapes do not say. `parameters` are the
+    0. `macs` sums what is known; `unknown` counts the operators with open shapes. `parameters` are the
     elements of weights, `weight_bytes` the bytes of all constants; each constant counts once, at the first operator
     that reads it. `read_bytes` and `written_bytes` are those of activations.
     """

@@ -1,1 +1,1 @@
-"""Two models compared in all that they say."""
+"""Comparison of the contents of two models."""

@@ -32,7 +32,7 @@ _QUADRATIC = 1 << 20  # what an exact alignment by blunt keys may cost, in pairs
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """The pairs, by ascending `before`; `moved` says which do not keep their order. Lengths are `counts`."""
+    """The pairs, by ascending `before`; `moved` marks those that change their order. Lengths are `counts`."""
 
     before: Indices
     after: Indices

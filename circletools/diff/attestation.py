@@ -1,4 +1,4 @@
-"""The statement that a model is another one but for named parts; docs/digest.md tells how to check it without us."""
+"""Prove that two models are identical except for named parts; docs/digest.md shows how to check it independently."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from circletools.model.model import Model
 
 @dataclass(frozen=True, slots=True)
 class PartChange:
-    """A part that is not what it was, by its place; the digest is None where there is no such part."""
+    """A part that changed, by its path; the digest is None where there is no such part."""
 
     part: str
     before: str | None
@@ -20,7 +20,7 @@ class PartChange:
 
 @dataclass(frozen=True, slots=True)
 class Attestation:
-    """NEW is OLD but for `changes`: the digests of both, and how many parts are equal in both."""
+    """NEW equals OLD except for `changes`: the digests of both, and how many parts are equal in both."""
 
     format: str
     before: str
@@ -30,7 +30,7 @@ class Attestation:
 
 
 def attest(before: Model, after: Model) -> Attestation:
-    """Return the statement that one model is another but for named parts.
+    """Return the statement that two models are identical except for named parts.
 
     Raises UsageError for models of two formats, else as `digests`.
 

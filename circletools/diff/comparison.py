@@ -1,6 +1,6 @@
-"""Two models compared: what belongs together although its index changed, then every field of the schema.
+"""Compare two models: match objects whose index changed, then compare every field of the schema.
 
-Buffers are told by what they hold, operator codes by what they say, subgraphs, tensors and signatures by name, and
+Buffers are matched by their data, operator codes by their fields, subgraphs, tensors and signatures by name, and
 operators by the tensors they make. A number that is an index (of a tensor, a buffer, ...) is compared by what it
 leads to. So what an insertion pushes back is no difference. What lies where in a file is none either: external data
 is compared by its bytes.
@@ -32,7 +32,7 @@ _OLD_LIST = ("Model", "metadata_buffer")
 
 
 class ModelComparison:
-    """What belongs together in two models, and how they differ.
+    """The matched objects of two models, and how they differ.
 
     `unknown` lists places that cannot be compared, since the schemas do not know what is there. Raises
     ModelFormatError where one of the models turns out broken.
@@ -289,7 +289,7 @@ def _ranges(model: Model) -> tuple[Indices, Indices]:
 
 
 def _named_by_structure(model: Model) -> NDArray[np.bool_]:
-    """Return for each buffer whether something else than a metadata entry names it; 0, which means no data, counts.
+    """Return for each buffer whether anything but a metadata entry names it; 0, which means no data, counts.
 
     The old list of metadata buffers is something else only for a buffer without an entry.
     """
@@ -328,7 +328,7 @@ def _says(marked: NDArray[np.bool_], indices: Keys) -> NDArray[np.bool_]:
 
 
 def _own_buffers(model: Model, blank: NDArray[np.bool_], which: tuple[Indices, Indices]) -> tuple[Indices, Indices]:
-    """Return those of some buffers, by row and index, that say something: no metadata, nothing empty and unnamed."""
+    """Return the buffers, by row and index, that matter: not those of metadata, nor empty unnamed ones."""
     own = _named_by_structure(model) | (~_of_metadata(model) & (_ranges(model)[1] > 0))
     own[1:] &= ~blank[1:]
     return which[0][own[which[1]]], which[1][own[which[1]]]

@@ -55,7 +55,7 @@ def _programs(model: Model) -> dict[int, _Program]:
 
 
 def contents(engine: Comparison, pairs: Pairs, name: str, outside: tuple[str, str]) -> Iterator[Difference]:
-    """Compare data in a vector of bytes, or where the fields `outside` say that it lies."""
+    """Compare data in a vector of bytes, or at the file position in the fields `outside`."""
     places = [[tables.scalars(field) for field in outside] for tables in (pairs.before, pairs.after)]
     external = (places[0][0] > 1) | (places[1][0] > 1)
     item = pairs.before.field(name)

@@ -1,4 +1,4 @@
-"""What an alignment means for numbers: an index in the second model, said in terms of the first.
+"""Translate indices of the second model into those of the first, by an alignment.
 
 tensor 7 of the second model is tensor 5 of the first -> 5
 tensor 8 of the second model is new                   -> a number that no tensor of the first has
@@ -56,7 +56,7 @@ def nested(alignments: Sequence[Alignment]) -> Nested:
 class _Numbers:
     """Indices of aligned lists as one set of numbers. Those below `least` stay, those past the end count from there.
 
-    `splits` says where the list of each owner begins among all elements, on both sides.
+    `splits` is where the list of each owner begins among all elements, on both sides.
     """
 
     def __init__(self, splits: tuple[Indices, Indices], before: Indices, after: Indices, least: int = 0) -> None:
@@ -89,7 +89,7 @@ class Numbering(_Numbers):
     """The indices of two aligned lists."""
 
     def __init__(self, alignment: Alignment, *, zero_is_none: bool = False) -> None:
-        """`zero_is_none` says that 0 means nothing, whatever the lists have there."""
+        """`zero_is_none`: 0 means none, whatever the lists have there."""
         first, second = (np.array([0, count]) for count in alignment.counts)
         super().__init__((first, second), alignment.before, alignment.after, 1 if zero_is_none else 0)
 
@@ -105,7 +105,7 @@ class TensorNumbering(_Numbers):
     def both(
         self, before: NDArray[Any], after: NDArray[Any], old_owners: Indices, new_owners: Indices
     ) -> tuple[Indices, Indices]:
-        """Return tensor indices of both; as they are, where the subgraphs do not belong together."""
+        """Return tensor indices of both; unchanged, where the subgraphs do not match."""
         old, new = before.astype(np.int64), after.astype(np.int64)
         counts = [len(splits) - 1 for splits in self._splits]
         together = (old_owners < counts[0]) & (new_owners < counts[1])

@@ -1,4 +1,4 @@
-"""Two models compared in all that they say: structure, metadata, origins, affinity, what is behind the model."""
+"""Compare two models: structure, metadata, origins, affinity, data behind the flatbuffer."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ModelDifference(Tabular):
-    """What differs. `identical` says that the files are equal byte for byte; `notes` tell what was not compared."""
+    """What differs. `identical`: the files are equal byte for byte; `notes` name what was not compared."""
 
     changes: tuple[Change, ...]
     identical: bool

@@ -1,1 +1,1 @@
-"""Whether models run on a target whole, and what stops them: the capability tables given a verdict."""
+"""Whether whole models run on a target, and what prevents it, by the capability tables."""

@@ -1,4 +1,4 @@
-"""Does a model run on a target whole, and what stops it.
+"""Check whether a whole model runs on a target, and what prevents it.
 
 with ct.open("model.tflite") as model:
     found = ct.fit(model, ct.FitRequest(on=("xnnpack", "npu.json")))
@@ -20,7 +20,7 @@ from circletools.affinity.solvers.turns import turns
 from circletools.findings import against
 from circletools.fit.naming import Naming, Source
 from circletools.fit.needed import needed_subgraphs
-from circletools.fit.programs import Told, ask, compare, reads_signatures
+from circletools.fit.programs import ProgramAnswer, ask, compare, reads_signatures
 from circletools.fit.remedies import LARGE_WINDOW, follows_another, remedy_of
 from circletools.fit.request import FitInputs, FitRequest, Key, Known, key_of
 from circletools.fit.sources import fewest_sources
@@ -46,11 +46,11 @@ def fit(model: Model, request: FitRequest | FitInputs) -> Fit:
     known = inputs.known(model.source.name)
     whole = model_graph(model)
     facts, naming = whole.graphs, Naming(whole)
-    told = ask(model, inputs.request.with_, inputs.tables, inputs.request.timeout_s)
+    verdicts = ask(model, inputs.request.with_, inputs.tables, inputs.request.timeout_s)
     refusal = Refusal(LARGE_WINDOW, measured=False)
     refused = {(one.index, row): refusal for one in facts for row in large_windows(one)[0].tolist()}
     targets = tuple(
-        _target(whole, naming, _Question(name, table, refused, known.get(name, Known()), told.get(name, ())))
+        _target(whole, naming, _Question(name, table, refused, known.get(name, Known()), verdicts.get(name, ())))
         for name, table in inputs.tables.items()
     )
     return Fit(model.source.name, model.format, targets, inputs.baseline is not None, naming.notes)
@@ -64,7 +64,7 @@ class _Question:
     table: Capability
     refused: Mapping[tuple[int, int], Refusal]
     known: Known
-    told: Sequence[Told]
+    verdicts: Sequence[ProgramAnswer]
 
 
 def _target(model: ModelGraph, naming: Naming, question: _Question) -> TargetFit:
@@ -88,13 +88,13 @@ def _target(model: ModelGraph, naming: Naming, question: _Question) -> TargetFit
         obstacles=tuple(map(Obstacle, obstacles, is_new)),
     )
     places = [subgraph.index for subgraph in needed]
-    return replace(target, asked=tuple(compare(target, places, told) for told in question.told))
+    return replace(target, asked=tuple(compare(target, places, verdict) for verdict in question.verdicts))
 
 
 def _misfits(
     facts: Graph, refused: _Refusals, naming: Naming, known: Counter[Key]
 ) -> Iterator[tuple[Misfit, tuple[Source, ...]]]:
-    """Yield what is refused of a subgraph, with its sources, and take it from what is known."""
+    """Yield the refused operators of a subgraph with their sources, and remove them from the known ones."""
     codes = facts.operators.code_names
     here = [(operator, refusal) for operator, refusal in enumerate(refused) if refusal is not None]
     if not here:

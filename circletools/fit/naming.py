@@ -1,4 +1,4 @@
-"""What operators are called for people: by their sources, or by what they make."""
+"""Names of operators for people: their sources, or else their outputs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Source = tuple[int, str]
 class Naming:
     """Names the sources of operators. The tables of the model are read when a name is first asked for.
 
-    `notes` tell by then what is wrong with them; those that are stale or broken do not count.
+    `notes` then has what is wrong with them; those that are stale or broken do not count.
     """
 
     def __init__(self, model: ModelGraph) -> None:
@@ -44,7 +44,7 @@ class Naming:
                 yield ((-1, (text(tensors[first]) if first >= 0 else "") or NO_NAME),)
 
     def details(self, sources: Iterable[Source]) -> tuple[SourceDetails, ...]:
-        """Return what is known of each of these sources beside its name; nothing where nothing is known of any."""
+        """Return the details of each of these sources; empty where no source has any."""
         known = self._origins.details
         if not known:
             return ()

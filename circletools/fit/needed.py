@@ -1,4 +1,4 @@
-"""Which subgraphs a target has to run: not the inside of a composite that it takes as one operator."""
+"""Find the subgraphs that a target has to run: not the body of a composite that it takes as one operator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The programs beside the tables: each is asked for itself, and what it says otherwise than a table is told."""
+"""Ask the programs themselves, and compare their answers with the capability tables."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from circletools.runtimes.programs import PROGRAMS, named
 class Judge:
     """The program that decides about a target: its variants begin with `variant`, and it calls the target `device`.
 
-    `places_each`: it says where each operator runs, also where the model as a whole is refused. `runs`: the
+    `places_each`: it reports where each operator runs, also where the model as a whole is refused. `runs`: the
     table was measured by running operators, so that a model has to run too. `explains`: it gives a reason for what it
     refuses, the same for all operators of a code, and may leave others that it would take. `reads_signatures`: it
     refuses a model, or does not run it, whose signatures do not name the inputs and outputs of their subgraphs.
@@ -46,7 +46,7 @@ JUDGES: Mapping[str, Judge] = {
     "ethos-u85": Judge("vela", "ethos-u85", "npu", places_each=True),
     "tflm": Judge("tflm", "default", "cpu"),
 }
-"""By target: who decides. A table of one's own has nobody."""
+"""The program that decides, by target; custom tables have none."""
 
 
 def reads_signatures(target: str) -> bool:
@@ -55,21 +55,23 @@ def reads_signatures(target: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What a program says of a model; its operators are located. None where it does not read the format."""
+class ProgramAnswer:
+    """The answer of a program about a model; its operators are located. None where it does not read the format."""
 
     program: str
     version: str
     verdict: runtimes.Verdict | None
 
 
-def ask(model: Model, names: Sequence[str], targets: Iterable[str], timeout_s: float) -> dict[str, list[Told]]:
-    """Return by target what programs say that decide about it.
+def ask(
+    model: Model, names: Sequence[str], targets: Iterable[str], timeout_s: float
+) -> dict[str, list[ProgramAnswer]]:
+    """Return, by target, the answers of the programs that decide about it.
 
     Raises UsageError for a program that is not known, not installed, or decides about none of the targets.
     """
     wanted = [(target, program) for name in names for target, program in _decides(name, targets)]
-    found: dict[str, list[Told]] = {}
+    found: dict[str, list[ProgramAnswer]] = {}
     if wanted:
         with as_file(model) as path:
             for target, program in wanted:
@@ -77,7 +79,7 @@ def ask(model: Model, names: Sequence[str], targets: Iterable[str], timeout_s: f
                     reads = model.format in PROGRAMS[worker.runtime].formats
                     verdict = _asked(worker, path, JUDGES[target]) if reads else None
                     located = verdict and runtimes.located(verdict, operators_of(model_graph(model)))
-                    found.setdefault(target, []).append(Told(program, worker.version, located))
+                    found.setdefault(target, []).append(ProgramAnswer(program, worker.version, located))
     return found
 
 
@@ -103,11 +105,11 @@ def _decides(name: str, targets: Iterable[str]) -> list[tuple[str, str]]:
     return found
 
 
-def compare(target: TargetFit, subgraphs: Iterable[int], told: Told) -> Asked:
-    """Return what a program says of these subgraphs, and where the table says otherwise."""
-    judge, verdict, here = JUDGES[target.name], told.verdict, set(subgraphs)
+def compare(target: TargetFit, subgraphs: Iterable[int], answer: ProgramAnswer) -> Asked:
+    """Return a program's verdict about these subgraphs, and where the table disagrees."""
+    judge, verdict, here = JUDGES[target.name], answer.verdict, set(subgraphs)
     if verdict is None:
-        return Asked(told.program, told.version, "not_known", "it does not read models of this format", ())
+        return Asked(answer.program, answer.version, "not_known", "it does not read models of this format", ())
     taken = {one: one.device == judge.device for one in verdict.operators if one.subgraph in here}
     if verdict.status != "ok" and not judge.places_each:
         taken = {one: False for one, is_taken in taken.items() if not is_taken}
@@ -128,7 +130,7 @@ def compare(target: TargetFit, subgraphs: Iterable[int], told: Told) -> Asked:
             found.append(Disagreement(one.subgraph, one.operator, misfit is None, " ".join(one.words.split())))
     if not found and {said, target.verdict} == {"resident", "not_resident"}:
         found.append(Disagreement(None, None, target.verdict == "resident", ""))
-    return Asked(told.program, told.version, said, " ".join(verdict.words.split()), tuple(found))
+    return Asked(answer.program, answer.version, said, " ".join(verdict.words.split()), tuple(found))
 
 
 def _verdict(verdict: runtimes.Verdict, takes_all: bool) -> Verdict:

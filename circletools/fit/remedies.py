@@ -13,7 +13,7 @@ from functools import cache
 
 from circletools.affinity.capability.table import Refusal
 
-NOT_MEASURED = "ask the program itself (`fit --with`), or measure it as docs/capabilities.md says"
+NOT_MEASURED = "ask the program itself (`fit --with`), or measure it as docs/capabilities.md describes"
 LARGE_WINDOW = "the window is larger than the input, whose shape may be open"
 GENERAL = "change what the reason names"
 

@@ -1,4 +1,4 @@
-"""What can be asked of `fit`, and the files that it names, read."""
+"""The request of `fit`, and the contents of the files that it names."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from circletools.findings import Finding, finding_of
 from circletools.storage.documents import naming_files, read_baseline
 
 Key = tuple[str, str, tuple[str, ...]]
-"""What a finding is known by from one run to the next: operator code, reason (less its indices) and origin."""
+"""The key of a finding between runs: operator code, reason (without indices) and origin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +98,12 @@ def _document(document: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def key_of(code: str, reason: str, origin: Sequence[str]) -> Key:
-    """Return what a finding is known by."""
+    """Return the key of a finding."""
     return code, re.sub(r"operator \d+", "operator", reason), tuple(origin)
 
 
 def _known(target: Mapping[str, Any]) -> Known:
-    """Return what a baseline has about a target."""
+    """Return the findings of a baseline about a target."""
     misfits = Counter(
         key_of(str(one["code"]), str(one["reason"]), [str(name) for name in one["origin"]])
         for one in target["findings"]

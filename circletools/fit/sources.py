@@ -1,4 +1,4 @@
-"""The fewest sources to change so that no refused operator is left."""
+"""A small set of sources to change so that no refused operator is left (greedy hitting set)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `fit` finds, as values."""
+"""The results of `fit`."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Disagreement:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a program says itself that decides about a target; not known where it did not finish."""
+    """The answer of the program that decides about a target; not known where it did not finish."""
 
     program: str
     version: str
@@ -142,7 +142,7 @@ class TargetFit(Tabular):
 class Fit(Tabular):
     """What each target takes of a model; `file` is where it came from.
 
-    `notes` tell why origins are not those that the model has.
+    `notes` explain why origins are not those that the model has.
     """
 
     file: str
@@ -159,7 +159,7 @@ class Fit(Tabular):
 
     @property
     def contradictions(self) -> int:
-        """The number of programs that say otherwise than the table, or refuse what it does not know."""
+        """The number of programs that disagree with the table, or refuse what it does not know."""
         return sum(
             bool(asked.disagreements) or (asked.verdict, target.verdict) == ("not_resident", "not_known")
             for target in self.targets

@@ -140,7 +140,7 @@ class Vectors:
         return self
 
     def flat(self) -> NDArray[Any]:
-        """Return the elements of all rows, one row after the other; `splits` tells where rows end."""
+        """Return the elements of all rows, one row after the other; `splits` is where rows end."""
         return self.wire.gather(self.element_positions(), self.dtype)
 
     def lists(self) -> list[list[Any]]:

@@ -2,7 +2,7 @@
 
 Like the reader, it works in columns: tables of one type that belong together are compared field by field, all rows at
 once, and only what differs is looked at row by row. How the elements of a vector of tables belong together, and what
-a number stands for, is for the caller to say (`Rules`); without a rule elements go by their place, numbers by value.
+a number stands for, is up to the caller (`Rules`); without a rule elements go by their place, numbers by value.
 
 Absent is the schema's default for a number, as readers see it. For a vector, a string or a table, absent and empty
 are different.
@@ -49,7 +49,7 @@ class Difference(NamedTuple):
 class Pairs:
     """Tables of one type: row i of `before` belongs to row i of `after`; `place(i)` names both.
 
-    `owners` says for each row in which table of some other type it stands, for rules that need to know.
+    `owners` has for each row the table of another type that holds it, for rules that need it.
     """
 
     before: Tables
@@ -70,7 +70,7 @@ class Pairs:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What the schema does not say, by (table type, field).
+    """Rules that the schema does not have, by (table type, field).
 
     `fields` compares a field in another way. `numbers` translates the numbers of a field, before they are compared:
     from (pairs, the row of each number, the numbers before, the numbers after).
@@ -84,7 +84,7 @@ class Rules:
 
 @dataclass(slots=True)
 class Comparison:
-    """Compares tables of two files. `unknown` collects places where the schemas do not say what to compare."""
+    """Compares tables of two files. `unknown` collects places that the schemas do not describe."""
 
     before: Schema
     after: Schema
@@ -149,7 +149,7 @@ class Comparison:
                 yield _changed(there, *(values[index].item() for values in elements))
 
     def _translated(self, pairs: Pairs, item: Field, old: Vectors, new: Vectors, equal_length: Mask) -> Mask:
-        """Return which vectors differ, of those of equal length, where numbers have to be translated first."""
+        """Return for vectors of equal length whether they differ, where numbers have to be translated first."""
         differs = np.zeros(len(equal_length), np.bool_)
         rows = np.flatnonzero(equal_length)
         if rows.size:
@@ -260,7 +260,7 @@ class Comparison:
             yield Difference(kind, path, path, None if added else value, value if added else None)
 
     def _unknown(self, pairs: Pairs) -> Iterator[Difference]:
-        """Compare which fields beyond the schema's are there; what is in them cannot be told."""
+        """Compare which fields beyond the schema's are there; their contents are not known."""
         most = max(int(tables.vtable_bytes.max(initial=0)) for tables in (pairs.before, pairs.after))
         for slot in range(min(pairs.before.type.slots, pairs.after.type.slots), (most - 4) // 2):
             old, new = (

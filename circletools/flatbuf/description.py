@@ -19,7 +19,7 @@ _SHOWN_CHARACTERS = 1000
 def described(tables: Tables, schema: Schema) -> list[dict[str, Any]]:
     """Return each table as a dict of the fields that are written in it.
 
-    A union member says its `type`. Of a long vector, and of a vector of tables, there is only the `count`.
+    A union member has its `type`. Of a long vector, and of a vector of tables, there is only the `count`.
     """
     values: list[dict[str, Any]] = [{} for _ in range(len(tables))]
     codes = {item.type_slot for item in tables.type.fields if item.kind == "union"}

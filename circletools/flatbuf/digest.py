@@ -1,4 +1,4 @@
-"""What a table says, as a digest: equal for tables that say the same, however their files are laid out."""
+"""Digests of tables: equal for equal contents, whatever the layout of the files."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Digests:
     """Digests of the tables of a file that passed `walk`.
 
     Fields in `left_out` do not count; `instead` gives others by a function of their value, for what is a number of
-    something that has no place here. `charge` is told how many bytes of vectors are looked at. A field that is
+    something that has no place here. `charge` is called with the number of vector bytes read. A field that is
     written with the schema's default is as one that is absent.
     """
 
@@ -72,7 +72,7 @@ class Digests:
         return found
 
     def _value(self, name: str, item: Field, at: int, offsets: Mapping[int, int]) -> bytes | memoryview | None:
-        """Return what a field says, None where that is the default."""
+        """Return the value of a field, None where that is the default."""
         position = at + offsets[item.slot]
         if item.kind == "scalar":
             raw = bytes(self.memory[position : position + item.width])

@@ -40,7 +40,7 @@ class Carried:
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """What one vtable says: (slot, offset, end) of unknown fields, (offset, end) of known ones, the table's size."""
+    """The fields of one vtable: (slot, offset, end) of unknown ones, (offset, end) of known ones; table size."""
 
     unknown: tuple[tuple[int, int, int], ...]
     known: tuple[tuple[int, int], ...]
@@ -54,7 +54,7 @@ class _Form:
 
 
 class Inert:
-    """Tells which fields that the schema does not know are no references.
+    """Finds unknown fields that cannot be references.
 
     The file must have passed `walk`, which gave `reachable`. What is in front of `base` was written by an earlier
     edit, and no field that the schema does not know leads there.

@@ -10,7 +10,7 @@ import numpy as np
 from circletools.flatbuf.schema import Field
 
 _I4, _U2 = Struct("<i"), Struct("<H")
-DATA_ALIGNMENT = 16  # of byte vectors, unless they are shorter: the schemas say force_align: 16
+DATA_ALIGNMENT = 16  # of byte vectors, unless they are shorter: the schemas have force_align: 16
 
 
 def align(position: int, alignment: int) -> int:

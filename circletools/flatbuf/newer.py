@@ -49,7 +49,7 @@ class _Type:
 def newer_schema(known: Schema, data: bytes) -> Schema:
     """Return a format's schema with what a newer one adds to it: fields, tables, members of unions.
 
-    Raises InvalidInputError where `data` is no binary schema, or says otherwise than the known schema.
+    Raises InvalidInputError where `data` is no binary schema, or contradicts the known schema.
     """
     return replace(known, newer=_Newer(known, data).schema())
 

@@ -32,7 +32,7 @@ MARKER = b"CIRTOOL1"
 _HEADER_BYTES, _MARKER_BYTES = 8, 16
 _LEAST_ALIGNMENT = 64
 _ALIGNMENTS = ((512 << 20, 1 << 20), (16 << 20, 4096), (0, _LEAST_ALIGNMENT))  # (old file's bytes, multiple of)
-_DATA_ALIGNMENT = 16  # of byte vectors: the schemas say force_align: 16, which the Python generator ignores
+_DATA_ALIGNMENT = 16  # of byte vectors: the schemas have force_align: 16, which the Python generator ignores
 
 
 def find_base(wire: Wire, schema: Schema) -> int:

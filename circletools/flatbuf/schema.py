@@ -43,7 +43,7 @@ class Field:
     the table type, or the union's name, or None. `type_slot` is where a union keeps its member's code.
 
     Structs are scalars of bytes, with the alignment `align`. A field is `newer` where only a schema that was given
-    has it; `number` then says that there are integers in it, which could be indices.
+    has it; `number`: there are integers in it, which could be indices.
     """
 
     name: str
@@ -93,7 +93,7 @@ class TableType:
 class Schema:
     """One file format. `order` lists the table types reachable from the root, users before used.
 
-    `newer` is what a schema that was given says beyond it; its types may lead back to themselves, so it has no order.
+    `newer` is what a given schema adds to it; its types may lead back to themselves, so it has no order.
     """
 
     format: str
@@ -171,7 +171,7 @@ def _order(schema: Schema) -> tuple[str, ...]:
 
 
 def schema_document(name: str) -> dict[str, Any]:
-    """Return what schema/<name>.json says."""
+    """Return the contents of schema/<name>.json."""
     try:
         text = resources.files("circletools.schema").joinpath(f"{name}.json").read_text(encoding="utf-8")
     except ModuleNotFoundError:  # a checkout that is not installed: the folder stands beside the package
@@ -203,7 +203,7 @@ def load_schema(format_name: Literal["circle", "tflite", "debug_metadata", "etdu
 
 def format_of(identifier: bytes) -> Literal["circle", "tflite"] | None:
     """Return the format whose files carry this four-byte identifier, or None."""
-    # The schemas say it too, but loading both costs more than reading a small model.
+    # The schemas have it too, but loading both costs more than reading a small model.
     if identifier == b"CIR0":
         return "circle"
     return "tflite" if identifier == b"TFL3" else None

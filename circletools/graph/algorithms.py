@@ -31,7 +31,7 @@ def distinct_edges(size: int, sources: Indices, targets: Indices) -> tuple[Indic
 
 
 def topological_order(successors: Sequence[Sequence[int]]) -> list[int]:
-    """Return the numbers with each before all its successors (Kahn's algorithm); those of a cycle are left out.
+    """Return the topological order of the numbers (Kahn's algorithm); those of a cycle are left out.
 
     Of what is ready at the same time the one that became ready first comes first.
     """
@@ -61,7 +61,7 @@ def reachable(start: Iterable[int], further: Mapping[int, Iterable[int]] | Seque
 
 
 class UnionFind:
-    """Sets of the numbers 0..n-1, which can be joined; each set is known by one of its numbers.
+    """Union-find over the numbers 0..n-1; each set is represented by one of its numbers.
 
     With halving of paths; joining keeps the lower number, so that a set is known by its lowest.
     """
@@ -71,14 +71,14 @@ class UnionFind:
         self._root = list(range(size))
 
     def find(self, number: int) -> int:
-        """Return the number that the set of `number` is known by: its lowest."""
+        """Return the representative of the set of `number`: its lowest."""
         root = self._root
         while root[number] != number:
             root[number] = number = root[root[number]]
         return number
 
     def join(self, one: int, other: int) -> bool:
-        """Make one set of two; say whether they were two."""
+        """Merge two sets; return whether they were distinct."""
         low, high = sorted((self.find(one), self.find(other)))
         self._root[high] = low
         return low != high
@@ -89,7 +89,7 @@ class UnionFind:
 
 
 def components(size: int, sources: Iterable[int], targets: Iterable[int]) -> list[int]:
-    """Return the component of each number where edges lead both ways, numbered by the lowest number in each."""
+    """Return the weakly connected component of each number, numbered by the lowest number in each."""
     sets = UnionFind(size)
     for one, other in zip(sources, targets, strict=True):
         sets.join(one, other)
@@ -103,7 +103,7 @@ def renumbered(labels: Iterable[Any]) -> list[int]:
 
 
 def strong_components(successors: Sequence[Sequence[int]]) -> list[list[int]]:
-    """Return the sets of numbers that reach each other, each after all that it leads to (Tarjan's algorithm)."""
+    """Return the strongly connected components, each after its successors (Tarjan's algorithm)."""
     order: dict[int, int] = {}
     low: dict[int, int] = {}
     waiting: set[int] = set()

@@ -1,4 +1,4 @@
-"""Which operator runs before which: a directed graph without cycles."""
+"""A directed acyclic graph of operators."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from circletools.graph.graph import Graph
 
 @dataclass(frozen=True, eq=False)
 class Reach:
-    """Walks along the values of a graph; slots that are left out lead nowhere."""
+    """Walks along the values of a graph; slots that are left out are skipped."""
 
     graph: Graph
 

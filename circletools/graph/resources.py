@@ -1,4 +1,4 @@
-"""What a runtime keeps besides the values that operators hand on, and which operators use it, through all calls.
+"""Resources that a runtime keeps besides tensors, and the operators that use them, through all calls.
 
 A variable tensor keeps its value from run to run. Variables and hash tables live in the interpreter: operators name
 them (`VAR_HANDLE` by container and name, `HASHTABLE` by number) and hand the name on in a handle, which may also be
@@ -138,7 +138,7 @@ class Resources:
                 if code in _LOOPS:
                     taken = self._in_loop(called, taken)
                 back = self._call(called, taken, len(made), this)
-                if code in _LOOPS:  # a loop without turns returns what it was given
+                if code in _LOOPS:  # a loop without iterations returns what it was given
                     for after, before in zip(back, taken, strict=False):
                         after.update(before)
                 refers |= dict(zip(made, back, strict=True))
@@ -157,7 +157,7 @@ class Resources:
         self.model.budget.charge("what operators keep through calls", self._spent)
 
     def _in_loop(self, called: Iterable[int], taken: list[set[Reference]]) -> list[set[Reference]]:
-        """Return what the inputs of a loop may refer to in all of its turns."""
+        """Return what the inputs of a loop may refer to in all of its iterations."""
         rows = [self._known[one].returned for one in called if one in self._known]
         if all(not names or names == {number} for returned in rows for number, names in enumerate(returned)):
             return taken

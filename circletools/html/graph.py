@@ -84,7 +84,7 @@ class Columns:
 
 
 def edges_of(graph: Graph) -> Edges:
-    """Return who feeds whom; what leads nowhere is left out."""
+    """Return the edges between producers and readers; out-of-range indices are left out."""
     tensors, (makers, made), (readers, read) = len(graph.values), graph.definitions, graph.uses
     producer = np.full(tensors + 1, -1, np.int64)
     known = made < tensors

@@ -61,7 +61,7 @@ class Layout:
 
 
 def lay_out(groups: Numbers, edges: Edges, fed: NDArray[np.bool_]) -> Layout:
-    """Place operators: `groups` are numbered from 0 by operator, `fed` tells which operators read an input."""
+    """Place operators: `groups` are numbered from 0 by operator, `fed` marks the operators that read an input."""
     count, parts = len(groups), int(groups.max(initial=-1)) + 1
     inside = groups[edges.source] == groups[edges.target]
     within, across = edges.where(inside), edges.where(~inside)

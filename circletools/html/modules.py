@@ -86,7 +86,7 @@ def _branches(modules: Modules) -> dict[int, list[int]]:
 def operators_below(modules: Modules, sets: Sequence[Sequence[int]], uses: Sequence[int]) -> list[int]:
     """Return for each branch how many operators come from sources in it.
 
-    `sets` are rows of sources; `uses` says how many operators have each set.
+    `sets` are rows of sources; `uses` is how many operators have each set.
     """
     above = _branches(modules)
     counts = [0] * len(modules.parents)

@@ -56,7 +56,7 @@ def read_times(source: str, skip: int = 0) -> ReadTrace:
     try:
         layers = read_trace(content)
     except InvalidInputError:
-        layers = None  # the other reader's error says more: it takes every form that this one does
+        layers = None  # the other reader's error is more helpful: it takes every form that this one does
     if layers is not None and any(diagnostic.code == "T001" for diagnostic in layers.diagnostics):
         layers = None
     if operators is None and layers is None:

@@ -1,4 +1,4 @@
-"""Check that the files of a split agree, and together are the source: every operator once, wired alike.
+"""Check that the files of a split agree and together equal the source: every operator once, wired alike.
 
 An operator that reads something else than in the source differs too. Reported are those whose inputs the other side
 also computes: the rest differ because of them.
@@ -57,7 +57,7 @@ class SplitFiles:
 
 
 def open_split(directory: Path, source: Path | None = None) -> SplitFiles:
-    """Find what belongs to a split; without `source`, its model in the directory or beside it.
+    """Find the files of a split; without `source`, its model in the directory or beside it.
 
     Raises InvalidInputError where there is no split, UsageError where the source is not found.
     """
@@ -117,19 +117,19 @@ def _first(findings: Iterable[Finding]) -> list[Finding]:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[Model]:
-    """Open a model; what is wrong in it is an InvalidInputError that names the file."""
+    """Open a model; errors in it become an InvalidInputError that names the file."""
     if path.exists() and not path.is_file():
         raise InvalidInputError("not a regular file", location=str(path))
     try:
         with open_model(path) as model:
             yield model
-    except (InvalidInputError, EditError) as error:  # EditError: an index that leads nowhere
+    except (InvalidInputError, EditError) as error:  # EditError: an index out of range
         place = str(path) if error.location in (None, str(path)) else f"{path}: {error.location}"
         raise InvalidInputError(error.message, location=place, hint=error.hint) from error
 
 
 class _Parts:
-    """What is known of the source and of the parts that were checked; what they make by name."""
+    """The source, the parts checked so far, and the tensors they produce by name."""
 
     def __init__(self, files: SplitFiles, whole: ModelDigests, subgraph: int, expected: frozenset[str]) -> None:
         self._files, self._entries = files, expected
@@ -207,7 +207,7 @@ def _listed(names: object) -> str:
 
 
 def _unlinked(connections: Connections) -> list[Finding]:
-    """Return the ends that lead nowhere: every input must have been made before, and every name once."""
+    """Return dangling connections: every input must be produced by an earlier part, and every name once."""
     findings: list[Finding] = []
     makers = Counter(name for part in connections.parts for name in set(part.outputs))
     fed = set(connections.source.inputs)
@@ -259,7 +259,7 @@ class Comparison:
                 yield Finding("OPERATORS_DIFFER", "error", where, f"{codes[index]} of {file} {said}")
 
     def lacking(self, part: Computed, file: str) -> Iterator[Finding]:
-        """Yield what a part lacks of what names or first sets things that its operators use."""
+        """Yield resources of a part's operators that are named or initialised in another part."""
         source, there = self._source.operators, set(part.operators.values())
         for operator, users in self._state.copied.items():
             if source[operator] not in there and any(source[user] in there for user in users):
@@ -300,7 +300,7 @@ def manifest_findings(directory: Path, connections: Connections, *, expected: bo
 
 
 def stray_files(files: SplitFiles) -> Iterator[Finding]:
-    """Yield what the split did not write; the source may be there. Of a directory no more is told than itself."""
+    """Yield files that the split did not write; the source may be there. A directory is reported as one."""
     ours, whole = written(files.name, files.connections), os.path.realpath(files.source)
     stray: set[Path] = set()
     for path in sorted(files.directory.rglob("*")):

@@ -1,4 +1,4 @@
-"""What a part is made of: some operators of subgraphs, with all that they use and nothing else.
+"""The contents of a part: some operators of subgraphs, with all that they use and nothing else.
 
 Tensors, buffers, operator codes and subgraphs get new indices, in their old order. The sections of an excerpt come
 first; the subgraphs that their operators call stand behind them, whole. Constants go along with each excerpt that
@@ -29,7 +29,7 @@ class Section:
     further: Sequence[int] = ()
 
 
-Named = Sequence[tuple[bytes, int]]
+NamedTensors = Sequence[tuple[bytes, int]]
 """Names in a signature, each with the tensor of the old subgraph that it stands for."""
 
 
@@ -39,8 +39,8 @@ class NewSignature:
 
     key: bytes
     subgraph: int
-    inputs: Named
-    outputs: Named
+    inputs: NamedTensors
+    outputs: NamedTensors
 
 
 @dataclass(frozen=True, slots=True)

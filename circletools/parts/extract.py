@@ -17,7 +17,7 @@ from circletools.origin.embed import ORIGIN_ENTRIES
 from circletools.parts.contents import called_by
 from circletools.parts.cut import Cut, Cutter
 from circletools.parts.excerpt import Excerpt, NewSignature, Section
-from circletools.parts.metadata import Kept
+from circletools.parts.metadata import SubgraphSelection
 from circletools.parts.names import TensorNames, graph_at, is_open, listed, quoted
 from circletools.parts.needed import Needs
 from circletools.parts.signatures import new_signature, with_ends
@@ -28,7 +28,7 @@ from circletools.wording import ranges, suggestion
 
 @dataclass(frozen=True, slots=True)
 class ExtractRequest:
-    """What to extract: one of four ways to say it.
+    """What to extract, given in one of four ways.
 
     Between tensors: `from_` are those that become inputs, `to` those that become outputs (names, or `index:12`);
     without `from_`, from the inputs of the subgraph, without `to`, up to its outputs. By operators: `operators` are
@@ -44,14 +44,14 @@ class ExtractRequest:
     subgraph: int = 0
 
     def check(self) -> None:
-        """Raise UsageError unless it is said in one way."""
+        """Raise UsageError unless exactly one way is used."""
         ways = (
             bool(self.from_ or self.to),
             self.operators is not None or self.origin is not None,
             self.signature is not None,
         )
         if sum(ways) != 1:
-            what = "several ways to say what to extract" if any(ways) else "nothing to extract"
+            what = "several ways to choose what to extract" if any(ways) else "nothing to extract"
             raise UsageError(what, hint="use `from_=` and `to=`, or `operators=` and `origin=`, or `signature=`")
 
 
@@ -87,7 +87,10 @@ def extraction(whole: Whole, request: ExtractRequest) -> tuple[Excerpt, RewriteR
     index, cut = select(whole, request)
     graph, signatures = whole.graph.graphs[index], whole.graph.signatures
     section = Section(index, cut.operators, cut.inputs, cut.outputs)
-    kept: Kept = [(index, cut.operators), *((called, None) for called in called_by(whole.graph, [section]))]
+    kept: SubgraphSelection = [
+        (index, cut.operators),
+        *((called, None) for called in called_by(whole.graph, [section])),
+    ]
     ends = graph.inputs.tolist(), graph.outputs.tolist()
     entries, left_out = whole.entries(kept, same_ends=(list(cut.inputs), list(cut.outputs)) == ends)
     known = with_ends(signatures, index, cut.inputs, cut.outputs)

@@ -33,7 +33,7 @@ from circletools.origin.tables import (
 ENDS_TABLE = "TFLITE_METADATA"
 """The metadata entry that describes the inputs and outputs of subgraphs, by their order."""
 
-Kept = Sequence[tuple[int, Sequence[int] | None]]
+SubgraphSelection = Sequence[tuple[int, Sequence[int] | None]]
 """The subgraphs of a new model: the old one that each comes from, and its operators there; None is all of them."""
 
 Entries = Mapping[int, bytes | None]
@@ -87,7 +87,7 @@ def about_the_whole(names: Collection[str], *, same_order: bool, same_ends: bool
 
 
 def new_values(
-    annotations: Annotations, kept: Kept, *, every_source: bool = True, device: int | None = None
+    annotations: Annotations, kept: SubgraphSelection, *, every_source: bool = True, device: int | None = None
 ) -> dict[str, bytes]:
     """Return the tables of a model with these subgraphs, by name.
 
@@ -108,10 +108,10 @@ def _chosen(rows: Sequence[bytes], chosen: Sequence[int] | None) -> Sequence[byt
     return rows if chosen is None else [rows[operator] for operator in chosen]
 
 
-def _origins(origins: Origins, kept: Kept, *, every_source: bool) -> dict[str, bytes]:
+def _origins(origins: Origins, kept: SubgraphSelection, *, every_source: bool) -> dict[str, bytes]:
     """Return the tables: operators under their new indices, and sources.
 
-    Where one table stands for all subgraphs, as the ONE compiler has it, each operator keeps what it says of it.
+    Where one table stands for all subgraphs, as the ONE compiler has it, each operator keeps its entries in it.
     """
     operators = []
     for subgraph, chosen in kept:
@@ -128,7 +128,9 @@ def _origins(origins: Origins, kept: Kept, *, every_source: bool) -> dict[str, b
     }
 
 
-def _affinity(affinity: Affinity, kept: Kept, device: int | None) -> Iterator[tuple[int, SubgraphAffinity]]:
+def _affinity(
+    affinity: Affinity, kept: SubgraphSelection, device: int | None
+) -> Iterator[tuple[int, SubgraphAffinity]]:
     """Yield the affinity by new subgraph; the partitions that are left are numbered from 0, in their order."""
     for index, (subgraph, chosen) in enumerate(kept):
         known = affinity.subgraphs.get(subgraph)

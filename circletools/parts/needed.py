@@ -1,4 +1,4 @@
-"""The operators that outputs need, and those that do more than compute their outputs."""
+"""The operators that outputs depend on, and those with side effects."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _FOREIGN = ("CUSTOM", "DELEGATE", "UNKNOWN")  # nobody but their program knows w
 
 
 class Needs:
-    """What is needed of each graph of a model."""
+    """Finds the operators that outputs depend on, in each graph of a model."""
 
     def __init__(self, model: ModelGraph) -> None:
         """Read nothing yet."""
         self._model = model
 
     def of(self, index: int, tensors: Iterable[int]) -> list[int]:
-        """Return the operators that tensors of a graph need, and those that act by themselves, ascending.
+        """Return the operators that tensors of a graph depend on, and those with side effects, ascending.
 
         Raises ModelFormatError for a broken structure, a tensor that two operators make, and a cycle.
         """
@@ -33,13 +33,13 @@ class Needs:
 
     @cached_property
     def _acting(self) -> tuple[list[set[int]], set[int]]:
-        """The operators of each graph that act by themselves, and the graphs that have such, or call some that do."""
+        """The operators of each graph with side effects, and the graphs that have or call such operators."""
         own = [_acting(graph) for graph in self._model.graphs]
         return own, self._model.reaching(index for index, operators in enumerate(own) if operators)
 
 
 def _acting(graph: Graph) -> set[int]:
-    """Return the operators that do more than compute their outputs, or whose doing is not known."""
+    """Return the operators with side effects, or whose effects are not known."""
     graph.check_values()
     names = graph.operators.code_names
     each = np.concatenate([np.stack(graph.uses, axis=1), np.stack(graph.definitions, axis=1)])

@@ -1,7 +1,7 @@
 """The indices that tensors and operators hold, ready to be given other values where tables move to another model.
 
 An operator names tensors and its code, and in its options perhaps subgraphs; a tensor names its buffer, and in its
-quantization perhaps other tensors (the scales of blocks). Which fields these are says schema/roles.json.
+quantization perhaps other tensors (the scales of blocks). schema/roles.json lists these fields.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from circletools.model.model import Model
 from circletools.model.views import text
 from circletools.parts.contents import called_by
 from circletools.parts.excerpt import Excerpt, Section
-from circletools.parts.metadata import Annotations, Kept, about_the_whole, new_values
+from circletools.parts.metadata import Annotations, SubgraphSelection, about_the_whole, new_values
 from circletools.parts.names import is_open
 from circletools.parts.openvino_runner import openvino_runner
 from circletools.parts.package import (
@@ -131,7 +131,10 @@ def excerpts_of(whole: Whole, plan: SplitPlan) -> tuple[list[Excerpt], list[Find
     excerpts, signed = [], set[int]()
     for part in plan.parts:
         section = Section(plan.subgraph, part.operators, part.inputs, part.outputs, plan.renamed)
-        kept: Kept = [(plan.subgraph, part.operators), *((one, None) for one in called_by(whole.graph, [section]))]
+        kept: SubgraphSelection = [
+            (plan.subgraph, part.operators),
+            *((one, None) for one in called_by(whole.graph, [section])),
+        ]
         values = new_values(annotations, kept, every_source=False, device=part.device_id)
         entries = {index: values.get(name) for index, name in inherited}
         signatures = with_ends(whole.graph.signatures, plan.subgraph, part.inputs, part.outputs)

@@ -1,4 +1,4 @@
-"""Checking that the parts of a split together equal the original: their files, then their values in a runtime.
+"""Check that the parts of a split together equal the original: their files, then their values in a runtime.
 
 The source and the parts run with the same inputs, and every bit of the outputs is compared.
 """
@@ -85,7 +85,7 @@ def compare_runs(files: SplitFiles, worker: Worker, *, seed: int = 0) -> list[Fi
     """Run the source, then the parts one after the other, and in onert the package too.
 
     A model that keeps something from run to run is loaded once and run several times, with other inputs each time.
-    Where a tensor between parts is empty, as computed shapes can make it, other inputs are tried: it would tell
+    Where a tensor between parts is empty, as computed shapes can make it, other inputs are tried: it would show
     nothing, and not every runtime takes it, so also where a part does not run. `verify_split` must have found no
     error in `files`. Raises UsageError where the runtime does not start.
     """
@@ -154,7 +154,7 @@ def _difference(first: Runs, second: Runs) -> str | None:
 
 
 def _as_unsteady(files: SplitFiles, worker: Worker, inputs: Runs, expected: Runs) -> Finding | None:
-    """Run the source again, then written anew with nothing but places changed; tell whether its values change."""
+    """Run the source again, then a copy with other file offsets; return whether its values change."""
     with TemporaryDirectory() as directory, open_model(files.source) as model:
         written = Path(directory) / files.source.name
 
@@ -165,7 +165,7 @@ def _as_unsteady(files: SplitFiles, worker: Worker, inputs: Runs, expected: Runs
         if (difference := changed(files.source)) is not None:
             message = (
                 f"the values of the parts differ, but the model itself does not give the same twice ({difference}): "
-                "values tell nothing about the split"
+                "values prove nothing about the split"
             )
             return Finding("VALUES_NOT_REPEATED", "info", str(files.source), message)
         for how, rewrite in (("compact", compact_parts), ("with metadata added", _with_metadata)):

@@ -18,7 +18,7 @@ from circletools.parts.excerpt import Excerpt
 from circletools.parts.metadata import (
     Annotations,
     Entries,
-    Kept,
+    SubgraphSelection,
     about_the_whole,
     new_values,
     read_annotations,
@@ -60,7 +60,7 @@ class Whole:
         """Return the file of an excerpt."""
         return self.writer.write(excerpt, self.contents(excerpt))
 
-    def entries(self, kept: Kept, *, same_ends: bool) -> tuple[Entries, tuple[Finding, ...]]:
+    def entries(self, kept: SubgraphSelection, *, same_ends: bool) -> tuple[Entries, tuple[Finding, ...]]:
         """Return the metadata of a model with these subgraphs, and notes of what is left out.
 
         With `same_ends`, the subgraphs have the inputs and outputs that they had. Where they are all subgraphs with
@@ -78,7 +78,7 @@ class Whole:
         entries = {index: values.get(name) for index, name in left if name not in self.annotations.stale}
         return entries, (*notes, *self.annotations.notes)
 
-    def notes(self, kept: Kept) -> Iterator[Finding]:
+    def notes(self, kept: SubgraphSelection) -> Iterator[Finding]:
         """Yield what a model with these subgraphs lacks: what writes its resources, and files behind this one."""
         used = set[str]()
         for index, chosen in kept:

@@ -18,7 +18,7 @@ from circletools.flatbuf.transplant import References as Tables
 from circletools.model.external import FILE_OFFSETS, external_ranges
 from circletools.model.model import Model
 from circletools.parts.contents import Contents, NewIndex
-from circletools.parts.excerpt import Excerpt, Named, NewSignature
+from circletools.parts.excerpt import Excerpt, NamedTensors, NewSignature
 from circletools.parts.references import Owner, References
 from circletools.storage.files import Part, Range, Source
 
@@ -177,7 +177,7 @@ class _Tables:
     def section_of(self, subgraph: int) -> int:
         return next(index for index, section in enumerate(self.excerpt.sections) if section.subgraph == subgraph)
 
-    def new_maps(self, section: int, side: Named) -> Tables:
+    def new_maps(self, section: int, side: NamedTensors) -> Tables:
         new = self.contents.tensors[section]
         return [self.altered("TensorMap", 0, name=name, tensor_index=_u4(new[tensor])) for name, tensor in side]
 

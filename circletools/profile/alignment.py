@@ -24,7 +24,7 @@ _BEFORE, _DOES, _AFTER = range(3)
 class Becomes:
     """What an operator becomes: the kinds of the rows before it, those that do its work, those after it.
 
-    `many` says that several rows may do its work, `elided` that it may have no row. Without `does`, any row may.
+    `many`: several rows may do its work; `elided`: it may have no row. Without `does`, any row may.
     """
 
     before: frozenset[str]

@@ -1,4 +1,4 @@
-"""Time by origin: the operators of a trace joined with the model's, and shared out among their sources.
+"""Time by origin: the operators of a trace joined with the model's, and divided among their sources.
 
     trace  ->  runs that are operators of the model, runs that the runtime added
     operator's time  ->  its sources, evenly  ->  the sources' modules, evenly
@@ -51,7 +51,7 @@ class OperatorTime:
 
 @dataclass(frozen=True, slots=True)
 class AddedTime:
-    """What ran and is no operator of the model.
+    """Time that belongs to no operator of the model.
 
     `inserted` by the runtime; a `delegate`, or an operator of one; `inside`: a part of another row, whose time is in
     that one already.
@@ -67,7 +67,7 @@ class AddedTime:
 
 @dataclass(frozen=True, slots=True)
 class AmbiguousTime:
-    """The time of rows that may be of several operators: nothing tells which, so they share it evenly."""
+    """The time of rows that may be of several operators: which one is not known, so they share it evenly."""
 
     names: tuple[str, ...]
     operators: tuple[Place, ...]
@@ -91,11 +91,11 @@ class GroupTime:
 class Attribution(Tabular):
     """Where the time of `executions` inferences went.
 
-    `total_ns` is the sum over operators and what was added, `medians_ns` that of their medians. `named` says that the
-    model has no origin tables, and that sources are its operators' own output names. `unchecked` counts operators of
+    `total_ns` is the sum over operators and what was added, `medians_ns` that of their medians. `named`: the
+    model has no origin tables, and sources are its operators' own output names. `unchecked` counts operators of
     a name that could not be compared with the model's code, `ignored` are marks that are neither operators nor parts
     of one. Of `ambiguous` rows the operators have even parts. `others` counts executions of other models, which were
-    left out. Times are multiples of `tick_ns`. `notes` tell what a reader of the tables should know besides; a
+    left out. Times are multiples of `tick_ns`. `notes` are remarks for a reader of the tables; a
     warning means that the origins no longer describe the operators.
     """
 
@@ -203,10 +203,10 @@ def _notes_on_executions(trace: OperatorTrace) -> Iterator[Finding]:
 def attribute_to(
     model: ModelGraph, trace: OperatorTrace, origins: Origins | None, depth: int | None = None
 ) -> Attribution:
-    """Do so for given origins; without any, every operator is its own source. The result has no notes."""
+    """Like `attribute`, with the origins given (None: every operator is its own source) and without notes."""
     named = origins is None
     origins = origins_by_output(model, range(len(model))) if origins is None else origins
-    told, (trace, joined) = trace, joined_executions(model, trace)
+    every, (trace, joined) = trace, joined_executions(model, trace)
     operators = _operators(model, origins, joined.operators, trace)
     sources, modules = _groups(operators, joined.operators, origins, trace, depth)
     added = _added(joined, trace)
@@ -227,7 +227,7 @@ def attribute_to(
         ignored=tuple(sorted(joined.ignored)),
         ambiguous=tuple(AmbiguousTime(*row) for row in sorted(joined.ambiguous)),
         medians_ns=sum(time.median_ns or 0 for time in times),
-        others=told.executions - trace.executions,
+        others=every.executions - trace.executions,
         tick_ns=tick_of([np.array([run.duration_ns for run in trace.runs], np.int64)]),
     )
 

@@ -1,9 +1,9 @@
-"""What comparisons of times share: the ratio, its confidence interval, and the verdict.
+"""Shared by comparisons of times: the ratio, its confidence interval, and the verdict.
 
     executions of a recording  ->  their trimmed mean  ->  the mean over the recordings of a side  ->  the ratio
 
-What one recording measures differs from the next by more than its executions tell, so the interval comes from how
-the recordings of a side differ. Where both sides are a single recording nothing tells that, and it is assumed.
+Recordings differ from each other by more than their executions do, so the interval comes from how the recordings of
+a side differ. Where both sides are a single recording that is unknown, and it is assumed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ASSUMED_SPREAD = 0.25
 _COARSEST_NS = 1000
 _TRIMMED = 0.2
 LEVEL = 0.05
-"""The probability of an error that is taken for what is sure, both ways together."""
+"""The significance level, two-sided."""
 
 _RESAMPLES, _MOST_RESAMPLED = 200, 4096
 
@@ -56,7 +56,7 @@ class ComparedTime:
 
     @property
     def regressed(self) -> bool:
-        """Whether it is surely slower by more than the threshold."""
+        """Whether it is significantly slower, by more than the threshold."""
         return self.verdict == "slower"
 
     def to_row(self) -> dict[str, Any]:
@@ -96,7 +96,7 @@ class _Estimate:
 
 
 def location(times: Samples) -> float:
-    """Return the mean of what is left without the fifth that is smallest and the fifth that is greatest."""
+    """Return the trimmed mean: without the smallest and the greatest fifth."""
     return float(locations(times))
 
 
@@ -186,7 +186,7 @@ def _spread(times: Samples) -> float:
 
 
 def _holm(probabilities: Sequence[float]) -> list[float]:
-    """Return the probabilities corrected for their number."""
+    """Return p-values corrected for multiple comparisons (Holm-Bonferroni)."""
     count, reached = len(probabilities), 0.0
     found = [0.0] * count
     for rank, at in enumerate(sorted(range(count), key=lambda at: probabilities[at])):

@@ -51,7 +51,7 @@ class ProfileComparison(Tabular):
 
     @property
     def regressed(self) -> bool:
-        """Whether something is surely slower."""
+        """Whether something is significantly slower."""
         return any(row.time.regressed for row in self.rows)
 
     def to_rows(self) -> list[dict[str, Any]]:

@@ -56,7 +56,7 @@ class TraceComparison(Tabular):
 
     @property
     def regressed(self) -> bool:
-        """Whether something is surely slower."""
+        """Whether something is significantly slower."""
         return any(row.time.regressed for row in self.rows)
 
     def to_rows(self) -> list[dict[str, Any]]:
@@ -67,7 +67,7 @@ class TraceComparison(Tabular):
 def compare_traces(
     before: Analysis | Sequence[Analysis], after: Analysis | Sequence[Analysis], threshold_percent: float = 10.0
 ) -> TraceComparison:
-    """Compare two sides; a side is one recording or several, of which three or more tell most.
+    """Compare two sides; a side is one recording or several, of which three or more give the best intervals.
 
     Where all have executions, the phases of execution are compared per execution, by the clock, and the rest per
     run, in self time of threads. Warm-up is left out. `low` and `high` bound the ratio with 95 %. A row is slower

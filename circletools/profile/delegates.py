@@ -1,4 +1,4 @@
-"""Whose time a delegate's rows are: the operators of the model that the delegate took.
+"""Match the rows of a delegate with the operators of the model that it took.
 
 A delegate takes the operators that have no row of their own. LiteRT gives it those that are ready together, so the
 rows between two operators of the model belong to one such group. Within a group they are aligned by what they are.
@@ -126,7 +126,7 @@ class Delegates:
     def _groups(self, rows: Sequence[Row]) -> tuple[list[_Group], tuple[int, ...]]:
         """Return the groups that a delegate took, in their order, and all that was taken.
 
-        There are none where operators ran in another order than is expected: then nothing tells the groups apart.
+        There are none where operators ran in another order than is expected: then the groups cannot be told apart.
         """
         own = [row.number for row in rows if not row.of_delegate]
         kept = set(own)
@@ -165,7 +165,7 @@ def _can_become(one: Becomes, kind: str) -> bool:
 def _give_copies(rows: Sequence[Row], groups: Sequence[_Group]) -> set[int]:
     """Add rows that are of several groups to those where their number is missing.
 
-    Return those for which this cannot be told.
+    Return those for which this is not known.
     """
     waiting = {at: row.copies - 1 for at, row in enumerate(rows) if row.of_delegate and row.copies > 1}
     if len(waiting) * len(groups) > _MOST_LOOKED_AT:
@@ -186,7 +186,7 @@ def _give_copies(rows: Sequence[Row], groups: Sequence[_Group]) -> set[int]:
 
 
 def _lacks(group: _Group, number: int, at: int, beyond: bool) -> bool:
-    """Return whether a later group has no row of the number of row `at`, though it should or, `beyond`, could."""
+    """Return whether a later group lacks a row of this `number`, which it should or, `beyond`, could have."""
     if group.last <= at or number in group.numbers:
         return False
     return number == len(group.numbers) if beyond else number < group.highest

@@ -47,7 +47,7 @@ class Time:
     """What was measured. `median_ns` is that of the time in each execution; None where only averages are known.
 
     So are `spread`, how the times of executions differ, and `typical_ns`, their mean without a tenth at each end: a
-    clock of whole microseconds tells that of a short operator more finely than a median. Of the total,
+    clock of whole microseconds resolves a short operator more finely with it than with a median. Of the total,
     `delegated_ns` is of a delegate's rows, and `ambiguous_ns` an even part of rows that may be of several operators.
     """
 
@@ -91,9 +91,9 @@ def split(total: int, count: int) -> list[int]:
 
 
 class Join:
-    """Tells the runs of a trace apart: `operators` of the model, what was `added`, and names that are neither.
+    """Classifies the runs of a trace: `operators` of the model, runs that were `added`, and names that are neither.
 
-    `unchecked` are operators whose names say nothing of the code. What delegates ran is added, or, where `delegates`
+    `unchecked` are operators whose names do not give the code. What delegates ran is added, or, where `delegates`
     asks for it, of the operators that they took. `ambiguous` has the runs that may be of several operators: the
     runtime's words for them, these operators, the time. Raises InvalidInputError for the trace of another model.
     """
@@ -113,11 +113,11 @@ class Join:
         kinds: dict[tuple[int, int, str, bool], Kind] = {}
         runs: list[tuple[Kind, OperatorRun]] = []
         places: dict[int, tuple[Place, ...]] = {}
-        for told in self._by_name(trace.runs) if trace.runtime in BY_NAME else trace.runs:
-            found = self._subgraphs_of(told) if told.subgraph == UNKNOWN_SUBGRAPH else [told.subgraph]
+        for recorded in self._by_name(trace.runs) if trace.runtime in BY_NAME else trace.runs:
+            found = self._subgraphs_of(recorded) if recorded.subgraph == UNKNOWN_SUBGRAPH else [recorded.subgraph]
             if len(found) > 1:
-                places[len(runs)] = tuple((subgraph, told.operator) for subgraph in found)
-            run = told._replace(subgraph=found[0] if found else 0)
+                places[len(runs)] = tuple((subgraph, recorded.operator) for subgraph in found)
+            run = recorded._replace(subgraph=found[0] if found else 0)
             key = (run.subgraph, run.operator, run.name, run.of_delegate)
             if key not in kinds:
                 kinds[key] = self._kind(run)
@@ -128,22 +128,22 @@ class Join:
         if delegates:
             places |= self._delegated(runs, trace, first)
         shared = _Shared()
-        for at, ((kind, told), self_ns) in enumerate(zip(runs, own, strict=True)):
+        for at, ((kind, recorded), self_ns) in enumerate(zip(runs, own, strict=True)):
             of = places.get(at, ())
             if len(of) > 1:
-                shared.add(of, told, self_ns, of_delegate=kind == "delegate")
+                shared.add(of, recorded, self_ns, of_delegate=kind == "delegate")
                 continue
-            run = told._replace(subgraph=of[0][0], operator=of[0][1]) if of else told
-            # A called subgraph's time is its caller's too, and averages do not tell how much of it.
+            run = recorded._replace(subgraph=of[0][0], operator=of[0][1]) if of else recorded
+            # A called subgraph's time is its caller's too, and averages do not show how much of it.
             inside = trace.averaged and run.subgraph != first
             self._add(
                 "inside" if inside else "operator" if of else kind, run, self_ns, of_delegate=kind == "delegate"
             )
         for of, run, total_ns, of_delegate in shared.times.values():
             for place, part in zip(of, split(total_ns, len(of)), strict=True):
-                told = run._replace(subgraph=place[0], operator=place[1])
+                placed = run._replace(subgraph=place[0], operator=place[1])
                 inside = trace.averaged and place[0] != first
-                self._add("inside" if inside else "operator", told, part, of_delegate=of_delegate, ambiguous=True)
+                self._add("inside" if inside else "operator", placed, part, of_delegate=of_delegate, ambiguous=True)
         self.ambiguous = [(tuple(sorted(names)), of, total_ns) for of, names, total_ns in shared.names.values()]
         for run in trace.inside:
             self._add("inside", run, run.duration_ns, of_delegate=run.of_delegate)
@@ -206,7 +206,7 @@ class Join:
         ]
 
     def _kind(self, run: OperatorRun) -> Kind:
-        """Return what a run is; None for none of these. Raises InvalidInputError for an operator of another model."""
+        """Return the kind of a run, None for a foreign mark. Raises InvalidInputError for another model's run."""
         if run.of_delegate or self._runtime in BY_NAME:
             return "delegate" if run.of_delegate else "operator" if run.name in self._named else "inserted"
         if run.subgraph >= len(self._codes):
@@ -234,7 +234,7 @@ class Join:
 
 
 class _Shared:
-    """Adds up the runs that may be of several operators; they are told apart by their tuple, not by what is in it."""
+    """Adds up the runs that may be of several operators, by the identity of their tuple of operators."""
 
     def __init__(self) -> None:
         self.times: dict[tuple[int, int, str], tuple[tuple[Place, ...], OperatorRun, int, bool]] = {}
@@ -260,7 +260,7 @@ def _placed(subgraph: int, rows: Sequence[tuple[int, ...]]) -> list[tuple[Place,
 
 
 def _row(kind: Kind, run: OperatorRun, trace: OperatorTrace) -> Row:
-    """Return what a run is to a delegate."""
+    """Return the row of a delegate that a run is."""
     if kind == "operator":
         return Row(run.operator, run.name, of_delegate=False)
     copies = run.calls // trace.executions if trace.averaged and run.calls % trace.executions == 0 else 1
@@ -274,7 +274,7 @@ def _other_model(traced: str, model: str) -> InvalidInputError:
 
 
 def time_of(measured: Measured, trace: OperatorTrace) -> Time:
-    """Return what the runs come to."""
+    """Return the total of the runs."""
     time = time_in(measured.runs, measured.total_ns, measured.executions, trace)
     return replace(time, delegated_ns=measured.delegated_ns, ambiguous_ns=measured.ambiguous_ns)
 

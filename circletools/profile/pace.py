@@ -8,8 +8,8 @@ single operator, so operators are compared at one pace:
     operators have in common (up to six factors)  ->  the degree to which the operator follows each  ->  its times
     without that
 
-By how much a factor differs between the sides is told by all other operators, of which single ones may have become
-slower: so by the least sum of deviations.
+How much a factor differs between the sides is estimated from all other operators, of which single ones may have
+become slower: so by the least sum of absolute deviations.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from circletools.profile.compare import Row, Samples, locations
 from circletools.profile.student import quantile
 
 _EXECUTIONS, _MOST_BLOCKS = 10, 100  # of a block, and the blocks of a recording
-_LEAST_TICKS = 5  # shorter operators are too coarse to tell a pace
-_MOST_TELLING = 64  # of more operators, those that take longest tell it
+_LEAST_TICKS = 5  # shorter operators are too coarse to show a pace
+_MOST_SAMPLED = 64  # of more operators, only those that take longest are used
 _MOST_FACTORS, _BLOCKS_OF_ONE, _OPERATORS_BESIDE = 6, 3, 2
 _LEAST_FREEDOM, _MOST_SPENT = 3, 1 / 3
 _SURE = 0.001  # the probability that a factor which is alike on both sides is taken for one that is not
@@ -88,18 +88,18 @@ def at_one_pace(rows: Sequence[Row], tick_ns: float) -> tuple[list[Row], Floats 
     times = np.array([np.concatenate([_blocks(one) for one in (*row.before, *row.after)]) for row in rows])
     counts = np.array([_count(len(one)) for one in (*rows[0].before, *rows[0].after)])
     sides = _sides(np.log(np.maximum(times, 1)), counts, len(rows[0].before))
-    telling = np.flatnonzero((times >= max(_LEAST_TICKS * tick_ns, 1)).all(axis=1))
-    telling = telling[np.argsort(-times[telling].mean(axis=1), kind="stable")][:_MOST_TELLING]
+    sampled = np.flatnonzero((times >= max(_LEAST_TICKS * tick_ns, 1)).all(axis=1))
+    sampled = sampled[np.argsort(-times[sampled].mean(axis=1), kind="stable")][:_MOST_SAMPLED]
     by_all, found, slower = None, list(rows), []
     for at in np.flatnonzero((times > 0).all(axis=1)).tolist():
-        if at in telling:  # what it does by itself is no pace
-            factors = _factors(sides, telling[telling != at])
+        if at in sampled:  # what it does by itself is no pace
+            factors = _factors(sides, sampled[sampled != at])
         else:
-            factors = by_all = by_all or _factors(sides, telling)
+            factors = by_all = by_all or _factors(sides, sampled)
         if factors is None:
             return list(rows), None
         found[at], logs = _without(rows[at], sides, at, factors)
-        if at in telling:
+        if at in sampled:
             slower.append(logs)
     return found, np.exp(np.median(slower, axis=0)) if np.any(slower) else None
 

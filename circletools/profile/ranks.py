@@ -1,4 +1,4 @@
-"""The order of times. What a trace cannot tell apart has one rank: its clock has a step, and each run differs."""
+"""The order of times. Times that a trace cannot resolve share a rank: its clock has a step, and each run differs."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 from circletools.profile.joining import Time
 
-_FINER = 3  # a mean tells more than the steps of the clock
+_FINER = 3  # a mean resolves more than the steps of the clock
 _NEAR = 0.1  # of the greater: what is nearer changes its order from one recording of a model to the next
 
 
 class Rank(NamedTuple):
-    """A place in the order, 1 for the first; `shared` is the place of the first that times cannot tell from it."""
+    """A place in the order, 1 for the first; `shared` is that of the first whose time cannot be distinguished."""
 
     place: int
     shared: int

@@ -198,7 +198,7 @@ def _several(places: Sequence[Place]) -> str:
 
 
 def _through(time: Time) -> str:
-    """Return how it is known what a delegate ran."""
+    """Return how the operators of a delegate were found, as text."""
     return "" if not time.delegated_ns else "ambiguous" if time.ambiguous_ns else "exact"
 
 

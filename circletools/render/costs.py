@@ -29,7 +29,7 @@ def evaluation_json(found: Evaluation, devices: Sequence[str], caps: Mapping[int
 
 
 def evaluation_text(found: Evaluation, devices: Sequence[str], caps: Mapping[int, int]) -> Iterator[str]:
-    """Yield what costs tell of a subgraph, in lines."""
+    """Yield the costs of a subgraph as lines."""
     if found.estimate is not None:
         yield f"estimated time: {estimate_text(found.estimate)}{_proof(found)}"
     for number, used in enumerate(found.memory or ()):
@@ -41,7 +41,7 @@ def evaluation_text(found: Evaluation, devices: Sequence[str], caps: Mapping[int
 
 
 def _proof(found: Evaluation) -> str:
-    """Return how near the estimate is to the least."""
+    """Return the optimality gap of the estimate as text."""
     if found.excess is None:
         return ""
     return ", optimal" if found.excess == 0 else f", within {ceil(found.excess * 10_000) / 100:g} % of the least"
@@ -53,7 +53,7 @@ def estimate_json(estimate: Estimate) -> dict[str, Any]:
 
 
 def estimate_text(estimate: Estimate) -> str:
-    """Return what an assignment costs in one line."""
+    """Return the cost of an assignment as one line."""
     count = estimate.operators_without_time
     untimed = f"; {counted(count, 'operator')} without a time" if count else ""
     brought = f", constants {estimate.constants_us:.3f}" if estimate.constants_us else ""
@@ -64,7 +64,7 @@ def estimate_text(estimate: Estimate) -> str:
 
 
 def transfers_text(sums: Transfers) -> str:
-    """Return what crosses between partitions in one line."""
+    """Return the transfers between partitions as one line."""
     unknown = f" and {sums.copies_of_unknown_size} of unknown size" if sums.copies_of_unknown_size else ""
     return (
         f"{counted(sums.launches, 'launch', 'launches')}, {counted(len(sums.cuts), 'tensor')} cut, "

@@ -148,7 +148,7 @@ class Labels:
         return f"{operator.code.name} {first}".rstrip()
 
     def meant(self, path: str, value: Any) -> str:
-        """Return the name of what an index leads to, empty where the path has no index or it leads nowhere."""
+        """Return the name of what an index leads to, empty where the path has no index, or one out of range."""
         if not isinstance(value, int):
             return ""
         if path.endswith(".opcode_index"):

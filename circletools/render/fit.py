@@ -113,7 +113,7 @@ def _words(found: TargetFit | Asked) -> str:
 
 
 def _asked_text(target: TargetFit, asked: Asked) -> Iterator[str]:
-    """Yield the verdict of a program, and where the table says otherwise."""
+    """Yield the verdict of a program, and where the table disagrees."""
     program = " ".join(filter(None, (asked.program, asked.version)))
     yield f"{target.name}: {': '.join(filter(None, (f'{program} says {_words(asked)}', asked.words)))}"
     for one in asked.disagreements:
@@ -124,7 +124,7 @@ def _asked_text(target: TargetFit, asked: Asked) -> Iterator[str]:
 
 
 def _misfits_text(misfits: Sequence[Misfit]) -> Iterator[str]:
-    """Yield the operators under what stands against them, that which most have first."""
+    """Yield the operators by reason of refusal, the most frequent reason first."""
 
     def about(misfit: Misfit) -> tuple[bool, str, str, str]:
         return not misfit.measured, misfit.code, misfit.reason, misfit.remedy
@@ -212,18 +212,20 @@ def _obstacle(found: Fit, target: str, one: Obstacle) -> dict[str, Any]:
 
 
 def _with_state(result: dict[str, Any], found: Fit, one: Misfit | Obstacle) -> dict[str, Any]:
-    """Return a result that says whether it is new, where there is a baseline."""
+    """Return a result; where there is a baseline, with whether it is new."""
     return result | ({"baselineState": "new" if one.is_new else "unchanged"} if found.has_baseline else {})
 
 
 def _disagreement(found: Fit, target: str, asked: Asked, one: Disagreement) -> dict[str, Any]:
     place = "model" if one.operator is None else f"subgraphs[{one.subgraph}].operators[{one.operator}]"
-    says = "takes it, but the program refuses it" if one.table_takes else "refuses it, but the program takes it"
+    disagreement = (
+        "takes it, but the program refuses it" if one.table_takes else "refuses it, but the program takes it"
+    )
     words = f": {one.words}" if one.words else ""
     return {
         "ruleId": "TABLE_DISAGREES",
         "level": "warning",
-        "message": {"text": f"the table of {target} {says} ({asked.program}){words}."},
+        "message": {"text": f"the table of {target} {disagreement} ({asked.program}){words}."},
         "locations": [sarif_location(found.file, place)],
     }
 

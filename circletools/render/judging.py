@@ -35,7 +35,7 @@ def headline_text(file: str, found: Judgement, error: str | None = None) -> Iter
 
 
 def judgement_json(file: str, found: Judgement, error: str | None = None) -> dict[str, Any]:
-    """Return the JSON document of `check`; with a baseline it says what is new. `error`: why it cannot be read."""
+    """Return the JSON document of `check`; with a baseline it marks what is new. `error`: why it cannot be read."""
     document = {
         "file": file,
         "schema_version": SCHEMA_VERSION,

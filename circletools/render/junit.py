@@ -44,7 +44,7 @@ def _quoted(words: str) -> str:
 
 
 def _plain(words: str) -> str:
-    """Spell out what XML 1.0 cannot say."""
+    """Escape characters that XML 1.0 cannot hold."""
     return "".join(one if _is_allowed(ord(one)) else ascii(one)[1:-1] for one in words)
 
 

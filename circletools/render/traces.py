@@ -1,4 +1,4 @@
-"""What an NNAPI trace says, as a JSON document; text and CSV are made from it."""
+"""The results of an NNAPI trace as a JSON document; text and CSV are made from it."""
 
 from __future__ import annotations
 

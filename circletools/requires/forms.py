@@ -47,7 +47,7 @@ class Operand:
 
 
 Operands = Sequence[Operand | None]
-"""What is in the slots of an operator; None where a slot is left out."""
+"""The values in the slots of an operator; None where a slot is left out."""
 
 
 def lowest_version(graph: Graph, operator: int) -> int | None:
@@ -134,7 +134,7 @@ def _scales(operand: Operand | None) -> tuple[float, ...]:
 
 
 def _product_of_one(one: Sequence[float], two: Sequence[float], product: Sequence[float]) -> bool:
-    """Return whether the scales of two factors are together at least that of their product."""
+    """Return whether the product of two factors' scales is at least the scale of their product."""
     return all((one, two, product)) and product[0] > 0 and one[0] * two[0] / product[0] >= 1
 
 

@@ -32,10 +32,10 @@ Release = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Minimum:
-    """What the file says and what is true.
+    """The entry in the file and the true value.
 
     `declared` is the entry's text, None where there is none. `needed` is the TensorFlow release that is needed, None
-    where none is known to have all operators. `is_bound` says that an older one than `needed` may do: it is the
+    where none is known to have all operators. `is_bound`: an older one than `needed` may suffice: it is the
     oldest that was measured. `state` compares the two.
     """
 
@@ -46,7 +46,7 @@ class Minimum:
 
 
 def minimum_of(model: ModelGraph, table: RuntimeTable, codes: Sequence[OperatorCode] | None = None) -> Minimum:
-    """Return what `min_runtime_version` of a TFLite model says, and what it should say.
+    """Return `min_runtime_version` of a TFLite model, and its true value.
 
     `codes` are the operator codes as they stand in an edit, those of the model where they are None.
     """

@@ -23,7 +23,7 @@ Kind = Literal["operator", "type", "feature"]
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """Something that a model has and not every measured runtime takes.
+    """A feature of a model that not every measured runtime takes.
 
     `what` names it, such as `FULLY_CONNECTED version 12`, `INT4 tensors`. `first` is the first runtime that takes
     it, None where no measured one does; `count` how many operators, or tensors, or buffers, have it; `sources` the
@@ -50,7 +50,7 @@ class RuntimeVerdict:
 class Requirements(Tabular):
     """What a model needs.
 
-    `first` is the first measured runtime that takes all of it, None where none does; `is_oldest` says that this is
+    `first` is the first measured runtime that takes all of it, None where none does; `is_oldest`: this is
     the oldest one that was measured, so that still older ones may do. `rows` are what the oldest one does not take,
     the most demanding first. `verdicts` has the runtimes that were asked for, or all. `minimum` is the
     min_runtime_version of the file beside what is true.

@@ -113,7 +113,7 @@ class _Turns:
 
 
 class _Loaded:
-    """A step whose model is loaded; what fails in it is told with its place."""
+    """A step whose model is loaded; its failures name the step."""
 
     def __init__(self, step: Step, place: tuple[int, int], known: dict[str, Array], seed: int) -> None:
         """Load the model and run it once: the shapes of what it makes are those that the next ones get."""

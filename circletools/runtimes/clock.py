@@ -70,14 +70,14 @@ class Clock:
 
 
 class Pace:
-    """Knows what a small loop takes at best, and tells whether the processor is as fast now."""
+    """Knows the best time of a small loop, and checks whether the processor is as fast now."""
 
     def __init__(self) -> None:
         """Know nothing: the first look is the best so far."""
         self._best = float("inf")
 
     def is_full(self) -> bool:
-        """Return whether the loop takes at most 1.15 times the least that it ever took here."""
+        """Return whether the loop takes at most 1.15 times its best time so far."""
         taken = min(self._look() for _ in range(_LOOKS))
         self._best = min(self._best, taken)
         return taken <= _NEAR * self._best

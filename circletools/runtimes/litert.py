@@ -36,7 +36,7 @@ def loads(request: Request) -> Verdict:
 
 
 def placement(request: Request) -> Verdict:
-    """Return which operators XNNPACK has, by the plan of execution; what it leaves runs on LiteRT's own kernels.
+    """Return the operators that XNNPACK takes, by the execution plan; the others run on LiteRT's own kernels.
 
     Where tensors cannot be allocated, the delegate has chosen nevertheless.
     """

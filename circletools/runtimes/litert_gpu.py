@@ -32,7 +32,7 @@ _NOISE = re.compile(r"^(?:INFO:|WARNING: \[|WARNING: Logging|Warning: max|[IW]\d
 
 
 def loads(request: Request) -> Verdict:
-    """Return whether all operators run on the GPU; a refusal tells where each one is."""
+    """Return whether all operators run on the GPU; a refusal names the place of each one."""
     try:
         _compile(request.model, _GPU)
     except RefusedError as error:
@@ -45,7 +45,7 @@ def loads(request: Request) -> Verdict:
 
 
 def placement(request: Request) -> Verdict:
-    """Return which operators the GPU takes where the processor may run the others, with its reasons against these."""
+    """Return the operators that the GPU takes where the CPU may run the others, and its reasons against these."""
     since = mark()
     found = placed(_compile(request.model, _CPU | _GPU), _DEVICES)
     text = printed(since)

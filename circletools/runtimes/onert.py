@@ -111,7 +111,7 @@ def loads(request: Request) -> Verdict:
 
 
 def placement(request: Request) -> Verdict:
-    """Say the same: the backend takes all operators or none, and onert names at most the first that it does not."""
+    """Placement for onert: all operators or none; reports at most the first unsupported one."""
     return loads(request)
 
 

@@ -94,7 +94,7 @@ class Session:
         _call("nnfw_close_session", self._handle)
 
     def load(self, model: Path) -> None:
-        """Read the file; its ending tells the runtime the format."""
+        """Load the file; the runtime infers the format from its extension."""
         _call("nnfw_load_model_from_file", self._handle, str(model).encode())
 
     def use_backends(self, names: str) -> None:

@@ -28,7 +28,7 @@ def loads(request: Request) -> Verdict:
 
 
 def placement(request: Request) -> Verdict:
-    """Return which operators the device takes: all that it compiles, less those that `query_model` leaves out."""
+    """Return the operators that the device takes: all that it compiles, less those that `query_model` leaves out."""
     core, model, _ = _compiled(request)
     taken = core.query_model(model, request.variant)
     left = [one for one in model.get_ordered_ops() if one.get_friendly_name() not in taken]
@@ -112,5 +112,5 @@ def _core() -> Any:
 
 
 def _short(error: Exception) -> str:
-    """Return what an error says, without the places in OpenVINO's source."""
+    """Return the message of an error, without the places in OpenVINO's source."""
     return " ".join(_LINES.sub("", str(error)).split()) or str(error).strip()

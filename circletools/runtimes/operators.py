@@ -1,4 +1,4 @@
-"""Finding the operators that a program talks of: by index, by operator code, by the name of an output."""
+"""Find the operators that a program refers to: by index, by operator code, by the name of an output."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def located(verdict: Verdict, subgraphs: Sequence[Operators]) -> Verdict:
 
     A reason that goes with an operator code alone is given to the refused operators of that code. What still fits
     several operators, or none, comes last and without an index; subgraphs that the program made itself are left out.
-    Operators that are not named follow where the verdict tells the device of `others`.
+    Operators that are not named follow where the verdict has a device for `others`.
     """
     index, shown = _Index(subgraphs), _shown(verdict.operators, [len(codes) for codes, _ in subgraphs])
     found: dict[_Place, Placed] = {}

@@ -24,7 +24,7 @@ Status = Literal["ok", "refused", "crash", "timeout", "memory"]
 class Request:
     """A model to ask about. It is run once with each of `inputs`, or `repeat` times with what `seed` makes.
 
-    `variant` says what of the program is meant: kernels, a backend, an accelerator. The model is loaded
+    `variant` chooses a part of the program: kernels, a backend, an accelerator. The model is loaded
     once for all runs, so that what it keeps between runs shows.
     """
 
@@ -106,7 +106,7 @@ class Timed:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """Where a program puts an operator, as far as it tells which one it means.
+    """Where a program puts an operator, as far as it identifies the operator.
 
     `device` is empty where it refuses the operator; `words` are its reasons. `code` and `tensor` (an output) are the
     names that it uses. `subgraph` counts the subgraphs that the program showed, in their order.
@@ -122,10 +122,10 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether a program loads and prepares a model, or why not, and what it says of operators.
+    """Whether a program loads and prepares a model, or why not, and its answers about operators.
 
     `others` is the device of operators that are not named, empty where that is unknown. `arena_bytes` is the memory
-    for tensors that the program asks for, where it says that.
+    for tensors that the program asks for, where it reports that.
     """
 
     status: Status

@@ -27,7 +27,7 @@ def loads(request: Request) -> Verdict:
 
 
 def placement(request: Request) -> Verdict:
-    """Say the same: it takes all operators or none, and names the first that it does not."""
+    """Placement for TFLM: all operators or none; reports the first unsupported one."""
     return _loaded(request)[1]
 
 

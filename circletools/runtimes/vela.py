@@ -30,7 +30,7 @@ def loads(request: Request) -> Verdict:
 
 
 def placement(request: Request) -> Verdict:
-    """Return which operators run on the NPU; for the others, what Vela gives as the reason."""
+    """Return the operators that run on the NPU; for the others, the reason that Vela gives."""
     text = _compile(request)
     operators = list(_reasons(text, "cpu"))
     operators += [Placed("cpu", tensor=name) for name in _CPU.findall(text) if not _MADE_UP.fullmatch(name)]

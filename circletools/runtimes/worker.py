@@ -34,7 +34,7 @@ from circletools.runtimes.protocol import (
 from circletools.storage.platform import read_at
 
 MEMORY_BYTES = 8 << 30
-"""What a child may take beyond the model, unless told otherwise."""
+"""The default memory limit of a child, beyond the model."""
 
 _START_SECONDS = 120.0
 _ROOM_BYTES = 1 << 28  # for the model itself

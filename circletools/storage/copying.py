@@ -39,7 +39,7 @@ def _data_ranges(descriptor: int, start: int, end: int) -> Iterator[tuple[int, i
         except OSError as error:
             if error.errno == errno.ENXIO:  # only a hole follows
                 return
-            yield start, end  # the file system cannot tell
+            yield start, end  # the file system does not report holes
             return
         yield data, min(hole, end)
         start = hole

@@ -69,7 +69,7 @@ def write_directory(
 ) -> None:
     """Write files, by their path in the directory, to a directory beside `target`; rename it when it is complete.
 
-    An empty directory is replaced, another one where `may_replace` says so, once the new files are on the disk.
+    An empty directory is replaced, another one where `may_replace` allows it, once the new files are on the disk.
     `check()` is the last call before that, to stop it with an exception. Raises OutputError when the directory cannot
     be written, UsageError when there is another one, even if that came while the files were written.
     """

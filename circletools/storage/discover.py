@@ -13,7 +13,7 @@ def models_below(directory: str) -> Iterator[str]:
 
     A model is a file that ends in .tflite or .circle, in capitals too. What begins with a dot is left out. Links are
     followed; each directory is entered once, whichever way leads to it first, so that links in a circle come to an
-    end. A link that leads nowhere and a directory that cannot be read are yielded too: who opens them learns why.
+    end. A dangling link and a directory that cannot be read are yielded too: who opens them learns why.
     """
     entered: set[tuple[int, int]] = set()
     waiting = [""]  # the next one last

@@ -42,7 +42,7 @@ class Source:
         return Path(self.name) if self.file is not None else None
 
     def close(self) -> None:
-        """Let go of the file. The mapping goes when the last view of it does."""
+        """Close the file. The mapping ends with its last view."""
         if self.file is not None:
             self.file.close()
         self.memory = memoryview(b"")

@@ -1,4 +1,4 @@
-"""What systems have not in common: calls that macOS and Windows lack, or that do something else there."""
+"""Calls that macOS and Windows lack, or that behave differently there."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class Object(dict[str, Any]):
 
 
 class _RefusedError(ValueError):
-    """What JSON may say, and what is not accepted; `lineno` is the line of the object that it stands in."""
+    """JSON that the reader refuses, though it is valid; `lineno` is the line of the object that it stands in."""
 
     lineno = 1
 

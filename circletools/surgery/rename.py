@@ -47,7 +47,7 @@ class RenameRequest:
 
 
 def rename(edit: ModelEdit, request: RenameRequest) -> RewriteResult:
-    """Rename what a request says, in an edit.
+    """Apply the renames of a request to an edit.
 
     Raises UsageError for an old name that does not exist, EditError for a new one that does.
 
@@ -66,7 +66,7 @@ def rename(edit: ModelEdit, request: RenameRequest) -> RewriteResult:
 def split_pair(pair: Pair, known: Container[str] = ()) -> tuple[str, str]:
     """Return the old and the new name; where a name has a `=` of its own, the old one is that which is `known`.
 
-    Raises UsageError where there is no `=`, or where it cannot be told.
+    Raises UsageError where there is no `=`, or where it is ambiguous.
     """
     if not isinstance(pair, str):
         return pair

@@ -105,7 +105,7 @@ def _alone(command: Command, source: str, given: dict[str, Any]) -> None:
 
 
 def _argument(annotation: Any, several: bool, directories: bool) -> Any:
-    """Return the type of the first parameter, with what it says of itself."""
+    """Return the type of the first parameter, with its help."""
     argument: Declared = get_args(annotation)[1]
     if directories:
         words = argument.help.replace("to read", "to read, or a directory of models", 1)

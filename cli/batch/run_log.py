@@ -141,7 +141,7 @@ def _plain(value: Any) -> Any:
 
 
 def _whole(line: bytes) -> bool:
-    """Return whether this is a JSON document; one that is nested too deep to tell may be."""
+    """Return whether this is a JSON document; one that is nested too deep to parse may be."""
     try:
         with suppress(RecursionError):
             json.loads(line)

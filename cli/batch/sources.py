@@ -61,7 +61,7 @@ def mirror(command: Command, source: str, given: dict[str, Any], batch: BatchOpt
 
 
 def identities(name: str | os.PathLike[str]) -> set[str | tuple[int, int]]:
-    """Return what tells that two names are one file: where its links lead; device and inode, where it exists."""
+    """Return a key that is equal for all names of one file: its resolved path; device and inode, where it exists."""
     found: set[str | tuple[int, int]] = {os.path.realpath(name)}
     with suppress(OSError):
         status = os.stat(name)

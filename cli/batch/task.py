@@ -51,7 +51,7 @@ class Task:
 
     @property
     def files(self) -> set[str]:
-        """Return the names of the files it reads and writes, as far as the options tell."""
+        """Return the names of the files it reads and writes, as far as the options name them."""
         names = {self.file, self.output, self.options.get("output")}
         for value in self.options.values():
             values = value if isinstance(value, list | tuple) else [value]
@@ -116,7 +116,7 @@ def apply(task: Task) -> Outcome:
 
 
 def lost(task: Task, reason: str) -> Outcome:
-    """Return the outcome of a task whose process has ended under it. Exit status 3: nobody can tell what is in it."""
+    """Return the outcome of a task whose process has ended under it. Exit status 3: its contents are unknown."""
     error = str(ct.InvalidInputError(reason, location=task.file, hint="run it alone to see more"))
     return _finished(task, Outcome(3, b"", (("error", error),), error=error))
 

@@ -93,7 +93,7 @@ class _Process:
         theirs.close()
 
     def end(self) -> str:
-        """Return how the process ended."""
+        """Return how the process ended, as text."""
         self.process.join()
         code = self.process.exitcode or 0
         if code >= 0:

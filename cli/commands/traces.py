@@ -92,7 +92,7 @@ def trace_compare(
 
 
 def _sides(traces: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the traces before and after. Raises UsageError where nothing tells them apart."""
+    """Return the traces before and after. Raises UsageError where nothing separates the two sides."""
     if BETWEEN in traces:
         at = traces.index(BETWEEN)
         before, after = traces[:at], traces[at + 1 :]

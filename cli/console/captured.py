@@ -11,8 +11,8 @@ class Captured:
     """The bytes for standard output, the messages (kind, text) for standard error, and what a log records of them.
 
     With `is_one_of_several`, a JSON document becomes one line, and a SARIF log its run on one line.
-    `findings` is None for commands that do not count any, `counts` for those that are not summed up. `began` tells
-    that a model was opened: an error before that may be one of the command line.
+    `findings` is None for commands that do not count any, `counts` for those that are not summed up. `began`:
+    a model was opened; an error before that may be one of the command line.
     """
 
     def __init__(self, is_one_of_several: bool = False) -> None:
@@ -50,7 +50,7 @@ def begin() -> None:
 
 
 def record(findings: int, error: str | None = None, counts: Mapping[tuple[str, str], int] | None = None) -> bool:
-    """Note for a log how many findings a model has, and an error that is shown among them; say whether it was noted.
+    """Record a model's number of findings for the log, and an error shown among them; return whether it was recorded.
 
     `counts` are those of each severity and code, to be summed up behind the last model.
     """

@@ -1,4 +1,4 @@
-"""The line on a terminal that says that a command is still at work, from its second second on.
+"""A progress line on stderr, shown once a command has run for a second.
 
 It stands on standard error while nothing else is written, and is gone before anything is. It has no colours and no
 escape codes, so that every terminal shows it. Pipes never get it, neither as standard error nor, for the sake of
@@ -84,13 +84,13 @@ def working(name: str) -> Iterator[None]:
 
 
 def tell_progress(detail: str) -> None:
-    """Return how far the command is, such as `3 of 9 models`."""
+    """Show the command's progress, such as `3 of 9 models`."""
     if _line is not None:
         _line.detail = detail
 
 
 def of_bytes(done: int, total: int) -> None:
-    """Return how much of a file is written; it is what `progress` of the library calls."""
+    """Show how much of a file is written; the library calls it as `progress`."""
     tell_progress(f"{done >> 20} of {total >> 20} MiB" if done < total else "")
 
 
@@ -123,6 +123,6 @@ def _columns() -> int:
 
 def _write(text: str) -> None:
     stream: Any = sys.stderr
-    with suppress(OSError, ValueError):  # the terminal is gone: there is nobody to tell
+    with suppress(OSError, ValueError):  # the terminal is gone
         stream.buffer.write(text.encode("ascii", "replace"))
         stream.buffer.flush()

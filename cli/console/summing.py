@@ -1,4 +1,4 @@
-"""What is said of the findings of all models together."""
+"""The summary of the findings of all models."""
 
 from __future__ import annotations
 

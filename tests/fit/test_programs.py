@@ -11,7 +11,7 @@ import pytest
 import circletools as ct
 from circletools import runtimes
 from circletools.fit import programs
-from circletools.fit.programs import JUDGES, Told, compare
+from circletools.fit.programs import JUDGES, ProgramAnswer, compare
 from circletools.fit.verdicts import Asked, Cuts, Disagreement, Fit, Misfit, TargetFit
 from circletools.fit.verdicts import Verdict as Verdict_
 from circletools.runtimes.programs import PROGRAMS
@@ -30,8 +30,8 @@ def on(*devices: str, subgraph: int = 0) -> tuple[Placed, ...]:
     return tuple(Placed(device, f"on {device}", subgraph, at) for at, device in enumerate(devices))
 
 
-def told(status: Any, *placed: Placed, words: str = "") -> Told:
-    return Told("litert:xnnpack", "2.3", Verdict(status, words, placed))
+def answered(status: Any, *placed: Placed, words: str = "") -> ProgramAnswer:
+    return ProgramAnswer("litert:xnnpack", "2.3", Verdict(status, words, placed))
 
 
 def test_every_judge_is_a_program() -> None:
@@ -46,39 +46,39 @@ def test_every_judge_is_a_program() -> None:
 @pytest.mark.parametrize(
     ("table", "answer", "verdict", "wrong"),
     [
-        ((), told("ok", *on("xnnpack", "xnnpack")), "resident", []),
-        ((), told("ok"), "resident", []),
-        (((1, True),), told("ok", *on("xnnpack", "cpu")), "not_resident", []),
-        ((), told("ok", *on("xnnpack", "cpu")), "not_resident", [Disagreement(0, 1, True, "on cpu")]),
+        ((), answered("ok", *on("xnnpack", "xnnpack")), "resident", []),
+        ((), answered("ok"), "resident", []),
+        (((1, True),), answered("ok", *on("xnnpack", "cpu")), "not_resident", []),
+        ((), answered("ok", *on("xnnpack", "cpu")), "not_resident", [Disagreement(0, 1, True, "on cpu")]),
         (
             ((0, True), (1, True)),
-            told("ok", *on("xnnpack", "cpu")),
+            answered("ok", *on("xnnpack", "cpu")),
             "not_resident",
             [Disagreement(0, 0, False, "on xnnpack")],
         ),
-        (((0, False),), told("ok", *on("xnnpack")), "resident", []),  # nobody had asked
-        (((0, False),), told("ok", *on("cpu")), "not_resident", []),
-        (((2, True),), told("ok", *on("xnnpack")), "resident", [Disagreement(None, None, False, "")]),
-        ((), told("refused", *on("xnnpack")), "not_resident", [Disagreement(None, None, True, "")]),
-        ((), told("crash"), "not_resident", [Disagreement(None, None, True, "")]),
-        (((1, True),), told("crash"), "not_resident", []),
-        ((), told("timeout"), "not_known", []),
-        ((), told("memory"), "not_known", []),
-        ((), told("ok", Placed("", "no ADD", code="ADD")), "resident", []),  # nobody knows which it means
-        ((), told("ok", *on("cpu", subgraph=1)), "resident", []),  # a subgraph that does not count
+        (((0, False),), answered("ok", *on("xnnpack")), "resident", []),  # nobody had asked
+        (((0, False),), answered("ok", *on("cpu")), "not_resident", []),
+        (((2, True),), answered("ok", *on("xnnpack")), "resident", [Disagreement(None, None, False, "")]),
+        ((), answered("refused", *on("xnnpack")), "not_resident", [Disagreement(None, None, True, "")]),
+        ((), answered("crash"), "not_resident", [Disagreement(None, None, True, "")]),
+        (((1, True),), answered("crash"), "not_resident", []),
+        ((), answered("timeout"), "not_known", []),
+        ((), answered("memory"), "not_known", []),
+        ((), answered("ok", Placed("", "no ADD", code="ADD")), "resident", []),  # nobody knows which it means
+        ((), answered("ok", *on("cpu", subgraph=1)), "resident", []),  # a subgraph that does not count
     ],
 )
 def test_what_a_program_says(
-    table: tuple[tuple[int, bool], ...], answer: Told, verdict: Verdict_, wrong: list[Disagreement]
+    table: tuple[tuple[int, bool], ...], answer: ProgramAnswer, verdict: Verdict_, wrong: list[Disagreement]
 ) -> None:
     assert compare(target(*table), [0], answer) == Asked("litert:xnnpack", "2.3", verdict, "", tuple(wrong))
 
 
 def test_another_subgraph() -> None:
     table = TargetFit("xnnpack", "", 3, (target((2, True)).misfits[0]._replace(subgraph=1),), (), Cuts(0, 0, 0), 0)
-    answer = told("ok", *on("xnnpack", "xnnpack", "xnnpack"), *on("xnnpack", "xnnpack", "cpu", subgraph=1))
+    answer = answered("ok", *on("xnnpack", "xnnpack", "xnnpack"), *on("xnnpack", "xnnpack", "cpu", subgraph=1))
     assert compare(table, [0, 1], answer).disagreements == ()
-    answer = told("ok", *on("xnnpack", "xnnpack", "cpu"), *on("xnnpack", "xnnpack", "xnnpack", subgraph=1))
+    answer = answered("ok", *on("xnnpack", "xnnpack", "cpu"), *on("xnnpack", "xnnpack", "xnnpack", subgraph=1))
     wrong = (Disagreement(0, 2, True, "on cpu"), Disagreement(1, 2, False, "on xnnpack"))
     assert compare(table, [0, 1], answer).disagreements == wrong
 
@@ -87,7 +87,7 @@ def test_what_a_program_left_that_explains_what_it_refuses() -> None:
     def left(at: int, words: str) -> Placed:
         return Placed("", words, 0, at)
 
-    answer = told(
+    answer = answered(
         "refused", left(0, "rank 5"), left(1, "rank 5"), left(2, ""), left(3, "no CAST"), Placed("gpu", "", 0, 4)
     )
     found = [
@@ -102,25 +102,27 @@ def test_what_a_program_left_that_explains_what_it_refuses() -> None:
 
 def test_all_or_nothing() -> None:
     """Of what a program does not place one by one, only what it names is refused."""
-    answer = Told("onert:cpu", "1", Verdict("refused", "no  ADD\n", (*on("cpu"), Placed("", "no\nADD", 0, 2))))
+    answer = ProgramAnswer(
+        "onert:cpu", "1", Verdict("refused", "no  ADD\n", (*on("cpu"), Placed("", "no\nADD", 0, 2)))
+    )
     found = compare(target((0, True), name="onert-cpu"), [0], answer)
     assert found == Asked("onert:cpu", "1", "not_resident", "no ADD", (Disagreement(0, 2, True, "no ADD"),))
 
 
 def test_all_of_a_model_that_loads() -> None:
-    answer = Told("onert:cpu", "1", Verdict("ok", "", on("cpu", "cpu")))
+    answer = ProgramAnswer("onert:cpu", "1", Verdict("ok", "", on("cpu", "cpu")))
     found = compare(target((1, True), name="onert-cpu"), [0], answer)
     assert found == Asked("onert:cpu", "1", "resident", "", (Disagreement(0, 1, False, "on cpu"),))
 
 
 def test_a_refused_model_whose_operators_are_placed() -> None:
-    found = compare(target((0, True)), [0], told("refused", *on("xnnpack", "cpu"), words="late"))
+    found = compare(target((0, True)), [0], answered("refused", *on("xnnpack", "cpu"), words="late"))
     wrong = (Disagreement(0, 0, False, "on xnnpack"), Disagreement(0, 1, True, "on cpu"))
     assert found == Asked("litert:xnnpack", "2.3", "not_resident", "late", wrong)
 
 
 def test_a_format_that_it_does_not_read() -> None:
-    found = compare(target(), [0], Told("litert:xnnpack", "", None))
+    found = compare(target(), [0], ProgramAnswer("litert:xnnpack", "", None))
     assert found == Asked("litert:xnnpack", "", "not_known", "it does not read models of this format", ())
 
 

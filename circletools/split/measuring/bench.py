@@ -55,7 +55,7 @@ class Bench:
             if not timed.failure:
                 found |= zip(left, timed.times_us, strict=True)
                 break
-            if timed.failed is None and len(left) > 1:  # the process ended, and does not say in which
+            if timed.failed is None and len(left) > 1:  # the process ended, and the step is not known
                 return [self.times([chain])[0] for chain in chains]
             number, step = timed.failed or (0, self._ending(asked[0]))
             place = Path(asked[number][step].model).name

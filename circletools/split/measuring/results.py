@@ -22,7 +22,7 @@ class PartTime:
 
 @dataclass(frozen=True, slots=True)
 class PlanTime:
-    """A plan, and what it took: the 5th percentile of its rounds. `failure` says why it does not run."""
+    """A plan, and what it took: the 5th percentile of its rounds. `failure` is why it does not run."""
 
     name: str
     parts: tuple[PartTime, ...]
