@@ -42,6 +42,8 @@ _READERS: dict[str, dict[str, str]] = {
     # be written. Of commands that read a kind of file alike not each has it.
     "inspect": {"models": "{} --json", "tables": "{} --digest"},
     "check": {"models tables": "{} --structure-only", "tables": "{}"},
+    "requires": {"models tables": "{} --json"},
+    "cost": {"models tables": "{} --by operator"},
     "fit": {
         "models tables": "{} --on xnnpack,onert-cpu --json",
         "capability": f"{SOUND} --on {{}}",
