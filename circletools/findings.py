@@ -1,4 +1,4 @@
-"""What a check reports."""
+"""Findings: the results of a check."""
 
 from __future__ import annotations
 

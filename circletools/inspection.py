@@ -1,4 +1,4 @@
-"""What is in a model file: sizes, subgraphs, operators, signatures, metadata."""
+"""The contents of a model file: sizes, subgraphs, operators, signatures, metadata."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ import circletools as ct
 from . import moved
 from .console import signals
 from .console.reading import use_schema
-from .console.terminal import complain, fail
+from .console.terminal import fail, print_diagnostic
 from .console.usage import HELP, AsGiven, command_of, typer_of
 from .signature import BETWEEN
 from .table import COMMANDS, GROUPS, VERBS, Row
@@ -130,10 +130,10 @@ def _run() -> None:
     except ct.CircleToolsError as error:
         sys.exit(fail(error))
     except MemoryError:
-        complain("error", "out of memory: the input asks for more than this process may have")
+        print_diagnostic("error", "out of memory: the input asks for more than this process may have")
         sys.exit(3)
     except OSError as error:  # standard output is full, or gone
-        complain("error", f"cannot write: {error.strerror}")
+        print_diagnostic("error", f"cannot write: {error.strerror}")
         sys.exit(4)
     finally:
         _drop_output()

@@ -151,7 +151,7 @@ class ModelComparison:
         names = [self._tensor_names.keys(one.names) for one in columns]
         types = _type_numbers(self.before.schema, self.after.schema, columns[0].types, columns[1].types)
         named = columns[0].buffers, columns[1].buffers
-        filled = [np.where(_says(blank, one), 0, one) for blank, one in zip(self._blank, named, strict=True)]
+        filled = [np.where(_marked_at(blank, one), 0, one) for blank, one in zip(self._blank, named, strict=True)]
         buffers = self._buffer_numbers.before(filled[0]), self._buffer_numbers.after(filled[1])
         shapes = [row_keys(one.shapes.flat(), one.shapes.count) for one in columns]
         kinds = [mixed(*parts) for parts in zip(types, shapes, buffers, strict=True)]
@@ -243,7 +243,7 @@ class ModelComparison:
 
         def buffers(_pairs: Pairs, _rows: Indices, old: Keys, new: Keys) -> tuple[Keys, Keys]:
             numbers = self._buffer_numbers.before(old), self._buffer_numbers.after(new)
-            no_data = _says(self._blank[0], old) & _says(self._blank[1], new)
+            no_data = _marked_at(self._blank[0], old) & _marked_at(self._blank[1], new)
             numbers[1][no_data] = numbers[0][no_data]
             return numbers
 
@@ -252,7 +252,7 @@ class ModelComparison:
             numbers = buffers(pairs, rows, old, new)
             for model, indices, known in zip((self.before, self.after), (old, new), numbers, strict=True):
                 names = {entry.buffer: entry.name for entry in reversed(model.metadata)}
-                own = _says(_of_metadata(model), indices)
+                own = _marked_at(_of_metadata(model), indices)
                 keys = self._names.keys(names[index] for index in indices[own].tolist())
                 known[own] = -1 - keys.astype(np.int64)
             return numbers
@@ -322,7 +322,7 @@ def _blank(model: Model) -> NDArray[np.bool_]:
     return blank
 
 
-def _says(marked: NDArray[np.bool_], indices: Keys) -> NDArray[np.bool_]:
+def _marked_at(marked: NDArray[np.bool_], indices: Keys) -> NDArray[np.bool_]:
     """Return whether each index leads to an element that is marked."""
     return np.append(marked, False)[np.minimum(indices, len(marked))]
 

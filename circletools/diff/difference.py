@@ -36,7 +36,7 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ModelDifference(Tabular):
-    """What differs. `identical`: the files are equal byte for byte; `notes` name what was not compared."""
+    """The differences. `identical`: the files are equal byte for byte; `notes` name what was not compared."""
 
     changes: tuple[Change, ...]
     identical: bool

@@ -1,4 +1,4 @@
-"""What of two files is no part of their flatbuffers: the format, and the bytes behind, often a ZIP archive."""
+"""Compare what is outside of two flatbuffers: the format, and the bytes behind, often a ZIP archive."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from circletools.findings import against
 from circletools.fit.naming import Naming, Source
 from circletools.fit.needed import needed_subgraphs
 from circletools.fit.programs import ProgramAnswer, ask, compare, reads_signatures
-from circletools.fit.remedies import LARGE_WINDOW, follows_another, remedy_of
+from circletools.fit.remedies import LARGE_WINDOW, is_consequence, remedy_of
 from circletools.fit.request import FitInputs, FitRequest, Key, Known, key_of
 from circletools.fit.sources import fewest_sources
 from circletools.fit.verdicts import Blamed, Cuts, Fit, Misfit, Obstacle, TargetFit
@@ -126,7 +126,7 @@ def _blamed(
     found: Iterable[tuple[Misfit, tuple[Source, ...]]], facts: Sequence[Graph], naming: Naming
 ) -> tuple[Blamed, ...]:
     """Return the sources to change; not those of operators that are refused for the sake of another one only."""
-    refused = [(one, sources) for one, sources in found if one.measured and not follows_another(one.reason)]
+    refused = [(one, sources) for one, sources in found if one.measured and not is_consequence(one.reason)]
     sizes = {subgraph: computed_bytes(facts[subgraph]) for subgraph in {one.subgraph for one, _ in refused}}
     places = [(one.subgraph, one.operator) for one, _ in refused]
     of_place = [sizes[subgraph][index] for subgraph, index in places]

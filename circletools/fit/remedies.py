@@ -1,4 +1,4 @@
-"""What to change in a model, from the words in which a capability table refuses an operator.
+"""Remedies: changes to a model, by the reason with which a capability table refuses an operator.
 
     input 0 has rank 5, not 0 to 4; input 1 has rank 5, not 0 to 4  ->  reshape input 0 and input 1 to at most rank 4
 
@@ -36,7 +36,7 @@ def remedy_of(refusal: Refusal, code: str) -> str:
 
 
 @cache
-def follows_another(reason: str) -> bool:
+def is_consequence(reason: str) -> bool:
     """Return whether an operator is refused only because another one is."""
     return re.fullmatch(_OF_ANOTHER, reason) is not None
 

@@ -86,7 +86,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class TargetFit(Tabular):
-    """What a target takes of a model.
+    """The verdict of a target about a model.
 
     `sources` are those whose change would leave no refused operator, the worst first; what was not measured is not
     blamed on any. `obstacles` keep its runtime from loading the model as a whole. `fixed` is the number of findings
@@ -140,7 +140,7 @@ class TargetFit(Tabular):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Fit(Tabular):
-    """What each target takes of a model; `file` is where it came from.
+    """The verdicts of all targets about a model, which came from `file`.
 
     `notes` explain why origins are not those that the model has.
     """

@@ -1,4 +1,4 @@
-"""What the integers of the schema point at: tensors, buffers, subgraphs, ...; schema/roles.json has all fields.
+"""The targets of the schema's integers: tensors, buffers, subgraphs, ...; schema/roles.json has all fields.
 
 An integer is a plain number, or it has a role. What checks, moves or compares indices asks here for those that do.
 """
@@ -22,7 +22,7 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """What a field points at; a value that is in `none` points at nothing.
+    """The target of a field; a value in `none` points at nothing.
 
     A subgraph that is a `pattern` is not executed: runtimes recognise it by its operators.
     """

@@ -60,7 +60,7 @@ class Field:
 
     @property
     def alignment(self) -> int:
-        """What the field's place in the file is a multiple of."""
+        """The alignment of the field in the file."""
         return self.align or self.width if self.kind == "scalar" else OFFSET.itemsize
 
     @property
@@ -70,7 +70,7 @@ class Field:
 
     @property
     def element(self) -> np.dtype[Any]:
-        """What a string or a vector consists of."""
+        """The element type of a string or a vector."""
         return np.dtype("u1") if self.kind == "string" else self.dtype
 
 

@@ -156,7 +156,7 @@ class _Writer:
             if item.newer and not self.keep and may_hold_indices(self.schema, item):
                 raise EditError(
                     f"{table_type.name}.{item.name} is of a newer schema and could hold indices",
-                    hint="what is taken gets new indices, and nobody can say whether these are some",
+                    hint="objects get new indices, and it is unknown whether these integers are indices",
                 )
             fields[item.slot] = raw if item.kind == "scalar" else self.target(at + offset, raw)
             mover = self.keep and self.keep.file_offsets.get((table_type.name, item.name))

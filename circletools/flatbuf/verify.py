@@ -40,7 +40,7 @@ class _Edges(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reachable:
-    """What the walk found: each distinct table once, by type, and the end of the last reachable object.
+    """The result of the walk: each distinct table once, by type, and the end of the last reachable object.
 
     `visits` counts tables as the official verifier does, once per reference.
     """

@@ -1,4 +1,4 @@
-"""The graph of a subgraph as columns: operators, values, and who makes and who reads what. Read once, for all verbs.
+"""The graph of a subgraph as columns: operators, values, producers and readers. Read once, for all verbs.
 
     graph = graph_of(model, 0)
     graph.operators.code_names[3]       # "ADD"
@@ -96,12 +96,12 @@ class Graph:
 
     @cached_property
     def uses(self) -> Uses:
-        """Who reads which value; an operator may read a value twice."""
+        """Pairs of reader and value; an operator may read a value twice."""
         return self.operands.uses()
 
     @cached_property
     def definitions(self) -> Uses:
-        """Who makes which value."""
+        """Pairs of producer and value."""
         return self.results.uses()
 
     def check_values(self) -> None:
@@ -122,7 +122,7 @@ class Graph:
 
     @cached_property
     def reads(self) -> Uses:
-        """Who reads which value, no pair twice, values ascending. Raises ModelFormatError."""
+        """Distinct pairs of reader and value, values ascending. Raises ModelFormatError."""
         self.check_values()
         count = max(len(self), 1)
         pairs = np.unique(self.uses.values * count + self.uses.operators)
@@ -180,7 +180,7 @@ class Graph:
 
     @cached_property
     def dag(self) -> Dag:
-        """Who has to run before whom: who feeds whom, and each operator with side effects after the one before it.
+        """The order of operators: producers before readers, and operators with side effects in file order.
 
         Raises ModelFormatError for a tensor that does not exist or has two producers, and for a cycle.
         """
@@ -238,7 +238,7 @@ class Graph:
 
 
 class Source(Protocol):
-    """What a model has beside its graphs, as `Model` has it."""
+    """The parts of a `Model` besides its graphs."""
 
     @property
     def format(self) -> Literal["circle", "tflite"]: ...

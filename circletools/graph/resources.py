@@ -91,7 +91,7 @@ class Resources:
     def state(self, index: int) -> State:
         """Return what the operators of a graph share. Raises ModelFormatError."""
         graph, own = self.model.graphs[index], self.uses(index)
-        chosen, written = _initialisers(own)
+        chosen, written = _initializers(own)
         initialised = {operator: _known_here(own.by_operator[operator]) for operator in chosen}
         users: dict[Resource, list[int]] = defaultdict(list)
         for operator in sorted(own.by_operator.keys() - own.naming.keys() - initialised.keys()):
@@ -116,7 +116,7 @@ class Resources:
 
     def written(self, index: int) -> set[Resource]:
         """Return the resources that a graph writes, initial values aside. Raises ModelFormatError."""
-        return _initialisers(self.uses(index))[1]
+        return _initializers(self.uses(index))[1]
 
     def _read(self, graph: Graph) -> Uses:
         graph.check_values()
@@ -205,7 +205,7 @@ def _known_here(names: Iterable[Reference]) -> set[Resource]:
     return {name if isinstance(name, str) else UNKNOWN for name in names}
 
 
-def _initialisers(uses: Uses) -> tuple[list[int], set[Resource]]:
+def _initializers(uses: Uses) -> tuple[list[int], set[Resource]]:
     """Return the operators that only set initial values, and the resources that others write.
 
     One that reads what others write sets what these left there: it cannot be copied.
@@ -224,7 +224,7 @@ def _initialisers(uses: Uses) -> tuple[list[int], set[Resource]]:
 
 
 def _handles(graph: Graph) -> Iterator[tuple[int, int, int]]:
-    """Yield who makes and who reads each handle, and its value."""
+    """Yield the producers and readers of each handle, and its value."""
     is_handle = graph.is_handle[graph.reads.values]
     for reader, value in zip(*(numbers[is_handle].tolist() for numbers in graph.reads), strict=True):
         if (maker := int(graph.producer[value])) >= 0:

@@ -33,7 +33,7 @@ STRAIGHT = -1
 
 @dataclass(frozen=True, slots=True)
 class Edges:
-    """Who feeds whom with what: `tensor` is what `target` reads of `source`. All of shape (edges,)."""
+    """Edges of a subgraph: `target` reads `tensor`, which `source` produces. All of shape (edges,)."""
 
     source: Numbers
     target: Numbers

@@ -16,7 +16,7 @@ DEBUG_METADATA = "debug_metadata"
 
 
 class DebugMetadata:
-    """What is said of the first conversion: `subgraphs` has a table for each subgraph that is described."""
+    """The debug metadata of the first conversion: `subgraphs` has a table for each subgraph that is described."""
 
     def __init__(self, data: memoryview) -> None:
         """Read the tables at the top. Raises ModelFormatError when there are none."""

@@ -57,8 +57,8 @@ class OriginTable(Tabular):
     """The origins in a model, as far as they were selected.
 
     `freshness` is None where the model has none. `by_source` has all operators of each source that is shown, as
-    (subgraph, operator index), those that are not selected too. `notes` tell what the tables leave open; one of
-    severity warning says that they do not describe the model's operators.
+    (subgraph, operator index), those that are not selected too. `notes` are gaps in the tables; one of
+    severity warning means that they do not describe the model's operators.
     """
 
     format: str

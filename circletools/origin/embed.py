@@ -38,7 +38,7 @@ def embed(
 ) -> RewriteResult:
     """Write origins as metadata entries; without `origins`, those that the model's own `names` give.
 
-    A note says which these were. The `stamp` tells later whether the tables still describe the operators. Raises
+    A note has the kind of names. The `stamp` shows later whether the tables still describe the operators. Raises
     EditError when the model has tables and `replace` is not set, or has no such names; UsageError when `origins`
     names an operator, subgraph or source that does not exist.
 

@@ -1,4 +1,4 @@
-"""What is wrong with the origins of a model, as findings."""
+"""Findings about the origins of a model."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _of_origins(model: ModelGraph) -> list[Finding]:
 
 
 def table_findings(model: ModelGraph, origins: Origins, freshness: Freshness) -> list[Finding]:
-    """Return what tables that can be decoded say wrong of the model's operators, or leave out."""
+    """Return the errors and gaps of decoded tables about the model's operators."""
     if freshness.state == "stale":
         message = f"the origins are stale: {freshness.reason}; embed them again, or track them from the model before"
         return [Finding("STALE_ORIGIN", "warning", freshness.place, message)]

@@ -7,7 +7,7 @@
     onnx2tf         model/tf.nn.relu/Relu;model/tf.math.add/Add    the same, in a scope for each function
 
 The converters behind the last three join the names of fused operators with `;`, each of which is a source, and
-tell equal names apart by a number at the end, which is none.
+append a number to equal names, which is no source.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Exporter(Word):
 
 
 def exporter_of(description: str, names: Iterable[str]) -> Exporter | None:
-    """Tell by a model's description and the names of what its operators make which exporter named them.
+    """Return the exporter that named the outputs of operators, by the names and the model's description.
 
     None where the names have no form that is known. Tools that come later add tensors with names of their own, so the
     form of most of those that have one counts.
@@ -65,8 +65,8 @@ def exporter_of(description: str, names: Iterable[str]) -> Exporter | None:
 def reader_of(exporter: Exporter | None, tensors: Iterable[str] = ()) -> Callable[[str], Sequence[AnySource]]:
     """Return what reads the sources in the name of an operator's first output; a name of another form is one itself.
 
-    `tensors` are the names of all tensors. TensorFlow's converter puts the number that tells equal names apart right
-    behind the name (`dw/depthwise1`), where it can be told only from a tensor with the name without it.
+    `tensors` are the names of all tensors. TensorFlow's converter puts the number that makes equal names differ
+    right behind the name (`dw/depthwise1`), where it shows only by a tensor with the name without it.
     """
     if exporter is Exporter.LITERT_TORCH:
         return _litert_torch
@@ -86,7 +86,7 @@ def reader_of(exporter: Exporter | None, tensors: Iterable[str] = ()) -> Callabl
 
 
 def parts_of(name: str) -> list[str]:
-    """Return the names that a converter joined with `;`, without the number that tells equal ones apart."""
+    """Return the names that a converter joined with `;`, without the number that makes equal ones differ."""
     parts = list(dict.fromkeys(filter(None, name.split(";"))))
     return [part for part in parts if not (part.isdigit() and part.isascii())] or parts[:1]
 

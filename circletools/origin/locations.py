@@ -41,7 +41,7 @@ def operator_locations(model: ModelGraph, subgraph: int = 0) -> list[list[AnySou
 
 
 class _Step(NamedTuple):
-    """A location to look at, and what the locations above it say of what it names."""
+    """A location to visit, and the context that the locations above it give."""
 
     at: int
     line: tuple[str, int] = ("", 0)
@@ -106,7 +106,7 @@ class _Locations:
         return member, None if member is None else self.metadata.table(member, self.targets[index])
 
     def _parts(self, fused: Tables, step: _Step) -> list[_Step]:
-        """Return the parts of a fused location, the first one last; a type in front says what the others call."""
+        """Return the parts of a fused location, the first one last; a type in front is the class of the others."""
         indices = fused.vectors("location_indexes").row(0).tolist()
         member, first = self._at(indices[0]) if indices else (None, None)
         name = _text(first, "name") if first is not None and member == "NameLoc" else ""

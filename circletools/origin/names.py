@@ -48,7 +48,7 @@ def collect_sources(model: Model, names: NameSource = NameSource.AUTO) -> Origin
 
 
 def name_operators(model: ModelGraph, names: NameSource) -> tuple[OriginColumns, Finding]:
-    """Return the same as columns, and a note that says what the sources are named after."""
+    """Return the origins as columns, and a note on what the sources are named after."""
     subgraphs = model.entries
     outputs = {subgraph: model.graphs[subgraph].operators.first_result_names for subgraph in subgraphs}
     _check_names(outputs)
@@ -61,7 +61,7 @@ def name_operators(model: ModelGraph, names: NameSource) -> tuple[OriginColumns,
         exporter = exporter_of(model.description, (name for found in outputs.values() for name in found))
     if not located and exporter is None:
         if names in (NameSource.AUTO, NameSource.OUTPUT) or not any(outputs.values()):
-            return _columns_by_output(outputs), _told("the first outputs of operators")
+            return _columns_by_output(outputs), _source_names_note("the first outputs of operators")
         what = f"{DEBUG_METADATA} locations" if strict else "exporter's tensor names"
         raise EditError(f"the model has no {what} to name sources after", hint="use `names=auto` or `names=output`")
     read = reader_of(exporter, (text(name) for graph in model.graphs for name in graph.values.names))
@@ -70,13 +70,13 @@ def name_operators(model: ModelGraph, names: NameSource) -> tuple[OriginColumns,
     }
     by_names = f"the names that {exporter} gives tensors" if exporter else "the first outputs of operators"
     if not located:
-        return numbered(named), _told(by_names)
+        return numbered(named), _source_names_note(by_names)
     missing = sum(len(found) for subgraph, found in named.items() if subgraph not in located)
     for subgraph, locations in located.items():
         named[subgraph] = [one or other for one, other in zip(locations, named[subgraph], strict=True)]
         missing += locations.count([])
     rest = f", {counted(missing, 'operator')} after {by_names}" if missing and names is NameSource.AUTO else ""
-    return numbered(named), _told(f"the locations of {DEBUG_METADATA}{rest}")
+    return numbered(named), _source_names_note(f"the locations of {DEBUG_METADATA}{rest}")
 
 
 def origins_by_output(model: ModelGraph, subgraphs: Iterable[int]) -> Origins:
@@ -95,7 +95,7 @@ def _columns_by_output(outputs: Mapping[int, Sequence[str]]) -> OriginColumns:
     return OriginColumns(range(len(sources)), sources, {}, keys)
 
 
-def _told(what: str) -> Finding:
+def _source_names_note(what: str) -> Finding:
     return Finding("SOURCE_NAMES", "info", "", f"sources are named after {what}")
 
 
@@ -110,9 +110,9 @@ def _check_names(outputs: Mapping[int, Sequence[str]]) -> None:
 
 
 def _located(model: ModelGraph, subgraphs: Iterable[int], strict: bool) -> dict[int, list[list[AnySource]]]:
-    """Return what the debug metadata says of operators, for subgraphs of which it says something.
+    """Return the locations of operators in the debug metadata, for subgraphs that have any.
 
-    Unless `strict`, a broken one says nothing.
+    Unless `strict`, broken debug metadata counts as none.
     """
     if model.metadata_value(DEBUG_METADATA) is None:
         return {}

@@ -47,7 +47,7 @@ Scope = Literal["exact", "main", "shared"]
 class Origins:
     """Sources (id -> name) and, for each subgraph, operator index -> origin; `details` of sources, where known.
 
-    `scope` says how subgraphs were told apart: `exact` by a table for each, `main` because only subgraph 0 is
+    `scope` is how subgraphs are distinguished: `exact` by a table for each, `main` because only subgraph 0 is
     described, `shared` not at all (the ONE compiler's reading: one table for every subgraph).
     """
 
@@ -162,7 +162,7 @@ def decode_origins(model: ModelGraph, value_of: Callable[[str], bytes | memoryvi
 
 
 def _of_each(model: ModelGraph, shared: OperatorOrigins) -> tuple[OperatorOrigins, ...]:
-    """Return for each subgraph what one table says of its operators; the largest keeps what is said of no operator.
+    """Return for each subgraph the entries of one shared table; the largest keeps those of no operator.
 
     A file can name one small subgraph any number of times, so that the table must not be gone through for each.
     """
@@ -184,7 +184,7 @@ def check_freshness(model: Model, origins: Origins) -> Freshness:
 def origins_freshness(model: ModelGraph, origins: Origins) -> Freshness:
     """Return whether the tables still describe the model's operators.
 
-    An operator index past the end tells, and without a stamp a table in the form that `embed` gives by default
+    They do not where an operator index is past the end, or without a stamp where a table has `embed`'s default form
     (operator i comes from source i, named after its output) whose names are no longer those.
     """
     freshness = check_stamp(model)
@@ -200,7 +200,7 @@ def origins_freshness(model: ModelGraph, origins: Origins) -> Freshness:
 
 
 def _check_default_names(model: ModelGraph, origins: Origins) -> Freshness:
-    """Compare names, for a table that says of operator i that it comes from source i."""
+    """Compare names, for a table in which operator i comes from source i."""
     table = origins.operators[0]
     names = [name or NO_NAME for name in model.graphs[0].operators.first_result_names]
     default = all(origin == {operator} for operator, origin in table.items())

@@ -1,4 +1,4 @@
-"""Tags: names of tensors that say which operator makes them, for tools that keep names.
+"""Tags: names of tensors that name the operator that makes them, for tools that keep names.
 
 ct.origins.tag(edit)        # `conv/Relu` becomes `circletools:0:17:0`: subgraph, operator, place among its outputs
 the tool                    # `circletools:0:17:0_dequant`, or `circletools:0:17:0;circletools:0:18:0`

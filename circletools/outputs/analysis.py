@@ -31,7 +31,7 @@ from circletools.wording import Word
 
 
 class AliasKind(Word):
-    """What an output shares its tensor with; the value is the finding's code."""
+    """Kinds of sharing an output's tensor; the value is the finding's code."""
 
     CONSTANT = "CONSTANT_OUTPUT"
     INPUT = "INPUT_ALIASED_OUTPUT"

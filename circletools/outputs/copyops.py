@@ -93,7 +93,7 @@ def _candidates(
     model: ModelGraph, output: AliasedOutput, traits: _Traits, runtime: CopyRuntime
 ) -> tuple[tuple[str, ...], str]:
     """Return the candidate operators, the preferred one first, and the reasons against the others as text."""
-    if traits.rank_unknown and _shapes_kill(model, output):
+    if traits.rank_unknown and _dynamic_shapes_crash(model, output):
         return (), " in a model with IF"
     if traits.rank_unknown:
         return ("RESHAPE",), ""
@@ -144,7 +144,7 @@ def _refusal(model: ModelGraph, output: AliasedOutput, choice: CopyChoice, legal
     )
 
 
-def _shapes_kill(model: ModelGraph, output: AliasedOutput) -> bool:
+def _dynamic_shapes_crash(model: ModelGraph, output: AliasedOutput) -> bool:
     """Return whether onert may crash on a dynamic shape: in IF, when it allocates the model's outputs itself."""
     return model.format == "circle" and output.subgraph not in model.entries and bool(_branches(model))
 
@@ -187,7 +187,7 @@ def _operator(code: str, traits: _Traits, model: ModelGraph, output: AliasedOutp
     )
     if code == "TRANSPOSE":
         return CopyOperator(code, version, tuple(range(traits.rank)), "TransposeOptions")
-    if code == "RESHAPE" and not shape and not _shapes_kill(model, output):
+    if code == "RESHAPE" and not shape and not _dynamic_shapes_crash(model, output):
         return CopyOperator(code, version, None, None, reads_shape=True)
     if code == "RESHAPE":
         shown = tuple(signature or shape)

@@ -79,8 +79,8 @@ class Cutter:
         for tensor in outputs:
             self._check_output(tensor, ())
         chosen = self._reach.behind(outputs, self._given)
-        while (torn := self._torn(chosen)) is not None:  # what shares a state with these is needed too
-            chosen = chosen.union(torn[1], self._reach.behind(self._reach.read_by(torn[1]), self._given))
+        while (divided := self._divided_resource(chosen)) is not None:  # what shares a state with these is needed too
+            chosen = chosen.union(divided[1], self._reach.behind(self._reach.read_by(divided[1]), self._given))
         return self._cut(chosen, (), outputs)
 
     def of(self, operators: Iterable[int]) -> Cut:
@@ -136,15 +136,15 @@ class Cutter:
                 raise self._refusal(message, held, "cut elsewhere, so that all that use it are inside or outside")
         return Cut(tuple(sorted(chosen)), (*inputs, *further), tuple(outputs), tuple(further), between)
 
-    def _torn(self, chosen: set[int]) -> tuple[str, list[int]] | None:
+    def _divided_resource(self, chosen: set[int]) -> tuple[str, list[int]] | None:
         """Return a resource of whose users some are chosen and some not, and its users."""
         users = self.state.users.items()
         return next((use for use in users if 0 < len(chosen.intersection(use[1])) < len(use[1])), None)
 
     def _check_state(self, chosen: set[int]) -> None:
-        torn = self._torn(chosen)
-        if torn is not None:
-            resource, users = torn
+        divided = self._divided_resource(chosen)
+        if divided is not None:
+            resource, users = divided
             inside, outside = (next(one for one in users if (one in chosen) is there) for there in (True, False))
             shown = ranges(users[:_LISTED]) + (", …" if len(users) > _LISTED else "")
             raise EditError(

@@ -25,20 +25,20 @@ class Needs:
 
         Raises ModelFormatError for a broken structure, a tensor that two operators make, and a cycle.
         """
-        graph, (own, acting) = self._model.graphs[index], self._acting
+        graph, (own, with_effects) = self._model.graphs[index], self._with_effects
         _ = graph.dag  # its checks
-        calling = {operator for operator in graph.callees if not acting.isdisjoint(graph.called([operator]))}
+        calling = {operator for operator in graph.callees if not with_effects.isdisjoint(graph.called([operator]))}
         chosen, reach = own[index] | calling, Reach(graph)
         return sorted(chosen | reach.behind([*tensors, *reach.read_by(chosen)]))
 
     @cached_property
-    def _acting(self) -> tuple[list[set[int]], set[int]]:
+    def _with_effects(self) -> tuple[list[set[int]], set[int]]:
         """The operators of each graph with side effects, and the graphs that have or call such operators."""
-        own = [_acting(graph) for graph in self._model.graphs]
+        own = [_with_effects(graph) for graph in self._model.graphs]
         return own, self._model.reaching(index for index, operators in enumerate(own) if operators)
 
 
-def _acting(graph: Graph) -> set[int]:
+def _with_effects(graph: Graph) -> set[int]:
     """Return the operators with side effects, or whose effects are not known."""
     graph.check_values()
     names = graph.operators.code_names

@@ -121,7 +121,7 @@ def _compare(
     if worker.runtime == "onert" and (files.directory / MANIFEST).exists():
         findings += _as_package(files, worker, inputs, expected)
     if any(finding.code == "VALUES_DIFFER" for finding in findings):
-        excuse = _as_unsteady(files, worker, inputs, expected)
+        excuse = _nondeterminism(files, worker, inputs, expected)
         if excuse is not None:
             return [*(finding for finding in findings if finding.code != "VALUES_DIFFER"), excuse]
     return findings
@@ -153,7 +153,7 @@ def _difference(first: Runs, second: Runs) -> str | None:
     return None
 
 
-def _as_unsteady(files: SplitFiles, worker: Worker, inputs: Runs, expected: Runs) -> Finding | None:
+def _nondeterminism(files: SplitFiles, worker: Worker, inputs: Runs, expected: Runs) -> Finding | None:
     """Run the source again, then a copy with other file offsets; return whether its values change."""
     with TemporaryDirectory() as directory, open_model(files.source) as model:
         written = Path(directory) / files.source.name

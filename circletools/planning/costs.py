@@ -19,7 +19,7 @@ from circletools.wording import counted
 class TraceTimes:
     """Microseconds of operators in an inference, by subgraph and index: the median, the mean of an averaged trace.
 
-    `elsewhere` has the operators that the trace says ran, wholly or in part, on other devices, and on which.
+    `elsewhere` has the operators that ran, by the trace, wholly or in part, on other devices, and on which.
     """
 
     times_us: Mapping[tuple[int, int], float]

@@ -26,7 +26,7 @@ from circletools.wording import Tabular
 
 @dataclass(frozen=True, slots=True, repr=False)
 class AffinityInspection(Tabular):
-    """What a model says of devices; all go by subgraph.
+    """The affinity of a model, by subgraph.
 
     `freshness` is None where the model has no affinity; of one that is stale no subgraph is shown. `outputs` are the
     names of the first outputs of operators. `estimates` are there where costs were given.

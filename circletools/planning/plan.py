@@ -21,7 +21,7 @@ from circletools.wording import Tabular
 class Plan(Tabular):
     """The device of every operator, the partitions that follow, and their evaluation; all go by subgraph.
 
-    `code_names` are the operator codes. `caps` are bytes by device number. `steps` tell how partitions grew, with the
+    `code_names` are the operator codes. `caps` are bytes by device number. `steps` are how partitions grew, with the
     subgraph; None where that was not asked for. `what_if` is there where it was asked for. `notes` is what should be
     known of it: operators on devices that do not take them, gaps in traces, defaults that count.
     """

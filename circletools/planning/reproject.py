@@ -1,7 +1,7 @@
 """Affinity after a compiler: an operator goes where the sources it comes from went before.
 
 The ONE compiler drops metadata that it does not know, but keeps the origin tables true. So a model that was annotated
-before it tells, by way of the sources, about the one that came out.
+before it gives, by way of the sources, the devices of the one that came out.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Reprojection:
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
-    """What an annotated model says: device names by id, and the device id of each source, by name."""
+    """The devices of an annotated model: device names by id, and the device id of each source, by name."""
 
     affinity: Affinity
     of_source: dict[str, int]

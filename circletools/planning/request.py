@@ -1,4 +1,4 @@
-"""What can be asked of the planner: plain values, as a program or a command line gives them."""
+"""Requests to the planner: plain values, as a program or a command line gives them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class CostRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanRequest(CostRequest):
-    """Which operator is to go to which device, and what is to be told of it.
+    """A request to place operators on devices, and what to report.
 
         PlanRequest(devices=("npu", "cpu"), rules=("op:CONV_2D=npu",), default="cpu")
 
@@ -60,7 +60,7 @@ class PlanRequest(CostRequest):
     `what_if`: `SELECTOR=DEVICE`, operators to move, to compare the result with the plan.
     `explain`: also the steps by which each partition grew, in mode `seed`.
 
-    docs/affinity.md and docs/costs.md tell what each does.
+    docs/affinity.md and docs/costs.md explain each.
     """
 
     devices: tuple[str, ...] = ()

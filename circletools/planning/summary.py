@@ -1,4 +1,4 @@
-"""What a plan comes to: what each device runs, and why the preferred ones do not run the rest."""
+"""Summary of a plan: the operators of each device, and why the preferred ones do not run the rest."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _Place = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class DeviceShare:
-    """What a device runs: operators, their percentage of all, the bytes they compute, and launches of partitions."""
+    """The work of a device: operators, their percentage, the bytes they compute, and launches of partitions."""
 
     device: str
     operator_count: int

@@ -97,7 +97,7 @@ def compare(assignment: Assignment, before: Side, after: Side) -> WhatIf:
                     said = f"the device does not take it: {refusal}"
                     refused.append(Finding("REFUSED_OPERATOR", "warning", place, said))
         names = assignment.devices
-        told = tuple(Move(operator, names[old], names[new]) for operator, old, new in moves)
+        moved = tuple(Move(operator, names[old], names[new]) for operator, old, new in moves)
         unable = {device: tuple(operators) for device, operators in impossible.items()}
-        subgraphs.append(SubgraphWhatIf(told, costs, later, unable))
+        subgraphs.append(SubgraphWhatIf(moved, costs, later, unable))
     return WhatIf(tuple(subgraphs), tuple(refused))

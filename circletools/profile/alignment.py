@@ -21,8 +21,8 @@ _BEFORE, _DOES, _AFTER = range(3)
 
 
 @dataclass(frozen=True, slots=True)
-class Becomes:
-    """What an operator becomes: the kinds of the rows before it, those that do its work, those after it.
+class ExpectedRows:
+    """The rows that an operator is expected to have: kinds of rows before it, of its work, and after it.
 
     `many`: several rows may do its work; `elided`: it may have no row. Without `does`, any row may.
     """
@@ -34,7 +34,7 @@ class Becomes:
     elided: bool
 
 
-def align(operators: Sequence[Becomes], rows: Sequence[str]) -> list[list[int]]:
+def align(operators: Sequence[ExpectedRows], rows: Sequence[str]) -> list[list[int]]:
     """Return the operators that each row may be of, by their places; `rows` are kinds.
 
     Long lists are aligned piece by piece.
@@ -60,7 +60,7 @@ class _Window:
     Of a row, each operator has three: where the row is before its work, does it, or comes after it.
     """
 
-    def __init__(self, operators: Sequence[Becomes], rows: Sequence[str], last: bool) -> None:
+    def __init__(self, operators: Sequence[ExpectedRows], rows: Sequence[str], last: bool) -> None:
         self._rows = rows
         skipped = np.array([0 if one.elided else _SKIPPED for one in operators], np.int32)
         self._skipped = np.append(np.int32(0), np.cumsum(skipped, dtype=np.int32))  # of all operators before each
@@ -68,7 +68,7 @@ class _Window:
         self._many = np.array([0 if one.many or one.does is None else _AGAIN for one in operators], np.int32)
         self._scores = {row: self._of(operators, row) for row in set(rows)}
 
-    def _of(self, operators: Sequence[Becomes], row: str) -> _Scores:
+    def _of(self, operators: Sequence[ExpectedRows], row: str) -> _Scores:
         """Return the scores of one row with each operator."""
         return np.array(
             [

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from circletools.affinity.solvers.turns import turns
 from circletools.graph.graph import Graph
 from circletools.profile import xnnpack
-from circletools.profile.alignment import Becomes, align
+from circletools.profile.alignment import ExpectedRows, align
 
 WHOLE = -1
 """The number of a row that is all the work of a delegate on one group."""
@@ -58,7 +58,7 @@ class Delegates:
         codes, self._graph = graph.operators.code_names, graph.dag
         kept, fused = (graph.operators.option(name) for name in ("keep_num_dims", "fused_activation_function"))
         self._becomes = [
-            Becomes(
+            ExpectedRows(
                 xnnpack.kinds_before(code, flattened=not keeps),
                 None if code == _COMPOSITE else xnnpack.kinds_of(code),
                 frozenset({"Clamp"} if activation and code not in xnnpack.CLAMPING else ()),
@@ -98,7 +98,7 @@ class Delegates:
         fitting = [at for at in group.rows if kinds[at] in self._known and alike[kinds[at]]]
         aligned = dict(zip(fitting, align(becomes, [kinds[at] for at in fitting]), strict=True))
         for at, places in aligned.items():
-            if not any(_can_become(becomes[place], kinds[at]) for place in places):
+            if not any(_may_have(becomes[place], kinds[at]) for place in places):
                 return [alike[kinds[at]] for at in group.rows]
         found: list[tuple[int, ...]] = []
         end = len(becomes)
@@ -121,7 +121,7 @@ class Delegates:
         """Return the operators that may become a row of a kind; all of them where the kind is not known."""
         if kind not in self._known:
             return operators
-        return tuple(operator for operator in operators if _can_become(self._becomes[operator], kind))
+        return tuple(operator for operator in operators if _may_have(self._becomes[operator], kind))
 
     def _groups(self, rows: Sequence[Row]) -> tuple[list[_Group], tuple[int, ...]]:
         """Return the groups that a delegate took, in their order, and all that was taken.
@@ -158,7 +158,7 @@ def _with_rows(
             passed += len(operators)
 
 
-def _can_become(one: Becomes, kind: str) -> bool:
+def _may_have(one: ExpectedRows, kind: str) -> bool:
     return one.does is None or kind in one.does or kind in one.before or kind in one.after
 
 

@@ -44,7 +44,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Time:
-    """What was measured. `median_ns` is that of the time in each execution; None where only averages are known.
+    """A measured time. `median_ns` is that of the time in each execution; None where only averages are known.
 
     So are `spread`, how the times of executions differ, and `typical_ns`, their mean without a tenth at each end: a
     clock of whole microseconds resolves a short operator more finely with it than with a median. Of the total,

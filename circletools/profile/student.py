@@ -45,18 +45,18 @@ def _incomplete_beta(x: float, a: float, b: float) -> float:
 
 def _fraction(x: float, a: float, b: float) -> float:
     """Return the continued fraction, by Lentz's method."""
-    c, d = 1.0, 1 / _away(1 - (a + b) * x / (a + 1))
+    c, d = 1.0, 1 / _nonzero(1 - (a + b) * x / (a + 1))
     found = d
     for m in range(1, _STEPS):
         even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
         odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
         for term in (even, odd):
-            d, c = 1 / _away(1 + term * d), _away(1 + term / c)
+            d, c = 1 / _nonzero(1 + term * d), _nonzero(1 + term / c)
             found *= d * c
         if abs(d * c - 1) < 1e-15:
             break
     return found
 
 
-def _away(value: float) -> float:
+def _nonzero(value: float) -> float:
     return value if abs(value) > _TINY else _TINY

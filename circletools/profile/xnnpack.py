@@ -1,4 +1,4 @@
-"""What XNNPACK calls the operators that it makes of a model's.
+"""XNNPACK's names of the operators that it lowers a model's to.
 
 A row is named `Convolution (NHWC, F32) IGEMM`: what it is, the layout and types, the kernel. Which rows come of an
 operator was seen with LiteRT 2.3.0; what its delegate defines is in tflite/delegates/xnnpack/xnnpack_delegate.cc.

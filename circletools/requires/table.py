@@ -2,7 +2,7 @@
 
 `tools/measure/requirements.py` makes it by asking the runtimes of the package index: `tflite-runtime` up to 2.14, and
 `ai-edge-litert`, which counts anew from 1.0. A newer one takes whatever an older one does, so that one index, that of
-the first runtime, says all.
+the first runtime, is enough.
 """
 
 from __future__ import annotations

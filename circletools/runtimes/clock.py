@@ -78,12 +78,12 @@ class Pace:
 
     def is_full(self) -> bool:
         """Return whether the loop takes at most 1.15 times its best time so far."""
-        taken = min(self._look() for _ in range(_LOOKS))
+        taken = min(self._time_loop() for _ in range(_LOOKS))
         self._best = min(self._best, taken)
         return taken <= _NEAR * self._best
 
     @staticmethod
-    def _look() -> float:
+    def _time_loop() -> float:
         start = perf_counter()
         for _ in range(_STEPS):
             pass

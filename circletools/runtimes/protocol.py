@@ -1,4 +1,4 @@
-"""What a process with a program in it is asked, and what it answers."""
+"""Requests to a process with a program in it, and its answers."""
 
 from __future__ import annotations
 

@@ -112,21 +112,21 @@ class Worker:
             return found
         assert isinstance(found, Verdict)
         words = found.words.removeprefix(f"{self.runtime} ")  # which is but one of the programs in it
-        return Timed([], {}, f"{words} {self._last_words()}".strip())
+        return Timed([], {}, f"{words} {self._last_line()}".strip())
 
     def _run(self, request: Request) -> Answer:
         found = self._ask(request, Path(request.model))
         if isinstance(found, Verdict):
             return Answer([], [], found.words)
         assert isinstance(found, Answer)
-        return Answer([], [], f"{found.failure} {self._last_words()}".strip()) if found.failure else found
+        return Answer([], [], f"{found.failure} {self._last_line()}".strip()) if found.failure else found
 
     def _judge(self, question: Question, model: Path) -> Verdict:
         if model.is_file() and (wrong := self._wrong_format(model)):
             return Verdict("refused", wrong)
         found = self._ask(Request(question, str(model), self.variant), model)
         assert isinstance(found, Verdict)
-        if found.status in {"crash", "timeout", "memory"} and (words := self._last_words()) not in found.words:
+        if found.status in {"crash", "timeout", "memory"} and (words := self._last_line()) not in found.words:
             return Verdict(found.status, f"{found.words}; the last that it printed: {words}")
         return found
 
@@ -139,7 +139,7 @@ class Worker:
 
     def _ask(self, request: Request | ChainsRequest, model: Path) -> Answer | Timed | Verdict:
         """Return the answer of the child, a verdict where there is none."""
-        self._make_room(model)
+        self._raise_limit_for(model)
         connection = self._connection or self._start()
         self._printed.truncate(0)
         self._printed.seek(0)  # the child writes at the same place
@@ -164,7 +164,7 @@ class Worker:
         text = f"signal {-status}{name}" if status < 0 else f"status {status}"
         return Verdict(kind, f"{self.runtime} ended with {text}")
 
-    def _make_room(self, model: Path) -> None:
+    def _raise_limit_for(self, model: Path) -> None:
         """Start anew with a higher limit where a model is much larger than those before."""
         size = model.stat().st_size if model.is_file() else 0
         if 2 * size > self._room:
@@ -197,7 +197,7 @@ class Worker:
             ready: Ready | Missing = ours.recv()
         except EOFError as error:
             self._stop()
-            raise not_installed(self.runtime, f"its process ends at once: {self._last_words()}") from error
+            raise not_installed(self.runtime, f"its process ends at once: {self._last_line()}") from error
         if isinstance(ready, Missing):
             self._stop()
             raise not_installed(self.runtime, ready.text)
@@ -207,7 +207,7 @@ class Worker:
     def _text(self) -> str:
         return read_at(self._printed.fileno(), 1 << 16, 0).decode(errors="replace").strip()
 
-    def _last_words(self) -> str:
+    def _last_line(self) -> str:
         """Return the last line that the program printed."""
         return self._text().rpartition("\n")[2][:500]
 

@@ -146,7 +146,7 @@ def _put_in_place(new: Path, target: Path, may_replace: MayReplace) -> None:
 
 def _exchange(new: Path, target: Path) -> None:
     """Exchange the names of two directories: in one step where the system can do that."""
-    if _exchange_at_once(new, target):
+    if _exchange_atomically(new, target):
         return
     aside = new.with_name(f"{new.name}.old")
     try:
@@ -159,7 +159,7 @@ def _exchange(new: Path, target: Path) -> None:
         raise
 
 
-def _exchange_at_once(new: Path, target: Path) -> bool:
+def _exchange_atomically(new: Path, target: Path) -> bool:
     """Return False where the C library, the system or the file system has no such call."""
     try:
         call = ctypes.CDLL(None, use_errno=True).renameat2

@@ -11,7 +11,7 @@ import circletools as ct
 
 from ..console.progress import tell_progress
 from ..console.summing import sum_up
-from ..console.terminal import complain, show_bytes, tell
+from ..console.terminal import print_diagnostic, print_message, show_bytes
 from .options import BatchOptions
 from .run_log import RunLog
 from .sources import identities
@@ -53,7 +53,7 @@ def run(tasks: Iterable[Task], batch: BatchOptions) -> int:
             tell_progress(f"{len(statuses)} done")
         printer.end()
     if done:
-        tell(f"{done} done before: {batch.log}")
+        print_message(f"{done} done before: {batch.log}")
     return max(statuses, default=0)
 
 
@@ -110,7 +110,7 @@ class _Printer:
         if out:
             show_bytes(out)
         for kind, text in outcome.messages:
-            complain(kind, text)
+            print_diagnostic(kind, text)
         if outcome.counts is not None:
             self._counts.append((outcome.counts, outcome.error is not None))
             self._statistics = task.options["statistics"]

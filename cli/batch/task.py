@@ -33,7 +33,7 @@ class Task:
     """`function(file, **options)`; the function is the one of the command, found by its name in another process.
 
     `path` is the file's path below the directory that was named, and `output` what is written, if anything is.
-    `several`: results of others stand beside this one, so that all it says names the file.
+    `several`: results of others stand beside this one, so that all its messages name the file.
     """
 
     function: Command
@@ -61,7 +61,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a task. `fatal`: an error that is not about the file; the others would end with it too.
+    """The outcome of a task. `fatal`: an error that is not about the file; the others would end with it too.
 
     Size (bytes) and modification time (ns since the epoch) are those of the file before it was read; after the edit,
     where it was edited in place.

@@ -1,4 +1,4 @@
-"""Who works on tasks: this process, or several others.
+"""Workers for tasks: this process, or several others.
 
 All are used in the same way: a task is started while they are free, and while they are busy there is an outcome to
 wait for. Which task ends first is not said.
@@ -24,7 +24,7 @@ _PATIENCE_SECONDS = 5.0
 
 
 class Workers(Protocol):
-    """Who works on tasks."""
+    """A worker, or several, for tasks."""
 
     @property
     def free(self) -> bool:
@@ -164,7 +164,7 @@ class Processes:
 def without_interrupts() -> Iterator[None]:
     """Put off Ctrl-C until the end of what must not be torn. A process started meanwhile never sees it.
 
-    Windows cannot put it off; a line of the log that is torn so is told from a whole one.
+    Windows cannot put it off; a line of the log that is cut off so is recognised.
     """
     if not hasattr(signal, "pthread_sigmask"):
         yield

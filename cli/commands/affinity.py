@@ -11,7 +11,7 @@ from typer import Exit
 import circletools as ct
 
 from ..console.reading import reading
-from ..console.terminal import show_as, tell_notes
+from ..console.terminal import print_notes, show_as
 from ..signature import option
 from .affinity_options import PLANNING, WHAT_IF, filling
 from .parameters import Form, InPlace, Input, Output, TableForm, refuse_mixing
@@ -64,7 +64,7 @@ def partition(source: Input, request: ct.PlanRequest, by: By = "partition", form
         found = ct.planning.inspect_affinity(model, inputs.costs)
         text = partial(ct.render.affinity_text, by_operator=by == "operator")
         show_as(form, found, text=text, json=ct.render.affinity_json, csv=ct.render.rows_csv, file=source)
-    tell_notes(found.notes)
+    print_notes(found.notes)
     if not found.is_current:
         raise Exit(1)
 
@@ -74,5 +74,5 @@ def _planned(model: ct.Model, name: str, inputs: Any, form: str | None) -> ct.ty
     plan = ct.plan(model, inputs)
     if form is not None:
         show_as(form, plan, text=ct.render.plan_text, json=ct.render.plan_json, csv=ct.render.rows_csv, file=name)
-    tell_notes(plan.notes)
+    print_notes(plan.notes)
     return plan

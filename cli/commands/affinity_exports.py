@@ -7,7 +7,7 @@ from typing import Annotated
 import circletools as ct
 
 from ..console.reading import reading
-from ..console.terminal import show_text, tell_notes
+from ..console.terminal import print_notes, show_text
 from ..signature import option
 from .affinity_options import COSTS, filling
 from .parameters import Form, Input
@@ -45,7 +45,7 @@ def export_affinity(
     with reading(source) as model:
         exported = ct.affinity.export(model, to) if inputs is None else ct.planning.export_costs(model, inputs)
         text = ct.render.export_text(exported, as_json=form == "json")
-    tell_notes(exported.notes)
+    print_notes(exported.notes)
     if output is None or output == "-":
         show_text(text)
     else:

@@ -9,7 +9,7 @@ from typer import Exit
 import circletools as ct
 
 from ..console.reading import reading
-from ..console.terminal import show_as, show_text, tell_notes
+from ..console.terminal import print_notes, show_as, show_text
 from ..signature import argument, option
 from .parameters import TableForm, first_executions
 
@@ -56,6 +56,6 @@ def attribute(
     else:
         shown = by or (get_args(By) if form == "json" or not result.named else ("operator",))
         show_as(form, result, shown, text=ct.render.attribution_text, json=ct.render.attribution_json, file=model)
-    tell_notes(result.notes)
+    print_notes(result.notes)
     if any(note.severity == "warning" for note in result.notes):
         raise Exit(1)

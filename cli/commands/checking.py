@@ -11,7 +11,7 @@ import circletools as ct
 from ..console.captured import record
 from ..console.reading import reading
 from ..console.summing import sum_up
-from ..console.terminal import complain, show, show_as
+from ..console.terminal import print_diagnostic, show, show_as
 from ..signature import option
 from .parameters import FORMAT, Baseline, Input, Timeout, With, listed
 
@@ -72,7 +72,7 @@ def check(
         junit=ct.render.junit_suite,
     )
     if broken and form == "text":
-        complain("error", broken)
+        print_diagnostic("error", broken)
     counts = ct.render.tally(judged) if form == "text" else None
     if not record(len(judged.new), broken, counts) and counts is not None:
         sum_up([(counts, broken is not None)], statistics=statistics)

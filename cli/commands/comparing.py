@@ -10,7 +10,7 @@ from typer import Exit
 import circletools as ct
 
 from ..console.reading import reading
-from ..console.terminal import show_as, tell_notes
+from ..console.terminal import print_notes, show_as
 from ..signature import argument, option
 from .parameters import Form, listed
 
@@ -51,6 +51,6 @@ def diff(
         found = ct.diff(old, new, sections, ignore=ignore)
         text = partial(ct.render.difference_text, full=full)
         show_as(form, found, old, new, text=text, json=ct.render.difference_json)
-    tell_notes(found.notes)
+    print_notes(found.notes)
     if found.changes:
         raise Exit(1)

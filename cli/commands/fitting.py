@@ -10,7 +10,7 @@ import circletools as ct
 
 from ..console.captured import record
 from ..console.reading import reading
-from ..console.terminal import show_as, tell_notes
+from ..console.terminal import print_notes, show_as
 from ..signature import option
 from .parameters import FORMAT, Baseline, Input, Timeout, With, listed
 
@@ -37,6 +37,6 @@ def fit(
         found = ct.fit(model, request)
     record(sum(len(target.misfits) for target in found.targets))
     show_as(form, found, text=ct.render.fit_text, json=ct.render.fit_json, sarif=ct.render.fit_sarif, file=source)
-    tell_notes(found.notes)
+    print_notes(found.notes)
     if found.new_refusals or found.contradictions:
         raise Exit(1)

@@ -9,7 +9,7 @@ from typer import Exit
 
 import circletools as ct
 
-from ..console.terminal import show_as, tell_notes
+from ..console.terminal import print_notes, show_as
 from ..signature import argument, option
 from .parameters import Form
 
@@ -46,6 +46,6 @@ def measure(
         ct.files.write(output, [ct.render.measurement_file(found).encode()])
     if output != "-":
         show_as(form, found, text=ct.render.measurement_text, json=ct.render.measurement_json, file=str(directory))
-    tell_notes(found.notes)
+    print_notes(found.notes)
     if found.plans[-1].failure:
         raise Exit(1)

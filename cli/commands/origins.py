@@ -12,7 +12,7 @@ from typer import Exit
 import circletools as ct
 
 from ..console.reading import read_text, reading
-from ..console.terminal import show_as, tell, tell_notes
+from ..console.terminal import print_message, print_notes, show_as
 from ..signature import option
 from .parameters import FORMAT, Erase, InPlace, Input, Output, Stamp
 from .rewriting import rewrite
@@ -100,7 +100,7 @@ def dump_origins(
             csv, text = ct.render.origins_csv, ct.render.origins_text
             tree = partial(ct.render.origins_tree, depth=depth)
             show_as(form, table, text=text, json=ct.render.origins_json, csv=csv, tree=tree, file=source)
-    tell_notes((note for note in table.notes if tables is None or note.severity == "warning"), source)
+    print_notes((note for note in table.notes if tables is None or note.severity == "warning"), source)
     if not table.describes_the_model:
         raise Exit(1)
 
@@ -129,4 +129,4 @@ def _refuse_to_replace(model: ct.Model, path: Path) -> None:
 def _write(model: ct.Model, path: Path, data: bytes) -> None:
     model.source.check_unchanged()
     ct.files.write(path, [data])
-    tell(f"{path}: {len(data)} bytes")
+    print_message(f"{path}: {len(data)} bytes")

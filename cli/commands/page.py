@@ -10,7 +10,7 @@ from typer import Exit
 import circletools as ct
 
 from ..console.reading import reading
-from ..console.terminal import tell
+from ..console.terminal import print_message
 from ..signature import option
 from .parameters import Input, listed
 from .rewriting import refuse_inputs
@@ -60,5 +60,5 @@ def report(
         )
     ct.files.write(output, [made.html])
     if made.notes:
-        tell(f"{', '.join(note.message for note in made.notes)}: see the page")
+        print_message(f"{', '.join(note.message for note in made.notes)}: see the page")
         raise Exit(1)

@@ -1,4 +1,4 @@
-"""What commands that write a changed model share; and compact."""
+"""Shared code of commands that write a changed model; and compact."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import circletools as ct
 
 from ..console.progress import of_bytes
 from ..console.reading import reading
-from ..console.terminal import tell, tell_notes
+from ..console.terminal import print_message, print_notes
 from ..signature import option
 from .parameters import InPlace, Input, Output
 
@@ -53,9 +53,9 @@ def rewrite(
 ) -> ct.types.RewriteResult:
     """Apply `change` to a model and write it; list the changes on standard error.
 
-    With `rewires`, what `check` finds of the new file and not of the old one is told, where that is a file.
+    With `rewires`, what `check` finds of the new file and not of the old one is reported, where that is a file.
 
-    With `erase`, old values of metadata go; with False, those that stay are told, and with None nothing is said.
+    With `erase`, old values of metadata go; with False, those that stay are reported, and with None nothing is.
 
     `inputs` are the other files that are read; none of them may be the output. A `dry` run writes nothing and needs
     no output, but fails where writing would.
@@ -75,9 +75,9 @@ def rewrite(
         remaining = edit.remaining() if erase is False else ()
         caused = new_findings(model, to) if rewires and not dry else ()
     for line in result.changes or ("nothing to change",):
-        tell(line)
-    tell_notes((*result.notes, *remaining), source)
-    tell_notes(caused, to or "")
+        print_message(line)
+    print_notes((*result.notes, *remaining), source)
+    print_notes(caused, to or "")
     return result
 
 
@@ -119,5 +119,5 @@ def compact(
             before, after = model.wire.size, ct.compact(model, to, in_place=in_place, progress=of_bytes)
             result = ct.types.RewriteResult((f"{before} -> {after} bytes",))
     for line in result.changes or ("nothing to change",):
-        tell(line)
-    tell_notes(result.notes, source)
+        print_message(line)
+    print_notes(result.notes, source)

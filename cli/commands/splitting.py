@@ -10,7 +10,7 @@ from typer import Exit
 import circletools as ct
 
 from ..console.reading import reading
-from ..console.terminal import show, show_json, tell, tell_notes
+from ..console.terminal import print_message, print_notes, show, show_json
 from ..signature import argument, option
 from .parameters import Directory, Form, Input, OneSubgraph
 
@@ -28,16 +28,16 @@ def split(
     """Write a model for each partition of an annotated model.
 
     DIR gets STEM.part.00001_DEVICE.circle (or .tflite) and so on, in the order they run, STEM.part.conn.json as
-    circle-partitioner writes it, and metadata/MANIFEST, which makes it a package for onert. docs/split.md tells what
-    parts contain.
+    circle-partitioner writes it, and metadata/MANIFEST, which makes it a package for onert. docs/split.md explains
+    what parts contain.
     """
     with reading(source) as model:
         done = ct.split(model, directory, subgraph=subgraph, force=force, runner=runner)
     if form == "json":
         show_json(ct.render.split_json(done), source)
     count = len(done.plan.parts)
-    tell(f"{directory}: {count:,} part{'s' * (count != 1)}")
-    tell_notes(done.notes, source)
+    print_message(f"{directory}: {count:,} part{'s' * (count != 1)}")
+    print_notes(done.notes, source)
 
 
 def verify_split(

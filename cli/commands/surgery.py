@@ -8,7 +8,7 @@ import circletools as ct
 
 from ..console.progress import of_bytes
 from ..console.reading import reading
-from ..console.terminal import tell, tell_notes
+from ..console.terminal import print_message, print_notes
 from ..signature import option
 from .parameters import InPlace, Input, OneSubgraph, Output
 from .rewriting import new_findings, rewrite, target
@@ -41,9 +41,9 @@ def extract(
         result = ct.surgery.extract(model, out, request, in_place=in_place, progress=of_bytes)
         caused = new_findings(model, out)
     for line in result.changes:
-        tell(line)
-    tell_notes(result.notes, source)
-    tell_notes(caused, out)
+        print_message(line)
+    print_notes(result.notes, source)
+    print_notes(caused, out)
 
 
 def rename(

@@ -9,7 +9,7 @@ from typer import Exit
 
 import circletools as ct
 
-from ..console.terminal import complain, show_as, show_json, tell
+from ..console.terminal import print_diagnostic, print_message, show_as, show_json
 from ..signature import BETWEEN, argument, option
 from .parameters import TableForm
 from .rewriting import refuse_inputs
@@ -53,9 +53,9 @@ def _complain(*analyses: ct.types.Analysis) -> bool:
     for one in diagnostics[:_MOST_SHOWN]:
         times = f" ({one.count} times)" if one.count > 1 else ""
         kind = "note" if one.severity == "info" else one.severity
-        complain(kind, f"{one.location}: {one.code}: {one.message}{times}; {one.hint}")
+        print_diagnostic(kind, f"{one.location}: {one.code}: {one.message}{times}; {one.hint}")
     if len(diagnostics) > _MOST_SHOWN:
-        tell(f"and {len(diagnostics) - _MOST_SHOWN} more; --format json has them all")
+        print_message(f"and {len(diagnostics) - _MOST_SHOWN} more; --format json has them all")
     return any(one.severity == "error" for one in diagnostics)
 
 

@@ -9,7 +9,7 @@ from typer import Exit
 import circletools as ct
 
 from ..console.reading import reading
-from ..console.terminal import show, show_json, tell_notes
+from ..console.terminal import print_notes, show, show_json
 from ..signature import argument, option
 from .parameters import DryRun, Erase, Form, Stamp, refuse_mixing
 from .rewriting import rewrite
@@ -73,6 +73,6 @@ def track_origins(
             return ct.types.RewriteResult((*result.changes, *names.changes), result.notes)
 
         rewrite(after, output, in_place, change, inputs=[before], dry=dry_run, erase=erase)
-    tell_notes(notes, after)
+    print_notes(notes, after)
     if any(strict or note.severity == "warning" for note in notes):
         raise Exit(1)

@@ -1,4 +1,4 @@
-"""What a command writes about one model, captured instead of shown."""
+"""The output of a command about one model, captured instead of shown."""
 
 from __future__ import annotations
 

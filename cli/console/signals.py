@@ -1,4 +1,4 @@
-"""What ends the program from outside: SIGINT, SIGTERM and SIGHUP first remove the file in the making."""
+"""Signals that end the program: SIGINT, SIGTERM and SIGHUP first remove the file in the making."""
 
 from __future__ import annotations
 

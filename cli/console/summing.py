@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import circletools as ct
 
-from .terminal import show, tell
+from .terminal import print_message, show
 
 
 def sum_up(models: Iterable[tuple[ct.render.Tally, bool]], *, statistics: bool) -> None:
@@ -19,4 +19,4 @@ def sum_up(models: Iterable[tuple[ct.render.Tally, bool]], *, statistics: bool) 
     if statistics:
         show(ct.render.statistics_text(counts))
     if len(read) > 1:
-        tell(ct.render.summary_text(counts, len(read), sum(broken for _, broken in read)))
+        print_message(ct.render.summary_text(counts, len(read), sum(broken for _, broken in read)))

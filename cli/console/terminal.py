@@ -25,7 +25,7 @@ _shown = 0
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
 
 
-def complain(kind: str | None, message: str) -> None:
+def print_diagnostic(kind: str | None, message: str) -> None:
     """Write `error: …` or `warning: …` to standard error, in colour on a terminal unless NO_COLOR is set."""
     message = as_options(message)
     if (keep := captured.current()) is not None:
@@ -37,26 +37,26 @@ def complain(kind: str | None, message: str) -> None:
     if kind in _COLORS and sys.stderr.isatty() and not os.environ.get("NO_COLOR"):
         label = f"\033[{_COLORS[kind]}m{kind}:\033[0m "
     line = _encoded(f"{label}{_plain(message)}\n")
-    with suppress(OSError), progress.hidden(line):  # where nobody can be told, the exit status still tells
+    with suppress(OSError), progress.hidden(line):  # without a terminal, the exit status is enough
         sys.stderr.buffer.write(line)
         sys.stderr.buffer.flush()
 
 
-def tell(message: str) -> None:
+def print_message(message: str) -> None:
     """Write a message to standard error."""
-    complain(None, message)
+    print_diagnostic(None, message)
 
 
-def tell_notes(notes: Iterable[ct.Finding], source: str = "") -> None:
+def print_notes(notes: Iterable[ct.Finding], source: str = "") -> None:
     """Write notes of a result to standard error: `warning: net.circle: subgraphs[0]: …`, with the place they have."""
     for note in notes:
         kind = "note" if note.severity == "info" else note.severity
-        complain(kind, ": ".join(filter(None, (source, note.location, note.message))))
+        print_diagnostic(kind, ": ".join(filter(None, (source, note.location, note.message))))
 
 
 def fail(error: ct.CircleToolsError) -> int:
     """Write an error to standard error; return the exit status it stands for."""
-    complain("error", str(error))
+    print_diagnostic("error", str(error))
     return error.exit_code
 
 

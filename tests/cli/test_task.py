@@ -22,7 +22,7 @@ def saying(file: str, **options: Any) -> None:
     if "findings" in options:
         captured.record(options["findings"], options.get("recorded"))
     for kind, text in options.get("told", ()):
-        terminal.complain(kind, text)
+        terminal.print_diagnostic(kind, text)
     if "show" in options:
         terminal.show_text(options["show"])
     if "document" in options:

@@ -58,7 +58,7 @@ def test_kinds_have_colours_on_a_terminal(
     screen, pipe = Screen(), Screen(terminal=False)
     for stream in (screen, pipe):
         monkeypatch.setattr(sys, "stderr", stream)
-        terminal.complain(kind, "it")
+        terminal.print_diagnostic(kind, "it")
     assert screen.shown == shown
     assert pipe.shown == f"{f'{kind}: ' if kind else ''}it\n"
 
@@ -66,7 +66,7 @@ def test_kinds_have_colours_on_a_terminal(
 def test_without_standard_streams(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", None)
     monkeypatch.setattr(sys, "stdout", None)
-    terminal.complain("error", "nobody sees this")
+    terminal.print_diagnostic("error", "nobody sees this")
     assert terminal.fail(ct.EditError("no")) == 4
     with pytest.raises(OSError, match="standard output is closed") as caught:
         terminal.show_text("x")
@@ -80,8 +80,8 @@ def test_notes_are_told_with_their_place(monkeypatch: pytest.MonkeyPatch) -> Non
         ct.Finding("NOT_USED", "info", "", "two"),
         ct.Finding("NO_SUBGRAPH", "error", "", "three"),
     ]
-    terminal.tell_notes(notes, "net.circle")
-    terminal.tell_notes(notes[:1])
+    terminal.print_notes(notes, "net.circle")
+    terminal.print_notes(notes[:1])
     assert pipe.shown.splitlines() == [
         "warning: net.circle: subgraphs[0]: one",
         "note: net.circle: two",
@@ -143,8 +143,8 @@ def test_what_a_log_records_is_noted_where_output_is_captured() -> None:
         record(2)
         assert (captured.began, captured.findings, captured.error) == (True, 2, None)
         record(1, "broken")
-        terminal.complain("error", "said")
-        terminal.tell("told")
+        terminal.print_diagnostic("error", "said")
+        terminal.print_message("told")
     assert (captured.findings, captured.error) == (1, "broken")
     assert captured.messages == [("error", "said"), (None, "told")]
     assert current() is None

@@ -11,7 +11,7 @@ from circletools.affinity.capability.comparison import Term
 from circletools.affinity.capability.file import FORM_KEYS, parse_capability
 from circletools.affinity.capability.table import Refusal, refusals
 from circletools.affinity.capability.traits import OperatorTraits, TensorTraits
-from circletools.fit.remedies import GENERAL, NOT_MEASURED, follows_another, remedy_of
+from circletools.fit.remedies import GENERAL, NOT_MEASURED, is_consequence, remedy_of
 from circletools.model.model import open_model
 from tests.kit.build import Build
 
@@ -157,5 +157,5 @@ def test_what_is_not_taken_together(link: str, remedy: str) -> None:
 def test_for_the_sake_of_another_operator() -> None:
     words = "operator 12, which reads the constant that it unpacks, is not taken"
     assert remedy_of(Refusal(words), "DEQUANTIZE") == "change operator 12"
-    assert follows_another(words)
-    assert not follows_another("npu has no ADD")
+    assert is_consequence(words)
+    assert not is_consequence("npu has no ADD")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from dataclasses import dataclass, field
 
-from circletools.trace.nnapi.marks import Mark, Role, Side, classify
+from circletools.trace.nnapi.marks import HalSide, Mark, Role, classify
 from tests.kit.trace_support import US, Bucket, Ev, Scope, clocks, opened
 
 EXECUTIONS = {Role.START: "asynchronous", Role.FENCED: "fenced", Role.COMPUTE: "synchronous"}
@@ -82,7 +82,7 @@ class _Reader:
     def __init__(self, events: list[Ev], ignored: set[int]) -> None:
         self.events, self.ignored, self.found = events, ignored, Reading()
         marks = ((classify((event.text or "").encode()), event.tgid) for event in events)
-        self.drivers = {tgid for mark, tgid in marks if mark.side is Side.SERVER and mark.layer}
+        self.drivers = {tgid for mark, tgid in marks if mark.side is HalSide.SERVER and mark.layer}
         self.stacks: dict[int, list[_Open]] = {event.tid: [] for event in events}
         self.last = events[0].at
         self.numbers = 0
@@ -140,11 +140,11 @@ class _Reader:
         elif mark.role in PHASES:
             self._begin_phase(mark, event, line)
         elif mark.role is Role.CALLBACK:
-            if self.requests[process] and mark.side is not Side.SERVER:
+            if self.requests[process] and mark.side is not HalSide.SERVER:
                 self.found.callbacks.append((self.requests[process].popleft(), event.at))
         elif (mark.layer, mark.phase) == ("LD", "PE"):
             self.driving[event.tid].append((event.at, mark))
-            if mark.side is Side.SERVER and "::execute" in mark.name and "Synchronously" not in mark.name:
+            if mark.side is HalSide.SERVER and "::execute" in mark.name and "Synchronously" not in mark.name:
                 self.requests[process].append(event.at)
 
     def _end(self, mark: Mark, event: Ev) -> None:
@@ -160,7 +160,7 @@ class _Reader:
         elif (mark.layer, mark.phase) == ("LD", "PE"):
             start, outer = self.driving[event.tid].pop()
             if not self.driving[event.tid]:
-                (self.found.calls if outer.side is Side.SERVER else self.found.marks).append((start, event.at))
+                (self.found.calls if outer.side is HalSide.SERVER else self.found.marks).append((start, event.at))
 
     def _begin_phase(self, mark: Mark, event: Ev, line: int) -> None:
         process, phase = event.tgid, PHASES[mark.role]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from circletools.profile.alignment import Becomes, align
+from circletools.profile.alignment import ExpectedRows, align
 
 
-def becomes(does: str, after: str = "", *, many: bool = False, elided: bool = False) -> Becomes:
+def becomes(does: str, after: str = "", *, many: bool = False, elided: bool = False) -> ExpectedRows:
     """Return what an operator becomes; kinds are single letters."""
-    return Becomes(frozenset(), frozenset(does), frozenset(after), many, elided)
+    return ExpectedRows(frozenset(), frozenset(does), frozenset(after), many, elided)
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ def becomes(does: str, after: str = "", *, many: bool = False, elided: bool = Fa
 )
 @pytest.mark.parametrize("more", [-1, 0, 1], ids=["fewer", "as many", "more"])
 def test_what_weighs_as_much_as_operators_without_a_row(
-    near: Becomes, far: Becomes, rows: str, operators: int, more: int
+    near: ExpectedRows, far: ExpectedRows, rows: str, operators: int, more: int
 ) -> None:
     """The last of the rows is read as the operator's nearby, or as the far one's with so many more without a row."""
     last = becomes("B", many=True)

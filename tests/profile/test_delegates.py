@@ -10,7 +10,7 @@ import pytest
 from circletools.graph.build import graph_of
 from circletools.model.model import open_model
 from circletools.profile import delegates
-from circletools.profile.alignment import Becomes, align
+from circletools.profile.alignment import ExpectedRows, align
 from circletools.profile.delegates import WHOLE, Delegates, Row
 from circletools.profile.joining import Time
 from circletools.profile.xnnpack import kind_of, kinds_before, kinds_of
@@ -29,8 +29,8 @@ def becomes(
     *,
     many: bool = False,
     elided: bool = False,
-) -> Becomes:
-    return Becomes(before, does, after, many, elided)
+) -> ExpectedRows:
+    return ExpectedRows(before, does, after, many, elided)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def becomes(
         ([becomes(A)], "", []),
     ],
 )  # fmt: skip
-def test_alignments(operators: list[Becomes], rows: str, expected: list[list[int]]) -> None:
+def test_alignments(operators: list[ExpectedRows], rows: str, expected: list[list[int]]) -> None:
     assert align(operators, rows) == expected
 
 

@@ -112,7 +112,7 @@ def test_processes_and_threads() -> None:
     with pytest.raises(InvalidInputError, match="no operator times"):
         read_profile(data, process=20, thread=11)
     for chosen in ({"process": 1}, {"thread": 0}):
-        with pytest.raises(UsageError, match="only system traces tell processes and threads"):
+        with pytest.raises(UsageError, match="only system traces have processes and threads"):
             read_profile(b'{"traceEvents": []}', **chosen)
 
 

@@ -53,7 +53,7 @@ def target(tmp_path: Path) -> Path:
 @pytest.fixture(params=["at once", "in steps"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param == "in steps":
-        monkeypatch.setattr(directories, "_exchange_at_once", lambda *_names: False)
+        monkeypatch.setattr(directories, "_exchange_atomically", lambda *_names: False)
     return str(request.param)
 
 
@@ -175,12 +175,12 @@ KILLED = """
     import os, signal, sys
     from pathlib import Path
     from circletools.storage import directories
-    exchange = directories._exchange_at_once
+    exchange = directories._exchange_atomically
     def kill(*names):
         if sys.argv[2] == "after":
             assert exchange(*names)
         os.kill(os.getpid(), signal.SIGKILL)
-    directories._exchange_at_once = kill
+    directories._exchange_atomically = kill
     directories.write_directory(Path(sys.argv[1]), [("a", [b"new"])], lambda path: True)
 """
 

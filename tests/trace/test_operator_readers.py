@@ -305,7 +305,7 @@ def test_one_process_or_one_thread_of_a_system_trace() -> None:
         names(4, 3)
     document = json.dumps([node(1, 1)]).encode()
     for process, thread in ((1, None), (None, 1)):
-        with pytest.raises(UsageError, match="only system traces tell processes and threads"):
+        with pytest.raises(UsageError, match="only system traces have processes and threads"):
             read_profile(document, process=process, thread=thread)
 
 

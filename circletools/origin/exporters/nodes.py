@@ -117,7 +117,7 @@ def line_of(stack_trace: str) -> tuple[str, int]:
 
 
 def is_layout(node: Any) -> bool:
-    """Return whether a node only lays out anew what it is given."""
+    """Return whether a node only changes the layout of its input."""
     name = str(node.target).removeprefix("aten.").partition(".")[0]
     return name.removeprefix("_unsafe_").removesuffix("_copy") in _LAYOUT
 
@@ -147,7 +147,7 @@ def name_roots(roots: Iterable[Root]) -> Iterator[Source]:
 
     A source is called by its module and what it calls, `layers.0.attn.q::linear`; where a module calls the same
     twice, the later one has a number, `layers.0::add_1`. What runs in the whole model itself is called by its class.
-    Of several that are the same node, that which most is known of tells.
+    Of several roots of one node, the one with the most details is used.
     """
     roots = list(roots)
     details: dict[str, SourceDetails] = {}

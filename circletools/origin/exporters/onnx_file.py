@@ -152,7 +152,7 @@ def _places(graph: Graph, labels: Mapping[int, int]) -> list[Hashable]:
 
 
 def _pair(nodes: Graph, operators: Graph, own: Sequence[int], made: Sequence[int], found: list[set[int]]) -> None:
-    """Give each operator its node, where their order tells which that is; else all."""
+    """Give each operator its node where their order determines it, else all nodes."""
     ordered = len(own) == len(made) and all(map(_is_chain, (nodes, operators), (own, made)))
     for at, operator in enumerate(made):
         found[operator].update(own[at : at + 1] if ordered else own)

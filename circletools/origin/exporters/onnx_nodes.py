@@ -42,12 +42,14 @@ def _of_parameters(node: Any, path: str, weights: Container[str]) -> Iterator[So
 
 
 def _root(node: Any) -> Root | None:
-    """Return the node of the exported program that a node was made of; None where nothing tells."""
-    told = {prop.key.removeprefix(_TORCH): prop.value for prop in node.metadata_props if prop.key.startswith(_TORCH)}
-    scopes, classes = _texts(told.get("name_scopes", "")), _texts(told.get("class_hierarchy", ""))
+    """Return the node of the exported program that a node was made of; None where it is not recorded."""
+    recorded = {
+        prop.key.removeprefix(_TORCH): prop.value for prop in node.metadata_props if prop.key.startswith(_TORCH)
+    }
+    scopes, classes = _texts(recorded.get("name_scopes", "")), _texts(recorded.get("class_hierarchy", ""))
     if not scopes:
         return None
-    file, line = line_of(told.get("stack_trace", ""))
+    file, line = line_of(recorded.get("stack_trace", ""))
     path, class_name = "".join(scopes[-2:-1]), "".join(classes[-2:-1])
     return Root(scopes[-1], SourceDetails(path, class_name, file, line, "".join(classes[-1:])))
 

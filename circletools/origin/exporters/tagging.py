@@ -2,7 +2,7 @@
 
 A converter gives a fused operator the tags of most that it was made of. It also gives it those of constants that it
 found equal to others, of layout changes that it moved elsewhere, and of what feeds the operator. So the last tag of
-an operator tells what it makes, and the graph of nodes tells the rest: an operator computes all that leads there from
+an operator names what it makes, and the graph of nodes gives the rest: an operator computes all that leads there from
 what other operators make.
 
 * Nodes that only change the layout count for operators that do the same, and for no others.

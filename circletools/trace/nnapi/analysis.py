@@ -14,12 +14,12 @@ import numpy as np
 from circletools.codes import explain
 from circletools.errors import InvalidInputError
 from circletools.trace.nnapi.automaton import Path
-from circletools.trace.nnapi.conclude import Seen, judge
+from circletools.trace.nnapi.conclude import SeenMarks, judge
 from circletools.trace.nnapi.diagnostics import Collector, Diagnostic
 from circletools.trace.nnapi.executions import DriverExecutions, Execution, Executions, kind_of
 from circletools.trace.nnapi.functions import Function, functions
 from circletools.trace.nnapi.machine import Begin, End, EventBatch, InFlightChanges, Machine
-from circletools.trace.nnapi.marks import FOREIGN, Mark, Side, classify
+from circletools.trace.nnapi.marks import FOREIGN, HalSide, Mark, classify
 from circletools.trace.nnapi.scheduling import Scheduled, Scheduling
 from circletools.trace.nnapi.statistics import (
     Busy,
@@ -132,7 +132,7 @@ class _Pass:
         self._processes: list[int] = []
         self.executions = Executions(known.ignored, self._processes, self.runs.segments)
         self.driver = DriverExecutions(self._processes)
-        self.seen = Seen()
+        self.seen = SeenMarks()
         self.work = Work(self.automaton.contexts)
         self.scheduling = Scheduling(trace, self.automaton.contexts)
         self.totals: Totals = defaultdict(int)
@@ -240,14 +240,14 @@ class _Pass:
             return symbols
         width = len(self._tids)
         pairs = [divmod(pair, width) for pair in distinct(symbols[at] * width + threads[at])]
-        self._see([(self.automaton.marks[symbol], self._processes[thread]) for symbol, thread in pairs])
+        self._note_marks([(self.automaton.marks[symbol], self._processes[thread]) for symbol, thread in pairs])
         drivers = np.array([process in self.learnt.drivers for process in self._processes], np.bool_)
         return np.where(drivers[threads], both[batch.texts, 1], symbols)
 
-    def _see(self, pairs: list[tuple[Mark, int]]) -> None:
+    def _note_marks(self, pairs: list[tuple[Mark, int]]) -> None:
         """Note which marks a batch has in which processes, and which of these are drivers."""
         for mark, process in pairs:
-            if mark.side is Side.SERVER and mark.layer and process not in self.learnt.drivers:
+            if mark.side is HalSide.SERVER and mark.layer and process not in self.learnt.drivers:
                 self.learnt.drivers.add(process)
                 self._late = self._late or process in self._unsure
         for mark, process in pairs:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from circletools.trace.nnapi.contexts import Context, Contexts
-from circletools.trace.nnapi.marks import APPLICATION, FOREIGN, Mark, Role, Side
+from circletools.trace.nnapi.marks import APPLICATION, FOREIGN, HalSide, Mark, Role
 from circletools.trace.sources.names import Numbers
 
 END = -1
@@ -129,7 +129,7 @@ class Automaton:
         self._depths.append(depth)
         self._ups.append(path.up)
         mark = path.mark
-        serves = mark.phase == "PE" and (mark.layer == "LD" or mark.side is Side.SERVER)
+        serves = mark.phase == "PE" and (mark.layer == "LD" or mark.side is HalSide.SERVER)
         path.watched = serves or mark.role is not Role.NONE
         way = ALONE if mark.role in APPLICATION else BY_COLUMNS
         self._reporting[0].append(way * (serves or mark.role in _WITH_AN_END))

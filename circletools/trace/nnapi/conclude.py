@@ -1,4 +1,4 @@
-"""What can be said of a trace only when all of it has been read."""
+"""Diagnostics that need the whole trace."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from circletools.codes import explain
 from circletools.trace.nnapi.diagnostics import Collector
 from circletools.trace.nnapi.executions import Executions
 from circletools.trace.nnapi.machine import Machine
-from circletools.trace.nnapi.marks import Mark, Side
+from circletools.trace.nnapi.marks import HalSide, Mark
 from circletools.trace.nnapi.timeline import APP_PHASES, Runs
 from circletools.trace.sources import FaultKind, Trace
 
@@ -16,8 +16,8 @@ WHOLE_TRACE = -1
 
 
 @dataclass(slots=True)
-class Seen:
-    """Which marks there were. Threads are indices, places as the trace counts them.
+class SeenMarks:
+    """The marks of a trace. Threads are indices; places are line numbers or byte offsets.
 
     `counted` are threads with time in the tables; `unmatched` holds, for each thread with ends that lack a begin, the
     place of the first one and their number.
@@ -33,15 +33,15 @@ class Seen:
         """Note a mark."""
         if mark.layer:
             self.layers.setdefault(process, set()).add(mark.layer)
-            self.calls = self.calls or mark.side is Side.CLIENT
-        if driver or mark.side is Side.PASSTHROUGH:
+            self.calls = self.calls or mark.side is HalSide.CLIENT
+        if driver or mark.side is HalSide.PASSTHROUGH:
             self.drivers.add(process)
 
 
 def judge(
     collector: Collector,
     trace: Trace,
-    seen: Seen,
+    seen: SeenMarks,
     runs: Runs,
     executions: Executions,
     machine: Machine,
@@ -65,7 +65,7 @@ def judge(
         collector.add("T040", execution.where, "a start without a wait", "start")
 
 
-def _judge_processes(collector: Collector, seen: Seen) -> None:
+def _judge_processes(collector: Collector, seen: SeenMarks) -> None:
     layers = set().union(*seen.layers.values())
     if not layers:
         collector.add("T001", WHOLE_TRACE, explain("T001").meaning)
@@ -85,7 +85,7 @@ def _judge_processes(collector: Collector, seen: Seen) -> None:
 
 
 def _judge_scopes(
-    collector: Collector, seen: Seen, runs: Runs, machine: Machine, threads: list[tuple[int, int]]
+    collector: Collector, seen: SeenMarks, runs: Runs, machine: Machine, threads: list[tuple[int, int]]
 ) -> None:
     for thread, (where, count) in seen.unmatched.items():
         if thread in seen.counted:

@@ -1,4 +1,4 @@
-"""What is wrong with a trace, or worth knowing about it. The codes are in `circletools/codes.json`."""
+"""Diagnostics of a trace. The codes are in `circletools/codes.json`."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from circletools.trace.nnapi.machine import EventBatch, InFlightChanges
-from circletools.trace.nnapi.marks import Mark, Role, Side
+from circletools.trace.nnapi.marks import HalSide, Mark, Role
 from circletools.trace.nnapi.pairing import NONE, Flags, left, levels, nested, queued
 from circletools.trace.sources.names import Numbers
 
@@ -26,7 +26,7 @@ _EXECUTES, _SERVED, _REQUESTS = 1 << 8, 1 << 9, 1 << 10
 
 def kind_of(mark: Mark) -> int:
     """Return what a mark is to the collectors of executions: its role, and what it does for the driver."""
-    served = mark.side is Side.SERVER
+    served = mark.side is HalSide.SERVER
     requests = served and "::execute" in mark.name and "Synchronously" not in mark.name
     executes = mark.role in (*KINDS, Role.WAIT)
     return mark.role.value | _EXECUTES * executes | _SERVED * served | _REQUESTS * requests

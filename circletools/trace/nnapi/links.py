@@ -35,7 +35,7 @@ def links_of(rows: Intervals, executions: Sequence[Execution], times: Times, pro
 
     `rows` are those of `Work.rows`; `times` are those of the executions, `processes` has that of each thread.
     """
-    driver, everything = rows.codes & DRIVER != 0, _flights(times, np.arange(len(executions)))
+    driver, everything = rows.codes & DRIVER != 0, _alone_in_flight(times, np.arange(len(executions)))
     of_rows = np.array([*processes, 0], np.int64)[rows.threads]
     owners = np.array([one.process for one in executions], np.int64)
     if (owners == owners[:1]).all():
@@ -61,11 +61,11 @@ def links_of(rows: Intervals, executions: Sequence[Execution], times: Times, pro
 def _by_process(
     places: Numbers, processes: Numbers, owners: Numbers, times: Times
 ) -> Iterator[tuple[Numbers, Times]]:
-    """Yield for each process of executions its places, and what `_flights` gives for its executions."""
+    """Yield for each process of executions its places, and what `_alone_in_flight` gives for its executions."""
     order = np.argsort(processes, kind="stable")
     for process in sorted(set(owners.tolist())):
         first, last = np.searchsorted(processes, (process, process + 1), sorter=order)
-        yield places[order[first:last]], _flights(times, np.flatnonzero(owners == process))
+        yield places[order[first:last]], _alone_in_flight(times, np.flatnonzero(owners == process))
 
 
 def _joined(parts: Sequence[Intervals]) -> Intervals:
@@ -80,7 +80,7 @@ def _within(rows: Intervals, times: Times) -> Numbers:
     return np.flatnonzero(known & (starts[rows.paths] <= rows.starts) & (rows.ends <= ends[rows.paths]))
 
 
-def _flights(executions: Times, places: Numbers) -> tuple[Numbers, Numbers]:
+def _alone_in_flight(executions: Times, places: Numbers) -> tuple[Numbers, Numbers]:
     """Return from when on which of some executions is alone in flight, its place and 1 as the segment."""
     places = places[executions[0][places] < executions[1][places]]
     starts, ends, numbers = executions[0][places], executions[1][places], places + 1

@@ -44,7 +44,7 @@ PHASE_NAMES = {
 
 
 class Role(Enum):
-    """What a mark is beyond its time."""
+    """The role of a mark beyond its time."""
 
     NONE = auto()
     RUN = auto()
@@ -61,8 +61,8 @@ APPLICATION = (Role.RUN, Role.WARM_UP, Role.BENCHMARK)
 """The roles of marks that set the run and application phase of a process."""
 
 
-class Side(Enum):
-    """Who wrote a mark of the HAL."""
+class HalSide(Enum):
+    """The side of the HAL that wrote a mark."""
 
     NONE = auto()
     CLIENT = auto()
@@ -83,7 +83,7 @@ class Mark:
     switch: bool = False
     subtract: bool = False
     role: Role = Role.NONE
-    side: Side = Side.NONE
+    side: HalSide = HalSide.NONE
     fault: str = ""
     in_process: bool = False
 
@@ -112,11 +112,11 @@ _AIDL = re.compile(
 )
 
 _SIDES = {
-    b"client": Side.CLIENT,
-    b"cppClient": Side.CLIENT,
-    b"server": Side.SERVER,
-    b"cppServer": Side.SERVER,
-    b"passthrough": Side.PASSTHROUGH,
+    b"client": HalSide.CLIENT,
+    b"cppClient": HalSide.CLIENT,
+    b"server": HalSide.SERVER,
+    b"cppServer": HalSide.SERVER,
+    b"passthrough": HalSide.PASSTHROUGH,
 }
 _VERSION = re.compile(rb"_1_\d$")
 _METHODS = {
@@ -174,7 +174,7 @@ def _call(text: bytes, interface: bytes, method: bytes, side: bytes) -> Mark:
     phase = _CALLS.get((interface, method))
     if phase is None:
         return FOREIGN
-    layer = "LI" if _SIDES[side] is Side.CLIENT else "LD"
+    layer = "LI" if _SIDES[side] is HalSide.CLIENT else "LD"
     return Mark(layer, phase, _decoded(text), side=_SIDES[side])
 
 

@@ -1,4 +1,4 @@
-"""What belongs together among events in the order of time: begins and ends, what is put in a queue and taken."""
+"""Pair events in time order: begins with ends (a stack), puts with takes (a queue)."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def _parse(memory: memoryview, process: int | None, thread: int | None) -> Opera
     for is_one, parse in DOCUMENTS:
         if is_one(head, memory):
             if (process, thread) != (None, None):
-                raise UsageError("only system traces tell processes and threads")
+                raise UsageError("only system traces have processes and threads")
             return parse(bytes(memory))
     found = events(open_trace(memory))
     chosen = (

@@ -1,4 +1,4 @@
-"""What every encoding is read into."""
+"""Values that the readers of all encodings produce."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Switches:
 
 
 class FaultKind(Word):
-    """What can be wrong with a trace before its marks are looked at."""
+    """The kinds of faults of a trace itself, before its marks are read."""
 
     LOST = "lost"
     MALFORMED = "malformed"

@@ -25,13 +25,13 @@ def pieces_of(memory: memoryview) -> Pieces:
     def read() -> Iterator[memoryview]:
         for at in range(0, len(memory), PIECE_BYTES):
             yield memory[at : at + PIECE_BYTES]
-            _let_go(memory, at)
+            _release(memory, at)
 
     return read
 
 
-def _let_go(memory: memoryview, at: int) -> None:
-    """Let the system have back what is mapped of a file and was read: else a long trace is all in memory."""
+def _release(memory: memoryview, at: int) -> None:
+    """Release mapped pages that were read, so that a long trace is not all in memory."""
     if isinstance(memory.obj, mmap.mmap) and len(memory) == len(memory.obj) and hasattr(mmap, "MADV_DONTNEED"):
         begin = at - at % mmap.PAGESIZE
         memory.obj.madvise(mmap.MADV_DONTNEED, begin, min(at + PIECE_BYTES, len(memory)) - begin)
