@@ -135,7 +135,8 @@ def _sources(model: ModelGraph) -> Origins:
     numbers = count()
     for graph in model.graphs:
         graph.check_values()
-        firsts = ([*graph.values.names, b""][value] for value in graph.first_results.tolist())
+        own = [*graph.values.names, b""]  # the last one is that of no value, which is -1
+        firsts = (own[value] for value in graph.first_results.tolist())
         names += [text(name.partition(b"\0")[0]) or NO_NAME for name in firsts]
     operators = ({index: frozenset((next(numbers),)) for index in range(len(graph))} for graph in model.graphs)
     return Origins(dict(enumerate(names)), tuple(operators))
