@@ -80,16 +80,18 @@ def lowered() -> Iterator[tuple[Probe, Form]]:
             continue
         for bases in template.bases_of():
             base = bases[-1]
-            others = (
-                one
-                for one in template.rest_of(base, base.ranks[1])
-                if not one.dynamic and one.version == base.version
-            )
+            others = [one for one in template.rest_of(base, base.ranks[1]) if _matters(one, base)]
             for probe in {one.model: one for one in (*bases, *others)}.values():
                 with ct.open(probe.model) as model:
                     form = form_of(graph_of(model, 0), 0)
                 if form is not None and form.version < top(template.code):
                     yield probe, form
+
+
+def _matters(probe: Probe, base: Probe) -> bool:
+    """Return whether a probe differs from its base by what forms are about: an option, or a rank of 5 or 6."""
+    moved = probe.ranks != base.ranks
+    return not probe.dynamic and probe.version == base.version and (not moved or probe.ranks[1] in (5, 6))
 
 
 if __name__ == "__main__":
