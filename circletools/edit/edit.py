@@ -24,9 +24,10 @@ from circletools.edit.archive import move_archive
 from circletools.edit.compact import compact
 from circletools.edit.editable import check_editable, original_start
 from circletools.edit.entries import Entries
+from circletools.edit.members import check_index, member_number
 from circletools.edit.results import AddedOperator, IndexMap
 from circletools.edit.signatures import Ends, Side, Signatures
-from circletools.errors import EditError, UsageError
+from circletools.errors import UsageError
 from circletools.findings import Finding
 from circletools.flatbuf.inert import Inert
 from circletools.flatbuf.overlay import FieldValue, NewTable, Overlay, References
@@ -107,7 +108,7 @@ class ModelEdit:
 
     def rename_metadata(self, index: int, name: str) -> None:
         """Give a metadata entry another name, by its index in `metadata_names`."""
-        _check("metadata entry", index, len(self._entries.now))
+        check_index("metadata entry", index, len(self._entries.now))
         self._entries.rename(index, name)
 
     def add_buffer(self, data: bytes) -> int:
@@ -117,7 +118,7 @@ class ModelEdit:
     # ------------------------------------------------------------------ subgraphs
 
     def _check_subgraph(self, index: int) -> None:
-        _check("subgraph", index, len(self.model.subgraphs))
+        check_index("subgraph", index, len(self.model.subgraphs))
 
     def _subgraph(self, index: int) -> NewTable:
         self._check_subgraph(index)
@@ -138,8 +139,8 @@ class ModelEdit:
     ) -> int:
         """Append a tensor and return its index. `type` is a TensorType name, `buffer` 0 means no data."""
         if buffer:
-            _check("buffer", buffer, self._entries.pool.count)
-        kind = _member(self.model.schema.enums["TensorType"], type, "tensor type")
+            check_index("buffer", buffer, self._entries.pool.count)
+        kind = member_number(self.model.schema.enums["TensorType"], type, "tensor type")
         table = self._table(
             "Tensor", shape=shape, shape_signature=shape_signature, type=kind, buffer=buffer, name=name
         )
@@ -176,7 +177,7 @@ class ModelEdit:
 
     def add_operator_code(self, name: str, version: int = 1, custom_code: str = "") -> int:
         """Return the index of this operator code, appended if the model has none like it."""
-        code = _member(self.model.schema.enums["BuiltinOperator"], name, "operator code")
+        code = member_number(self.model.schema.enums["BuiltinOperator"], name, "operator code")
         index = self._code_at.setdefault((code, version, custom_code), len(self._codes))
         if index < len(self._codes):
             return index
@@ -194,7 +195,7 @@ class ModelEdit:
 
     def set_operator_version(self, code: int, version: int) -> None:
         """Give an entry of the operator code list another version. Raises UsageError where there is none."""
-        _check("operator code", code, len(self._codes))
+        check_index("operator code", code, len(self._codes))
         codes = self._overlay.references(self._overlay.root, "operator_codes")
         if isinstance(table := codes[code], int):  # in a file, one table can stand for several entries
             table = codes[code] = self._overlay.copy("OperatorCode", table)
@@ -217,11 +218,11 @@ class ModelEdit:
         new one continues, for the tables that follow (origins, devices).
         """
         schema = self.model.schema
-        _check("operator code", code, len(self._codes))
+        check_index("operator code", code, len(self._codes))
         self._check_tensors(subgraph, (*inputs, *outputs), OPTIONAL)
         count = len(self._list(subgraph, "operators"))
         for parent in inherits:
-            _check("operator", parent, count)
+            check_index("operator", parent, count)
         given = np.array(inputs, np.int32), np.array(outputs, np.int32)
         table = self._table("Operator", opcode_index=code, inputs=given[0], outputs=given[1])
         if options is not None:
@@ -234,7 +235,7 @@ class ModelEdit:
             unknown = next((name for name in fields if name not in schema.tables[member].by_name), None)
             if unknown is not None:
                 raise UsageError(f"{member} has no field {unknown}")
-            table.set(f"{field}_type", _member(schema.unions[union], member, "options table"))
+            table.set(f"{field}_type", member_number(schema.unions[union], member, "options table"))
             table.set(field, self._table(member, **fields))
         operators = self._list(subgraph, "operators")
         operators.append(table)
@@ -308,7 +309,7 @@ class ModelEdit:
 
         Raises UsageError for a signature, an entry or a tensor that does not exist.
         """
-        _check("signature", signature, len(self.signatures.now))
+        check_index("signature", signature, len(self.signatures.now))
         self._check_tensors(self.signatures.now[signature].subgraph, [tensor])
         self.signatures.set_entry(signature, direction, entry, tensor=tensor)
 
@@ -392,15 +393,3 @@ class ModelEdit:
                     subgraph = overlay.element(overlay.references(root, "subgraphs"), "SubGraph", index)
                     operators = overlay.references(subgraph, "operators")
                     overlay.element(operators, "Operator", row - int(splits[index]))
-
-
-def _check(what: str, index: int, count: int) -> None:
-    if not 0 <= index < count:
-        raise UsageError(f"{what} {index} does not exist; there are {count}")
-
-
-def _member(members: Mapping[int, str], name: str, what: str) -> int:
-    for value, known in members.items():
-        if known == name:
-            return value
-    raise EditError(f"this format has no {what} {name}")

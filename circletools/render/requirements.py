@@ -54,10 +54,12 @@ def cost_text(found: Cost) -> Iterator[str]:
     yield f"parameters     {total.parameters:,}"
     yield f"weights        {total.weight_bytes:,} bytes"
     for index, memory in enumerate(found.activations):
-        of = f" of subgraph {index}" if len(found.activations) > 1 else ""
-        plan = "" if memory.planned_bytes is None else f", {memory.planned_bytes:,} with a greedy-by-size plan"
-        kept = f", {memory.variable_bytes:,} in variables" if memory.variable_bytes else ""
-        yield f"activations    {memory.peak_bytes:,} bytes{of} at operator {memory.peak_operator}{plan}{kept}"
+        of = f" (subgraph {index})" if len(found.activations) > 1 else ""
+        yield f"activations    {memory.peak_bytes:,} bytes at operator {memory.peak_operator}{of}"
+        if memory.planned_bytes is not None:
+            yield f"arena          {memory.planned_bytes:,} bytes, planned greedily by size{of}"
+        if memory.variable_bytes:
+            yield f"variables      {memory.variable_bytes:,} bytes{of}"
     head = [
         found.by,
         *(["code"] if found.by == "operator" else []),

@@ -49,6 +49,8 @@ WORDS = {
     "inspect": ["in.tflite --operators --tensors", MANY, "in.circle --digest"],
     "check": [MANY, "--explain NOT_USED", "constant.circle --statistics", f"{MANY} constant.circle --statistics"],
     "fit": ["in.tflite --on xnnpack,ethos-u55,onert-cpu", f"{MANY} --on xnnpack,ethos-u55"],
+    "requires": ["blocks.tflite", "blocks.tflite --runtime litert-1.4"],
+    "cost": [MANY, "in.tflite --by operator", "out.circle --by module"],
     "diff": ["in.circle devices.circle", "in.circle devices.circle --attest", "in.tflite in.circle --full"],
     "trace-stats": ["trace.html", "trace.html --by bucket", "trace.html --by function"],
     "trace-compare": ["trace.html trace.html", "times.json times.json --operators"],
@@ -58,7 +60,7 @@ WORDS = {
 }
 TABLES = {
     "dump-origins", "metadata", "partition", "inspect", "check", "fit", "diff", "trace-stats", "trace-compare",
-    "attribute", "track-origins",
+    "attribute", "track-origins", "requires", "cost",
 }  # fmt: skip
 SHOWS = """
     import json, os, sys
@@ -93,6 +95,7 @@ def folder(tmp_path: Path) -> Path:
         "constant.circle": path_of("circle/constant_output"),
         "in.tflite": path_of("tflite/cnn_int8"),
         "if_cond.circle": path_of("circle/if_cond"),
+        "blocks.tflite": path_of("tflite/blockwise_int4"),
         "trace.html": TRACE,
         "times.json": ROOT / "testdata/trace/onert_if_cond.chrome.json",
         "tico.circle": ROOT / "testdata/origins/tico.circle",

@@ -146,4 +146,4 @@ def test_an_edit_of_a_changed_index_is_refused() -> None:
     with pytest.raises(EditError) as caught:
         edited(data)
     assert caught.value.location == "subgraphs[0].tensors[2].buffer"
-    assert "verify" in str(caught.value)
+    assert "check --structure-only" in str(caught.value)

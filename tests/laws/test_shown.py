@@ -13,6 +13,8 @@ import circletools as ct
 from circletools.fit.verdicts import Cuts, TargetFit
 from circletools.profile.compare import ComparedTime
 from circletools.profile.compare_traces import ComparedBucket, TraceComparison
+from circletools.requires.minimum import Minimum
+from circletools.requires.requirements import Requirement
 from circletools.split.measuring.results import Measurement, PartTime, PlanTime
 from circletools.trace.operators.profile import OperatorRun, OperatorTrace
 from circletools.wording import Tabular, counted
@@ -82,6 +84,12 @@ def results() -> Iterator[Tabular]:
         yield plan
         yield Measurement((), (PlanTime(EVIL, (PartTime(EVIL, (0,)),)),))
         yield ct.inspect(found)
+        edit.set_metadata(EVIL, b"")
+        with ct.open(edit.to_bytes()) as named:
+            yield ct.metadata.list(named)
+        yield ct.cost(found, by="source")
+        minimum = Minimum(None, None, False, "unknown")
+        yield ct.types.Requirements(None, False, (Requirement("operator", EVIL, None, 1, (EVIL,)),), (), minimum)
         ct.affinity.annotate(edit, plan)
         yield ct.outputs.fix(edit)
         with ct.open(edit.to_bytes()) as after:

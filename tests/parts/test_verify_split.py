@@ -271,7 +271,8 @@ def test_from_annotation_to_a_verified_split(tmp_path: Path) -> None:
     for step in steps:
         ran = run(*step)
         assert ran.returncode == 0, ran.stderr
-    assert json.loads(ran.stdout) == {"schema_version": 1, "verdict": "ok", "runtime": "onert", "findings": []}
+    expected = {"schema_version": 1, "verdict": "ok", "runtime": "onert", "findings": []}
+    assert json.loads(ran.stdout) == {"file": str(target), **expected}
     (target / "c.part.00001_cpu.circle").unlink()
     assert run("verify-split", target).returncode == 3
     moved = tmp_path / "elsewhere" / "parts"
