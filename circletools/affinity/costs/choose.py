@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from time import monotonic
+from time import process_time
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,14 +74,14 @@ def _assign(chooser: Chooser, given: Constraints, tables: Sequence[CostTable], g
         had = given.before_in(subgraph)
         decided = [rule or had.get(operator) for operator, rule in enumerate(ruled[subgraph])]
         times, is_open = _open_times(table, given, subgraph, decided)
-        count, begins, facts = len(times), monotonic(), chooser.facts[subgraph]
+        count, begins, facts = len(times), process_time(), chooser.facts[subgraph]
         units = goal.units[subgraph] if goal.units else make_units(facts)
         whole = make_subgraph(facts, units, replace(table, times_us=times), goal.limits, goal.caps, given.devices)
         try:
             found = solve(whole.problem, seconds * count / max(operators, 1))
         except EditError as error:
             raise EditError(error.message, location=facts.place(), hint=error.hint) from error
-        seconds, operators = max(0.0, seconds - (monotonic() - begins)), operators - count
+        seconds, operators = max(0.0, seconds - (process_time() - begins)), operators - count
         least.append(found.least_us if is_open.any() else None)
         placed.append(Placed(whole, found.candidate))
         devices = {unit: part.device for part in whole.partitions(found.candidate) for unit in part.operators}

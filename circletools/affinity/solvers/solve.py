@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
-from time import monotonic
+from time import process_time
 
 import numpy as np
 
@@ -49,7 +49,7 @@ class _Found:
 
 
 def solve(problem: Problem, seconds: float) -> Solution:
-    """Return the best candidate that is found; the integer program has so many seconds.
+    """Return the best candidate that is found; the integer program has so many seconds of the processor.
 
     Raises EditError where nothing was found that keeps to all, and says whether it is proven that nothing does;
     UsageError where SciPy is not installed.
@@ -92,9 +92,9 @@ def _by_program(problem: Problem, found: _Found, seconds: float) -> _Found:
     """Return what the integer program makes of it, round after round, until nothing is violated or time is over."""
     if seconds <= 0 or is_too_large(problem) or _is_proven(problem, found):
         return found
-    program, ends = PartitionProgram(problem), monotonic() + seconds
+    program, ends = PartitionProgram(problem), process_time() + seconds
     for _ in range(_ROUNDS):
-        left = ends - monotonic()
+        left = ends - process_time()
         if left <= 0:
             break
         solved = program.solve(left)
