@@ -156,7 +156,8 @@ def test_the_page_about_the_gpu_shows_what_is_printed_and_what_was_exported(tmp_
 
 
 @pytest.mark.parametrize(
-    ("name", "steps"), [("refused", 2), ("diff", 2), ("digest", 2), ("affinity", 1), ("split", 3)]
+    ("name", "steps"),
+    [("refused", 2), ("diff", 2), ("digest", 2), ("affinity", 1), ("split", 3), ("tracking", 2)],
 )
 def test_short_pages_show_what_is_printed(name: str, steps: int, tmp_path: Path) -> None:
     assert shows_what_is_printed((_DOCS / f"{name}.md").read_text(encoding="utf-8"), tmp_path) == steps
