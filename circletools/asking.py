@@ -27,5 +27,5 @@ def as_file(model: Model) -> Iterator[Path]:
 
 
 def operators_of(model: ModelGraph) -> list[runtimes.Operators]:
-    """Return the operators of each subgraph, to find those that a program talks of."""
+    """Return the operators of each subgraph, to find those that a program refers to."""
     return [(graph.operators.code_names, graph.operators.result_names) for graph in model.graphs]

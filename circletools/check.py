@@ -32,7 +32,7 @@ _LISTED = 5  # of the sources that operators came from
 def check(
     model: Model, with_: Sequence[str] = (), *, structure_only: bool = False, timeout_s: float = 600.0
 ) -> Findings:
-    """Return what is wrong with a model: indices and external data out of range, and where there are none, the rest.
+    """Return all findings about a model: indices and external data out of range; if there are none, all others.
 
     The rest, which `structure_only` leaves out: graph, tensors, operators, signatures, names, outputs, and unless
     metadata lies outside the file, origins and affinity.
@@ -72,10 +72,10 @@ def newly_found(before: Model, after: Model) -> tuple[Finding, ...]:
 
 
 def _loaded(model: ModelGraph, path: Path, name: str, timeout_s: float, origins: Origins | None) -> Iterator[Finding]:
-    """Yield a finding for each reason that a program has not to load the model, at the first operator it is about."""
+    """Yield a finding for each reason why a program does not load the model, at the first operator concerned."""
     with runtimes.Worker(name, timeout_s) as worker:
         verdict = runtimes.located(worker.loads(path), operators_of(model))
-        said = " ".join(filter(None, (name, worker.version, _ENDS.get(verdict.status))))
+        program = " ".join(filter(None, (name, worker.version, _ENDS.get(verdict.status))))
     if verdict.status == "ok":
         return
     reasons: dict[str, list[tuple[int, int]]] = {}
@@ -88,7 +88,7 @@ def _loaded(model: ModelGraph, path: Path, name: str, timeout_s: float, origins:
     for words, places in (reasons or {" ".join(verdict.words.split()): []}).items():
         location = "subgraphs[{}].operators[{}]".format(*places[0]) if places else "model"
         yield Finding(
-            "NOT_LOADED", "error", location, f"{said}: {words}{_describe_operators(model, places, origins)}"
+            "NOT_LOADED", "error", location, f"{program}: {words}{_describe_operators(model, places, origins)}"
         )
 
 

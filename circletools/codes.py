@@ -56,7 +56,7 @@ def severities() -> Mapping[str, tuple[Severity, ...]]:
 
 
 def explain(code: str) -> Explanation:
-    """Return what a code means. Raises UsageError for one that does not exist."""
+    """Return the meaning of a code. Raises UsageError for one that does not exist."""
     known = explanations()
     if code not in known:
         raise UsageError(f"there is no finding {code!r}", hint=suggestion(code, known))
@@ -64,7 +64,7 @@ def explain(code: str) -> Explanation:
 
 
 def explain_selectable(code: str) -> Explanation:
-    """Return what a code of `check` means. Raises UsageError for one that `check` never reports."""
+    """Return the meaning of a code of `check`. Raises UsageError for one that `check` never reports."""
     found = explain(code)
     if found.subject != "check":
         raise UsageError(f"`check` never reports {code}", hint=f"it is a note about {found.subject}")

@@ -47,7 +47,7 @@ class CircleToolsError(Exception):
 
 
 def shortened(text: str, longest: int = _LONGEST) -> str:
-    """Leave out the middle of a text that repeats what somebody else made long."""
+    """Shorten a text from a file by leaving out its middle."""
     return text if len(text) <= longest else f"{text[: longest // 2]} … {text[-longest // 2 :]}"
 
 

@@ -29,7 +29,7 @@ class Finding:
     message: str
 
     def __post_init__(self) -> None:
-        """Refuse what nobody could look up."""
+        """Refuse an unknown code."""
         if self.code not in explanations():
             raise ValueError(f"no finding has the code {self.code!r}")
 

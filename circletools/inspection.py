@@ -113,10 +113,10 @@ class Inspection(Tabular):
 def inspect_model(
     model: Model, *, operators: bool = False, tensors: bool = False, subgraph: int | None = None
 ) -> Inspection:
-    """Return what is in a model file.
+    """Return the contents of a model file.
 
     With `operators` and `tensors`, also a row for each, as `to_rows` gives them; with `subgraph`, of this one only.
-    Raises ModelFormatError when the structure is broken, UsageError for a subgraph that the model has not.
+    Raises ModelFormatError when the structure is broken, UsageError for a subgraph that does not exist.
 
     >>> with ct.open("in.tflite") as model:
     ...     ct.inspect(model).operators

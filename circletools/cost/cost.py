@@ -75,7 +75,7 @@ class _Columns(NamedTuple):
 
 
 def cost(model: Model, by: By = "code") -> Cost:
-    """Return what a model costs, in rows by operator code, operator, source or module of its origins.
+    """Return the costs of a model, in rows by operator code, operator, source or module of its origins.
 
     An operator of several sources counts for each. Raises ModelFormatError.
 

@@ -138,7 +138,7 @@ def _longest_ascent(values: Indices) -> Indices:
 
 
 def _between(gap: _Gap, anchors: tuple[Indices, Indices]) -> Iterator[_Gap]:
-    """Yield what stands between anchors, where there is something."""
+    """Yield the gaps between anchors that are not empty."""
     bounds = [np.concatenate(([-1], at, [len(side)])) for at, side in zip(anchors, gap, strict=True)]
     some = (np.diff(bounds[0]) > 1) | (np.diff(bounds[1]) > 1)
     for index in np.flatnonzero(some).tolist():

@@ -68,7 +68,7 @@ class ModelComparison:
         """Yield every difference but those of metadata entries."""
         yield from self._engine.tables(Pairs(self.before.root, self.after.root, lambda _: ("", "")))
 
-    # ------------------------------------------------------------------ what belongs together
+    # ------------------------------------------------------------------ matching
 
     def _both(self, keys: Callable[[Model], Keys]) -> tuple[Keys, Keys]:
         return keys(self.before), keys(self.after)
@@ -138,7 +138,7 @@ class ModelComparison:
     def _nested(
         self, before: Indices, after: Indices, levels: tuple[list[tuple[Keys, Keys]], list[tuple[Keys, Keys]]]
     ) -> Nested:
-        """Align the tables of subgraphs that belong together."""
+        """Align the tables of matched subgraphs."""
         found = []
         for old, new in zip(self.subgraphs.before.tolist(), self.subgraphs.after.tolist(), strict=True):
             ours, theirs = slice(before[old], before[old + 1]), slice(after[new], after[new + 1])

@@ -50,7 +50,7 @@ class ModelDifference(Tabular):
 def compare_models(
     before: Model, after: Model, sections: Iterable[str] | None = None, *, ignore: Sequence[str] = ()
 ) -> ModelDifference:
-    """Return what differs between two models.
+    """Return the differences between two models.
 
     `sections` are some of structure, metadata, origins, affinity and file; all of them unless given. Changes at a
     path that a glob of `ignore` matches, or below it, are left out: `*` stands for any characters, `?` for one, and
@@ -62,7 +62,7 @@ def compare_models(
     >>> with ct.open("a.tflite") as before, ct.open("b.tflite") as after:
     ...     found = ct.diff(before, after, ["structure"], ignore=["buffers[*]"])
     """
-    # Comparing them the other way round gives the mirror image. For that, what belongs together is always worked out
+    # Comparing them the other way round gives the mirror image. For that, the matching is always worked out
     # in the same direction, whichever model comes first here.
     chosen = _chosen(sections)
     files = before.wire.memory, after.wire.memory

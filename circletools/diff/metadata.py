@@ -70,12 +70,12 @@ def _entries(model: Model) -> dict[str, memoryview | int]:
 
 def _same(old: memoryview | int, new: memoryview | int) -> bool:
     if isinstance(old, int) or isinstance(new, int):
-        return isinstance(old, int) and isinstance(new, int)  # both lead nowhere
+        return isinstance(old, int) and isinstance(new, int)  # both are out of range
     return same_bytes(old, new)
 
 
 def _described(label: str, value: memoryview | int) -> dict[str, Any]:
-    """Return what stands for a value: its length, a digest, what it holds as far as that is known and short."""
+    """Return a summary of a value: its length, a digest, what it holds as far as that is known and short."""
     if isinstance(value, int):
         return {"missing_buffer": value}
     shown: dict[str, Any] = {"bytes": len(value)}

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 def read_or_note(read: Callable[[Model], T | None], model: Model, what: str, notes: list[Finding]) -> T | None:
-    """Return what `read` returns, None with a note where it cannot."""
+    """Return the value of `read`, None with a note where it fails."""
     try:
         return read(model)
     except TableFormatError as error:

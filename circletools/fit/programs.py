@@ -113,7 +113,7 @@ def compare(target: TargetFit, subgraphs: Iterable[int], answer: ProgramAnswer) 
     taken = {one: one.device == judge.device for one in verdict.operators if one.subgraph in here}
     if verdict.status != "ok" and not judge.places_each:
         taken = {one: False for one, is_taken in taken.items() if not is_taken}
-    said = _verdict(verdict, all(taken.values()))
+    outcome = _verdict(verdict, all(taken.values()))
     table = {(one.subgraph, one.operator): one for one in target.misfits}
     misfits = {one: table.get((one.subgraph or 0, one.operator or 0)) for one in taken}
     if judge.explains:
@@ -128,9 +128,9 @@ def compare(target: TargetFit, subgraphs: Iterable[int], answer: ProgramAnswer) 
         misfit = misfits[one]
         if (misfit is None) != is_taken and (misfit is None or misfit.measured):
             found.append(Disagreement(one.subgraph, one.operator, misfit is None, " ".join(one.words.split())))
-    if not found and {said, target.verdict} == {"resident", "not_resident"}:
+    if not found and {outcome, target.verdict} == {"resident", "not_resident"}:
         found.append(Disagreement(None, None, target.verdict == "resident", ""))
-    return Asked(answer.program, answer.version, said, " ".join(verdict.words.split()), tuple(found))
+    return Asked(answer.program, answer.version, outcome, " ".join(verdict.words.split()), tuple(found))
 
 
 def _verdict(verdict: runtimes.Verdict, takes_all: bool) -> Verdict:

@@ -29,7 +29,7 @@ _LEFT_OUT = "left out"
 
 
 def remedy_of(refusal: Refusal, code: str) -> str:
-    """Return what to change so that an operator with this code is taken."""
+    """Return the change that makes a target take an operator with this code."""
     if refusal.reason == LARGE_WINDOW:
         return "give the model a shape that the window fits into"
     return _remedy(refusal.reason, code) if refusal.measured else NOT_MEASURED
@@ -92,8 +92,8 @@ def _tensor(place: str, tensor: str, allowed: str) -> str:
 def _covers(allowed: str, tensor: str) -> bool:
     """Return whether a tensor is what a table allows; both are the words of a type, then others."""
     kind, *words = allowed.split()
-    own, *said = tensor.split()
-    return kind in ("*", own) and set(words) <= {*said, "unquantized"}
+    own, *described = tensor.split()
+    return kind in ("*", own) and set(words) <= {*described, "unquantized"}
 
 
 def _option(name: str, value: str, allowed: str) -> str:

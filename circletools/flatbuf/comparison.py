@@ -1,7 +1,7 @@
 """Two flatbuffers compared table by table, driven by the schema, so that no field is forgotten.
 
-Like the reader, it works in columns: tables of one type that belong together are compared field by field, all rows at
-once, and only what differs is looked at row by row. How the elements of a vector of tables belong together, and what
+Like the reader, it works in columns: matched tables of one type are compared field by field, all rows at
+once, and only what differs is looked at row by row. How the elements of a vector of tables are matched, and what
 a number stands for, is up to the caller (`Rules`); without a rule elements go by their place, numbers by value.
 
 Absent is the schema's default for a number, as readers see it. For a vector, a string or a table, absent and empty
@@ -92,7 +92,7 @@ class Comparison:
     unknown: list[str] = field(default_factory=list)
 
     def tables(self, pairs: Pairs) -> Iterator[Difference]:
-        """Yield the differences between tables that belong together, field by field."""
+        """Yield the differences between matched tables, field by field."""
         if not len(pairs.before):
             return
         fields = {**pairs.after.type.by_name, **pairs.before.type.by_name}
@@ -223,7 +223,7 @@ class Comparison:
     def elements(
         self, pairs: Pairs, name: str, before: Elements, after: Elements, owners: tuple[Rows, Rows] | None = None
     ) -> Iterator[Difference]:
-        """Yield the differences between elements of vectors of tables that belong together, in the same rows."""
+        """Yield the differences between matched elements of vectors of tables, in the same rows."""
         if not before[0].size:
             return
         place = pairs.place

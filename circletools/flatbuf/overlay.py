@@ -4,7 +4,7 @@ A changed table is opened: copied with references to the same children. So is ea
 root (path copying, as in a persistent tree). All else stays where it is, untouched.
 
 A file that was edited before begins with a prefix (see `prefix`). That prefix is not kept: `settle` brings out
-what is alive in it, and lets go of what equals the original file's own object. What is written depends on the
+what is alive in it, and drops objects that equal the original file's own. What is written depends on the
 result alone, not on the edits that led there; undoing all of them gives the original file.
 """
 
@@ -176,7 +176,7 @@ class Overlay:
         return b"" if value is None else self._data(value, table.type.by_name[name])
 
     def settle(self) -> NewTable | None:
-        """Return the root to write: all that is alive brought out of the old prefix, what equals the original let go.
+        """Return the root to write: live objects leave the old prefix, those equal to the original are dropped.
 
         None when all equals the original file, so that no prefix is needed. The overlay itself is not changed.
         """

@@ -119,7 +119,7 @@ def _slots(vectors: Vectors) -> Slots:
 
 
 def _called(model: Model) -> Called:
-    """Return what the options of If, While, CallOnce, composites and the like name. Raises ModelFormatError."""
+    """Return the subgraphs that options of If, While, CallOnce, composites etc. name. Raises ModelFormatError."""
     found: dict[int, dict[int, list[int]]] = {}
     patterns: set[int] = set()
     columns, roles = model.operator_columns, load_roles()

@@ -10,7 +10,7 @@ from circletools.graph.algorithms import Indices, distinct_edges, rows_by_key, t
 
 @dataclass(frozen=True, slots=True)
 class Dag:
-    """Operators 0..n-1; `successors` and `predecessors` of each ascend and name nobody twice.
+    """Operators 0..n-1; `successors` and `predecessors` of each ascend without duplicates.
 
     `order` is a valid execution order: the operators' own where that is one. `constants` are the operators that
     depend on constants only, ascending: they are no work, and belong to their readers. `beside` has sets of operators

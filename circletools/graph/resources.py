@@ -89,7 +89,7 @@ class Resources:
         return self._known[index]
 
     def state(self, index: int) -> State:
-        """Return what the operators of a graph share. Raises ModelFormatError."""
+        """Return the resources that operators of a graph share. Raises ModelFormatError."""
         graph, own = self.model.graphs[index], self.uses(index)
         chosen, written = _initializers(own)
         initialised = {operator: _known_here(own.by_operator[operator]) for operator in chosen}
@@ -190,7 +190,7 @@ def _add(access: Access, names: Iterable[Reference], mode: int) -> None:
 
 
 def _for_caller(rows: Iterable[set[Reference]], arguments: Sequence[set[Reference]]) -> set[Reference]:
-    """Return what the caller calls these."""
+    """Return the caller's names of these resources."""
     result = set[Reference]()
     for name in set[Reference]().union(*rows):
         if isinstance(name, str):
@@ -201,7 +201,7 @@ def _for_caller(rows: Iterable[set[Reference]], arguments: Sequence[set[Referenc
 
 
 def _known_here(names: Iterable[Reference]) -> set[Resource]:
-    """Return the resources, where nobody knows what the inputs of the graph refer to."""
+    """Return the resources, where the inputs of the graph refer to unknown ones."""
     return {name if isinstance(name, str) else UNKNOWN for name in names}
 
 

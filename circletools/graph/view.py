@@ -39,8 +39,8 @@ class View:
 def hide(graph: Graph, hidden: Mask) -> View:
     """Return the graph without the `hidden` operators: what each makes stands for what it takes.
 
-    That is its main operand. Without one, its results are values that nobody makes. Values keep their numbers. Raises
-    ModelFormatError for a tensor that does not exist.
+    That is its main operand. Without one, its results are values without a producer. Values keep their numbers.
+    Raises ModelFormatError for a tensor that does not exist.
     """
     value = _stands_for(graph, hidden)
     shown = np.flatnonzero(~hidden)
@@ -138,7 +138,7 @@ def slice_between(graph: Graph, inputs: Iterable[int], outputs: Iterable[int]) -
     """Return the part of a graph that computes the values `outputs`, from the values `inputs` on.
 
     Operators are those that the outputs need; what makes the inputs is left out, with all that only it needs. Other
-    values that nobody in the part makes are read from outside, too. Raises ModelFormatError.
+    values without a producer in the part are read from outside, too. Raises ModelFormatError.
     """
     ends, wanted = np.fromiter(inputs, np.int64), np.fromiter(outputs, np.int64)
     given = set(ends.tolist())

@@ -12,7 +12,7 @@ MOST_FINDINGS = 500
 
 
 def fit_document(found: Fit) -> list[dict[str, Any]]:
-    """Return what the page shows of each target."""
+    """Return the page's document of each target."""
     return [
         target
         | {

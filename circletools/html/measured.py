@@ -13,7 +13,7 @@ MOST_PARTS = 500
 
 
 def measured_document(plans: Sequence[PlanTime], operator_count: int) -> list[dict[str, Any]]:
-    """Return what the page shows of each plan; operators that the model does not have are left out."""
+    """Return the page's document of each plan; operators that the model does not have are left out."""
     return [
         {
             **asdict(plan),

@@ -32,7 +32,7 @@ _AS_THEY_ARE = {
     "COMPLEX128": "<c16",
 }
 _PACKED_BITS = {"INT2": 2, "INT4": 4, "UINT4": 4}
-_FLOATS = {"BFLOAT16": "<u2", "FLOAT8_E5M2": "u1", "FLOAT8_E4M3FN": "u1"}  # which numpy has not
+_FLOATS = {"BFLOAT16": "<u2", "FLOAT8_E5M2": "u1", "FLOAT8_E4M3FN": "u1"}  # numpy lacks these types
 
 
 def array_of(tensor: Tensor, data: memoryview, tables: Tables, schema: Schema) -> NDArray[Any]:

@@ -43,7 +43,7 @@ _MEMBERS: tuple[tuple[bytes, str, str], ...] = (
 
 
 def foreign_format(data: memoryview) -> tuple[str, str] | None:
-    """Return what a file is and what to do, or None where it begins as nothing that is known."""
+    """Return the format of a file and a remedy, None for an unknown format."""
     head = bytes(data[:_HEAD_BYTES])
     if head.startswith(b"PK\x03\x04"):
         names = head + bytes(data[-_TAIL_BYTES:])  # the list of members is at the end

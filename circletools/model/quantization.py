@@ -23,7 +23,7 @@ def quantizations(tensors: Tables, schema: Schema) -> dict[int, Quantization]:
     axes = tables.scalars("quantized_dimension").tolist()
     found = {}
     for row, owner in enumerate(owners.tolist()):
-        said = Quantization(
+        quantization = Quantization(
             tuple(scales.row(row).tolist()),
             tuple(zeros.row(row).tolist()),
             axes[row],
@@ -31,6 +31,6 @@ def quantizations(tensors: Tables, schema: Schema) -> dict[int, Quantization]:
             tuple(highest.row(row).tolist()),
             *details.get(row, ("", {})),
         )
-        if said.scale or said.minimum or said.kind:  # converters write empty tables too
-            found[owner] = said
+        if quantization.scale or quantization.minimum or quantization.kind:  # converters write empty tables too
+            found[owner] = quantization
     return found

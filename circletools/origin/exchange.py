@@ -26,7 +26,7 @@ CSV_COLUMNS = ("subgraph", "operator_index", "code", "output", "source_id", "sou
 
 
 def detail_values(details: SourceDetails) -> tuple[str | int, ...]:
-    """Return what is known of a source, in the order of DETAIL_FIELDS."""
+    """Return the details of a source, in the order of DETAIL_FIELDS."""
     return details.path, details.class_name, details.file, details.line, details.call
 
 
@@ -49,7 +49,7 @@ def source_json(origins: Origins, source: int) -> dict[str, Any]:
 
 
 def details_json(details: SourceDetails) -> dict[str, str | int]:
-    """Return what is known of a source as the fields of JSON."""
+    """Return the details of a source as the fields of JSON."""
     return {key: value for key, value in zip(DETAIL_FIELDS, detail_values(details), strict=True) if value}
 
 

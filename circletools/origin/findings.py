@@ -19,12 +19,12 @@ from circletools.wording import ranges
 
 
 def origin_findings(model: ModelGraph) -> list[Finding]:
-    """Return what is wrong with the tables; nothing where the model has none."""
+    """Return findings about the tables; none where the model has no tables."""
     return [*_of_origins(model), *_of_plan(model)]
 
 
 def _of_plan(model: ModelGraph) -> list[Finding]:
-    """Return what is wrong with the execution plan that the ONE compiler keeps beside the origins."""
+    """Return findings about the execution plan that the ONE compiler keeps beside the origins."""
     plan = model.metadata_value(EXECUTION_PLAN_TABLE)
     try:
         if plan is not None:

@@ -63,7 +63,7 @@ def exporter_of(description: str, names: Iterable[str]) -> Exporter | None:
 
 
 def reader_of(exporter: Exporter | None, tensors: Iterable[str] = ()) -> Callable[[str], Sequence[AnySource]]:
-    """Return what reads the sources in the name of an operator's first output; a name of another form is one itself.
+    """Return the parser of sources in the name of an operator's first output; a name of another form is a source.
 
     `tensors` are the names of all tensors. TensorFlow's converter puts the number that makes equal names differ
     right behind the name (`dw/depthwise1`), where it shows only by a tensor with the name without it.

@@ -70,7 +70,7 @@ class _Locations:
         ]
 
     def sources(self, indices: list[int]) -> list[AnySource]:
-        """Return what these lead to; each is visited once, so that a cycle ends."""
+        """Return the locations that these lead to; each is visited once, so that a cycle ends."""
         found: dict[AnySource, None] = {}
         types: dict[AnySource, None] = {}
         seen: set[int] = set()

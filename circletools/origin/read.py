@@ -61,7 +61,7 @@ class Origins:
         return self.operators[subgraph].get(operator, UNKNOWN)
 
     def details_of(self, source: int) -> SourceDetails:
-        """Return what is known of a source beside its name."""
+        """Return the details of a source."""
         return self.details.get(source, NOTHING)
 
     def by_source(self) -> dict[int, list[tuple[int, int]]]:
@@ -127,7 +127,7 @@ def read_origins(model: Model) -> Origins | None:
 
 
 def origins_in(model: ModelGraph) -> Origins | None:
-    """Return what `read_origins` does."""
+    """Like `read_origins`."""
     origins = decode_origins(model, model.metadata_value)
     long = (
         {} if origins is None else {at: len(name) for at, name in origins.sources.items() if len(name) > _LONG_NAME}
@@ -152,7 +152,7 @@ def decode_origins(model: ModelGraph, value_of: Callable[[str], bytes | memoryvi
     exact_table = value_of(EXACT_TABLE)
     if exact_table is not None:
         exact = decode_exact(exact_table, sources)
-        # It only counts where another tool has not changed the ONE tables since.
+        # It only counts if no other tool changed the ONE tables since.
         if merge(exact.values()) == shared and all(index < count for index in exact):
             return Origins(sources, tuple(exact.get(index, {}) for index in range(count)), "exact", details)
     elif value_of(STAMP) is not None:
@@ -206,7 +206,7 @@ def _check_default_names(model: ModelGraph, origins: Origins) -> Freshness:
     default = all(origin == {operator} for operator, origin in table.items())
     met = set(names)
     known = sum(1 for operator in table if origins.sources.get(operator) in met)
-    if default and 2 * known >= len(table):  # else the names are somebody's own
+    if default and 2 * known >= len(table):  # else the names were given by a user
         for operator in sorted(table):
             if origins.sources[operator] != names[operator]:
                 reason = f"source {operator} is {origins.sources[operator]!r}, but the output is {names[operator]!r}"

@@ -197,7 +197,7 @@ def _operator(code: str, traits: _Traits, model: ModelGraph, output: AliasedOutp
 
 
 def _outcome(code: str, runtime: str, traits: _Traits) -> str:
-    """Return what the table has: `exact`, another of its outcomes, or nothing for what was not measured."""
+    """Return the outcome in the table: `exact`, another one, or empty if not measured."""
     operator = _table()["operators"][code]
     ranks = operator["exact"].get(runtime, {}).get(traits.type, {}).get(traits.quantization, {}).get(traits.kind, "")
     if _holds(ranks, traits.rank):

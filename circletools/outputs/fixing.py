@@ -79,9 +79,9 @@ def _witnessed(model: Model, options: FixOptions, names: Sequence[str]) -> tuple
                     raise
                 continue
             refused = [
-                (name, said)
+                (name, reason)
                 for name, worker, was in zip(names, workers, before, strict=True)
-                if not was[0] and (said := difference(was, behaviour(worker, tried)))
+                if not was[0] and (reason := difference(was, behaviour(worker, tried)))
             ]
             if not refused:
                 return trial, [*notes, *map(_note, _listed(refusals))]
@@ -94,7 +94,7 @@ def _witnessed(model: Model, options: FixOptions, names: Sequence[str]) -> tuple
 
 
 def _listed(refusals: Mapping[tuple[str, str], Sequence[str]]) -> list[str]:
-    return [f"{name}, with copies by {', '.join(ways)}: {said}" for (name, said), ways in refusals.items()]
+    return [f"{name}, with copies by {', '.join(ways)}: {reason}" for (name, reason), ways in refusals.items()]
 
 
 def _choices(options: FixOptions) -> Iterator[FixOptions]:

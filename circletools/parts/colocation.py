@@ -49,7 +49,7 @@ def colocated(graph: Graph, state: State, placed: Placement) -> Indices:
     if all((placed.partitions[users] == placed.partitions[users[0]]).all() for users in state.users.values()):
         return placed.partitions
     operators = np.flatnonzero(placed.partitions >= 0)
-    position = np.full(len(graph) + 1, -1, np.int64)  # the last is for values that nobody makes
+    position = np.full(len(graph) + 1, -1, np.int64)  # the last is for values without a producer
     position[operators] = np.arange(len(operators))
     sources, targets = position[graph.producer[graph.uses.values]], position[graph.uses.operators]
     fed = (sources >= 0) & (targets >= 0)

@@ -254,9 +254,9 @@ class Comparison:
             if self._left[operator]:
                 self._left[operator] -= 1
             elif operator not in self._copied and self._computed.issuperset(part.reads[index]):
-                said = "is there twice" if operator in self._known else _UNKNOWN
+                problem = "is there twice" if operator in self._known else _UNKNOWN
                 where = f"{place}.operators[{index}]"
-                yield Finding("OPERATORS_DIFFER", "error", where, f"{codes[index]} of {file} {said}")
+                yield Finding("OPERATORS_DIFFER", "error", where, f"{codes[index]} of {file} {problem}")
 
     def lacking(self, part: Computed, file: str) -> Iterator[Finding]:
         """Yield resources of a part's operators that are named or initialised in another part."""

@@ -50,7 +50,7 @@ def called_by(model: ModelGraph, sections: Iterable[Section]) -> list[int]:
 
 
 def contents_of(model: ModelGraph, references: References, excerpt: Excerpt) -> Contents:
-    """Return what an excerpt needs."""
+    """Return the contents of an excerpt."""
     sections, called = excerpt.sections, called_by(model, excerpt.sections)
     operators = [references.rows("Operator", one.subgraph, one.operators) for one in sections]
     tensors = [_tensors(references, one) for one in sections]

@@ -83,7 +83,7 @@ def extract(
 
 
 def extraction(whole: Whole, request: ExtractRequest) -> tuple[Excerpt, RewriteResult]:
-    """Return what a request takes of a model, as an excerpt and in words. Raises as `extract` does."""
+    """Return the excerpt of a request, and its description. Raises as `extract` does."""
     index, cut = select(whole, request)
     graph, signatures = whole.graph.graphs[index], whole.graph.signatures
     section = Section(index, cut.operators, cut.inputs, cut.outputs)

@@ -10,7 +10,7 @@ import numpy as np
 from circletools.graph.graph import Graph, ModelGraph
 from circletools.graph.reach import Reach
 
-_FOREIGN = ("CUSTOM", "DELEGATE", "UNKNOWN")  # nobody but their program knows what they do
+_FOREIGN = ("CUSTOM", "DELEGATE", "UNKNOWN")  # only their program knows what they do
 
 
 class Needs:

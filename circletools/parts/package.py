@@ -1,4 +1,4 @@
-"""How the files of a split belong together: the connections by tensor name, and the manifest of an nnpackage.
+"""Connections of the files of a split: the connections by tensor name, and the manifest of an nnpackage.
 
 `<stem>.part.conn.json` is what circle-partitioner writes:
 
@@ -122,14 +122,18 @@ def manifest_difference(found: bytes, expected: bytes) -> str | None:
     if not isinstance(ours, dict):
         return "this is no object"
     keys = dict.fromkeys((*theirs, *ours))
-    return next((said for key in keys if (said := _difference(key, ours.get(key), theirs.get(key)))), None)
+    return next(
+        (difference for key in keys if (difference := _difference(key, ours.get(key), theirs.get(key)))), None
+    )
 
 
 def _difference(place: str, ours: object, theirs: object) -> str | None:
     """Return the first difference of two values; None is one that is absent."""
     if isinstance(ours, list) and isinstance(theirs, list):
         pairs = enumerate(zip_longest(ours, theirs))
-        return next((said for index, pair in pairs if (said := _difference(f"{place}[{index}]", *pair))), None)
+        return next(
+            (difference for index, pair in pairs if (difference := _difference(f"{place}[{index}]", *pair))), None
+        )
     if ours == theirs:
         return None
     here, there = ("nothing" if value is None else json.dumps(value)[:100] for value in (ours, theirs))

@@ -84,7 +84,7 @@ class References:
         return range(first, end) if chosen is None else [first + index for index in chosen]
 
     def named(self, kind: Kind, owner: Owner, rows: Iterable[int]) -> set[int]:
-        """Return what these operators or tensors name of one kind, also in the tables below them; -1 may be there."""
+        """Return the indices of one kind in these operators or tensors and the tables below them; -1 may be there."""
         found: set[int] = set()
         columns = [lists for of_kind, _, lists in self._columns[owner] if of_kind == kind]
         for row in rows:

@@ -144,7 +144,7 @@ def excerpts_of(whole: Whole, plan: SplitPlan) -> tuple[list[Excerpt], list[Find
 
 
 def _notes(whole: Whole, plan: SplitPlan, signed: set[int]) -> Iterator[Finding]:
-    """Yield what no part has; `signed` are the signatures that some have."""
+    """Yield notes of what no part has; `signed` are the signatures that some have."""
     for signature in whole.graph.signatures:
         if signature.index not in signed:
             why = "no part has all its inputs and outputs"

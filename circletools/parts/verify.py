@@ -145,7 +145,7 @@ def _by_position(runs: Runs) -> Runs:
 
 
 def _difference(first: Runs, second: Runs) -> str | None:
-    """Return what differs first, and in which run where there are several."""
+    """Return the first difference, and its run where there are several."""
     for run, (one, two) in enumerate(zip(first, second, strict=True), 1):
         difference = same(one, two)
         if difference is not None:

@@ -68,7 +68,7 @@ def costs_of(model: ModelGraph, inputs: CostInputs, devices: Sequence[str]) -> t
 
 
 def _gaps(model: ModelGraph, name: str, device: str, found: TraceTimes) -> Iterable[Finding]:
-    """Yield what a trace of a device has no time for."""
+    """Yield notes on operators without a time in a device's trace."""
     if found.elsewhere:
         where = ", ".join(sorted(frozenset().union(*found.elsewhere.values())))
         message = f"{counted(len(found.elsewhere), 'operator')} ran on {where}, which gives no time for {device}"

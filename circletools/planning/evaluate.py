@@ -60,7 +60,7 @@ class Evaluator:
     least_us: Sequence[float | None] = ()
 
     def evaluate(self, partitioning: Partitioning) -> tuple[Evaluation, ...]:
-        """Return what each subgraph costs."""
+        """Return the cost of each subgraph."""
         return tuple(
             self._subgraph(index, planned, len(partitioning.devices))
             for index, planned in enumerate(partitioning.subgraphs)
@@ -82,7 +82,7 @@ class Evaluator:
 
 
 def affinity_estimates(chooser: Chooser, affinity: Affinity, costs: Costs) -> dict[int, Estimate]:
-    """Return what the subgraphs that have an affinity cost, by index. Raises EditError for one without a device."""
+    """Return the costs of the subgraphs with an affinity, by index. Raises EditError for one without a device."""
     for index, subgraph in sorted(affinity.subgraphs.items()):
         unassigned = np.flatnonzero(subgraph.devices == NONE)
         if len(unassigned):

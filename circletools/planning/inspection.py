@@ -55,8 +55,8 @@ class AffinityInspection(Tabular):
 
     def operators(self, subgraph: int) -> Iterator[dict[str, Any]]:
         """Yield the rows of a subgraph, without its index."""
-        said, devices = self.affinity.subgraphs[subgraph], self.affinity.devices
-        ids = zip(said.devices.tolist(), said.partitions.tolist(), strict=True)
+        placement, devices = self.affinity.subgraphs[subgraph], self.affinity.devices
+        ids = zip(placement.devices.tolist(), placement.partitions.tolist(), strict=True)
         rows = zip(self.code_names[subgraph], self.outputs[subgraph], ids, strict=True)
         for operator, (code, output, (device, partition)) in enumerate(rows):
             yield {
@@ -69,9 +69,9 @@ class AffinityInspection(Tabular):
 
     def partitions(self, subgraph: int) -> list[tuple[int | None, str | None, list[int]]]:
         """Return number, device and operators of each partition in the order they run; last, operators in none."""
-        said = self.affinity.subgraphs[subgraph]
+        placement = self.affinity.subgraphs[subgraph]
         members: dict[tuple[int, int], list[int]] = {}
-        for operator, key in enumerate(zip(said.partitions.tolist(), said.devices.tolist(), strict=True)):
+        for operator, key in enumerate(zip(placement.partitions.tolist(), placement.devices.tolist(), strict=True)):
             members.setdefault(key, []).append(operator)
         return [
             (None if partition == NONE else partition, self.affinity.devices.get(device), operators)
@@ -80,20 +80,20 @@ class AffinityInspection(Tabular):
 
 
 def _summary(graphs: Sequence[Graph], affinity: Affinity) -> Summary:
-    """Return what devices run; operators without one count for none of them."""
+    """Return the work of each device; operators without one count for none of them."""
     if not affinity.subgraphs:
         return Summary()
     ids = sorted(affinity.devices)
     number = {device: at for at, device in enumerate(ids)}
     placed = {}
-    for index, said in affinity.subgraphs.items():
+    for index, placement in affinity.subgraphs.items():
         launched = {
             (-1 - operator if partition == NONE else partition): number.get(device, -1)
             for operator, (partition, device) in enumerate(
-                zip(said.partitions.tolist(), said.devices.tolist(), strict=True)
+                zip(placement.partitions.tolist(), placement.devices.tolist(), strict=True)
             )
         }
-        placed[index] = [number.get(device, -1) for device in said.devices.tolist()], list(launched.values())
+        placed[index] = [number.get(device, -1) for device in placement.devices.tolist()], list(launched.values())
     return summarize(graphs, [affinity.devices[device] for device in ids], placed)
 
 

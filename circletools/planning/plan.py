@@ -53,9 +53,9 @@ class Plan(Tabular):
 
     def reason(self, subgraph: int, operator: int) -> str:
         """Return why an operator is on its device."""
-        said = self.assignment.why(subgraph, operator)
+        reason = self.assignment.why(subgraph, operator)
         moved = self.subgraphs[subgraph].moved.get(operator)
-        return f"{moved}; before: {said}" if moved else said
+        return f"{moved}; before: {reason}" if moved else reason
 
     def to_rows(self) -> list[dict[str, Any]]:
         """Return the device of each operator, its partition, and why it is there."""

@@ -67,7 +67,7 @@ def plan(model: Model, request: PlanRequest | PlanInputs) -> Plan:
 
 
 def make_plan_problem(model: ModelGraph, inputs: PlanInputs, broken: Sequence[Finding] = ()) -> PlanProblem:
-    """Return what is to be decided: operators, devices, rules, refusals and costs.
+    """Return the problem: operators, devices, rules, refusals and costs.
 
     `broken` is what is wrong with the graphs of the model.
     """
@@ -101,7 +101,7 @@ def make_plan_problem(model: ModelGraph, inputs: PlanInputs, broken: Sequence[Fi
 
 
 def _not_measured(device: str, refused: Sequence[Sequence[Refusal | None]]) -> Iterator[Finding]:
-    """Yield a note about operators that count as refused only because nobody asked the device about them."""
+    """Yield a note about operators that count as refused only because the table does not cover them."""
     places = [
         f"subgraphs[{subgraph}].operators[{operator}]"
         for subgraph, of_subgraph in enumerate(refused)

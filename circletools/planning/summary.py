@@ -30,7 +30,7 @@ class DeviceShare:
 class RefusedOperators:
     """Operators of one code (subgraph, index) that run elsewhere since a device refuses them, for one reason.
 
-    Not `measured`: nobody asked the device about them, and it may take them.
+    Not `measured`: the table does not cover them, and the device may take them.
     """
 
     device: str
@@ -58,7 +58,7 @@ def summarize(
     placed: Mapping[int, tuple[Sequence[int], Sequence[int]]],
     refused: Mapping[str, Sequence[Sequence[str | None]]] | None = None,
 ) -> Summary:
-    """Return what devices run.
+    """Return the work of each device.
 
     `placed` has the device number of each operator, and of each partition, by subgraph; -1 is none. `refused` are the
     reasons of devices with a capability table, by subgraph and operator.

@@ -79,7 +79,7 @@ def moved(chooser: Chooser, partitioning: Partitioning, changes: Sequence[Rule],
 
 
 def compare(assignment: Assignment, before: Side, after: Side) -> WhatIf:
-    """Return what differs between partitions before and after operators moved."""
+    """Return the differences between partitions before and after operators moved."""
     subgraphs, refused = [], []
     sides = zip(before[0].subgraphs, after[0].subgraphs, before[1], after[1], strict=True)
     for index, (one, other, costs, later) in enumerate(sides):
@@ -94,8 +94,8 @@ def compare(assignment: Assignment, before: Side, after: Side) -> WhatIf:
                     impossible.setdefault(assignment.devices[number], []).append(operator)
                 if refusal is not None and is_target:
                     place = f"subgraphs[{index}].operators[{operator}]"
-                    said = f"the device does not take it: {refusal}"
-                    refused.append(Finding("REFUSED_OPERATOR", "warning", place, said))
+                    message = f"the device does not take it: {refusal}"
+                    refused.append(Finding("REFUSED_OPERATOR", "warning", place, message))
         names = assignment.devices
         moved = tuple(Move(operator, names[old], names[new]) for operator, old, new in moves)
         unable = {device: tuple(operators) for device, operators in impossible.items()}

@@ -55,7 +55,7 @@ class ProfileComparison(Tabular):
         return any(row.time.regressed for row in self.rows)
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """Return what each row is about, its times before and after, and the verdict."""
+        """Return the key of each row, its times before and after, and the verdict."""
         return [
             {"subgraph": row.subgraph, "operator_index": row.operator_index, "name": row.name} | row.time.to_row()
             for row in self.rows

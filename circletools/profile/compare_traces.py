@@ -60,7 +60,7 @@ class TraceComparison(Tabular):
         return any(row.time.regressed for row in self.rows)
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """Return what each row is about, its times before and after, and the verdict."""
+        """Return the key of each row, its times before and after, and the verdict."""
         return [{"layer": row.layer, "phase": row.phase, "unit": row.unit} | row.time.to_row() for row in self.rows]
 
 

@@ -65,7 +65,7 @@ class _Sides:
 
 @dataclass(frozen=True, slots=True)
 class _Factors:
-    """What operators have in common, by block and factor, and by how much it moves to the second side.
+    """The common factors of operators, by block and factor, and their shift to the second side.
 
     `variance` is that of `shift`; `spent` are the degrees of freedom that taking it out costs.
     """
@@ -128,7 +128,7 @@ def _sides(logs: Floats, counts: npt.NDArray[np.int64], first: int) -> _Sides:
 
 
 def _factors(sides: _Sides, operators: npt.NDArray[np.int64]) -> _Factors | None:
-    """Return what these operators have in common; None where they or the recordings are too few."""
+    """Return the common factors of these operators; None where they or the recordings are too few."""
     within, shift = sides.within[operators], sides.shift[operators]
     count = min(_MOST_FACTORS, (within.shape[1] - 2) // _BLOCKS_OF_ONE, len(operators) - _OPERATORS_BESIDE)
     if count < 1 or sides.freedom < _LEAST_FREEDOM:

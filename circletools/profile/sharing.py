@@ -43,7 +43,7 @@ def _cut(scope: str, depth: int | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """What a group got: of which operators, and whether it shares one of them with other groups."""
+    """The share of a group: of which operators, and whether it shares one of them with other groups."""
 
     operators: tuple[Place, ...]
     shared: bool
@@ -51,7 +51,7 @@ class Shared:
 
 
 class Shares:
-    """Adds up what groups get of the operators' times; a group is its name, None for the one without."""
+    """Adds up the shares of groups in the operators' times; a group is its name, None for the one without."""
 
     def __init__(self, measured: Mapping[Place, Measured], trace: OperatorTrace) -> None:
         """Share out the times of `measured`."""
@@ -68,7 +68,7 @@ class Shares:
         parts[place] = parts.get(place, 0.0) + part
 
     def groups(self) -> Iterator[tuple[Any, Shared]]:
-        """Yield what every group got, by name; the one without a name comes last."""
+        """Yield the share of every group, by name; the one without a name comes last."""
         for group, parts in sorted(self._parts.items(), key=lambda entry: (entry[0] is None, entry[0])):
             runs = sum(self._measured[place].runs for place in parts if place in self._measured)
             shared = any(not math.isclose(part, 1) for part in parts.values())

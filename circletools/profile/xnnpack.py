@@ -77,7 +77,7 @@ _HEAD = re.compile(r"[^(\[]*[^(\[\s]")
 
 
 def kind_of(row: str) -> str:
-    """Return what a row is, without layout, types and kernel: one of KINDS, else what may be the name of a code."""
+    """Return the kind of a row, without layout, types and kernel: one of KINDS, else possibly a code's name."""
     match = _HEAD.match(row)
     head = match[0] if match else row
     return head if head in _CODES else head.upper().replace(" ", "_")

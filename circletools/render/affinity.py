@@ -80,7 +80,7 @@ def _word(value: object, without: str) -> str:
 
 
 def export_text(exported: Export, *, as_json: bool = False) -> str:
-    """Return what to write for a target; `as_json` gives the environment of onert as JSON.
+    """Return the file for a target; `as_json` gives the environment of onert as JSON.
 
     Raises UsageError for a target whose format is text of its own.
     """

@@ -191,7 +191,7 @@ def _operators_text(attribution: Attribution) -> Iterator[str]:
 
 
 def _several(places: Sequence[Place]) -> str:
-    """Return what names several operators."""
+    """Return a label of several operators."""
     if any(subgraph for subgraph, _ in places):
         return ",".join(f"{subgraph}/{index}" for subgraph, index in places)
     return ranges(index for _, index in places)
@@ -249,6 +249,6 @@ def _numbers(time: Time, attribution: Attribution) -> tuple[str, ...]:
 
 
 def _places(attribution: Attribution) -> Callable[[OperatorTime], str]:
-    """Return what names an operator: its index, and in front its subgraph where there are several."""
+    """Return the label of an operator: its index, and in front its subgraph where there are several."""
     several = any(row.subgraph for row in attribution.operators)
     return lambda row: f"{row.subgraph}/{row.index}" if several else str(row.index)

@@ -78,7 +78,7 @@ def _section(differences: Sequence[Difference], labels: tuple[Labels, Labels], f
 
 
 def _line(one: Difference, labels: tuple[Labels, Labels], full: bool) -> tuple[str, str]:
-    """Return sign and path, and what is to be said of it."""
+    """Return sign and path, and a description of the change."""
     place = f"{_SIGNS[one.kind]} {one.path}"
     label = labels[one.kind == "added"].of(one.path)
     if one.kind == "moved":

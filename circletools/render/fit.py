@@ -118,9 +118,9 @@ def _asked_text(target: TargetFit, asked: Asked) -> Iterator[str]:
     yield f"{target.name}: {': '.join(filter(None, (f'{program} says {_words(asked)}', asked.words)))}"
     for one in asked.disagreements:
         place = "the model" if one.operator is None else f"operator {_place(one.subgraph or 0, one.operator)}"
-        said = "refuses it" if one.table_takes else "takes it"
+        stance = "refuses it" if one.table_takes else "takes it"
         table = "takes" if one.table_takes else "refuses"
-        yield f"  the table {table} {place}, {asked.program} {said}" + (f": {one.words}" if one.words else "")
+        yield f"  the table {table} {place}, {asked.program} {stance}" + (f": {one.words}" if one.words else "")
 
 
 def _misfits_text(misfits: Sequence[Misfit]) -> Iterator[str]:

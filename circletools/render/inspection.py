@@ -113,17 +113,17 @@ def _tensor_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
     return (*head, _quantization(row["quantization"]), row["name"])
 
 
-def _quantization(said: Mapping[str, Any] | None) -> str:
+def _quantization(quantization: Mapping[str, Any] | None) -> str:
     """Return `0.5 * (q + 3)` for one scale, else how many there are."""
-    if said is None:
+    if quantization is None:
         return ""
-    scales, zeros = said["scale"], said["zero_point"]
+    scales, zeros = quantization["scale"], quantization["zero_point"]
     if len(scales) == 1 and len(zeros) <= 1:
         zero = sum(zeros)
         return f"{scales[0]:.6g} * {f'(q - {zero})' if zero > 0 else f'(q + {-zero})' if zero else 'q'}"
     if scales:
-        return f"{len(scales)} scales, axis {said['axis']}"
-    return str(said.get("kind") or "range only")
+        return f"{len(scales)} scales, axis {quantization['axis']}"
+    return str(quantization.get("kind") or "range only")
 
 
 def _said(value: Any) -> str:

@@ -103,12 +103,12 @@ def summary_text(counts: Tally, models: int, failed: int) -> str:
         of_severity[severity] += count
     words = [counted(of_severity["error"], "error"), counted(of_severity["warning"], "warning")]
     words.append(f"{of_severity['info']:,} for information")
-    said = ", ".join(word for word in words if word[0] != "0") or "no findings"
-    return f"{counted(models, 'model')}: {said}" + (f"; {failed:,} cannot be read" if failed else "")
+    totals = ", ".join(word for word in words if word[0] != "0") or "no findings"
+    return f"{counted(models, 'model')}: {totals}" + (f"; {failed:,} cannot be read" if failed else "")
 
 
 def explanation_text(found: Explanation) -> Iterator[str]:
-    """Yield what a code means and what to do."""
+    """Yield the meaning of a code and its remedy."""
     yield f"{found.code} ({found.severity})"
     yield f"  {found.meaning}"
     yield f"  To do: {found.remedy}"

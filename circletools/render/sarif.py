@@ -19,7 +19,7 @@ def sarif_log(runs: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def sarif_run(codes: Iterable[str], results: Iterable[Mapping[str, Any]], error: str | None = None) -> dict[str, Any]:
-    """Return what was found in one model: `codes` are those of the results, `error` is why it could not be read."""
+    """Return the run of one model: `codes` are those of the results, `error` is why it could not be read."""
     driver = {
         "name": "circletools",
         "version": __version__,

@@ -74,7 +74,7 @@ def form_of(graph: Graph, operator: int) -> Form | None:
 
 
 def _operands(graph: Graph, values: Sequence[int]) -> Operands:
-    """Return what is in slots; a value that does not exist, or is sparse, is of no type that a form names."""
+    """Return the values in slots; a value that does not exist, or is sparse, is of no type that a form names."""
     count = len(graph.values)
     known = [value if value < count else -2 for value in values]
     tables = graph.values.tables.take(np.array([value for value in known if value >= 0], np.int64))

@@ -68,12 +68,12 @@ def minimum_of(model: ModelGraph, table: RuntimeTable, codes: Sequence[OperatorC
 def _state(declared: str | None, needed: Release, is_bound: bool) -> State:
     if not declared:
         return "missing"
-    said = _number(declared)
-    if said is None:
+    written = _number(declared)
+    if written is None:
         return "unknown"
-    if said > needed:
+    if written > needed:
         return "too high"
-    return "true" if is_bound or said == needed else "too low"
+    return "true" if is_bound or written == needed else "too low"
 
 
 def write_minimum(edit: ModelEdit) -> RewriteResult:
@@ -140,6 +140,6 @@ def minimum_findings(model: ModelGraph) -> Iterator[Finding]:
     if found.state in ("true", "unknown") or (found.state == "missing" and found.is_bound):
         return
     severity: Literal["warning", "info"] = "warning" if found.state == "too low" else "info"
-    said = "there is none" if found.state == "missing" else f"it is {found.declared}, which is {found.state}"
+    problem = "there is none" if found.state == "missing" else f"it is {found.declared}, which is {found.state}"
     needed = "no TensorFlow release has all operators" if found.needed is None else f"{found.needed} is true"
-    yield Finding("MIN_RUNTIME_VERSION", severity, f"metadata {NAME}", f"{said}: {needed}")
+    yield Finding("MIN_RUNTIME_VERSION", severity, f"metadata {NAME}", f"{problem}: {needed}")

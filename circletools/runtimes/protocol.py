@@ -159,7 +159,7 @@ def mark() -> int:
 
 
 def printed(since: int = 0) -> str:
-    """Return what this process printed since a mark."""
+    """Return the output of this process since a mark."""
     with suppress(OSError):
         return read_at(_PRINTED, _MOST_PRINTED, since).decode(errors="replace")
     return ""

@@ -1,6 +1,6 @@
 """Asks runtimes and compilers in a process of their own, since they crash, hang, print, and take memory.
 
-The child answers requests over a connection until that is closed; `protocol` has what is said. It may be another
+The child answers requests over a connection until that is closed; `protocol` has the messages. It may be another
 Python than this one, which loads from here what it needs of circletools.
 """
 

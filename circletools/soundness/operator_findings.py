@@ -37,7 +37,7 @@ _LETTERS = {
 
 @cache
 def _kernels() -> Mapping[str, Any]:
-    """Return what LiteRT's kernels take, by the name of the operator."""
+    """Return the table of LiteRT's kernels, by the name of the operator."""
     kernels: Mapping[str, Any] = schema_document("litert")["operators"]
     return kernels
 
@@ -94,7 +94,7 @@ def _counts(model: Model, whole: Whole, used: list[int]) -> Iterator[Finding]:
             if span:
                 spans[index] = span[0], _MANY if span[1] is None else span[1]
         counts: NDArray[np.int64] = getattr(whole.operators, side).count
-        odd = np.flatnonzero((counts < spans[codes, 0]) | (counts > spans[codes, 1]))
+        wrong = np.flatnonzero((counts < spans[codes, 0]) | (counts > spans[codes, 1]))
 
         def message(row: int, side: str = side, counts: NDArray[np.int64] = counts, spans: Any = spans) -> str:
             code = int(codes[row])
@@ -102,7 +102,7 @@ def _counts(model: Model, whole: Whole, used: list[int]) -> Iterator[Finding]:
             wanted = f"{least} or more" if most == _MANY else f"{least} to {most}" if least < most else str(least)
             return f"{model.operator_codes[code].name} has {counts[row]} {side}; LiteRT's kernel takes {wanted}"
 
-        yield from findings_at("OPERATOR_SLOTS", odd, whole.operator, message)
+        yield from findings_at("OPERATOR_SLOTS", wrong, whole.operator, message)
 
 
 def _types(model: Model, whole: Whole, used: list[int]) -> Iterator[Finding]:
@@ -123,7 +123,7 @@ def _types(model: Model, whole: Whole, used: list[int]) -> Iterator[Finding]:
         combined = kinds[slots].astype(np.int64) @ (_TYPES ** np.arange(count + 1))
         _, first, which = np.unique(combined, return_index=True, return_inverse=True)
         texts = ["".join(numbers.get(number, "") for number in one) for one in kinds[slots[first]].tolist()]
-        odd = [len(text) == count + 1 and text not in taken for text in texts]
+        refused = [len(text) == count + 1 and text not in taken for text in texts]
 
         def message(at: int, name: str = name, slots: NDArray[np.int64] = slots) -> str:
             names = [model.schema.enums["TensorType"][int(number)] for number in kinds[slots[at]]]
@@ -132,7 +132,7 @@ def _types(model: Model, whole: Whole, used: list[int]) -> Iterator[Finding]:
         def place(at: int, rows: NDArray[np.int64] = rows) -> str:
             return whole.operator(int(rows[at]))
 
-        bad = np.flatnonzero(np.array(odd, np.bool_)[which.reshape(-1)])
+        bad = np.flatnonzero(np.array(refused, np.bool_)[which.reshape(-1)])
         yield from findings_at("OPERATOR_TYPES", bad, place, message)
 
 

@@ -115,9 +115,9 @@ def _data(model: Model, whole: Whole, elements: NDArray[np.float64]) -> Iterator
 
 def _variables(model: Model, whole: Whole) -> Iterator[Finding]:
     unsized = [number for number, name in model.schema.enums["TensorType"].items() if name in _UNSIZED]
-    odd = whole.graph.values.is_variable & (whole.has_data | np.isin(whole.tensors.types, unsized))
+    invalid = whole.graph.values.is_variable & (whole.has_data | np.isin(whole.tensors.types, unsized))
     message = f"a variable has data, or a type whose size is not known; LiteRT refuses both; {CORRECT}"
-    yield from findings_at("INVALID_VARIABLE", np.flatnonzero(odd), whole.tensor, lambda _: message)
+    yield from findings_at("INVALID_VARIABLE", np.flatnonzero(invalid), whole.tensor, lambda _: message)
 
 
 # --- quantization -------------------------------------------------------------------------------------------

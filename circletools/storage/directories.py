@@ -137,7 +137,7 @@ def _put_in_place(new: Path, target: Path, may_replace: MayReplace) -> None:
     made = new.lstat()
     try:
         _exchange(new, target)
-        check_directory(new, may_replace, name=target)  # nobody finds it there to put more into it
+        check_directory(new, may_replace, name=target)  # nothing can be added to it there
     except BaseException:
         if _is(target, made):
             _exchange(new, target)

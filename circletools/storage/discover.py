@@ -30,7 +30,7 @@ def models_below(directory: str) -> Iterator[str]:
 
 
 def _inside(path: str, name: str, entered: set[tuple[int, int]]) -> list[str]:
-    """Return what a directory holds, sorted; nothing when it has been entered before."""
+    """Return the entries of a directory, sorted; none when it has been entered before."""
     status = os.stat(path)
     identity = status.st_dev, status.st_ino
     if identity in entered:

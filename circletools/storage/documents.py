@@ -26,7 +26,7 @@ def naming_files() -> Iterator[None]:
 
 
 def read_bytes(path: str | os.PathLike[str]) -> bytes:
-    """Return what is in a file. Raises InvalidInputError."""
+    """Return the contents of a file. Raises InvalidInputError."""
     try:
         return Path(path).read_bytes()
     except (OSError, ValueError) as error:

@@ -27,7 +27,7 @@ _LINKS = 40  # how many symbolic links Linux follows
 class Source:
     """The bytes of a file, and where they came from. `file` is open for reading where there is one.
 
-    `status` is what the system said of the file when it was opened.
+    `status` is the file's `stat` when it was opened.
     """
 
     memory: memoryview

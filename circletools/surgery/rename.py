@@ -160,7 +160,7 @@ class _Tensors:
 
 
 def _matching(names: Iterable[str], old: str, new: str, *, regex: bool) -> dict[str, str]:
-    """Return what becomes of the names that a pattern matches; a name itself goes before what it may match."""
+    """Return the new names for those that a pattern matches; a name itself goes before what it may match."""
     if regex:
         try:
             pattern = re.compile(old, re.DOTALL)
@@ -237,7 +237,7 @@ def _rename_entries(edit: ModelEdit, request: RenameRequest, tensors: _Tensors) 
 
 
 def _followed(tensors: _Tensors, side: Side, subgraph: int, name: str, tensor: int) -> str:
-    """Return what an entry is called after its tensor was renamed."""
+    """Return the name of an entry after its tensor was renamed."""
     by_position = tensors.by_position.get((side, subgraph, tensor))
     if by_position is not None:
         return by_position

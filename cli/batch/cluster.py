@@ -18,7 +18,7 @@ _LEAST_IN_FLIGHT = 16
 
 
 def _knock(address: str) -> None:
-    """Raise OSError where nobody listens, UsageError for what is no address: Dask takes long to give either up."""
+    """Raise OSError where nothing listens, UsageError for what is no address: Dask takes long to give either up."""
     parts = re.fullmatch(r"(?:(?:tcp|tls|wss?)://)?\[?([^\[\]/]+)\]?:(\d{1,5})", address)
     if parts is None:
         raise ct.UsageError(f"--scheduler {address}: not an address", hint="write tcp://HOST:PORT")
@@ -93,5 +93,5 @@ class Cluster:
             raise ct.UsageError(f"a worker cannot run a task: {type(error).__name__}: {error}", hint=hint) from error
 
     def close(self) -> None:
-        """Take back what has not begun, and disconnect."""
+        """Cancel tasks that are not running, and disconnect."""
         self._client.close()

@@ -8,8 +8,8 @@ The command is a function of a module, so that another process finds it by its n
 `mirrored` gives its second one, `output`, the name that the file has in the other directory. It writes
 by `terminal`, JSON by `show_json`, counts findings by `captured.record`, and ends with `Exit(status)`.
 
-One file runs as ever. Several run by `batch`: text gets headings, JSON becomes a line for each file, CSV a column
-`file`. docs/many.md has it all.
+One file runs as without this module. Several run by `batch`: text gets headings, JSON becomes a line for each file,
+CSV a column `file`. docs/many.md has it all.
 """
 
 from __future__ import annotations

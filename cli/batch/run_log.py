@@ -124,7 +124,7 @@ class RunLog:
 
 
 def _identity(task: Task) -> dict[str, Any]:
-    """Return what must be the same for a task to be the same task, beside the file."""
+    """Return the key by which a task is the same task, besides its file."""
     values = ((name, _plain(value)) for name, value in sorted(task.options.items()))
     options = {
         name: value for name, value in values if value is not None and value is not False and value != task.output

@@ -46,7 +46,7 @@ class Task:
 
     @property
     def form(self) -> str:
-        """Return what the options ask for: text, json, csv, sarif, github, junit."""
+        """Return the output format of the options: text, json, csv, sarif, github, junit."""
         return str(self.options.get("form", "text"))
 
     @property
@@ -137,7 +137,7 @@ def _known(file: str) -> tuple[int | None, int | None]:
 
 
 def _finished(task: Task, outcome: Outcome) -> Outcome:
-    """Have all that is said name the file, where it stands beside others."""
+    """Have all messages name the file, where there are several."""
     if outcome.fatal:
         return outcome
     if not task.several:

@@ -1,7 +1,7 @@
 """Workers for tasks: this process, or several others.
 
 All are used in the same way: a task is started while they are free, and while they are busy there is an outcome to
-wait for. Which task ends first is not said.
+wait for. Tasks end in any order.
 """
 
 from __future__ import annotations

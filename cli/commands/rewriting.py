@@ -82,7 +82,7 @@ def rewrite(
 
 
 def new_findings(model: ct.Model, to: str | None) -> tuple[ct.Finding, ...]:
-    """Return what is wrong with the model that was written to a file, and not with the one that was read.
+    """Return the findings of the model that was written to a file, less those of the one that was read.
 
     Nothing where it went elsewhere, as to a pipe, or is too much to look at: it is written, and stays.
     """

@@ -9,7 +9,7 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # M_TRIM_THRESHOLD and M_MMAP_THRESHO
 
 
 def keep_freed() -> None:
-    """Have glibc keep what is freed for the next array, which else gets new pages, one fault each; others do as ever.
+    """Have glibc reuse freed memory for the next array, which else faults in new pages; others stay unchanged.
 
     An array of more than 8 MiB still gets pages of its own, and no more than 64 MiB are kept.
     """

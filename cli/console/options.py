@@ -1,4 +1,4 @@
-"""Fields of the library as options: its messages speak of `min_size=0`, and the command line of --min-size 0."""
+"""Fields of the library as options: its messages have `min_size=0`, the command line --min-size 0."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ _USUAL_COLUMNS = 80
 
 
 class _Line:
-    """The line of one command. A thread draws it, which nobody waits for: what has ended is not drawn again."""
+    """The line of one command. A daemon thread draws it; a line that has ended is not drawn again."""
 
     def __init__(self, name: str) -> None:
         self.detail = ""

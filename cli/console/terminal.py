@@ -130,7 +130,7 @@ def show_json(document: dict[str, Any], file: str | None = None) -> None:
 
 
 def _json_pieces(document: dict[str, Any]) -> Iterator[str]:
-    """Yield what `json.dumps` makes of a document with lists for the iterators."""
+    """Yield the text of `json.dumps` for a document with lists for the iterators."""
     for number, (key, value) in enumerate(document.items()):
         yield f"{',' if number else '{'}\n  {json.dumps(key)}: "
         if not isinstance(value, Iterator):

@@ -28,7 +28,7 @@ def typer_of(**settings: Any) -> typer.Typer:
 
 
 class AsGiven:
-    """A command that takes texts, one of its choices, and what nobody gives, as they are.
+    """A command that takes texts, choices and defaults as they are.
 
     typer converts them by a library that takes longer to import than most models to check.
     """
@@ -64,7 +64,7 @@ class Command(AsGiven, TyperCommand):
     """A command whose arguments are shown by their names alone, in brackets where they can be left out."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """Return what follows the command's name in the usage line."""
+        """Return the arguments part of the usage line."""
         arguments = [(one.metavar, one.required) for one in self._only("argument", ctx)]
         return ["[OPTIONS]", *(name if required else f"[{name}]" for name, required in arguments)]
 
@@ -153,7 +153,7 @@ def _parameter(one: inspect.Parameter, kind: Any, declared: Declared) -> inspect
 
 
 def _among(words: Sequence[str]) -> Callable[[list[str]], list[str]]:
-    """Return what lets values through that are some of these words."""
+    """Return the parser that accepts only these words."""
 
     def check(values: list[str]) -> list[str]:
         for value in values:
@@ -165,7 +165,7 @@ def _among(words: Sequence[str]) -> Callable[[list[str]], list[str]]:
 
 
 def _showing(shows: Callable[[str], None]) -> Callable[[str | None], None]:
-    """Return what an option does that shows something in place of what the command does."""
+    """Return the callback of an option that shows something in place of running the command."""
 
     def show(value: str | None) -> None:
         if value is not None:

@@ -85,7 +85,7 @@ def _is_inside(path: str, module: str) -> bool:
 
 
 def _as_given(node: Any) -> Any:
-    """Return what a node lays out anew, or else the node."""
+    """Return the input of a node that only changes its layout, else the node."""
     while is_layout(node) and len(node.all_input_nodes) == 1:
         node = node.all_input_nodes[0]
     return node

@@ -1,7 +1,7 @@
 """An ONNX file as the source of a model that was converted from it.
 
 Converters such as onnx2tf keep hardly any name. So nodes and operators are matched by weights that as many nodes as
-operators read, and by names where these were kept. What lies between the same matched ones belongs together. Of as
+operators read, and by names where these were kept. Operators and nodes between the same matched ones match. Of as
 many nodes as operators of a kind, which follow one another, each is one; else an operator has all that it can be.
 """
 
@@ -259,7 +259,7 @@ def _constant(values: Values, tensor: int) -> Hashable:
 
 
 def _key(values: Any) -> Hashable:
-    """Return what weights have in any order of their dimensions; None for what may be equal by chance."""
+    """Return a key of weights for any order of dimensions; None where it may be equal by chance."""
     if values.size < _FEWEST or values.dtype.kind != "f":
         return None
     ordered = np.sort(values.astype("<f4"), axis=None)

@@ -95,7 +95,7 @@ class _Nodes:
         return sorted(result)
 
     def computed(self, ends: Sequence[int], made: Container[int], *, inner: bool) -> set[int]:
-        """Return what computes some nodes from those that operators make; `inner` ones from parameters alone."""
+        """Return the nodes that compute some nodes from those that operators make; `inner`: from parameters."""
         found: set[int] = set()
         pending, seen = list(ends), set(ends)
         while pending:

@@ -38,7 +38,7 @@ class Device:
 
 
 def measured_devices(names: Sequence[str], request: MeasureRequest) -> tuple[Device, ...]:
-    """Return what runs each of these devices; without names, all that the request has.
+    """Return the program of each of these devices; without names, all that the request has.
 
     Raises UsageError for a device that no program is known for, a program that cannot be measured or is not
     installed, and programs of several Pythons.
@@ -47,8 +47,8 @@ def measured_devices(names: Sequence[str], request: MeasureRequest) -> tuple[Dev
     for words in request.on:
         device, equals, program = words.partition("=")
         if not equals or not device or not program or device in chosen:
-            said = f"a second program for {device!r}" if device in chosen else "names no device or no program"
-            raise UsageError(f"{words!r}: {said}", hint="write npu=litert:xnnpack")
+            problem = f"a second program for {device!r}" if device in chosen else "names no device or no program"
+            raise UsageError(f"{words!r}: {problem}", hint="write npu=litert:xnnpack")
         if names and device not in names:
             raise UsageError(f"{words!r}: device {device!r} is not there", hint=suggestion(device, names))
         chosen[device] = program

@@ -160,7 +160,7 @@ class _Pass:
         return not self._late and self.learnt.ignored == self.known.ignored
 
     def finish(self) -> Analysis:
-        """Return what was read."""
+        """Return the results."""
         contexts = self.automaton.contexts
         executions = self.executions.all()
         threads = list(zip(self._tids, self._processes, strict=True))

@@ -25,7 +25,7 @@ _EXECUTES, _SERVED, _REQUESTS = 1 << 8, 1 << 9, 1 << 10
 
 
 def kind_of(mark: Mark) -> int:
-    """Return what a mark is to the collectors of executions: its role, and what it does for the driver."""
+    """Return the bits by which executions are collected: a mark's role, and its meaning for the driver."""
     served = mark.side is HalSide.SERVER
     requests = served and "::execute" in mark.name and "Synchronously" not in mark.name
     executes = mark.role in (*KINDS, Role.WAIT)

@@ -145,7 +145,7 @@ _EXECUTIONS = {
 
 
 def classify(text: bytes) -> Mark:
-    """Return what a begin stands for."""
+    """Return the mark of a begin's text."""
     start = text[:1]
     if start in (b"H", b"A"):
         call = _HIDL.fullmatch(text) or _AIDL.fullmatch(text)
@@ -167,7 +167,7 @@ def classify(text: bytes) -> Mark:
 
 
 def _call(text: bytes, interface: bytes, method: bytes, side: bytes) -> Mark:
-    """Return what a call of the HAL stands for; FOREIGN for other interfaces than those of NN devices."""
+    """Return the mark of a call of the HAL; FOREIGN for other interfaces than those of NN devices."""
     method = _VERSION.sub(b"", method)
     if interface == b"IExecutionCallback" and method == b"notify":
         return Mark(name=_decoded(text), role=Role.CALLBACK, side=_SIDES[side])

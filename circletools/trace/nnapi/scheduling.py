@@ -80,7 +80,7 @@ class Scheduling:
 
 
 def _steps(rows: list[tuple[int, int, int, bool]], tids: list[int]) -> dict[int, list[tuple[int, int, bool]]]:
-    """Return what happened to each thread, by its index: time, what, and whether it can still run."""
+    """Return the events of each thread, by its index: time, kind, and whether it can still run."""
     indices = {tid: index for index, tid in enumerate(tids)}
     found: dict[int, list[tuple[int, int, bool]]] = defaultdict(list)
     for t_ns, before, after, runnable in sorted(rows, key=lambda row: row[0]):

@@ -79,7 +79,7 @@ class WallClock:
         )
 
     def each(self) -> Iterator[tuple[Key, Numbers]]:
-        """Yield what there is, with its self time in each execution."""
+        """Yield each key with its self time in each execution."""
         for column, key in enumerate(self._keys):
             yield key, np.diff(self._passed[:, column])
 
@@ -109,7 +109,7 @@ class Work:
         return np.array(distinct(np.concatenate(found)) if found else [], np.int64)
 
     def rows(self, low: int, high: int) -> Intervals:
-        """Return what reaches into these times, by thread and time.
+        """Return the intervals that overlap these times, by thread and time.
 
         `codes` are the buckets at work, as bits; `paths` number the stretches. A stretch is time of a thread with no
         gap in it.

@@ -126,7 +126,7 @@ def place_in(name: str) -> int | None:
 
 
 def _sections(lines: list[str]) -> list[_Section]:
-    """Return what stands in the tables `Run Order`; of a whole benchmark, without its initialization."""
+    """Return the tables `Run Order`; of a whole benchmark, without its initialization."""
     sections: list[_Section] = []
     section = _Section()
     at = 0

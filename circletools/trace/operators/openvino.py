@@ -6,7 +6,7 @@
 
 There is a table for each request, with the times of its last inference (openvino/tools/benchmark/utils/
 statistics_report.py; the C++ program writes the same). A layer that ends an operator of the main subgraph has its
-index for a name (seen in 2026.4), unless it was replaced; layers that were fused have not run. Layers without an
+index for a name (seen in 2026.4), unless it was replaced; layers that were fused did not run. Layers without an
 index are reported as a delegate's rows.
 """
 

@@ -46,7 +46,7 @@ def most_unpacked(file_bytes: int) -> int:
 
 
 def inflated(packed: Pieces, name: str, window_bits: int, most: int) -> Pieces:
-    """Return what zlib (15) or gzip (31) content unpacks to; gzip may have several members.
+    """Unpack zlib (15) or gzip (31) content; gzip may have several members.
 
     Content that ends early gives what there is: a trace may be cut. The reader raises InvalidInputError for
     content that is broken, and for more than `most` bytes.

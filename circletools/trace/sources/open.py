@@ -39,8 +39,8 @@ def open_trace(source: str | os.PathLike[str] | bytes | memoryview | BinaryIO) -
     if not start:
         raise InvalidInputError("the trace is empty", location=file.name, hint="did the recording end early?")
     encoding = _encoding(start, file.name)
-    said = f"{encoding.name} in {packing}" if packing else encoding.name
-    return Trace(file.name, said, encoding.place, lambda trace: encoding.read(trace, pieces), most)
+    encoded_as = f"{encoding.name} in {packing}" if packing else encoding.name
+    return Trace(file.name, encoded_as, encoding.place, lambda trace: encoding.read(trace, pieces), most)
 
 
 def _encoding(start: bytes, name: str) -> Encoding:

@@ -137,7 +137,7 @@ class _Block:
         where, counts = (np.array(column, np.int64) for column in zip(*self.places, strict=True))
         places = np.repeat(where, counts)
         prints = self._events(np.frombuffer(data, np.uint8), starts, ends)
-        for at in np.flatnonzero(prints.odd).tolist():
+        for at in np.flatnonzero(prints.irregular).tolist():
             self._one(data, int(starts[at]), int(ends[at]), prints, at)
         keep = (prints.stop > prints.start) & (prints.times < LATEST_NS)
         prints, places = prints.only(keep), places[keep]
@@ -194,11 +194,11 @@ class _Prints:
     threads: Numbers
     start: Numbers
     stop: Numbers
-    odd: npt.NDArray[np.bool_]
+    irregular: npt.NDArray[np.bool_]
 
     def only(self, keep: npt.NDArray[np.bool_]) -> _Prints:
         """Return some of them."""
-        return _Prints(self.times[keep], self.threads[keep], self.start[keep], self.stop[keep], self.odd[keep])
+        return _Prints(self.times[keep], self.threads[keep], self.start[keep], self.stop[keep], self.irregular[keep])
 
 
 def _heads(data: npt.NDArray[np.uint8], starts: Numbers, ends: Numbers) -> tuple[Numbers, Numbers, Numbers]:
@@ -222,8 +222,8 @@ def _find_prints(data: npt.NDArray[np.uint8], starts: Numbers, ends: Numbers, he
     """Find prints in events whose fields stand in order: what `heads` has, then what the event is."""
     times, threads, at = heads
     found = (times >= 0) & (at < ends)
-    odd = ~found | (threads < 0) | (threads >= 1 << 32)
-    odd |= data[at] & 7 == 0  # more numbers than were looked at, or one with a field number of two bytes
+    irregular = ~found | (threads < 0) | (threads >= 1 << 32)
+    irregular |= data[at] & 7 == 0  # more numbers than were looked at, or one with a field number of two bytes
     is_print = found & (data[at] == _PRINT_TAG)
     size, inner = varints(data, at + 1)
     stop = np.minimum(inner + size, ends)
@@ -231,6 +231,6 @@ def _find_prints(data: npt.NDArray[np.uint8], starts: Numbers, ends: Numbers, he
     inner[has_ip] = varints(data, inner[has_ip] + 1)[1]
     size, text = varints(data, inner + 1)
     good = is_print & (data[inner] == _BUF_TAG) & (text + size <= stop)
-    odd |= is_print & ~good
-    good &= ~odd
-    return _Prints(times, threads, text, np.where(good, text + size, text), odd)
+    irregular |= is_print & ~good
+    good &= ~irregular
+    return _Prints(times, threads, text, np.where(good, text + size, text), irregular)
