@@ -57,7 +57,8 @@ def cost(
 ) -> None:
     """Show the MACs, parameters and memory of a model.
 
-    MACs are multiply-accumulates, counted from the shapes in the file, an open dimension as 1. docs/cost.md has more.
+    MACs are multiply-accumulates, counted from the shapes in the file, an open dimension as 1. docs/requires.md has
+    more.
     """
     with reading(source) as model:
         found = ct.cost(model, by=by)
