@@ -30,10 +30,10 @@ class Interning:
         return np.array([known.setdefault(value, len(known)) for value in values], np.int64)
 
 
-def _scramble(values: NDArray[np.uint64], shifted: NDArray[np.uint64] | None = None) -> NDArray[np.uint64]:
-    """Spread the bits of these values in place (splitmix64); `shifted` is room for as many."""
+def _scramble(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Spread the bits of these values in place (splitmix64)."""
     values += _GOLDEN
-    shifted = np.right_shift(values, np.uint64(30), out=shifted)
+    shifted = np.right_shift(values, np.uint64(30))
     values ^= shifted
     values *= np.uint64(0xBF58476D1CE4E5B9)
     values ^= np.right_shift(values, np.uint64(27), out=shifted)
@@ -51,13 +51,6 @@ def spread(column: NDArray[Any] | int) -> NDArray[np.uint64]:
 def further(keys: NDArray[np.uint64], column: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Return the numbers of rows that are one column longer."""
     return _scramble(keys * np.uint64(31) + column)
-
-
-def lengthen(keys: NDArray[np.uint64], column: NDArray[np.uint64], room: NDArray[np.uint64]) -> None:
-    """Do as `further` does in place, with `room` for as many numbers; fresh memory would take longer than that."""
-    keys *= np.uint64(31)
-    keys += column
-    _scramble(keys, room)
 
 
 def mixed(*columns: NDArray[Any] | int) -> NDArray[np.uint64]:
