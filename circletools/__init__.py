@@ -9,6 +9,6 @@
 The names in `__all__`, and those in `__all__` of the modules among them, are what programs can rely on.
 """
 
-from circletools.lazy import face
+from circletools.lazy import lazy_exports
 
-__getattr__, __dir__, __all__ = face(__name__)
+__getattr__, __dir__, __all__ = lazy_exports(__name__)

@@ -1,5 +1,5 @@
 """Which findings count, and what they mean: `ct.checks`."""
 
-from circletools.lazy import face
+from circletools.lazy import lazy_exports
 
-__getattr__, __dir__, __all__ = face(__name__)
+__getattr__, __dir__, __all__ = lazy_exports(__name__)

@@ -21,7 +21,7 @@ Severity = Literal["error", "warning", "info"]
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What stands behind a code.
+    """The explanation of a code.
 
     `subject`: what it is about, or `check` for all that `check` reports. `severity`: in words, where it differs from
     case to case. `example`: the location and message of a case.

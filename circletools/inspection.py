@@ -71,7 +71,7 @@ class MetadataSummary:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Inspection(Tabular):
-    """What is in a model file.
+    """The contents of a model file.
 
     `flatbuffer_bytes` is where the flatbuffer ends, `prefix_bytes` what edits put in front of the original file,
     `trailing_bytes` what stands behind all that the model uses. `tables` counts each table once per reference.

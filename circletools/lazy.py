@@ -1,4 +1,4 @@
-"""Faces of packages: names that are written once, in a stub, and imported when they are first asked for."""
+"""Lazy exports of packages: names are listed once, in a stub, and imported on first access."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
-Face = tuple[Callable[[str], object], Callable[[], list[str]], list[str]]
+LazyExports = tuple[Callable[[str], object], Callable[[], list[str]], list[str]]
 
 
-def face(module: str) -> Face:
+def lazy_exports(module: str) -> LazyExports:
     """Return `__getattr__`, `__dir__` and `__all__` of a module, from the stub beside it.
 
     The stub is what type checkers and editors read of the module. `from a.b import c as c` makes `c` of `a.b` a name
-    of the face, and `d = c` another name of it. A name that is also a module of the package (`edit` is a function and
-    a folder) stays what the stub declares, whoever imports the module.
+    of the exports, and `d = c` another name of it. A name that is also a module of the package (`edit` is a function
+    and a folder) stays what the stub declares, whoever imports the module.
     """
     places = places_of(Path(str(sys.modules[module].__file__)).with_suffix(".pyi"))
     hidden = {f"{module}.{name}" for name, place in places.items() if place != (module, name)}
@@ -42,7 +42,7 @@ def face(module: str) -> Face:
 
 
 def places_of(stub: Path) -> dict[str, tuple[str, str]]:
-    """Return where each name of a face comes from: a module, and a name in it."""
+    """Return the origin of each exported name: a module, and a name in it."""
     return dict(_places(ast.parse(stub.read_text(encoding="utf-8"))))
 
 
@@ -57,9 +57,9 @@ def _places(tree: ast.Module) -> Iterator[tuple[str, tuple[str, str]]]:
                 yield name, imported[other]
 
 
-def _imported(place: str, name: str, face: str) -> object:
+def _imported(place: str, name: str, package: str) -> object:
     """Return a name of a module, or the module of that name in a package."""
-    if face != place:
+    if package != place:
         found = import_module(place)
         if hasattr(found, name):
             return getattr(found, name)

@@ -1,5 +1,5 @@
-"""What functions return and take, for annotations: `ct.types`."""
+"""Types of parameters and results, for annotations: `ct.types`."""
 
-from circletools.lazy import face
+from circletools.lazy import lazy_exports
 
-__getattr__, __dir__, __all__ = face(__name__)
+__getattr__, __dir__, __all__ = lazy_exports(__name__)

@@ -12,7 +12,7 @@ from functools import wraps
 from typing import Any
 
 Command = Callable[..., None]
-"""What a command does; the first argument is the file. A function of a module."""
+"""The function of a command; its first argument is the file. It must be a module's."""
 
 BETWEEN = "\0"
 """Stands for the -- between the two sides of a command; no word of a command line contains it."""
@@ -20,7 +20,7 @@ BETWEEN = "\0"
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """What help shows of a parameter: an option where it has `names`, else an argument.
+    """The help of a parameter: an option where it has `names`, else an argument.
 
     `settings` are min, max, parser (a function of the text), show_default, and shows: what the command does with the
     value instead of anything else.

@@ -6,6 +6,6 @@ ct.affinity.check(model)                    # findings: what is wrong with it
 ct.affinity.export(model, "openvino")       # for another tool
 """
 
-from circletools.lazy import face
+from circletools.lazy import lazy_exports
 
-__getattr__, __dir__, __all__ = face(__name__)
+__getattr__, __dir__, __all__ = lazy_exports(__name__)

@@ -1,1 +1,1 @@
-"""What a model costs: multiplications, parameters, bytes, and memory of activations."""
+"""The costs of a model: multiplications, parameters, bytes, and memory of activations."""

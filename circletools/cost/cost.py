@@ -1,4 +1,4 @@
-"""What a model costs: multiply-accumulates, parameters, bytes of weights and of activations."""
+"""The costs of a model: multiply-accumulates, parameters, bytes of weights and of activations."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class CostRow:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Cost(Tabular):
-    """What a model costs; `total` is the sum of `rows` where no operator is in two of them.
+    """The costs of a model; `total` is the sum of `rows` where no operator is in two of them.
 
     A subgraph counts once, however often it is called. `activations` has the memory of each subgraph.
     """

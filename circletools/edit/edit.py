@@ -26,7 +26,7 @@ from circletools.edit.editable import check_editable, original_start
 from circletools.edit.entries import Entries
 from circletools.edit.members import check_index, member_number
 from circletools.edit.results import AddedOperator, IndexMap
-from circletools.edit.signatures import Ends, Side, Signatures
+from circletools.edit.signatures import Direction, Ends, Signatures
 from circletools.errors import UsageError
 from circletools.findings import Finding
 from circletools.flatbuf.inert import Inert
@@ -63,7 +63,7 @@ class ModelEdit:
         self._new_tensors: Counter[int] = Counter()  # subgraph -> how many were added
         self._added: list[AddedOperator] = []
         self.renamed: dict[tuple[int, int], bytes] = {}  # (subgraph, tensor) -> the new name
-        self._ends: dict[tuple[int, Side], list[int]] = {}  # that were set
+        self._ends: dict[tuple[int, Direction], list[int]] = {}  # that were set
         self._followers: list[Callable[[ModelEdit], None]] = []
 
     def __enter__(self) -> ModelEdit:
@@ -273,7 +273,7 @@ class ModelEdit:
         self._subgraph(subgraph).set("outputs", np.array(tensors, np.int32))
         self._ends[subgraph, "outputs"] = list(tensors)
 
-    def ends(self, subgraph: int, side: Side) -> list[int]:
+    def ends(self, subgraph: int, side: Direction) -> list[int]:
         """Return the inputs or outputs of a subgraph as they stand in the edit."""
         return list(self._ends.get((subgraph, side), getattr(self.model.subgraphs[subgraph], side).tolist()))
 
@@ -304,7 +304,7 @@ class ModelEdit:
         self._check_tensors(subgraph, [tensor for _, tensor in (*inputs, *outputs)])
         self.signatures.put(key, subgraph, inputs, outputs)
 
-    def set_signature_entry(self, signature: int, direction: Side, entry: int, tensor: int) -> None:
+    def set_signature_entry(self, signature: int, direction: Direction, entry: int, tensor: int) -> None:
         """Let one named input or output of a signature (both by index) stand for another tensor.
 
         Raises UsageError for a signature, an entry or a tensor that does not exist.

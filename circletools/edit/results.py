@@ -22,14 +22,14 @@ class AddedOperator:
 
 @dataclass(frozen=True, slots=True)
 class IndexMap:
-    """What an edit did to operator indices: the old ones stay as they are, these are new."""
+    """The operators that an edit added; old indices never change."""
 
     added: tuple[AddedOperator, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RewriteResult(Tabular):
-    """What a rewrite changed, a line each (none when the output equals the input), and what a user should know."""
+    """The changes of a rewrite, a line each (none when the output equals the input), and notes for the user."""
 
     changes: tuple[str, ...]
     notes: tuple[Finding, ...] = ()

@@ -10,8 +10,8 @@ from circletools.errors import UsageError
 from circletools.flatbuf.overlay import NewTable, Overlay, References
 from circletools.model.model import Model
 
-Side = Literal["inputs", "outputs"]
-SIDES: tuple[Side, ...] = ("inputs", "outputs")
+Direction = Literal["inputs", "outputs"]
+SIDES: tuple[Direction, ...] = ("inputs", "outputs")
 Ends = Sequence[tuple[str, int]]
 """Names, each with the tensor that it stands for."""
 
@@ -25,7 +25,7 @@ class SignatureNow:
     inputs: list[tuple[str, int]]
     outputs: list[tuple[str, int]]
 
-    def side(self, side: Side) -> list[tuple[str, int]]:
+    def side(self, side: Direction) -> list[tuple[str, int]]:
         """Return the inputs or the outputs."""
         return self.inputs if side == "inputs" else self.outputs
 
@@ -71,7 +71,7 @@ class Signatures:
             del self.now[index]
         return len(same)
 
-    def add_entry(self, index: int, side: Side, name: str, tensor: int) -> None:
+    def add_entry(self, index: int, side: Direction, name: str, tensor: int) -> None:
         """Append an entry to the inputs or outputs of a signature."""
         self._overlay.references(self._table(index), side).append(self._entry(name, tensor))
         self.now[index].side(side).append((name, tensor))
@@ -89,7 +89,7 @@ class Signatures:
             self.now[index].key = key
 
     def set_entry(
-        self, index: int, side: Side, entry: int, *, tensor: int | None = None, name: str | None = None
+        self, index: int, side: Direction, entry: int, *, tensor: int | None = None, name: str | None = None
     ) -> None:
         """Let an entry stand for another tensor, or give it another name.
 

@@ -22,7 +22,7 @@ Key = tuple[str, str, tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What an earlier run found about a target: how often each misfit, and the obstacles."""
+    """The findings of an earlier run about a target: how often each misfit, and the obstacles."""
 
     misfits: Mapping[Key, int] = field(default_factory=dict)
     obstacles: tuple[Finding, ...] = ()

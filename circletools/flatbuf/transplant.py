@@ -64,7 +64,7 @@ class _Form:
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """What to do where all indices stay what they are: fields that no schema knows go along, positions are moved."""
+    """The policy where indices do not change: fields that no schema knows go along, positions are moved."""
 
     inert: Inert
     file_offsets: FileOffsets

@@ -23,10 +23,10 @@ from circletools.graph.graph import NAMING, Graph, ModelGraph
 from circletools.model.views import text
 
 Resource = str
-"""What a runtime keeps, in words."""
+"""A resource, in words."""
 
 Reference = Resource | int
-"""What a handle refers to; a number is what the graph's input of that number refers to, which only a caller knows."""
+"""The resource of a handle; a number stands for that of the graph's input of that number, known only to a caller."""
 
 UNKNOWN: Resource = "what resources hold"
 

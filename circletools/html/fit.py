@@ -8,7 +8,7 @@ from circletools.fit.verdicts import Fit
 from circletools.render.fit import fit_json
 
 MOST_FINDINGS = 500
-"""What a page holds of the operators that a target refuses, and of the sources to change; counts are of all."""
+"""Limits of the refused operators and of the sources to change that a page lists; counts are of all."""
 
 
 def fit_document(found: Fit) -> list[dict[str, Any]]:

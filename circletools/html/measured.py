@@ -1,4 +1,4 @@
-"""What plans took, for the page."""
+"""The measured times of plans, for the page."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from circletools.split.measuring.results import PlanTime
 
 MOST_PARTS = 500
-"""What a page holds of the parts of a plan, and of the operators of a part."""
+"""Limits of the parts of a plan, and of the operators of a part, that a page lists."""
 
 
 def measured_document(plans: Sequence[PlanTime], operator_count: int) -> list[dict[str, Any]]:

@@ -24,7 +24,7 @@ from circletools.trace.operators.read import read_profile
 
 MOST_RUNS = 100
 MOST_FUNCTIONS = 500
-"""What a page holds of a long trace; sums are of all of it."""
+"""Limits of what a page lists of a long trace; sums are of all of it."""
 
 
 @dataclass(frozen=True, slots=True)

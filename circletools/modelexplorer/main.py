@@ -1,4 +1,4 @@
-"""What Model Explorer can ask about a graph: origins, devices and partitions, and time from a trace.
+"""Data for Model Explorer about a graph: origins, devices and partitions, and time from a trace.
 
 Interface: model_explorer/node_data_provider.py of ai-edge-model-explorer 0.1.34.
 """

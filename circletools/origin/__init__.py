@@ -8,6 +8,6 @@ with ct.open("out.circle") as model:
     origins = ct.origins.read(model)
 """
 
-from circletools.lazy import face
+from circletools.lazy import lazy_exports
 
-__getattr__, __dir__, __all__ = face(__name__)
+__getattr__, __dir__, __all__ = lazy_exports(__name__)

@@ -1,4 +1,4 @@
-"""What a rewrite does to origins. One principle: preserve origin information.
+"""Origins under rewrites. One principle: preserve origin information.
 
     single      an operator as it came from its source
     union       several operators fused into one, or absorbed by one

@@ -1,4 +1,4 @@
-"""What is known of sources beside their names, as the metadata entry `CIRCLETOOLS_sources`.
+"""Details of sources beside their names, as the metadata entry `CIRCLETOOLS_sources`.
 
     [version = 1][string count] ([length][data: length bytes])*
     [source count] ([source id][check][path][class][file][line][call])*

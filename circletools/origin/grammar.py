@@ -1,4 +1,4 @@
-"""What exporters put into the names of tensors, and the sources that can be read from it.
+"""The forms of tensor names by exporter, and the sources that can be read from them.
 
     TICO            torch.nn.modules.linear.Linear::linear_2       class of the module, node of the graph
     litert-torch    net.Lm/net.Block_0/torch.nn.modules.linear.Linear_q;7

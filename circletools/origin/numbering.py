@@ -16,7 +16,7 @@ from circletools.origin.read import Origins
 from circletools.origin.source import NOTHING, AnySource, SourceDetails
 from circletools.origin.tables import operator_keys
 
-Named = Mapping[int, Sequence[Sequence[AnySource]]]
+SourcesByOperator = Mapping[int, Sequence[Sequence[AnySource]]]
 """Subgraph -> the sources of each of its operators."""
 
 
@@ -54,12 +54,12 @@ class OriginColumns:
         return Origins(sources, tuple(operators), details=self.details)
 
 
-def number_sources(subgraph_count: int, named: Named) -> Origins:
+def number_sources(subgraph_count: int, named: SourcesByOperator) -> Origins:
     """Return origins of a model with so many subgraphs; equal sources are one."""
     return numbered(named).origins(subgraph_count)
 
 
-def numbered(named: Named) -> OriginColumns:
+def numbered(named: SourcesByOperator) -> OriginColumns:
     """Return origins as columns; equal sources are one."""
     numbers = defaultdict[AnySource, int](count().__next__)
     keys: dict[int, NDArray[np.uint64]] = {}

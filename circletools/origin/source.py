@@ -1,4 +1,4 @@
-"""What is known of a source beside its name."""
+"""Details of a source beside its name."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _INSTALLED = ("/site-packages/", "/dist-packages/", "/lib/python3", "/lib/python
 
 
 class SourceDetails(NamedTuple):
-    """What a source's name does not hold; empty, or 0 for the line, where it is not known.
+    """Details that a source's name does not hold; empty, or 0 for the line, where it is not known.
 
     `path` is that of the module instance (`layers.0.attn.q`) or name scope (`model/dense`), `class_name` the class of
     that module (`torch.nn.modules.linear.Linear`). `file` and `line` are where the model's author called it, and

@@ -56,7 +56,7 @@ class CopyOperator:
 
 @dataclass(frozen=True, slots=True)
 class _Traits:
-    """What the table distinguishes; see its `kinds` and `quantizations`."""
+    """The properties that the table distinguishes; see its `kinds` and `quantizations`."""
 
     type: str
     rank: int

@@ -50,7 +50,7 @@ _DONE = {
 
 @dataclass(frozen=True, slots=True)
 class FixOptions:
-    """What to copy and how; see `fix_outputs`."""
+    """Options of copies; see `fix_outputs`."""
 
     subgraphs: str | tuple[int, ...] = "entry"
     copy_operator: CopyChoice = "auto"

@@ -16,7 +16,7 @@ NewIndex = Mapping[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What an excerpt has: of each section its operators (by row in the model) and tensors; what is called, whole.
+    """The contents of an excerpt: operators (rows in the model) and tensors of each section; whole called subgraphs.
 
     `values` has the buffer of each metadata entry that gets a new value: they stand behind those of the old model.
     """

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """What to take of a subgraph: operators, ascending, and the tensors that become inputs and outputs.
+    """A selection of a subgraph: operators, ascending, and the tensors that become inputs and outputs.
 
     `names` gives tensors of the subgraph other names, `further` are tensors that go along though nothing here uses
     them. Where an operator of the excerpt calls the subgraph, it calls all of it, or this section where that
@@ -45,7 +45,7 @@ class NewSignature:
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """What to take: a section for each subgraph that is not taken because it is called.
+    """The selection of a part: a section for each subgraph that is not taken because it is called.
 
     `metadata` are the entries (by index in the old model) that go along, with another value or, for None, with their
     own; `signatures` are those that do, by index, or new ones. They are about the first section of their subgraph.

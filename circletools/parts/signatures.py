@@ -11,7 +11,7 @@ from circletools.model.views import Signature, text
 from circletools.parts.excerpt import NewSignature
 
 DEFAULT_KEY = "serving_default"
-Side = Literal["inputs", "outputs"]
+Direction = Literal["inputs", "outputs"]
 
 
 def with_ends(
@@ -38,7 +38,7 @@ def new_signature(
 
 
 def _named(
-    graph: Graph, signatures: Sequence[Signature], side: Side, tensors: Sequence[int]
+    graph: Graph, signatures: Sequence[Signature], side: Direction, tensors: Sequence[int]
 ) -> list[tuple[bytes, int]]:
     """Name tensors as signatures do, else as tensors are called, else by their position; no name stands twice."""
     known: dict[int, str] = {}

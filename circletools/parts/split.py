@@ -41,7 +41,7 @@ from circletools.storage.files import Part
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """What a split wrote: the plan, the connections, and `notes` of what the parts leave out."""
+    """The result of a split: the plan, the connections, and `notes` of what the parts leave out."""
 
     plan: SplitPlan
     connections: Connections

@@ -44,7 +44,7 @@ class Whole:
 
     @cached_property
     def resources(self) -> Resources:
-        """What a runtime keeps, and which operators use it."""
+        """The resources that a runtime keeps, and the operators that use them."""
         return Resources(self.graph)
 
     @cached_property

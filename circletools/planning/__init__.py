@@ -3,6 +3,6 @@
 `ct.plan` makes a plan; `ct.planning` has what stands around it: costs from files, traces and measurements.
 """
 
-from circletools.lazy import face
+from circletools.lazy import lazy_exports
 
-__getattr__, __dir__, __all__ = face(__name__)
+__getattr__, __dir__, __all__ = lazy_exports(__name__)

@@ -1,4 +1,4 @@
-"""What partitions cost: what crosses between them, estimated times, memory."""
+"""Costs of partitions: transfers between them, estimated times, memory."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _EXACT = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """What the partitions of a subgraph cost: times where they are known, memory where it was asked for.
+    """The costs of the partitions of a subgraph: times where they are known, memory where it was asked for.
 
     `memory` goes by device number. `least_us` is what no choice of devices takes less than, where that is known.
     """

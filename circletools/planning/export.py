@@ -1,4 +1,4 @@
-"""What a model costs, in the form that onert's scheduler reads; the affinity itself goes by `affinity.exports`."""
+"""The costs of a model in the form that onert's scheduler reads; the affinity itself goes by `affinity.exports`."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ _GONE = {"safe": "min is never worse", "epochs": "`join=any` has partitions that
 
 @dataclass(frozen=True, slots=True)
 class CostInputs:
-    """What is known of costs: `traces` are the name and the content of a trace, by device."""
+    """The inputs of costs: `traces` are the name and the content of a trace, by device."""
 
     document: CostDocument
     traces: Mapping[str, tuple[str, OperatorTrace]]

@@ -35,7 +35,7 @@ from circletools.wording import counted, ranges
 
 @dataclass(frozen=True, slots=True)
 class PlanProblem:
-    """What is to be decided for one model; `costs` are those of its subgraphs, where costs are known.
+    """The placement problem of one model; `costs` are those of its subgraphs, where costs are known.
 
     `units` are what stays together and what may be one partition, by subgraph.
     """

@@ -15,7 +15,7 @@ from circletools.graph.selectors import Chooser
 from circletools.planning.evaluate import Evaluation
 from circletools.wording import suggestion
 
-Side = tuple[Partitioning, Sequence[Evaluation]]
+EvaluatedPlan = tuple[Partitioning, Sequence[Evaluation]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class SubgraphWhatIf:
-    """What moving operators makes of a subgraph.
+    """The result of moving operators of a subgraph.
 
     `impossible` has the moved operators that a device does not take, before or after, by device; a time that counts
     nothing would make that look like a gain.
@@ -78,7 +78,7 @@ def moved(chooser: Chooser, partitioning: Partitioning, changes: Sequence[Rule],
     return Partitioning(devices, tuple(subgraphs))
 
 
-def compare(assignment: Assignment, before: Side, after: Side) -> WhatIf:
+def compare(assignment: Assignment, before: EvaluatedPlan, after: EvaluatedPlan) -> WhatIf:
     """Return the differences between partitions before and after operators moved."""
     subgraphs, refused = [], []
     sides = zip(before[0].subgraphs, after[0].subgraphs, before[1], after[1], strict=True)

@@ -67,7 +67,7 @@ class ComparedTime:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What is to be compared: the recordings of both sides. `total_ns` is all time before, of its unit.
+    """Times to compare: the recordings of both sides. `total_ns` is all time before, of its unit.
 
     Where something was taken out of the times, that `spent` degrees of freedom, and `doubt` is the variance that it
     leaves in the logarithm of the ratio.

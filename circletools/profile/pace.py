@@ -59,7 +59,7 @@ class _Sides:
 
     @property
     def inverse(self) -> float:
-        """What the variance of a recording is multiplied with to get that of a shift."""
+        """The factor from the variance of a recording to that of a shift."""
         return 1 / self.first + 1 / (len(self.counts) - self.first)
 
 

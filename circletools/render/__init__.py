@@ -1,5 +1,5 @@
 """Results as text, JSON and CSV: functions that format a value and compute nothing."""
 
-from circletools.lazy import face
+from circletools.lazy import lazy_exports
 
-__getattr__, __dir__, __all__ = face(__name__)
+__getattr__, __dir__, __all__ = lazy_exports(__name__)

@@ -1,4 +1,4 @@
-"""What is in a model file, as text and JSON."""
+"""The contents of a model file as text and JSON."""
 
 from __future__ import annotations
 

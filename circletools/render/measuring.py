@@ -1,4 +1,4 @@
-"""What was measured as text and JSON."""
+"""Measurements as text and JSON."""
 
 from __future__ import annotations
 

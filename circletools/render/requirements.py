@@ -1,4 +1,4 @@
-"""What a model needs of a runtime and what it costs, as text and JSON."""
+"""The requirements and the costs of a model as text and JSON."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def cost_json(found: Cost) -> dict[str, Any]:
 def cost_text(found: Cost) -> Iterator[str]:
     """Yield totals, then a table by what was asked for."""
     total = found.total
-    unknown = f", and {counted(total.unknown, 'operator')} whose shapes do not say" if total.unknown else ""
+    unknown = f", and {counted(total.unknown, 'operator')} with open shapes" if total.unknown else ""
     yield f"MACs           {total.macs:,}{unknown}"
     yield f"parameters     {total.parameters:,}"
     yield f"weights        {total.weight_bytes:,} bytes"

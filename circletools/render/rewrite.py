@@ -1,4 +1,4 @@
-"""What a rewrite changed, as JSON."""
+"""The changes of a rewrite as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a split wrote, and what a verification of it found, as JSON."""
+"""Results of splits and of their verification as JSON."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class RuntimeVerdict:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Requirements(Tabular):
-    """What a model needs.
+    """The requirements of a model.
 
     `first` is the first measured runtime that takes all of it, None where none does; `is_oldest`: this is
     the oldest one that was measured, so that still older ones may do. `rows` are what the oldest one does not take,

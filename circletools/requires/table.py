@@ -26,7 +26,7 @@ _WANTED = re.compile(r"(tflite|litert)-(\d+(?:\.\d+){0,2})")
 
 @dataclass(frozen=True, slots=True)
 class RuntimeTable:
-    """What runtimes take. `runtimes` are their names, such as litert-2.1.6, oldest first.
+    """The capabilities of runtimes. `runtimes` are their names, such as litert-2.1.6, oldest first.
 
     `types` and `features` have the index of the first runtime, None where none takes it; `operators` the lowest
     version of a code and the highest one in each runtime; `custom` the custom codes that all resolve.

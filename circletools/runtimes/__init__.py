@@ -3,6 +3,6 @@
 What starts processes is imported when it is first asked for: most commands start none.
 """
 
-from circletools.lazy import face
+from circletools.lazy import lazy_exports
 
-__getattr__, __dir__, __all__ = face(__name__)
+__getattr__, __dir__, __all__ = lazy_exports(__name__)

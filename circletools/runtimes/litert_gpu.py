@@ -160,4 +160,4 @@ def _register(library: Any, environment: c_void_p, spy: Spy) -> None:
 
 
 _KEPT: list[object] = []
-"""What the library still points to."""
+"""Objects that the library still points to."""

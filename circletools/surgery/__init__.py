@@ -7,6 +7,6 @@
 `ct.surgery` has what is here.
 """
 
-from circletools.lazy import face
+from circletools.lazy import lazy_exports
 
-__getattr__, __dir__, __all__ = face(__name__)
+__getattr__, __dir__, __all__ = lazy_exports(__name__)

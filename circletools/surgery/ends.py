@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from circletools.edit.edit import ModelEdit
 from circletools.edit.results import RewriteResult
-from circletools.edit.signatures import SIDES, Side
+from circletools.edit.signatures import SIDES, Direction
 from circletools.errors import EditError, UsageError, shortened
 from circletools.findings import Finding
 from circletools.graph.build import model_graph
@@ -64,7 +64,7 @@ def sign(edit: ModelEdit, request: SignatureRequest) -> RewriteResult:
 def _add(edit: ModelEdit, request: SignatureRequest, key: str) -> tuple[list[str], tuple[Finding, ...]]:
     names = TensorNames(graph_at(model_graph(edit.model), request.subgraph), edit.renamed)
     asked = dict(zip(SIDES, (request.inputs, request.outputs), strict=True))
-    sides: dict[Side, list[tuple[str, int]]] = {}
+    sides: dict[Direction, list[tuple[str, int]]] = {}
     for side in SIDES:
         ends = list(dict.fromkeys(edit.ends(request.subgraph, side)))
         sides[side] = _ends(names, side, asked[side], ends)
@@ -94,7 +94,7 @@ def _add(edit: ModelEdit, request: SignatureRequest, key: str) -> tuple[list[str
     return [f"signature {quoted(key)}: {' -> '.join(shown)}"], notes
 
 
-def _ends(names: TensorNames, side: Side, pairs: Sequence[Pair], ends: Sequence[int]) -> list[tuple[str, int]]:
+def _ends(names: TensorNames, side: Direction, pairs: Sequence[Pair], ends: Sequence[int]) -> list[tuple[str, int]]:
     if not pairs:
         return list(zip(unique_names((proper(names.names[at]) for at in ends), side[:-1]), ends, strict=True))
     found: dict[str, int] = {}

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from circletools.edit.edit import ModelEdit
 from circletools.edit.results import RewriteResult
-from circletools.edit.signatures import SIDES, Side
+from circletools.edit.signatures import SIDES, Direction
 from circletools.errors import EditError, UsageError
 from circletools.graph.build import model_graph
 from circletools.parts.names import TensorNames, graph_at, quoted
@@ -27,7 +27,7 @@ Pair = str | tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class RenameRequest:
-    r"""What to rename; every field has pairs of an old and a new name.
+    r"""A request to rename; every field has pairs of an old and a new name.
 
     `tensors`: a name, a glob (each `*` of the new name stands for what the next `*` or `?` matched), `index:12` or
     `1/index:12`; with `regex` a regular expression for the whole name, and `\1` in the new one. Names are looked for
@@ -89,7 +89,7 @@ class _Tensors:
         self.names: dict[int, TensorNames] = {}
         self.graphs = model_graph(edit.model)
         asked = bool(request.tensors or request.inputs or request.outputs)
-        self.by_position: dict[tuple[Side, int, int], str] = {}
+        self.by_position: dict[tuple[Direction, int, int], str] = {}
         if not asked:
             return
         self.names = {subgraph: self._read(subgraph) for subgraph in chosen}
@@ -130,7 +130,7 @@ class _Tensors:
         if not found:
             raise UsageError(f"no tensor is called {quoted(old)}", hint=suggestion(old, known))
 
-    def _by_position(self, pair: Pair, side: Side, subgraph: int) -> None:
+    def _by_position(self, pair: Pair, side: Direction, subgraph: int) -> None:
         position, name = split_pair(pair)
         names = self.names.setdefault(subgraph, self._read(subgraph))
         ends = self.edit.ends(subgraph, side)
@@ -236,7 +236,7 @@ def _rename_entries(edit: ModelEdit, request: RenameRequest, tensors: _Tensors) 
                 yield f"{place}: {quoted(end[0])} -> {quoted(name)}"
 
 
-def _followed(tensors: _Tensors, side: Side, subgraph: int, name: str, tensor: int) -> str:
+def _followed(tensors: _Tensors, side: Direction, subgraph: int, name: str, tensor: int) -> str:
     """Return the name of an entry after its tensor was renamed."""
     by_position = tensors.by_position.get((side, subgraph, tensor))
     if by_position is not None:
@@ -245,7 +245,7 @@ def _followed(tensors: _Tensors, side: Side, subgraph: int, name: str, tensor: i
     return name if new is None or tensors.names[subgraph].names[tensor] != name else new
 
 
-def _asked_entries(edit: ModelEdit, side: Side, pairs: Iterable[Pair]) -> dict[tuple[int, int], str]:
+def _asked_entries(edit: ModelEdit, side: Direction, pairs: Iterable[Pair]) -> dict[tuple[int, int], str]:
     found: dict[tuple[int, int], str] = {}
     entries: dict[str, list[tuple[int, int]]] = {}
     for index, one in enumerate(edit.signatures.now):

@@ -22,7 +22,7 @@ _BINARY: int = getattr(os, "O_BINARY", 0)  # Windows
 _STATUS = {0: "ok", 1: "findings", 2: "usage", 3: "invalid", 4: "refused"}
 _MARK = {"log": "circletool", "schema_version": ct.render.SCHEMA_VERSION}
 _BEGIN = b'{"log": "circletool", "schema_version": '
-"""What nothing but a log begins with: a file that does not is never cut."""
+"""The first bytes of a log: a file that begins otherwise is never truncated."""
 
 
 class RunLog:

@@ -21,7 +21,7 @@ from ..console.terminal import fail, show
 from ..signature import Command
 
 Heading = Literal["name", "own", "line"]
-"""What is above the text of one of several files: its name, nothing as the text begins with it, or nothing and no
+"""The heading of the text of one of several files: its name, nothing as the text begins with it, or nothing and no
 empty line either, as it has few lines."""
 
 Message = tuple[str | None, str]
@@ -180,7 +180,7 @@ def _suite_of_error(file: str, outcome: Outcome) -> bytes:
 
 
 _OF_ERRORS = {"json": _line_of_error, "sarif": _run_of_error, "junit": _suite_of_error}
-"""What stands for a file without a result, in the forms in which the results of several are one document."""
+"""The placeholder of a file without a result, in formats that join the results of several in one document."""
 
 
 def _error(outcome: Outcome) -> str:

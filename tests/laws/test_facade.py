@@ -102,7 +102,7 @@ def test_names_of_the_facade_may_be_taken(source: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", [path for path in files("circletools") if "face(__name__" in text_of(path)], ids=name_of
+    "path", [path for path in files("circletools") if "lazy_exports(__name__" in text_of(path)], ids=name_of
 )
 def test_a_face_has_the_names_of_its_stub(path: Path) -> None:
     module = import_module(module_of(path))
@@ -114,7 +114,7 @@ def test_a_face_has_the_names_of_its_stub(path: Path) -> None:
 
 def test_every_stub_is_one_of_a_face() -> None:
     stubs = (ROOT / "circletools").rglob("*.pyi")
-    assert [path for path in stubs if "face(__name__" not in text_of(path.with_suffix(".py"))] == []
+    assert [path for path in stubs if "lazy_exports(__name__" not in text_of(path.with_suffix(".py"))] == []
 
 
 def types_in(hint: object) -> Iterator[type]:

@@ -33,7 +33,7 @@ ENTRIES = {
 
 
 def takers(path: Path) -> Iterator[tuple[str, str]]:
-    """Yield the functions of a file that take a Model and are no names of a face, as module and name."""
+    """Yield the functions of a file that take a Model and are not exported lazily, as module and name."""
     for node in ast.walk(ast.parse(text_of(path))):
         if isinstance(node, ast.FunctionDef):
             given = [one.annotation for one in (*node.args.args, *node.args.kwonlyargs) if one.annotation]

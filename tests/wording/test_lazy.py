@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-INIT = "from circletools.lazy import face\n__getattr__, __dir__, __all__ = face(__name__)\nown = 5\n"
+INIT = "from circletools.lazy import lazy_exports\n__getattr__, __dir__, __all__ = lazy_exports(__name__)\nown = 5\n"
 STUB = """
 from thing import inside as whole
 from thing import other as other

@@ -11,6 +11,6 @@ Each source is a node of the exported program: its name is the path of the modul
 (`layers.0.attn.q::linear`), its details have the class, the file and the line.
 """
 
-from circletools.lazy import face
+from circletools.lazy import lazy_exports
 
-__getattr__, __dir__, __all__ = face(__name__)
+__getattr__, __dir__, __all__ = lazy_exports(__name__)

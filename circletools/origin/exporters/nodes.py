@@ -1,4 +1,4 @@
-"""What PyTorch notes of a node of an exported program while it is changed for export.
+"""Metadata that PyTorch keeps of a node of an exported program while it is changed for export.
 
 `meta` of a node (torch.fx.Node) has, as far as it was kept:
 

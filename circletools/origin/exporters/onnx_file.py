@@ -67,7 +67,7 @@ def from_onnx(model: Model, path: str | os.PathLike[str]) -> Origins:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """What matching looks at: for each step its kind, the steps that feed it, what it makes, and its weights.
+    """The input of matching: for each step its kind, the steps that feed it, what it makes, and its weights.
 
     A step without feeding ones reads inputs only. `ends` are the steps that make an output.
     """

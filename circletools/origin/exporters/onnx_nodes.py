@@ -1,4 +1,4 @@
-"""What exporters leave in an ONNX file about its nodes.
+"""Metadata that exporters leave in an ONNX file about its nodes.
 
     torch.onnx, dynamo      metadata_props: pkg.torch.onnx.name_scopes, class_hierarchy, stack_trace
     torch.onnx, TorchScript names: /layers/layers.0/conv/Conv is the Conv of layers.0.conv

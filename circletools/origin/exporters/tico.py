@@ -47,7 +47,7 @@ def recording(note: Callable[[bytes, Origins], None]) -> Iterator[None]:
 
 
 class _Log:
-    """What was seen of the conversion that is under way."""
+    """Records of the conversion that is under way."""
 
     def __init__(self) -> None:
         self.reset()

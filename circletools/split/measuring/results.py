@@ -1,4 +1,4 @@
-"""What was measured: the model whole on each device, and in parts."""
+"""Measurements: the whole model on each device, and in parts."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class PlanTime:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Measurement(Tabular):
-    """What was measured in turns: the whole model on each device, then the parts of the split (`plans[-1]`).
+    """Measurements taken in turns: the whole model on each device, then the parts of the split (`plans[-1]`).
 
     `notes` name the devices that do not run the whole model.
     """

@@ -15,7 +15,7 @@ from circletools.trace.sources.names import Numbers
 _MASK = (1 << 64) - 1
 
 CONTENT, FIXED = -1, -2
-"""What stands for the value of a field that is a string or message, and of one of four or eight bytes."""
+"""Placeholders for the value of a field that is a string or message, or has four or eight bytes."""
 
 Parts = dict[int, tuple[int, bytes]]
 """The fields of a message by their numbers: value and bytes of each."""
