@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
+from circletools.affinity.solvers.detours import Detours
 from circletools.affinity.solvers.groups import GroupGraph
 from circletools.graph.algorithms import UnionFind
 
@@ -33,8 +34,8 @@ Graphs of networks need less than one visit for each group. Without a result two
 class Contraction:
     """Groups of a graph as they are merged; a merged group goes by the lowest number of its members."""
 
-    def __init__(self, graph: GroupGraph) -> None:
-        """Start from a graph whose groups are numbered in topological order."""
+    def __init__(self, graph: GroupGraph, detours: Detours | None = None) -> None:
+        """Start from a graph whose groups are numbered in topological order; `detours` are those of the graph."""
         count = len(graph.devices)
         self._graph = graph
         self._count = count
@@ -48,6 +49,7 @@ class Contraction:
         # A doubly linked list; -1, the last place of each, stands before the first group and behind the last.
         self._before = list(range(-1, count))
         self._behind = [*range(1, count), -1, 0]
+        self._detours = Detours(graph) if detours is None else detours.copy()
         self._visits = _VISITS + _VISITS_PER_GROUP * count
         self.merges: int = 0
 
@@ -63,7 +65,7 @@ class Contraction:
         for source, target in edges:
             if devices[source] == devices[target]:
                 first, second = find(source), find(target)
-                if first != second:
+                if first != second and not self._detours.between(first, second):
                     self.merge((first, second))
 
     def merge(self, groups: Iterable[int]) -> bool:
@@ -72,7 +74,10 @@ class Contraction:
         if len(merging) < 2:
             return True
         behind, before = self._successors, self._predecessors
-        forward = sum(len(behind[group]) for group in merging[:-1]) < sum(len(before[group]) for group in merging[1:])
+        if len(merging) == 2:  # nearly always
+            forward = len(behind[merging[0]]) < len(before[merging[1]])
+        else:
+            forward = sum(len(behind[one]) for one in merging[:-1]) < sum(len(before[one]) for one in merging[1:])
         between = self._search(merging, forward=forward)
         if between is None:
             return False
@@ -124,7 +129,9 @@ class Contraction:
         label = min(merging)
         for rows in (self._successors, self._predecessors):
             # The longest row takes in the others, so that no item moves more than log(n) times.
-            longest = max(merging, key=lambda group: len(rows[group]))
+            longest = merging[0]
+            for group in merging[1:]:
+                longest = group if len(rows[group]) > len(rows[longest]) else longest
             joined = rows[longest] if self._is_own[longest] else list(rows[longest])
             for group in merging:
                 if group != longest:
@@ -132,8 +139,10 @@ class Contraction:
                 rows[group] = []
             rows[label] = joined
         for group in merging:
-            self._sets.join(label, group)
             self._is_own[group] = True
+            if group != label:
+                self._sets.join(label, group)
+                self._detours.join(label, group)
         if label != stays:
             before, behind = self._before[stays], self._behind[stays]
             self._number[label] = self._number[stays]

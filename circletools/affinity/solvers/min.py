@@ -21,6 +21,7 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations, groupby
 
 from circletools.affinity.solvers.contraction import Contraction
+from circletools.affinity.solvers.detours import Detours, alternation_levels
 from circletools.affinity.solvers.groups import (
     GroupGraph,
     connected,
@@ -55,45 +56,17 @@ def minimum_partitions(graph: Dag, devices: Sequence[int]) -> OperatorSets:
         operators.sort(key=rank.__getitem__)
         whole = graph_inside(graph, operators, devices)
         rows = _inside(beside, operators)
-        least = len(component) + max(1, _returns([group[operators[at]] for at in _most_alternating(whole)]))
-        home = _contracted(whole, rows, least)
+        detours = Detours(whole)
+        least = len(component) + max(1, _returns([group[operators[at]] for at in detours.path]))
+        home = _contracted(whole, detours, rows, least)
         if max(home) >= least:
             pairs = [pair for row in rows for pair in combinations(row[:_NEAR], 2)]
             count = sum(map(len, whole.successors)) + len(pairs)
             orders = min(_ORDERS, effort // count)
             effort -= orders * count
-            home = _ruin_and_recreate(whole, home, pairs, orders)
+            home = _ruin_and_recreate(whole, detours, home, pairs, orders)
         partitions += [tuple(operators[at] for at in some) for some in members_of(home)]
     return partitions
-
-
-def _alternation_levels(graph: GroupGraph) -> list[int]:
-    """Return for each operator the most changes of device on a path to it."""
-    level = [0] * len(graph)
-    for operator, row in enumerate(graph.predecessors):
-        device, most = graph.devices[operator], 0
-        for other in row:
-            changes = level[other] + (graph.devices[other] != device)
-            if changes > most:  # noqa: PLR1730 - `max` takes twice as long
-                most = changes
-        level[operator] = most
-    return level
-
-
-def _most_alternating(graph: GroupGraph) -> list[int]:
-    """Return a path with as many changes of device as there can be, from its end to its start."""
-    level, devices = _alternation_levels(graph), graph.devices
-    operator = max(range(len(level)), key=level.__getitem__, default=-1)
-    path = []
-    while operator >= 0:
-        path.append(operator)
-        before = (
-            other
-            for other in graph.predecessors[operator]
-            if level[other] + (devices[other] != devices[operator]) == level[operator]
-        )
-        operator = next(before, -1)
-    return path
 
 
 def _returns(path: Sequence[int]) -> int:
@@ -111,41 +84,45 @@ def _inside(beside: Sequence[Sequence[int]], operators: Sequence[int]) -> list[l
     return [row for row in rows if len(row) > 1]
 
 
-def _contracted(graph: GroupGraph, rows: Sequence[Sequence[int]], least: int) -> list[int]:
+def _contracted(graph: GroupGraph, detours: Detours, rows: Sequence[Sequence[int]], least: int) -> list[int]:
     """Return the partition of each operator, numbered from 0, after contracting edges in several orders."""
     found: list[list[int]] = []
-    for edges in _orders(graph):
-        found.append(_merged(graph, edges, rows))
+    for edges in _orders(graph, detours.level):
+        found.append(_merged(Contraction(graph, detours), edges, rows))
         if rows:
-            found.append(_merged(graph, edges, rows, beside_first=True))
+            found.append(_merged(Contraction(graph, detours), edges, rows, beside_first=True))
         if min(map(max, found)) < least:
             break
     return min(found, key=max)
 
 
-def _orders(graph: GroupGraph) -> Iterator[list[tuple[int, int]]]:
+def _orders(graph: GroupGraph, from_start: list[int]) -> Iterator[list[tuple[int, int]]]:
     """Yield all edges level by level, in post order, and both the other way round; levels from either end."""
     forward = [(source, target) for target, row in enumerate(graph.predecessors) for source in row]
+    yield _by_level(forward, from_start, 1, 1)
     backward = [(source, target) for source in reversed(range(len(graph))) for target in graph.successors[source]]
-
-    def by_level(edges: list[tuple[int, int]], level: list[int], end: int) -> list[tuple[int, int]]:
-        """Edges of one level come first, then the others by the level of their source (0) or target (1)."""
-        sign = 1 if (level is from_start) == (end == 1) else -1
-        return sorted(edges, key=lambda edge: (level[edge[0]] != level[edge[1]], sign * level[edge[end]]))
-
-    from_start, from_end = _alternation_levels(graph), _alternation_levels(graph.reversed())[::-1]
-    yield by_level(forward, from_start, 1)
     yield backward
-    yield by_level(backward, from_end, 0)
-    yield by_level(backward, from_start, 0)
-    yield by_level(forward, from_end, 1)
+    from_end = alternation_levels(graph.reversed())[::-1]
+    yield _by_level(backward, from_end, 0, 1)
+    yield _by_level(backward, from_start, 0, -1)
+    yield _by_level(forward, from_end, 1, -1)
     yield forward
 
 
+def _by_level(edges: list[tuple[int, int]], level: list[int], end: int, sign: int) -> list[tuple[int, int]]:
+    """Return edges within a level, then the others by the level of their source (0) or target (1), up or down."""
+    across = [edge for edge in edges if level[edge[0]] != level[edge[1]]]
+    across.sort(key=lambda edge: sign * level[edge[end]])
+    return [edge for edge in edges if level[edge[0]] == level[edge[1]]] + across
+
+
 def _merged(
-    graph: GroupGraph, edges: Sequence[tuple[int, int]], rows: Sequence[Sequence[int]], *, beside_first: bool = False
+    contraction: Contraction,
+    edges: Sequence[tuple[int, int]],
+    rows: Sequence[Sequence[int]],
+    *,
+    beside_first: bool = False,
 ) -> list[int]:
-    contraction = Contraction(graph)
     if not beside_first:
         contraction.merge_edges(edges)
     for row in rows:
@@ -159,7 +136,7 @@ def _merged(
 
 
 def _ruin_and_recreate(
-    graph: GroupGraph, home: list[int], pairs: Sequence[tuple[int, int]], orders: int
+    graph: GroupGraph, detours: Detours, home: list[int], pairs: Sequence[tuple[int, int]], orders: int
 ) -> list[int]:
     """Return the partition of each operator after so many random orders, in each of which some are broken up."""
     if not orders:
@@ -172,7 +149,7 @@ def _ruin_and_recreate(
         is_ruined = [generator.random() >= share for _ in range(count)]
         generator.shuffle(edges)
         edges.sort(key=lambda edge: home[edge[0]] != home[edge[1]] or is_ruined[home[edge[0]]])
-        contraction, before = Contraction(graph), -1
+        contraction, before = Contraction(graph, detours), -1
         while before < contraction.merges:
             before = contraction.merges
             contraction.merge_edges(edges)
