@@ -267,7 +267,7 @@ def model_seeds() -> list[bytes]:
 
 def annotate_affinity(data: bytes) -> None:
     """Write a plan, by each way to partition in turn."""
-    mode = _MODES[crc32(data) % 4]
+    mode = _MODES[crc32(data) % len(_MODES)]
 
     def change(edit: ModelEdit) -> None:
         annotate(edit, plan_of(edit.model, mode, 1 + crc32(data, 1) % 2))

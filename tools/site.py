@@ -7,6 +7,7 @@ mkdocs loads this file as a hook and calls its `on_...` functions:
 
 from __future__ import annotations
 
+import inspect
 import json
 import posixpath
 import re
@@ -35,6 +36,8 @@ _DECISIONS = "docs/decisions"
 _LINK = re.compile(r"(!?)\[([^][]*)\]\((?!\w+:)([^)#\s]*)((?:#[^)\s]*)?)\)")
 _FENCE = re.compile(r"^```(\w+) (\S+)$", re.MULTILINE)
 _COLUMNS = 100
+_HIDDEN = (["diff"], ["metadata"])
+"""Packages behind something else of the same name in the facade, where mkdocstrings finds nothing."""
 
 
 def commands() -> str:
@@ -66,7 +69,9 @@ def _described(place: ModuleType) -> Iterator[str]:
     places = places_of(stub) if stub.exists() else {name: (place.__name__, name) for name in place.__all__}
     for name in place.__all__:
         value = getattr(place, name)
-        if callable(value):
+        if callable(value) and places[name][0].split(".")[1:2] in _HIDDEN:
+            yield f"### `{name}{inspect.signature(value)}`\n\n{inspect.getdoc(value)}\n"
+        elif callable(value):
             yield f"::: {'.'.join(places[name])}\n"
         elif not isinstance(value, ModuleType):
             yield f"### `{name}`\n\n`{value!r}`\n"

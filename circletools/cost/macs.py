@@ -54,7 +54,7 @@ class _Shapes:
         there = slots.counts[operators] > slot
         found = np.full(len(operators), -1, np.int64)
         found[there] = slots.values[slots.splits[operators[there]] + slot]
-        return np.where(found < len(self.graph.values), found, -1)
+        return np.where((found >= 0) & (found < len(self.graph.values)), found, -1)
 
     def elements(self, operators: Indices, slot: int, *, output: bool = False) -> Numbers:
         """Return how many elements the value in a slot has; 0 where there is no value."""

@@ -92,7 +92,7 @@ def random_model(seed: int) -> tuple[bytes, list[int]]:
 
 def test_random_graphs_are_split_whole(tmp_path: Path) -> None:
     several = renamed = 0
-    for seed in range(12):
+    for seed in range(24):
         data, devices = random_model(seed)
         for mode in MODES:
             folder = tmp_path / f"{seed}{mode}" / "parts"

@@ -118,7 +118,7 @@ def test_resources_bind_the_operators_of_their_subgraph_only(element: str) -> No
         assert refused(lambda: plan_split(model, 1), EditError) == (
             "what resources hold is used by operator 0 on a and by operator 2 on b: it can be in one part only",
             "subgraphs[1]",
-            "give these operators one device, also where rules by index say another, "
+            "give these operators one device, also where rules by index give another, "
             "as with annotate-affinity --set 1/index:0,2=a",
         )
 

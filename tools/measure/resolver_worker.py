@@ -1,4 +1,4 @@
-"""Run in the Python of an old runtime: try model files there, each in a process of its own where asked.
+"""Run in the Python of an old runtime: try model files there, in other processes, since a kernel may end one.
 
     python resolver_worker.py CASES.json ANSWERS.json
 
@@ -43,21 +43,26 @@ def some(shape, dtype):
     return (np.arange(ones.size) % 5 * 0.25 + 0.25).astype(dtype).reshape(shape) if ones.dtype.kind == "f" else ones
 
 
-def apart(case):
-    """Return the same from a process of its own: a kernel may end it."""
-    read, write = os.pipe()
-    child = os.fork()
-    if not child:
-        try:
-            with os.fdopen(write, "w") as out:
-                json.dump(answer(case), out)
-        finally:
-            os._exit(0)
-    os.close(write)
-    with os.fdopen(read) as said:
-        text = said.read()
-    _, status = os.waitpid(child, 0)
-    return json.loads(text) if text else f"crash {status}"
+def apart(cases):
+    """Return the answers from processes of their own: a kernel may end one, and the next goes on behind that case."""
+    answers = []
+    while len(answers) < len(cases):
+        read, write = os.pipe()
+        child = os.fork()
+        if not child:
+            try:
+                with os.fdopen(write, "w") as out:
+                    for case in cases[len(answers) :]:
+                        print(json.dumps(answer(case)), file=out, flush=True)
+            finally:
+                os._exit(0)
+        os.close(write)
+        with os.fdopen(read) as lines:
+            answers += [json.loads(line) for line in lines if line.endswith("\n")]
+        _, status = os.waitpid(child, 0)
+        if len(answers) < len(cases):
+            answers.append(f"crash {status}")
+    return answers
 
 
 def main(asked, answers):
@@ -65,9 +70,8 @@ def main(asked, answers):
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     with open(asked) as file:
         cases = json.load(file)
-    found = [answer(case) if case["step"] == "build" else apart(case) for case in cases]
     with open(answers, "w") as file:
-        json.dump(found, file)
+        json.dump(apart(cases), file)
 
 
 if __name__ == "__main__":
