@@ -17,9 +17,9 @@ from circletools.requires.table import NEVER, RuntimeTable, runtime_table, title
 def lower_versions(edit: ModelEdit) -> RewriteResult:
     """Give each operator code the lowest version that all its operators' forms have, where that helps.
 
-    A version helps where an older runtime resolves it. The kernels of a runtime do not depend on the version, so that
-    results stay what they are (tried form by form, in the old runtime and in the new one). A code stays where the
-    form of one of its operators is not known, or where no operator uses it. Raises UsageError for a Circle model.
+    A version helps where an older runtime resolves it. Today's kernels do not depend on the version; an older runtime
+    may still refuse a form that it resolves, or round otherwise. A code stays where the form of one of its operators
+    is not known, or where no operator uses it. Raises UsageError for a Circle model.
     """
     graph = model_graph(edit.model)
     if graph.format != "tflite":

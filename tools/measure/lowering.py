@@ -1,10 +1,11 @@
-"""Prove the lowest versions of operator forms (circletools/requires/forms.json) in old runtimes.
+"""Try the lowest versions of operator forms (circletools/requires/forms.json) in old runtimes.
 
     python -m tools.measure.lowering --wheels DIR
 
 Each form of the templates of the capability tables is written with the version that `forms.json` gives it, run in
 the first runtime that resolves this version and in the newest one, and compared with the newest version there. A line
-of the file that no form tried, or that one contradicts, is printed, and the exit status is then 1.
+of the file that no form tried, or that one contradicts, is printed, and the exit status is then 1. Kernels that read
+what is not there (a permutation that is computed and wrong) contradict by chance.
 """
 
 from __future__ import annotations
