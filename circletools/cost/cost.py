@@ -11,13 +11,12 @@ from numpy.typing import NDArray
 
 from circletools.cost.activations import Activations, activations
 from circletools.cost.macs import UNKNOWN, elements, macs
-from circletools.errors import TableFormatError
 from circletools.graph.algorithms import Indices
 from circletools.graph.build import model_graph
 from circletools.graph.columns import Mask, Values
-from circletools.graph.graph import Graph, ModelGraph
+from circletools.graph.graph import Graph
 from circletools.model.model import Model
-from circletools.origin.read import Origins, origins_freshness, origins_in
+from circletools.origin.read import Origins, current_origins
 from circletools.profile.sharing import modules_of
 from circletools.wording import Tabular
 
@@ -64,6 +63,9 @@ class Cost(Tabular):
         return list(map(asdict, self.rows))
 
 
+_NOTHING = CostRow("model", "", 0, 0, 0, 0, 0, 0, 0)
+
+
 class _Columns(NamedTuple):
     """The fields of a row, by operator."""
 
@@ -87,13 +89,16 @@ def cost(model: Model, by: By = "code") -> Cost:
     graphs = whole.graphs
     counted: set[int] = set()
     columns = [_columns(graph, counted) for graph in graphs]
-    origins = _origins(whole) if by in ("source", "module") else None
+    origins = current_origins(whole) if by in ("source", "module") else None
     names = [_names(graph, by, origins) for graph in graphs]
     rows = _rows(graphs, columns, names)
     if by != "operator":
         rows.sort(key=lambda row: (-row.macs, -row.weight_bytes))
-    every = [[("model",)] * len(graph) for graph in graphs]
-    total = next(iter(_rows(graphs, columns, every)), CostRow("model", "", 0, 0, 0, 0, 0, 0, 0))
+    total = (
+        CostRow("model", "", *(sum(numbers) for numbers in zip(*map(_sums, columns), strict=True)))
+        if graphs
+        else _NOTHING
+    )
     return Cost(by, total, tuple(rows), tuple(map(activations, graphs)))
 
 
@@ -105,6 +110,14 @@ def _columns(graph: Graph, counted: set[int]) -> _Columns:
         for operators, values in (graph.reads, graph.definitions)
     )
     return _Columns(macs(graph), *_weights(graph, counted), read, written)
+
+
+def _sums(columns: _Columns) -> list[int]:
+    """Return operators, MACs, operators whose MACs are unknown, and the other sums of a graph, as in a row."""
+    known = columns.macs != UNKNOWN
+    products, *others = (column[known] if at == 0 else column for at, column in enumerate(columns))
+    sums = [sum(column.tolist()) for column in (products, *others)]
+    return [len(known), sums[0], int((~known).sum()), *sums[1:]]
 
 
 def _names(graph: Graph, by: By, origins: Origins | None) -> Iterator[Iterable[str]]:
@@ -127,14 +140,6 @@ def _names(graph: Graph, by: By, origins: Origins | None) -> Iterator[Iterable[s
 def _named(origins: Origins, source: int, by: By) -> Sequence[str]:
     name = origins.sources[source]
     return [name] if by == "source" else modules_of(name, origins.details_of(source))
-
-
-def _origins(model: ModelGraph) -> Origins | None:
-    try:
-        found = origins_in(model)
-        return None if found is None or origins_freshness(model, found).state == "stale" else found
-    except TableFormatError:
-        return None
 
 
 def _rows(

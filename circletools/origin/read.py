@@ -176,6 +176,15 @@ def _of_each(model: ModelGraph, shared: OperatorOrigins) -> tuple[OperatorOrigin
     )
 
 
+def current_origins(model: ModelGraph) -> Origins | None:
+    """Return the origins in a model; None where it has none, or where its tables are stale or broken."""
+    try:
+        found = origins_in(model)
+        return None if found is None or origins_freshness(model, found).state == "stale" else found
+    except TableFormatError:
+        return None
+
+
 def check_freshness(model: Model, origins: Origins) -> Freshness:
     """Return whether the tables still describe the model's operators, by the stamp or else by what is in them."""
     return origins_freshness(model_graph(model), origins)

@@ -6,10 +6,9 @@ from collections.abc import Collection
 
 import numpy as np
 
-from circletools.errors import TableFormatError
 from circletools.graph.graph import ModelGraph
 from circletools.model.views import text
-from circletools.origin.read import Origins, origins_freshness, origins_in
+from circletools.origin.read import current_origins
 
 MOST_SOURCES = 5
 
@@ -20,7 +19,7 @@ def sources_by_code(model: ModelGraph, codes: Collection[int]) -> dict[int, tupl
     Where the tables of origins give none, are stale or broken: the names of the operators' first outputs.
     """
     found: dict[int, list[str]] = {code: [] for code in codes}
-    origins = _trusted(model) if codes else None
+    origins = current_origins(model) if codes else None
     for graph in model.graphs if codes else ():
         for code, names in found.items():
             chosen = np.flatnonzero(graph.operators.code_indices == code)[: MOST_SOURCES - len(names)]
@@ -32,11 +31,3 @@ def sources_by_code(model: ModelGraph, codes: Collection[int]) -> dict[int, tupl
                 if name:
                     names.append(name)
     return {code: tuple(dict.fromkeys(names)) for code, names in found.items()}
-
-
-def _trusted(model: ModelGraph) -> Origins | None:
-    try:
-        origins = origins_in(model)
-        return None if origins is None or origins_freshness(model, origins).state == "stale" else origins
-    except TableFormatError:
-        return None

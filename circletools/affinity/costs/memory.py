@@ -12,7 +12,7 @@ alignment, another layout of constants) is not known here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -95,14 +95,6 @@ def _handed_on(facts: Graph, constants: Indices) -> Indices:
                 held.setdefault(reader, set()).update(held[operator])
     pairs = sorted((operator, buffer) for operator, row in held.items() if operator not in fixed for buffer in row)
     return np.array(pairs, np.int64).reshape(-1, 2)
-
-
-def excess_bytes(
-    what: Contents, graph: Dag, partitions: Sequence[Partition], devices: int, caps: Mapping[int, int]
-) -> dict[int, int]:
-    """Return how many bytes are too much on each device of `caps` (bytes, by number), 0 where all fits."""
-    used = footprints(what, graph, partitions, devices) if caps else []
-    return {device: max(0, used[device].total_bytes - cap) for device, cap in caps.items()}
 
 
 def footprints(what: Contents, graph: Dag, partitions: Sequence[Partition], devices: int) -> list[Footprint]:

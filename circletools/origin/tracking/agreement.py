@@ -42,10 +42,10 @@ def agreement(views: Views, pairs: Pairs, opaque: set[int]) -> Shares:
     both = olds < starts[pairs.to_before[now.reader[news]] + 1]
     more, news, olds = news[~both], news[both], olds[both]
     swallowed = is_opaque[now.giver[news]] & (np.append(pairs.to_after, NONE)[was.giver[olds]] == NONE)
-    told = (was.giver[olds] == NONE) | ~(cut_inputs[now.read[news]] | swallowed)
+    decided = (was.giver[olds] == NONE) | ~(cut_inputs[now.read[news]] | swallowed)
     same = _same(views, pairs, olds, news)
-    np.add.at(total, now.reader[news[told]], 1)
-    np.add.at(agreeing, now.reader[news[told & same]], 1)
+    np.add.at(total, now.reader[news[decided]], 1)
+    np.add.at(agreeing, now.reader[news[decided & same]], 1)
     # Slots that only one of the two has: a constant, as a bias, may come or go.
     np.add.at(total, now.reader[more[~now.side.is_constant[now.read[more]]]], 1)
     mine = pairs.to_after[was.reader]
