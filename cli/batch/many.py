@@ -48,7 +48,7 @@ def many(
         if several and output is not None and given.get(output) is not None:
             if len(sources) > 1:
                 raise ct.UsageError(f"--{output} takes one model, or one directory of models")
-            return mirror(command, sources[0], given, batch, output)
+            return mirror(command, sources[0], given, output)
         return named(command, sources, given, batch, several=several, heading=heading)
 
     return _extended(command, tasks, several=True, directories=directories)
@@ -62,7 +62,7 @@ def mirrored(command: Command, *, output: str = "output") -> Command:
 
     def tasks(sources: list[str], given: dict[str, Any], batch: BatchOptions, several: bool) -> Iterable[Task]:
         if several:
-            return mirror(command, sources[0], given, batch, output)
+            return mirror(command, sources[0], given, output)
         return named(command, sources, given, batch, several=False)
 
     return _extended(command, tasks, several=False, directories=True)

@@ -27,7 +27,6 @@ class BatchOptions(NamedTuple):
     jobs: int = 1
     log: Path | None = None
     resume: bool = False
-    scheduler: str | None = None
 
 
 _JOBS = "Run several files in N processes; 0 or auto: one for each core."
@@ -35,6 +34,5 @@ ANNOTATIONS: dict[str, Any] = {
     "jobs": Annotated[int, option("--jobs", _JOBS, "N", parser=_jobs)],
     "log": Annotated[Path | None, option("--log", "Append a line of JSON for each file to FILE.", "FILE")],
     "resume": Annotated[bool, option("--resume", "Skip the files that --log FILE lists as done.")],
-    "scheduler": Annotated[str | None, option("--scheduler", "Run several files on a Dask cluster.", "ADDRESS")],
 }
 """The types of these options, by their names."""

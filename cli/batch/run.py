@@ -137,12 +137,4 @@ def _check_log(log: Path, tasks: Iterable[Task]) -> None:
 
 
 def _workers(batch: BatchOptions) -> Workers:
-    if batch.scheduler is not None:
-        if batch.jobs != 1:
-            raise ct.UsageError("--jobs cannot be used with --scheduler: the cluster has its own processes")
-        try:
-            from .cluster import Cluster  # noqa: PLC0415 - Dask is optional
-        except ImportError as error:
-            raise ct.UsageError("--scheduler needs Dask", hint="pip install 'circletools[dask]'") from error
-        return Cluster(batch.scheduler)
     return ThisProcess() if batch.jobs == 1 else Processes(batch.jobs)

@@ -25,24 +25,20 @@ def named(
     heading: Heading = "name",
 ) -> Iterator[Task]:
     """Yield a task for each file that is named, and for each model below a directory that is."""
-    if "-" in sources and (batch.jobs != 1 or batch.scheduler is not None):
-        raise ct.UsageError(
-            "standard input cannot be used with --jobs or --scheduler", hint="name a file, or leave out the option"
-        )
-    options = _options(given, batch)
+    if "-" in sources and batch.jobs != 1:
+        raise ct.UsageError("standard input cannot be used with --jobs", hint="name a file, or leave out the option")
     for source in sources:
         for file, path in _below(source) if os.path.isdir(source) else [(source, source)]:
             function = _no_model if os.path.isdir(file) and path == "" else command
-            yield Task(function, _name(file, batch), options, path, several=several, heading=heading)
+            yield Task(function, file, given, path, several=several, heading=heading)
 
 
-def mirror(command: Command, source: str, given: dict[str, Any], batch: BatchOptions, output: str) -> Iterator[Task]:
+def mirror(command: Command, source: str, given: dict[str, Any], output: str) -> Iterator[Task]:
     """Yield a task for each model below a directory; what is written has the same path below another one.
 
     Raises UsageError, before there is a task, where a result would be written over an input or another result.
     """
     target = given[output]
-    options = _options(given, batch)
     models: Iterable[tuple[str, str]] = _below(source)
     if target is not None:
         _check_mirror(source, os.fspath(target))
@@ -52,12 +48,12 @@ def mirror(command: Command, source: str, given: dict[str, Any], batch: BatchOpt
         _check_places(source, read, [os.path.join(target, path) for _, path in models if path])
     for file, path in models:
         if path == "":
-            yield Task(_no_model, _name(file, batch), options, path)
+            yield Task(_no_model, file, given, path)
         elif target is None:  # in place, or nothing is written
-            yield Task(command, _name(file, batch), options, path)
+            yield Task(command, file, given, path)
         else:
-            place = type(target)(_name(os.path.join(target, path), batch))
-            yield Task(command, _name(file, batch), {**options, output: place}, path, os.fspath(place))
+            place = type(target)(os.path.join(target, path))
+            yield Task(command, file, {**given, output: place}, path, os.fspath(place))
 
 
 def identities(name: str | os.PathLike[str]) -> set[str | tuple[int, int]]:
@@ -125,15 +121,3 @@ def _written(place: str) -> list[str]:
 def _lies_in(name: str, directory: str) -> bool:
     outer = os.path.realpath(directory)
     return os.path.commonpath([os.path.realpath(name), outer]) == outer
-
-
-def _options(given: dict[str, Any], batch: BatchOptions) -> dict[str, Any]:
-    return {
-        name: Path(_name(os.fspath(value), batch)) if isinstance(value, Path) else value
-        for name, value in given.items()
-    }
-
-
-def _name(file: str, batch: BatchOptions) -> str:
-    """Return the name that a process finds a file by: those of a cluster are in directories of their own."""
-    return file if batch.scheduler is None else os.path.abspath(file)

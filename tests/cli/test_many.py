@@ -107,7 +107,6 @@ def test_a_wrong_command_line_is_told_once(models: Path, tmp_path: Path) -> None
     assert run("inspect", MLP, models, "--jobs", "many").status == 2
     assert run("inspect", MLP, "-", "--jobs", "2").status == 2
     assert run("inspect", models, "--resume").status == 2
-    assert run("inspect", models, "--jobs", "2", "--scheduler", "tcp://127.0.0.1:1").status == 2
 
 
 def test_standard_input_beside_files() -> None:

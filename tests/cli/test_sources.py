@@ -14,7 +14,7 @@ from typer import BadParameter
 
 import circletools as ct
 
-ALONE, CLUSTER = BatchOptions(), BatchOptions(scheduler="tcp://host:1")
+ALONE = BatchOptions()
 
 
 def command(file: str, **_: Any) -> None:
@@ -47,20 +47,18 @@ def test_a_task_for_each_file_and_each_model_of_a_directory(top: Path, monkeypat
     assert apply(tasks[3]).error == "empty: no model in this directory (.circle, .tflite)"
     (task,) = named(command, ["x"], options, ALONE, several=False)
     assert (task.several, task.heading) == (False, "name")
-    (task,) = named(command, ["x"], options, CLUSTER, several=False)  # whose processes are elsewhere
-    assert (task.file, task.path, task.options["rules"]) == (str(top / "x"), "x", top / "r")
 
 
 @pytest.mark.parametrize(
     ("batch", "refused"),
-    [(ALONE, False), (BatchOptions(jobs=2), True), (BatchOptions(jobs=0), True), (CLUSTER, True)],
+    [(ALONE, False), (BatchOptions(jobs=2), True), (BatchOptions(jobs=0), True)],
 )
 def test_standard_input_cannot_be_shared(batch: BatchOptions, refused: bool) -> None:
     assert len(list(named(command, ["x", "y"], {}, batch, several=True))) == 2
     if refused:
         with pytest.raises(ct.UsageError) as caught:
             list(named(command, ["x", "-"], {}, batch, several=True))
-        said = "standard input cannot be used with --jobs or --scheduler (name a file, or leave out the option)"
+        said = "standard input cannot be used with --jobs (name a file, or leave out the option)"
         assert str(caught.value) == said
     else:
         assert [task.file for task in named(command, ["x", "-"], {}, batch, several=True)] == ["x", "-"]
@@ -70,25 +68,23 @@ def test_standard_input_cannot_be_shared(batch: BatchOptions, refused: bool) -> 
 def test_results_have_the_places_of_their_models(kind: type, top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(top)
     given = {"output": kind("out"), "rules": Path("r")}
-    tasks = list(mirror(command, "in", given, ALONE, "output"))
+    tasks = list(mirror(command, "in", given, "output"))
     assert [(task.file, task.path, task.output) for task in tasks] == [
         ("in/a.circle", "a.circle", "out/a.circle"),
         ("in/b/c.tflite", "b/c.tflite", "out/b/c.tflite"),
     ]
     assert [task.options["output"] for task in tasks] == [kind("out/a.circle"), kind("out/b/c.tflite")]
     assert {(task.options["rules"], task.several) for task in tasks} == {(Path("r"), True)}
-    first, _ = mirror(command, "in", given, CLUSTER, "output")
-    assert (first.file, first.output) == (str(top / "in/a.circle"), str(top / "out/a.circle"))
-    first, _ = mirror(command, "in", {"output": None}, ALONE, "output")  # in place
+    first, _ = mirror(command, "in", {"output": None}, "output")  # in place
     assert (first.file, first.output, first.options) == ("in/a.circle", None, {"output": None})
     for target in (kind("out"), None):
-        (task,) = mirror(command, "empty", {"output": target}, ALONE, "output")
+        (task,) = mirror(command, "empty", {"output": target}, "output")
         assert (task.path, task.output, apply(task).status) == ("", None, 3)
 
 
 def refused(source: Path, given: dict[str, Any]) -> str:
     with pytest.raises(ct.UsageError) as caught:
-        list(mirror(command, str(source), given, ALONE, "output"))
+        list(mirror(command, str(source), given, "output"))
     return str(caught.value)
 
 
@@ -103,7 +99,7 @@ def test_where_results_cannot_go(top: Path) -> None:
     for place in (source, source / "new", source / "b"):
         said = f"{place}: the output lies in the input and would be read as models {beside}"
         assert refused(source, {"output": str(place)}) == said
-    assert len(list(mirror(command, str(source), {"output": f"{source}2"}, ALONE, "output"))) == 2
+    assert len(list(mirror(command, str(source), {"output": f"{source}2"}, "output"))) == 2
 
 
 def test_results_are_not_written_over_other_inputs(top: Path) -> None:
@@ -119,7 +115,7 @@ def test_results_are_not_written_over_other_inputs(top: Path) -> None:
     assert refused(top / "in", {"output": top / "out"}) == said
     # The directory of results itself is no input.
     (top / "out" / "b" / "c.tflite").unlink()
-    assert len(list(mirror(command, str(top / "in"), {"output": top / "out"}, ALONE, "output"))) == 2
+    assert len(list(mirror(command, str(top / "in"), {"output": top / "out"}, "output"))) == 2
 
 
 def test_names_of_one_file(top: Path) -> None:

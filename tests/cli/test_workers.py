@@ -137,8 +137,6 @@ def test_which_workers_the_options_ask_for() -> None:
         with closing(running._workers(BatchOptions(jobs=jobs))) as several:
             assert isinstance(several, workers.Processes)
             assert several._count == jobs
-    with pytest.raises(ct.UsageError, match="--jobs cannot be used with --scheduler: the cluster has its own"):
-        running._workers(BatchOptions(jobs=2, scheduler="tcp://host:1"))
 
 
 class Backwards:

@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-_EXTRAS = {"costs": "scipy", "dask": "distributed", "litert": "ai_edge_litert", "onert": "onert"}
+_EXTRAS = {"costs": "scipy", "litert": "ai_edge_litert", "onert": "onert"}
 _TESTS = Path(__file__).parents[1]
 _OF_SYSTEMS = ("fcntl", "pty", "resource", "termios")
 _OURS = ("tests", "fuzz", "benchmarks", "tools")

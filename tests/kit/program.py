@@ -20,7 +20,7 @@ from tests.kit.support import ROOT, path_of
 TOOL = Path(sys.executable).with_name("circletool")
 TRACE = ROOT / "testdata" / "trace" / "benchmark.html"
 MLP, LOOP = path_of("circle/mlp"), path_of("circle/while_loop")
-OF_PROCESSES = {"--jobs", "--scheduler", "/dev/stdin", "/dev/stdout"}
+OF_PROCESSES = {"--jobs", "/dev/stdin", "/dev/stdout"}
 """Words of commands that have to do with the process they run in."""
 ENVIRONMENT = {key: value for key, value in os.environ.items() if key != "NO_COLOR"}
 
