@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
-from circletools.flatbuf.columns import MAX_FLATBUFFER_BYTES, Tables, too_large
+from circletools.flatbuf.columns import MAX_FLATBUFFER_BYTES, too_large
 from circletools.flatbuf.overlay import NewTable, Overlay
 from circletools.model.indices import model_indices
 from circletools.model.model import Model
+
+
+def _names(model: Model) -> list[int]:
+    """Return how often each buffer of a model is named."""
+    named = np.zeros(len(model.buffers), np.int64)
+    for indices in model_indices(model, "buffer"):
+        named += np.bincount(indices.values, minlength=len(named))[: len(named)]
+    return list(named.tolist())
 
 
 class BufferPool:
@@ -17,14 +27,13 @@ class BufferPool:
     that holds nothing is a free place: it is filled first, and dropped when it stands at the end.
     """
 
-    def __init__(self, model: Model, overlay: Overlay, original: Tables) -> None:
-        """Count how often each buffer is named."""
-        self._overlay, self._original, self._before = overlay, len(original), original
+    def __init__(self, model: Model, overlay: Overlay, original: Model) -> None:
+        """Count how often each buffer is named; `original` is the model before any edit."""
+        self._overlay, self._original, self._before, self._model = overlay, len(original.buffers), original, model
         self._buffers = overlay.references(overlay.root, "buffers")
-        named = np.zeros(len(model.buffers), np.int64)
-        for indices in model_indices(model, "buffer"):
-            named += np.bincount(indices.values, minlength=len(named))[: len(named)]
-        self._named: list[int] = named.tolist()
+        self._named = _names(model)
+        self._reserved: set[int] = set()  # added, counted as named, and named by nothing yet
+        self.put_back: set[int] = set()  # those that are the original file's again, in this edit
         # Only what an edit wrote, in front of the original file, can be a place that an edit left free.
         written = model.buffers.tables.at < overlay.base
         self._external = model.buffers.external.tolist()
@@ -51,8 +60,7 @@ class BufferPool:
         """Give a buffer back the data that it had in the original file; None where that is other, or it is named."""
         if index >= self._original or not self._is_free(index):
             return None
-        before = self._before.take(slice(index, index + 1))
-        if before.has("offset")[0] or before.vectors("data").row(0).tobytes() != data:
+        if self._before.buffers.external[index] or self._before.buffers[index].data != data:
             return None
         self.replace(index, data)
         self._named[index] = 1
@@ -91,6 +99,69 @@ class BufferPool:
                 table = copy
         self._buffers[index] = table
         self._empty[index] = data is None
+
+    @cached_property
+    def _named_before(self) -> list[int]:
+        """How often each buffer of the original file is named there."""
+        return _names(self._before)
+
+    def reserve(self, data: bytes) -> int:
+        """Store `data` for what will name it; return its index."""
+        index = self.add(data)
+        self._reserved.add(index)
+        return index
+
+    def name(self, index: int) -> None:
+        """Count one more name of a buffer."""
+        if index in self._reserved:
+            self._reserved.remove(index)
+        elif index < len(self._named):
+            self._named[index] += 1
+
+    def assign(self, index: int, data: bytes, original: int | None) -> int:
+        """Give `data` to the one tensor that names buffer `index` here; return the buffer that it has to name.
+
+        `original` is the buffer that it names in the original file, None where it is not in there. A buffer with
+        several names there keeps its data, so that a tensor that gets it again can go back.
+        """
+        if index < len(self._buffers) and self._data(index) == data:
+            return index
+        alone = index == original and self._named_before[index] == 1
+        alone = self._named[index : index + 1] == [1] and index > 0 and (alone or index >= self._original)
+        if original is not None and original < self._original and self._before.buffers[original].data == data:
+            if alone and index == original:
+                self._buffers[index], self._empty[index] = (
+                    int(self._before.buffers.tables.at[index]) + self._overlay.base,
+                    False,
+                )
+                self.put_back.add(index)
+                return index
+            if self._data(original) == data:
+                self._leave(index)
+                self._named[original] += 1
+                return original
+        if alone:
+            self.replace(index, data or None)
+            return index
+        self._leave(index)
+        if data:
+            return self.add(data)
+        self.name(0)
+        return 0
+
+    def _data(self, index: int) -> bytes | memoryview:
+        """Return the data of a buffer as it stands in the edit."""
+        table = self._buffers[index]
+        if isinstance(table, NewTable):
+            return self._overlay.text(table, "data")
+        return (self._before if index in self.put_back else self._model).buffers[index].data
+
+    def _leave(self, index: int) -> None:
+        """Take one name away; a buffer of the original file keeps its data."""
+        if index >= self._original:
+            self.release(index)
+        elif index < len(self._named):
+            self._named[index] -= 1
 
     def release(self, index: int) -> None:
         """Take one name away; the data goes with the last."""

@@ -17,22 +17,26 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from circletools.edit.archive import move_archive
 from circletools.edit.compact import compact
-from circletools.edit.editable import check_editable, original_start
+from circletools.edit.editable import check_editable, original_model, original_start
 from circletools.edit.entries import Entries
-from circletools.edit.members import check_index, member_number
+from circletools.edit.members import check_index, member_number, options_member
+from circletools.edit.positions import open_file_offsets
 from circletools.edit.results import AddedOperator, IndexMap
 from circletools.edit.signatures import Direction, Ends, Signatures
+from circletools.edit.tensors import constant_bytes, number, original_tensor, resize
 from circletools.errors import UsageError
 from circletools.findings import Finding
 from circletools.flatbuf.inert import Inert
 from circletools.flatbuf.overlay import FieldValue, NewTable, Overlay, References
 from circletools.flatbuf.prefix import write_prefix
-from circletools.model.external import FILE_OFFSETS, external_data
+from circletools.model.external import FILE_OFFSETS
 from circletools.model.model import Model, open_model
 from circletools.model.verify import OPTIONAL
 from circletools.model.views import OperatorCode
@@ -57,7 +61,8 @@ class ModelEdit:
         self._overlay = Overlay(
             model.wire, model.schema.whole, int(model.root.at[0]), self._base, FILE_OFFSETS, inert
         )
-        self._entries = Entries(model, self._overlay)
+        self._original = original_model(model, self._base)
+        self._entries = Entries(model, self._overlay, self._original)
         self._codes = list(model.operator_codes)
         self._code_at = {(one.code, one.version, one.custom_code): one.index for one in reversed(self._codes)}
         self._new_tensors: Counter[int] = Counter()  # subgraph -> how many were added
@@ -113,7 +118,7 @@ class ModelEdit:
 
     def add_buffer(self, data: bytes) -> int:
         """Append a buffer, 16-byte aligned, and return its index (a place that an edit left free is used first)."""
-        return self._entries.pool.add(data)
+        return self._entries.pool.reserve(data)
 
     # ------------------------------------------------------------------ subgraphs
 
@@ -140,6 +145,7 @@ class ModelEdit:
         """Append a tensor and return its index. `type` is a TensorType name, `buffer` 0 means no data."""
         if buffer:
             check_index("buffer", buffer, self._entries.pool.count)
+            self._entries.pool.name(buffer)
         kind = member_number(self.model.schema.enums["TensorType"], type, "tensor type")
         table = self._table(
             "Tensor", shape=shape, shape_signature=shape_signature, type=kind, buffer=buffer, name=name
@@ -227,15 +233,8 @@ class ModelEdit:
         table = self._table("Operator", opcode_index=code, inputs=given[0], outputs=given[1])
         if options is not None:
             member, fields = options
-            fields_of = {"BuiltinOptions": "builtin_options", "BuiltinOptions2": "builtin_options_2"}
-            union = next((name for name in fields_of if member in schema.unions[name].values()), None)
-            if union is None:
-                raise UsageError(f"this format has no options table {member}")
-            field = fields_of[union]
-            unknown = next((name for name in fields if name not in schema.tables[member].by_name), None)
-            if unknown is not None:
-                raise UsageError(f"{member} has no field {unknown}")
-            table.set(f"{field}_type", member_number(schema.unions[union], member, "options table"))
+            field, number_of_member = options_member(schema, member, fields)
+            table.set(f"{field}_type", number_of_member)
             table.set(field, self._table(member, **fields))
         operators = self._list(subgraph, "operators")
         operators.append(table)
@@ -285,11 +284,40 @@ class ModelEdit:
         if not name or "\0" in name:
             raise UsageError(f"{name!r} is no name", hint="a name has at least one character, and no NUL")
         if self._tensor_name(subgraph, tensor) != name.encode("utf-8", "surrogateescape"):
-            tensors = self._list(subgraph, "tensors")
-            if isinstance(table := tensors[tensor], int):  # in a file, one table can stand for several tensors
-                table = tensors[tensor] = self._overlay.copy("Tensor", table)
-            table.set("name", name)
+            self._tensor(subgraph, tensor).set("name", name)
             self.renamed[subgraph, tensor] = self._tensor_name(subgraph, tensor)
+
+    def _tensor(self, subgraph: int, index: int) -> NewTable:
+        """Return the table of a tensor for changes. In a file, one table can stand for several tensors."""
+        self._check_tensors(subgraph, [index])
+        tensors = self._list(subgraph, "tensors")
+        if isinstance(table := tensors[index], int):
+            table = tensors[index] = self._overlay.copy("Tensor", table)
+        return table
+
+    def set_shape(
+        self, subgraph: int, tensor: int, shape: Sequence[int], shape_signature: Sequence[int] | None = None
+    ) -> None:
+        """Give a tensor another shape, and another shape signature or none. Its data stays: see `set_constant`.
+
+        Raises UsageError for a tensor that does not exist, and sizes that are no 32-bit integers.
+        """
+        before = original_tensor(self._original, self._overlay, subgraph, tensor)
+        resize(self._tensor(subgraph, tensor), before, shape, shape_signature)
+
+    def set_constant(self, subgraph: int, tensor: int, data: bytes | NDArray[Any]) -> None:
+        """Give a tensor other data, which other tensors and entries that shared it do not get; empty is none.
+
+        An array is written as it is. Raises UsageError for a tensor that does not exist or an array of another type,
+        EditError for one whose data is in another file.
+        """
+        table = self._tensor(subgraph, tensor)
+        raw = constant_bytes(table, data, self.model.schema.enums["TensorType"])
+        before = original_tensor(self._original, self._overlay, subgraph, tensor)
+        buffer = None if before is None else number(before, "buffer")
+        table.set("buffer", self._entries.pool.assign(number(table, "buffer"), raw, buffer) or None)
+        if before is not None and number(table, "buffer") == buffer:
+            table.share("buffer", before)
 
     @cached_property
     def signatures(self) -> Signatures:
@@ -323,7 +351,7 @@ class ModelEdit:
         root = self._overlay.settle()
         prefix = b""
         if root is not None:
-            self._open_file_offsets(root)
+            open_file_offsets(self.model, self._overlay, root, self._entries.put_back)
             prefix = write_prefix(self._overlay, root, self.model.reachable.end)
         return [*([prefix] if prefix else []), *move_archive(self.model, self._base, len(prefix) - self._base)]
 
@@ -364,32 +392,9 @@ class ModelEdit:
         The original file stands behind what an edit writes: what is removed there is no longer referred to, but
         anyone can read it. `save` with `erase` leaves it out.
         """
-        model, notes = self.model, []
-        for entry in model.metadata:
-            old = model.buffers[entry.buffer]
-            written = not old.external and int(model.buffers.data.start[entry.buffer]) < self._base
-            changed = self._entries.is_touched(entry.name) and self._entries.value(entry.name) != old.data
-            if len(old.data) and not written and changed:
-                message = "the old value is still in the file, unused; erase it where nobody may read it"
-                notes.append(Finding("OLD_VALUE_REMAINS", "info", f"metadata {entry.name}", message))
-        return tuple(notes)
+        return self._entries.remaining(self._base)
 
     def check_target(self, target: str | os.PathLike[str], *, in_place: bool = False) -> None:
         """Raise what `save` would, as far as it shows without writing."""
         self.model.source.check_other(target, in_place=in_place)
         check_target(target)
-
-    def _open_file_offsets(self, root: NewTable) -> None:
-        """Write anew each table that holds a position in the file, since the file is about to move."""
-        overlay, splits = self._overlay, self.model.operator_columns.splits
-        for data in external_data(self.model):
-            for row in data.rows.tolist():
-                if data.kind == "Buffer":
-                    buffers = overlay.references(root, "buffers")
-                    if row < len(buffers):  # an edit may have dropped it
-                        overlay.element(buffers, "Buffer", row)
-                else:
-                    index = int(np.searchsorted(splits, row, "right")) - 1
-                    subgraph = overlay.element(overlay.references(root, "subgraphs"), "SubGraph", index)
-                    operators = overlay.references(subgraph, "operators")
-                    overlay.element(operators, "Operator", row - int(splits[index]))

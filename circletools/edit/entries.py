@@ -6,15 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
-
 from circletools.edit.buffers import BufferPool
 from circletools.errors import ModelFormatError
-from circletools.flatbuf.columns import Tables
+from circletools.findings import Finding
 from circletools.flatbuf.overlay import NewTable, Overlay, References
-from circletools.flatbuf.verify import check_header
 from circletools.model.model import Model
-from circletools.model.views import text
 
 _SHARING, _MANY = 16, 1 << 16  # an entry may stand in several places; with more, every change takes too long
 
@@ -31,9 +27,9 @@ class Entry:
 class Entries:
     """Sets, removes and renames metadata entries; `now` are those that there are."""
 
-    def __init__(self, model: Model, overlay: Overlay) -> None:
-        """Read the entries of the file."""
-        self._model, self._overlay = model, overlay
+    def __init__(self, model: Model, overlay: Overlay, original: Model) -> None:
+        """Read the entries of the file; `original` is the model before any edit."""
+        self._model, self._overlay, self._original = model, overlay, original
         tables = model.root.children("metadata", model.schema)[0].at.tolist()
         if len(tables) > _SHARING * len(set(tables)) + _MANY:
             message = f"{len(tables)} metadata entries are {len(set(tables))} tables"
@@ -42,23 +38,18 @@ class Entries:
         self._values: dict[str, bytes | None] = {}  # of those that were set or removed
 
     @cached_property
-    def _original(self) -> Tables:
-        """The root of the original file."""
-        root = check_header(self._model.wire, self._model.schema, self._overlay.base)
-        return Tables(self._model.wire, self._model.root.type, np.array([root], np.int64))
-
-    @cached_property
     def pool(self) -> BufferPool:
         """The buffers."""
-        return BufferPool(self._model, self._overlay, self._original.children("buffers", self._model.schema)[0])
+        return BufferPool(self._model, self._overlay, self._original)
+
+    @property
+    def put_back(self) -> set[int]:
+        """The buffers that are those of the original file again."""
+        return self.pool.put_back if "pool" in self.__dict__ else set()
 
     def value(self, name: str) -> bytes | memoryview | None:
         """Return the value of an entry, None where there is none."""
         return self._values[name] if name in self._values else self._model.metadata_value(name)
-
-    def is_touched(self, name: str) -> bool:
-        """Return whether entries of this name were set or removed."""
-        return name in self._values
 
     def put(self, name: str, value: bytes) -> None:
         """Give an entry a value, and remove further ones of its name; one that has it already stays as it is."""
@@ -80,11 +71,10 @@ class Entries:
 
     def _add(self, name: str, value: bytes) -> None:
         """Append an entry; one that the original file has with this value comes back where it was."""
-        tables, _ = self._original.children("metadata", self._model.schema)
-        known = {text(raw): index for index, raw in reversed(list(enumerate(tables.strings("name"))))}
+        known = {entry.name: entry.index for entry in reversed(self._original.metadata)}
         at, buffer = len(self.now), None
         if name in known:
-            buffer = self.pool.restore(int(tables.scalars("buffer")[known[name]]), value)
+            buffer = self.pool.restore(self._original.metadata[known[name]].buffer, value)
         if buffer is None:
             buffer = self.pool.add(value)
         else:
@@ -125,3 +115,15 @@ class Entries:
             self.pool.release(entry.buffer)
         gone = set(map(id, entries))
         self.now = [entry for entry in self.now if id(entry) not in gone]
+
+    def remaining(self, base: int) -> tuple[Finding, ...]:
+        """Return a note for each entry that the edit changes or removes, whose old value is behind `base`."""
+        model, notes = self._model, []
+        for entry in model.metadata:
+            old = model.buffers[entry.buffer]
+            written = not old.external and int(model.buffers.data.start[entry.buffer]) < base
+            changed = entry.name in self._values and self.value(entry.name) != old.data
+            if len(old.data) and not written and changed:
+                message = "the old value is still in the file, unused; erase it where nobody may read it"
+                notes.append(Finding("OLD_VALUE_REMAINS", "info", f"metadata {entry.name}", message))
+        return tuple(notes)

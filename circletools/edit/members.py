@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from circletools.errors import EditError, UsageError
+from circletools.flatbuf.schema import Schema
 
 
 def check_index(what: str, index: int, count: int) -> None:
@@ -19,3 +20,18 @@ def member_number(members: Mapping[int, str], name: str, what: str) -> int:
         if known == name:
             return value
     raise EditError(f"this format has no {what} {name}")
+
+
+def options_member(schema: Schema, member: str, fields: Iterable[str]) -> tuple[str, int]:
+    """Return the field of an operator that an options table goes to, and its number there.
+
+    Raises UsageError for a table or a field that the format does not have.
+    """
+    fields_of = {"BuiltinOptions": "builtin_options", "BuiltinOptions2": "builtin_options_2"}
+    union = next((name for name in fields_of if member in schema.unions[name].values()), None)
+    if union is None:
+        raise UsageError(f"this format has no options table {member}")
+    unknown = next((name for name in fields if name not in schema.tables[member].by_name), None)
+    if unknown is not None:
+        raise UsageError(f"{member} has no field {unknown}")
+    return fields_of[union], member_number(schema.unions[union], member, "options table")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from random import Random
 from typing import Any
 
 from hypothesis import given, settings
@@ -38,6 +39,14 @@ steps = st.one_of(
     st.tuples(st.just("buffer"), st.binary(min_size=1, max_size=40)),
     st.tuples(st.just("tensor"), small, st.text("xyz", max_size=3), st.lists(st.integers(0, 5), max_size=3), small),
     st.tuples(st.just("like"), small, small, st.text("xyz", max_size=3)),
+    st.tuples(
+        st.just("shape"),
+        small,
+        small,
+        st.lists(small, max_size=3),
+        st.none() | st.lists(small, min_size=1, max_size=2),
+    ),
+    st.tuples(st.just("constant"), small, small, values),
     st.tuples(st.just("code"), st.sampled_from(["ADD", "BITCAST", "CUSTOM"]), st.integers(1, 2)),
     st.tuples(st.just("operator"), small, small, indices, indices, st.booleans()),
     st.tuples(st.just("outputs"), small, st.lists(small, max_size=3)),
@@ -108,6 +117,20 @@ class Expected:
         kept = {key: model[key] for key in ("shape", "shapeSignature", "type", "quantization", "hasRank")}
         made = blank("Tensor", IDENTIFIER) | kept | {"name": name.encode(), "buffer": (b"", 0, 0)}
         subgraph["tensors"].append(made)
+
+    def do_shape(
+        self, edit: ModelEdit, number: int, which: int, shape: list[int], signature: list[int] | None
+    ) -> None:
+        index, subgraph = self.subgraph(number)
+        which %= len(subgraph["tensors"])
+        edit.set_shape(index, which, shape, signature)
+        subgraph["tensors"][which] |= {"shape": tuple(shape), "shapeSignature": tuple(signature or ()) or None}
+
+    def do_constant(self, edit: ModelEdit, number: int, which: int, data: bytes) -> None:
+        index, subgraph = self.subgraph(number)
+        which %= len(subgraph["tensors"])
+        edit.set_constant(index, which, data)
+        subgraph["tensors"][which]["buffer"] = (data, 0, 0)
 
     def do_code(self, edit: ModelEdit, name: str, version: int) -> None:
         custom = "mine" if name == "CUSTOM" else None
@@ -188,6 +211,47 @@ def test_any_edits_in_any_groups_give_the_expected_model(name: str, groups: list
         for step in itertools.chain(*groups):
             together.apply(edit, step)
         assert edit.to_bytes() == after
+
+
+resizes = st.tuples(
+    st.just("shape"), small, small, st.lists(small, max_size=3), st.none() | st.lists(small, min_size=1, max_size=2)
+)
+refills = st.tuples(st.just("constant"), small, small, st.sampled_from([b"", b"abcd", b"x" * 16]) | values)
+
+
+@settings(max_examples=25)
+@given(
+    st.sampled_from([*STARTS, "tflite/dynamic_shape"]),
+    st.lists(st.tuples(st.integers(0, 3), st.one_of(resizes, refills)), min_size=15, max_size=25),
+    st.randoms(use_true_random=False),
+)
+def test_shapes_and_constants_that_go_back_give_the_original_file(
+    name: str, changes: list[tuple[int, Step]], random: Random
+) -> None:
+    """500 edits: nothing else changes, one of them twice is one, and undone in any order all of them are gone."""
+    data = after = bytes_of(name)
+    expected, touched = Expected(data), []
+    for pause, step in changes:
+        with open_model(after) as model:
+            edit = ModelEdit(model)
+            expected.apply(edit, step)
+            once = edit.to_bytes()
+            expected.apply(edit, step)
+            assert edit.to_bytes() == once
+        if pause == 0:
+            expected.check(once)
+        after = once
+        index, subgraph = expected.subgraph(step[1])
+        touched.append((index, step[2] % len(subgraph["tensors"])))
+    random.shuffle(touched)
+    with open_model(data) as original:
+        for index, tensor in touched:
+            with open_model(after) as model:
+                edit, was = ModelEdit(model), original.subgraphs[index].tensors[tensor]
+                edit.set_shape(index, tensor, was.shape, was.shape_signature)
+                edit.set_constant(index, tensor, bytes(original.buffers[was.buffer].data))
+                after = edit.to_bytes()
+    assert after == data
 
 
 def test_the_plain_data_shows_every_difference_that_is_looked_for() -> None:

@@ -1,0 +1,31 @@
+"""Positions in the file that an edit moves: the tables that hold them are written anew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from circletools.flatbuf.overlay import NewTable, Overlay
+from circletools.model.external import external_data
+from circletools.model.model import Model
+
+
+def open_file_offsets(model: Model, overlay: Overlay, root: NewTable, put_back: Iterable[int]) -> None:
+    """Write anew each table that holds a position in the file, since the file is about to move.
+
+    `put_back` are buffers of the original file that the model no longer has, and the edit does.
+    """
+    splits = model.operator_columns.splits
+    buffers = set(put_back)
+    operators: list[int] = []
+    for data in external_data(model):
+        (buffers.update if data.kind == "Buffer" else operators.extend)(data.rows.tolist())
+    for row in sorted(buffers):
+        references = overlay.references(root, "buffers")
+        if row < len(references):  # an edit may have dropped it
+            overlay.element(references, "Buffer", row)
+    for row in operators:
+        index = int(np.searchsorted(splits, row, "right")) - 1
+        subgraph = overlay.element(overlay.references(root, "subgraphs"), "SubGraph", index)
+        overlay.element(overlay.references(subgraph, "operators"), "Operator", row - int(splits[index]))

@@ -1,0 +1,54 @@
+"""Shape and data of a tensor in an edit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from numpy.typing import NDArray
+
+from circletools.errors import EditError, UsageError
+from circletools.flatbuf.overlay import NewTable, Overlay
+from circletools.model.model import Model
+
+
+def number(table: NewTable, name: str) -> int:
+    """Return a number of a new table; absent is 0."""
+    value = table[name] or b""
+    assert isinstance(value, bytes)
+    return int.from_bytes(value, "little", signed=True)
+
+
+def original_tensor(original: Model, overlay: Overlay, subgraph: int, index: int) -> NewTable | None:
+    """Return the table of a tensor in the original file, None where it is not in there."""
+    columns = original.tensor_columns
+    if subgraph >= len(columns.splits) - 1 or index >= len(columns.rows_of(subgraph)):
+        return None
+    return overlay.copy("Tensor", int(columns.tables.at[columns.rows_of(subgraph)[index]]) + overlay.base)
+
+
+def resize(
+    table: NewTable, before: NewTable | None, shape: Sequence[int], shape_signature: Sequence[int] | None
+) -> None:
+    """Give a tensor a shape, and a shape signature or none.
+
+    `before` is the tensor of the original file: an empty vector is present or absent as it is there.
+    """
+    table.set("shape", None if before is not None and not shape and before["shape"] is None else list(shape))
+    kept = bool(shape_signature) or (before is not None and before["shape_signature"] is not None)
+    table.set("shape_signature", list(shape_signature) if shape_signature is not None and kept else None)
+
+
+def constant_bytes(table: NewTable, data: bytes | NDArray[Any], types: Mapping[int, str]) -> bytes:
+    """Return data of a tensor as it stands in a buffer.
+
+    Raises UsageError for an array of another type, EditError for a tensor whose data is in another file.
+    """
+    if "external_buffer" in table.type.by_name and number(table, "external_buffer"):
+        raise EditError("the values are in another file (external_buffer)", hint="change that file")
+    if isinstance(data, bytes):
+        return data
+    kind = types.get(number(table, "type"), "")
+    if data.dtype.name.upper() != kind:
+        raise UsageError(f"the tensor is {kind}, and the array {data.dtype.name.upper()}", hint="convert the array")
+    return data.astype(data.dtype.newbyteorder("<")).tobytes()
