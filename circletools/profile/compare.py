@@ -67,17 +67,11 @@ class ComparedTime:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Times to compare: the recordings of both sides. `total_ns` is all time before, of its unit.
-
-    Where something was taken out of the times, that `spent` degrees of freedom, and `doubt` is the variance that it
-    leaves in the logarithm of the ratio.
-    """
+    """Times to compare: the recordings of both sides. `total_ns` is all time before, of its unit."""
 
     before: Sequence[Samples]
     after: Sequence[Samples]
     total_ns: float = 0.0
-    spent: float = 0.0
-    doubt: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,14 +91,8 @@ class _Estimate:
 
 def location(times: Samples) -> float:
     """Return the trimmed mean: without the smallest and the greatest fifth."""
-    return float(locations(times))
-
-
-def locations(times: Samples) -> Samples:
-    """Return the `location` of each row."""
-    count = times.shape[-1]
-    cut = int(_TRIMMED * count)
-    return np.asarray(np.sort(times)[..., cut : count - cut].mean(axis=-1))
+    cut = int(_TRIMMED * len(times))
+    return float(np.sort(times)[cut : len(times) - cut].mean())
 
 
 def tick_of(times: Iterable[npt.NDArray[np.int64]]) -> int:
@@ -158,7 +146,7 @@ def _exceeds(less: float, more: float, limit: float, total_ns: float) -> bool:
 def _estimate(row: Row, tick_ns: float) -> _Estimate:
     sides = [np.array([location(times) for times in side]) for side in (row.before, row.after)]
     means = [float(side.mean()) for side in sides]
-    freedom = sum(len(side) - 1 for side in sides) - row.spent
+    freedom = sum(len(side) - 1 for side in sides)
     relative = [(side / mean - 1, mean) for side, mean in zip(sides, means, strict=True) if mean]
     rounding = sum((tick_ns / mean) ** 2 / 12 for _, mean in relative)
     if freedom:
@@ -168,7 +156,7 @@ def _estimate(row: Row, tick_ns: float) -> _Estimate:
         alone = [times / mean for (times,), mean in zip((row.before, row.after), means, strict=True) if mean]
         variance = ASSUMED_SPREAD**2 + sum(_spread(times) ** 2 for times in alone) / max(1, len(alone))
         inverse = len(alone)
-    error = math.sqrt(max(variance, rounding / 2, 1e-12) * max(inverse, 1e-12) + row.doubt)
+    error = math.sqrt(max(variance, rounding / 2, 1e-12) * max(inverse, 1e-12))
     return _Estimate(means[0], means[1], error, freedom or math.inf)
 
 

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from circletools.profile.compare import ComparedTime, Row, Samples, compare_times, tick_of
-from circletools.profile.pace import at_one_pace
 from circletools.trace.operators.profile import OperatorTrace, Runtime, self_times
 from circletools.wording import Tabular
 
@@ -22,12 +21,11 @@ _Times = dict[_Key, list[tuple[int, int]]]
 
 @dataclass(frozen=True, slots=True)
 class ComparedProfile:
-    """A recording of a comparison. `pace` is what its operators take longer than usual (see `pace.at_one_pace`)."""
+    """A recording of a comparison."""
 
     runtime: Runtime
     executions: int
     averaged: bool
-    pace: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +68,6 @@ def compare_profiles(
     """Compare the operators of two sides by their self times per execution; a side is one recording or several.
 
     Operators are the same where subgraph, index and the runtime's name are. Verdicts are those of `compare_traces`.
-    Each operator is compared at one pace of the machine, the sum of all as it was recorded.
     """
     sides = [[side] if isinstance(side, OperatorTrace) else list(side) for side in (before, after)]
     times = [[_times(trace) for trace in side] for side in sides]
@@ -84,19 +81,16 @@ def compare_profiles(
     }
     total_ns = float(np.mean([recording.mean() for recording in series[None][0]]))
     tick_ns = _tick(sides)
-    whole, *operators = (Row(first, second, total_ns) for first, second in series.values())
-    operators, paces = at_one_pace(operators, tick_ns)
-    compared = compare_times([whole, *operators], limit=threshold_percent / 100, tick_ns=tick_ns)
-    rows = []
-    for key, time in zip(series, compared, strict=True):
-        subgraph, index, name = key or (None, None, "all operators")
-        rows.append(ComparedOperator(subgraph, index, name, time))
-    traces, first = [*sides[0], *sides[1]], len(sides[0])
-    described = [
-        ComparedProfile(trace.runtime, trace.executions, trace.averaged, pace)
-        for trace, pace in zip(traces, [1.0] * len(traces) if paces is None else paces.tolist(), strict=True)
-    ]
-    return ProfileComparison(tuple(described[:first]), tuple(described[first:]), threshold_percent, tuple(rows))
+    rows = [Row(first, second, total_ns) for first, second in series.values()]
+    compared = compare_times(rows, limit=threshold_percent / 100, tick_ns=tick_ns)
+    found = tuple(
+        ComparedOperator(*(key or (None, None, "all operators")), time)
+        for key, time in zip(series, compared, strict=True)
+    )
+    first, second = (
+        tuple(ComparedProfile(trace.runtime, trace.executions, trace.averaged) for trace in side) for side in sides
+    )
+    return ProfileComparison(first, second, threshold_percent, found)
 
 
 def _tick(sides: Sequence[Sequence[OperatorTrace]]) -> float:

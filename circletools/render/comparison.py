@@ -50,8 +50,7 @@ def _side(side: ComparedTrace | ComparedProfile) -> str:
     executions = counted(side.executions, "execution")
     if isinstance(side, ComparedTrace):
         return f"{side.name}, {counted(side.runs, 'run')}, {executions}"
-    pace = "" if side.pace == 1 else f", pace {side.pace:.2f}"
-    return f"{side.runtime}, {executions}{', averages only' if side.averaged else ''}{pace}"
+    return f"{side.runtime}, {executions}{', averages only' if side.averaged else ''}"
 
 
 def _bucket_cells(row: ComparedBucket) -> tuple[str, ...]:

@@ -130,8 +130,8 @@ def test_json() -> None:
     }
     assert document == {
         "schema_version": 1,
-        "before": [{"runtime": "onert", "executions": 6, "averaged": False, "pace": 1.0}],
-        "after": [{"runtime": "benchmark_model", "executions": 1, "averaged": True, "pace": 1.0}],
+        "before": [{"runtime": "onert", "executions": 6, "averaged": False}],
+        "after": [{"runtime": "benchmark_model", "executions": 1, "averaged": True}],
         "threshold_percent": 10.0,
         "regressed": False,
     }
