@@ -81,16 +81,16 @@ def compare_profiles(
     }
     total_ns = float(np.mean([recording.mean() for recording in series[None][0]]))
     tick_ns = _tick(sides)
-    rows = [Row(first, second, total_ns) for first, second in series.values()]
-    compared = compare_times(rows, limit=threshold_percent / 100, tick_ns=tick_ns)
-    found = tuple(
-        ComparedOperator(*(key or (None, None, "all operators")), time)
-        for key, time in zip(series, compared, strict=True)
-    )
+    pairs = [Row(first, second, total_ns) for first, second in series.values()]
+    compared = compare_times(pairs, limit=threshold_percent / 100, tick_ns=tick_ns)
+    rows = []
+    for key, time in zip(series, compared, strict=True):
+        subgraph, index, name = key or (None, None, "all operators")
+        rows.append(ComparedOperator(subgraph, index, name, time))
     first, second = (
         tuple(ComparedProfile(trace.runtime, trace.executions, trace.averaged) for trace in side) for side in sides
     )
-    return ProfileComparison(first, second, threshold_percent, found)
+    return ProfileComparison(first, second, threshold_percent, tuple(rows))
 
 
 def _tick(sides: Sequence[Sequence[OperatorTrace]]) -> float:

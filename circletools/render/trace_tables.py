@@ -15,6 +15,7 @@ from circletools.trace.nnapi.summaries import WHOLE
 from circletools.wording import counted, milliseconds
 
 TOP_FUNCTIONS = 15
+TOP_RUNS = 10
 
 _COLUMNS = ("PI", "PP", "PC", "PIO", "PTR", "PCO", "PR", "PE", "PT", "PWU", "PBM", "PO")
 _EXECUTING = LAYERS[1:]
@@ -31,7 +32,6 @@ _BUCKET_COLUMNS = (
         "phase",
         "self_ns",
         "inclusive_ns",
-        "clock_ns",
         "driver_busy_ns",
     ),
 )
@@ -41,8 +41,10 @@ _EXECUTION_COLUMNS = (
 )
 _FUNCTION_HEAD = ["layer", "phase", "calls", "self ms", "inclusive ms", "name"]
 _SUMMARY_HEAD = ["n", "total", "min", "median", "p90", "max"]
-_times_of = itemgetter("self_ns", "inclusive_ns", "clock_ns", "driver_busy_ns")
-_NO_TIMES = (0, 0, 0, 0)
+_EXECUTION_HEAD = ["", *_SUMMARY_HEAD, "first", "median of the rest", "most at once"]
+_RUN_HEAD = ["run", "process", "elapsed", "executions", "first", "median of the rest", "name"]
+_times_of = itemgetter("self_ns", "inclusive_ns", "driver_busy_ns")
+_NO_TIMES = (0, 0, 0)
 _BEHIND_ONE, _BEHIND_TWO = range(1, 99), range(2, 99)
 _Row = list[str]
 
@@ -61,8 +63,11 @@ _Block = tuple[str, list[_Row], Container[int]]
 
 
 def _blocks(document: Document, by: By | None) -> Iterator[_Block]:
-    for run in document.get("runs", ()):
-        yield from _run_blocks(run)
+    if by == "bucket" and "runs" in document:
+        for run in document["runs"]:
+            yield from _run_blocks(run)
+    elif "runs" in document:
+        yield from _summary_blocks(document)
     yield from _driver_block(document)
     yield from _scheduling_block(document)
     yield from _execution_block(document)
@@ -80,23 +85,62 @@ def _function_cells(one: Document) -> _Row:
     return [LAYER_NAMES[one["layer"]], PHASE_NAMES.get(one["phase"], "-"), str(one["calls"]), *times, one["name"]]
 
 
+def _summary_blocks(document: Document) -> Iterator[_Block]:
+    """Yield the runs, and the layers and phases of all runs and all executions."""
+    runs, count, shown = document["all_runs"], document["all_runs"]["count"], list[Document]()
+    for run in document["runs"]:
+        if run["index"] >= 0 or not count:
+            shown += [run]
+        if len(shown) == TOP_RUNS:
+            break
+    if count:
+        some = f", the first {TOP_RUNS} of {count}" if count > TOP_RUNS else ""
+        rows = [_RUN_HEAD, *map(_run_cells, shown)]
+        yield f"runs{some}, in ms", rows, number_columns(rows)
+        yield "all runs by the clock, in ms", _share_rows(runs["wall_clock"], runs["elapsed_ns"]), _BEHIND_TWO
+    else:
+        for run in shown:
+            yield "thread time in ms", _bucket_rows(run["parts"][0]), _BEHIND_TWO
+    executions = document["all_executions"]
+    if executions["count"]:
+        elapsed = executions["total_ns"]
+        yield _said_of(executions["by"]), _share_rows(executions["wall_clock"], elapsed), _BEHIND_TWO
+        yield "executions, in ms", [_EXECUTION_HEAD, ["all", *_execution_cells(executions)]], _BEHIND_ONE
+
+
+def _said_of(kinds: list[str]) -> str:
+    """Return the title of executions, with what shows them where that is not the runtime."""
+    by = {"application": " ([NN_LA_PE] marks)", "HAL call": " (calls of the HAL)"}.get(kinds[0], "")
+    return f"executions{by} by the clock, in ms"
+
+
+def _run_cells(run: Document) -> _Row:
+    executions = run["parts"][0]["executions"]
+    summary = _execution_cells(executions) if executions["count"] else []
+    times = [summary[at] for at in (0, 6, 7)] if summary else ["0", "-", "-"]
+    cut = ", cut short" if run["partial"] else ""
+    return [str(run["index"]), str(run["process"]), milliseconds(run["elapsed_ns"]), *times, run["name"] + cut]
+
+
 def _run_blocks(run: Document) -> Iterator[_Block]:
     name = f"run {run['index']} {run['name']}".rstrip() if run["index"] >= 0 else "outside any run"
     name += f" (process {run['process']})" if run["index"] >= 0 else ""
     name += ", cut short" if run["partial"] else ""
+    if run["wall_clock"]:
+        yield f"{name} by the clock, in ms", _share_rows(run["wall_clock"], run["elapsed_ns"]), _BEHIND_TWO
     for part in run["parts"]:
         title = name if part["app_phase"] == WHOLE else f"run {run['index']}, {_said(part['app_phase'])}"
         if part["wall_clock"]:
-            yield f"{title}: executions by the clock, in ms", _share_rows(part), _BEHIND_TWO
+            rows = _share_rows(part["wall_clock"], part["executions"]["total_ns"])
+            yield f"{title}: executions by the clock, in ms", rows, _BEHIND_TWO
         yield f"{title}: thread time in ms", _bucket_rows(part), _BEHIND_TWO
     rows = [
-        [_said(part["app_phase"]), *_summary_cells(part["executions"]), *_first_cells(part["executions"])]
+        [_said(part["app_phase"]), *_execution_cells(part["executions"])]
         for part in run["parts"]
         if part["executions"]["count"]
     ]
     if rows:
-        head = ["", *_SUMMARY_HEAD, "first", "median of the rest", "most at once"]
-        yield "executions, in ms", [head, *rows], _BEHIND_ONE
+        yield "executions, in ms", [_EXECUTION_HEAD, *rows], _BEHIND_ONE
 
 
 def _said(phase: str) -> str:
@@ -108,21 +152,21 @@ def _summary_cells(summary: Document) -> _Row:
     return [str(summary["count"]), *(milliseconds(summary[key]) for key in keys)]
 
 
-def _first_cells(summary: Document) -> _Row:
+def _execution_cells(summary: Document) -> _Row:
     first = [milliseconds(summary[key]) if key in summary else "-" for key in ("first_ns", "rest_median_ns")]
-    return [*first, str(summary["most_at_once"])]
+    return [*_summary_cells(summary), *first, str(summary["most_at_once"])]
 
 
-def _share_rows(part: Document) -> list[_Row]:
+def _share_rows(shares: list[Document], elapsed: int) -> list[_Row]:
     """Return a line for each layer and phase, and driver if there are several; shares are of the elapsed time."""
-    shares, elapsed = part["wall_clock"], part["executions"]["total_ns"]
     drivers = {one["driver_process"] for one in shares if one["layer"] == "LD"}
     rows = [["layer", "phase", "self", "inclusive", "share %"]]
-    for one in sorted(shares, key=lambda one: LAYERS.index(one["layer"])):
+    for one in sorted(shares, key=lambda one: (*LAYERS, "").index(one["layer"])):
         process, self_ns = one["driver_process"], one["self_ns"]
-        layer = LAYER_NAMES[one["layer"]] + ("" if len(drivers) < 2 or process is None else f" {process}")
+        layer = LAYER_NAMES.get(one["layer"], "several in flight, not told apart")
+        layer += "" if len(drivers) < 2 or process is None else f" {process}"
         times = [*_times((self_ns, one["inclusive_ns"])), _percent(self_ns, elapsed)]
-        rows.append([layer, PHASE_NAMES[one["phase"]], *times])
+        rows.append([layer, PHASE_NAMES.get(one["phase"], ""), *times])
     return [*rows, ["Sum", "", milliseconds(elapsed), "", _percent(elapsed, elapsed)]]
 
 
@@ -131,7 +175,7 @@ def _percent(part_ns: int, whole_ns: int) -> str:
 
 
 def _bucket_rows(part: Document) -> list[_Row]:
-    """Return two lines for each layer, self and inclusive; and where they differ by the clock or busy."""
+    """Return two lines for each layer, self and inclusive; and where IPC waits for a busy driver."""
     layers: dict[str, dict[str, tuple[int, ...]]] = defaultdict(dict)
     for one in part["buckets"]:
         layers[one["layer"]][one["phase"]] = _times_of(one)
@@ -143,12 +187,10 @@ def _bucket_rows(part: Document) -> list[_Row]:
         if layer not in layers:
             continue
         mine = [layers[layer].get(phase, _NO_TIMES) for phase in columns]
-        self_ns, inclusive_ns, clock_ns, busy_ns = zip(*mine, strict=True)
+        self_ns, inclusive_ns, busy_ns = zip(*mine, strict=True)
         own.append(self_ns)
         rows.append([LAYER_NAMES[layer], "self", *_times((*self_ns, sum(self_ns)))])
         rows.append(["", "inclusive", *_times(inclusive_ns), ""])
-        if clock_ns != inclusive_ns:
-            rows.append(["", "by the clock", *_times(clock_ns), ""])
         if any(busy_ns):
             rows.append(["", "driver busy", *_times((*busy_ns, sum(busy_ns)))])
     totals = _times(map(sum, zip(*own, strict=True)))

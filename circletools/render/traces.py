@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any, Literal
 
@@ -13,6 +13,7 @@ from circletools.trace.nnapi.summaries import (
     RunSummary,
     driver_summaries,
     run_summaries,
+    summarise_executions,
 )
 from circletools.trace.nnapi.timeline import run_of
 from circletools.trace.nnapi.wall_clock import OWN_PROCESS, Share
@@ -39,6 +40,12 @@ def trace_json(
         },
     }
     if by != "function":
+        document["all_runs"] = {"count": len(analysis.runs)} | _clock_json(analysis.run_clock.shares())
+        document["all_executions"] = {
+            "by": sorted({one.kind for one in analysis.executions}),
+            **_summary_json(summarise_executions(analysis.executions)),
+            "wall_clock": _shares_json(analysis.wall_clock.shares()),
+        }
         runs = map(_run_json, run_summaries(analysis))
         document["runs"] = runs if stream else list(runs)
         document["driver_executions"] = [
@@ -66,6 +73,7 @@ def _run_json(summary: RunSummary) -> Document:
         "name": "" if run is None else run.name,
         "start_ns": -1 if run is None else run.start_ns,
         "partial": run is not None and run.partial,
+        **_clock_json(summary.shares),
         "parts": [
             {
                 "app_phase": part.app_phase,
@@ -87,6 +95,10 @@ def _summary_json(summary: ExecutionSummary | None) -> Document:
     if summary.rest_median_ns is not None:
         document |= {"first_ns": summary.first_ns, "rest_median_ns": summary.rest_median_ns}
     return document | {"most_at_once": summary.most_at_once}
+
+
+def _clock_json(shares: Sequence[Share]) -> Document:
+    return {"elapsed_ns": sum(share.self_ns for share in shares), "wall_clock": _shares_json(shares)}
 
 
 def _shares_json(shares: Iterable[Share]) -> list[Document]:

@@ -13,7 +13,11 @@ PHASES = {Role.RUN: 0, Role.WARM_UP: 1, Role.BENCHMARK: 2}
 Function = tuple[str, str, str]
 Part = tuple[str, str, int]
 """Layer, phase, and the process of a driver (-1 for other layers)."""
+Shares = tuple[dict[Part, int], dict[Part, int]]
+UNTOLD: Part = ("", "", -1)
 DEPTH = [(layer, phase) for layer in ("LD", "LC", "LI", "LR") for phase in ("PIO", "PTR", "PCO", "PR", "PE")]
+_RUN_PHASES = ("PIO", "PTR", "PCO", "PR", "PE", "PT", "PC", "PP", "PI")
+RUN_DEPTH = [*((layer, phase) for layer in ("LD", "LC", "LI", "LR", "LA") for phase in _RUN_PHASES), ("LA", "PO")]
 
 
 @dataclass
@@ -34,12 +38,13 @@ class Flight:
 class Reading:
     """What a trace says, by segment and then by bucket.
 
-    `shares` and `at_work` are by execution, of those that are never in flight with another.
+    `shares` and `at_work` are by execution; what is in flight with another is nobody's.
     """
 
+    run_ends: list[int] = field(default_factory=list)
+    run_shares: dict[int, dict[Part, int]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(int)))
     own: dict[int, dict[Bucket, int]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(int)))
     whole: dict[int, dict[Bucket, int]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(int)))
-    overlap: dict[int, dict[Bucket, int]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(int)))
     busy: dict[int, dict[Bucket, int]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(int)))
     shares: dict[int, dict[Part, int]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(int)))
     at_work: dict[int, dict[Part, int]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(int)))
@@ -168,6 +173,7 @@ class _Reader:
             self.phases[process].clear()
             self.latest[process] = len(self.found.runs)
             self.found.runs.append((process, mark.name if mark.role is Role.RUN else "", event.at, line))
+            self.found.run_ends.append(-1)
             self._switch(process, event.at, 0)
         if phase:
             self.phases[process].append((event.tid, phase))
@@ -175,6 +181,8 @@ class _Reader:
             self._switch(process, event.at, phase)
 
     def _end_phase(self, mark: Mark, event: Ev) -> None:
+        if event.tgid in self.latest:
+            self.found.run_ends[self.latest[event.tgid]] = event.at
         stack, entry = self.phases[event.tgid], (event.tid, PHASES.get(mark.role, 0))
         if entry in stack:
             stack.remove(entry)
@@ -196,7 +204,6 @@ class _Reader:
         flying = [one for one in found.flights if one.number not in self.ignored]
         found.ended = [one for one in flying if one.end >= 0]
         self._clock()
-        there = set[tuple[int, int, Bucket]]()
         driving = {at for at, _, _, owner, _ in self.slots if owner is not None and owner[0] == "LD"}
         for at, tid, running, innermost, names in self.slots:
             owner = innermost
@@ -211,13 +218,12 @@ class _Reader:
             found.own[segment][owner] += US
             for bucket in running:
                 found.whole[segment][bucket] += US
-                found.overlap[segment][bucket] += US * ((at, tid // 100, bucket) in there)
-                there.add((at, tid // 100, bucket))
             found.busy[segment][owner] += US * (owner[0] == "LI" and at in driving)
             for name in set(names):
                 found.functions[name][2] += US
             if names:
                 found.functions[names[-1]][1] += US
+        self._run_clock()
         for tid, stack in self.stacks.items():
             found.unended[tid] = [one.line for one in stack if one.mark.layer]
             if found.unended[tid] and tid in found.counted and found.runs:
@@ -225,22 +231,44 @@ class _Reader:
         return found
 
     def _clock(self) -> None:
-        """Look at every microsecond of the executions that are never in flight with another."""
-        ended = self.found.ended
+        """Look at every microsecond of every execution."""
+        windows = [(one.start, one.end, one.process) for one in self.found.ended]
+        for one, (own, whole) in zip(self.found.ended, self._shares(windows, DEPTH), strict=True):
+            self.found.shares[one.number], self.found.at_work[one.number] = own, whole
+
+    def _run_clock(self) -> None:
+        """Look at every microsecond of every run."""
+        ends = (self.last if end < 0 else end for end in self.found.run_ends)
+        windows = [(start, end, process) for (process, _, start, _), end in zip(self.found.runs, ends, strict=True)]
+        for number, (own, _) in enumerate(self._shares(windows, RUN_DEPTH)):
+            self.found.run_shares[number] = own
+
+    def _shares(self, windows: list[tuple[int, int, int]], depth: list[Bucket]) -> list[Shares]:
+        """Return when each layer and phase was the deepest at work in each window, and when it was at work."""
         slots: dict[int, list[tuple[int, set[Bucket]]]] = defaultdict(list)
         for at, tid, running, _, _ in self.slots:
             slots[at].append((tid, running))
-        for one in ended:
-            if any(other is not one and other.start < one.end and one.start < other.end for other in ended):
-                continue
-            for at in range(one.start, one.end):
-                there: set[Part] = {("LR", "PE", -1)}
+        served = any(bucket[0] == "LD" and bucket in RUN_DEPTH for slot in self.slots for bucket in slot[2])
+        found: list[Shares] = []
+        for number, (start, end, process) in enumerate(windows):
+            own, whole = defaultdict[Part, int](int), defaultdict[Part, int](int)
+            rest: Part = (*depth[-1], -1)
+            for at in range(start, end):
+                others = [one for place, one in enumerate(windows) if place != number and one[0] <= at < one[1]]
+                if any(served or other[2] == process for other in others):
+                    own[UNTOLD] += US
+                    whole[UNTOLD] += US
+                    continue
+                there = set[Part]()
                 for tid, running in slots[at]:
-                    work = [bucket for bucket in running if bucket in DEPTH]
-                    driver = any(layer == "LD" for layer, _ in work)
-                    if driver or tid // 100 == one.process:
+                    driver = any(layer == "LD" for layer, _ in running)
+                    if driver or tid // 100 == process:
+                        work = [bucket for bucket in running if bucket in depth]
                         there |= {(*bucket, tid // 100 if bucket[0] == "LD" else -1) for bucket in work}
-                deepest = min(there, key=lambda part: (DEPTH.index(part[:2]), part[2]))
-                self.found.shares[one.number][deepest] += US
-                for part in there:
-                    self.found.at_work[one.number][part] += US
+                deepest = min(there | {rest}, key=lambda part: (depth.index(part[:2]), part[2]))
+                own[deepest] += US
+                for part in there - {rest}:
+                    whole[part] += US
+            whole[rest] += US * (end - start)
+            found.append((own, whole))
+        return found

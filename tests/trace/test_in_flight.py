@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from circletools.errors import InvalidInputError
 from circletools.trace.nnapi.analysis import Analysis
 from circletools.trace.nnapi.contexts import Contexts
-from circletools.trace.nnapi.executions import Execution
 from circletools.trace.nnapi.statistics import Table
-from circletools.trace.nnapi.wall_clock import OWN_PROCESS, Work, wall_clock
+from circletools.trace.nnapi.wall_clock import OWN_PROCESS, Windows, Work, wall_clock
 from circletools.trace.sources.wire import field_bytes, field_number
 from tests.kit.trace_support import US, Ev, inclusive, own, read
 
@@ -37,7 +37,7 @@ def shares(found: Analysis, place: int) -> dict[str, int]:
 def test_a_thread_whose_marks_take_no_time_is_in_no_table() -> None:
     found = read("0 T1 B [NN_LR_PP]p\n5 T2 B [NN_LC_PP]q\n5 T2 E\n9 T1 E")
     assert (found.threads, own(found)) == (frozenset({100001}), {"LR_PP": 9})
-    assert (Table().clock_ns(("LR", "PE")), Table().covered_ns) == (0, 0)
+    assert Table().covered_ns == 0
 
 
 def test_calls_and_times_of_functions() -> None:
@@ -106,7 +106,7 @@ def test_driver_calls_by_who_tells_them() -> None:
     ]  # fmt: skip
 
 
-# --- which execution a thread works for -----------------------------------------------------------------------
+# --- what is in flight at once ---------------------------------------------------------------------------------
 
 
 def flying(*ends: int) -> list[Ev]:
@@ -117,62 +117,56 @@ def flying(*ends: int) -> list[Ev]:
     return starts + waits
 
 
-def work(start: int, end: int, tid: int, *inside: Ev, text: str = "[NN_LC_PE]w") -> list[Ev]:
-    return [Ev(start, tid, text), *inside, Ev(end, tid, None)]
+def work(start: int, end: int, tid: int, text: str = "[NN_LC_PE]w") -> list[Ev]:
+    return [Ev(start, tid, text), Ev(end, tid, None)]
 
 
 def at_once(*threads: list[Ev]) -> Analysis:
     return read(sorted((event for thread in threads for event in thread), key=lambda event: event.at))
 
 
-def test_a_worker_for_each_execution_and_none_beyond() -> None:
-    found = at_once(flying(100, 200), work(10, 50, 100002), work(11, 60, 100003), work(12, 90, 100004))
-    assert [shares(found, place) for place in (0, 1)] == [{"LC_PE": 40, "LR_PE": 60}, {"LC_PE": 49, "LR_PE": 149}]
-    # A worker that has ended makes room, also at that very moment.
-    found = at_once(flying(100, 200), work(10, 50, 100002), work(11, 60, 100003), work(50, 90, 100004))
-    assert [shares(found, place) for place in (0, 1)] == [{"LC_PE": 80, "LR_PE": 20}, {"LC_PE": 49, "LR_PE": 149}]
-    # Of work that goes on behind the execution the part within it counts, and the rest for nobody.
-    found = at_once(flying(100, 200, 300), work(5, 9, 100003), work(10, 150, 100002))
-    assert [shares(found, place).get("LC_PE", 0) for place in range(3)] == [4 + 90, 0, 0]
+def test_what_is_in_flight_at_once_is_not_told_apart() -> None:
+    found = at_once(flying(100, 200, 300), work(10, 250, 100002))
+    assert [shares(found, place) for place in range(3)] == [
+        {"_": 98, "LR_PE": 2},
+        {"_": 198},
+        {"_": 196, "LC_PE": 50, "LR_PE": 50},
+    ]
+    synchronous = [[Ev(0, tid, COMPUTE), *work(10, 60, tid), Ev(100, tid, None)] for tid in (100001, 300001)]
+    apart = at_once(*synchronous)  # two processes without a driver
+    assert [shares(apart, place) for place in (0, 1)] == [{"LC_PE": 50, "LR_PE": 50}] * 2
+    served = at_once(*synchronous, work(500, 600, 200001, SERVER))
+    assert [shares(served, place) for place in (0, 1)] == [{"_": 100}] * 2
 
 
-def test_a_driver_serves_the_execution_whose_thread_calls() -> None:
-    def served(start: int, end: int) -> list[int]:
-        call = "[NN_LI_PE]call"
-        one = work(10, 90, 100002, *work(20, 30, 100002, text=call), text="[NN_LR_PE]a")
-        two = work(11, 95, 100003, *work(25, 40, 100003, text=call), text="[NN_LR_PE]a")
-        found = at_once(flying(100, 200), one, two, work(start, end, 200001, text=SERVER))
-        return [shares(found, place).get("LD_PE 2000", 0) for place in (0, 1)]
-
-    assert served(20, 23) == [3, 0]
-    assert served(29, 33) == [4, 0]
-    assert served(30, 33) == [0, 3]  # the first call has ended
-    assert served(39, 40) == [0, 1]
-    assert served(40, 44) == served(12, 16) == [4, 0]  # nobody calls: the first that is free
-    assert served(96, 105) == [4, 5]  # from 100 on the second is alone
-
-
-def test_sixty_four_executions_are_looked_at() -> None:
-    count = 66
-    workers = [work(200 + at, 400 + at, 100002 + at) for at in range(count)]
-    found = at_once(flying(*range(1000, 1000 + count)), *workers)
-    served = [shares(found, place).get("LC_PE", 0) for place in range(count)]
-    assert served == [200] * 64 + [0] * 2
-
-
-def test_the_thirty_two_busiest_drivers_are_told_apart() -> None:
-    calls = [work(10 + 2 * at, 11 + 2 * at, 100 * process, text=SERVER) for at, process in enumerate(range(50, 83))]
-    again = work(90, 91, 100 * 82, text=SERVER)
+def test_the_first_thirty_two_drivers_are_told_apart() -> None:
+    calls = [work(10 + 2 * at, 11 + 2 * at, 100 * process, SERVER) for at, process in enumerate(range(50, 83))]
     main = [Ev(0, 100001, COMPUTE), Ev(100, 100001, None)]
-    found = at_once(main, *calls, again)
+    found = at_once(main, *calls)
     told = {one.process: one.self_ns // US for one in found.wall_clock.shares([0]) if one.layer == "LD"}
-    assert told == dict.fromkeys(range(50, 81), 1) | {82: 2, OWN_PROCESS: 1}
+    assert told == dict.fromkeys(range(50, 82), 1) | {OWN_PROCESS: 1}
+
+
+def test_what_shows_executions_where_the_runtime_has_no_marks() -> None:
+    call = "HIDL::IPreparedModel::{}::client".format
+    main = [Ev(0, 100001, "[NN_LA_PE]e"), *work(10, 20, 100001, call("execute")), Ev(90, 100001, None)]
+    back = work(60, 61, 100002, "HIDL::IExecutionCallback::notify::server")
+    found = at_once(main, back, work(15, 58, 200001, SERVER))
+    assert [(one.kind, one.start_ns // US, one.elapsed_ns // US) for one in found.executions] == [
+        ("HAL call", 10, 50)
+    ]
+    assert shares(found, 0) == {"LD_PE 2000": 43, "LI_PE": 7}
+    found = at_once(work(10, 20, 100001, call("executeSynchronously")), work(30, 44, 100001, call("execute")))
+    assert times(found) == [(10, 10), (30, 14)]  # the callback is missing
+    found = at_once([Ev(0, 100001, "[NN_LA_PE]e"), *work(10, 20, 100001), Ev(90, 100001, None)])
+    assert ([one.kind for one in found.executions], shares(found, 0)) == (["application"], {"LA_PE": 80, "LC_PE": 10})
 
 
 def test_how_long_executions_may_take_together() -> None:
     def told(*ends: int) -> list[tuple[str, int, int]]:
-        executions = [Execution(at, 1, 0, "synchronous", 7, 0, 0, 7 + end) for at, end in enumerate(ends)]
-        found = wall_clock(Work(Contexts()), executions, [1], "name").shares()
+        starts, stops = np.full(len(ends), 7), np.array([7 + end for end in ends], np.int64)
+        windows = Windows(starts, stops, np.arange(len(ends)), "LR", "PE")
+        found = wall_clock(Work(Contexts()), windows, [1], "name").shares()
         return [(one.layer, one.self_ns, one.inclusive_ns) for one in found]
 
     half = 1 << 61

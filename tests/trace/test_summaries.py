@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from circletools.trace.nnapi import statistics
-from circletools.trace.nnapi.executions import Execution, Spans
+from circletools.trace.nnapi.executions import Execution
 from circletools.trace.nnapi.statistics import Intervals, pieces
 from circletools.trace.nnapi.summaries import (
     WHOLE,
@@ -160,13 +160,6 @@ def test_two_phases_of_a_run_are_shown() -> None:
 
 
 def test_summaries_of_drivers() -> None:
-    found = read("10 T1 B [NN_LR_PP]p\n20 T1 E")
-    assert driver_summaries(found) == []
-    found.driver.marks.add(np.array([5]), np.array([7]))
-    found.driver.callbacks.add(np.array([1, 2]), np.array([9, 4]))
-    assert driver_summaries(found) == [
-        ("marks", Summary(1, 2, 2, 2, 2, 2)), ("requests and callbacks", Summary(2, 10, 2, 5, 8, 8))
-    ]  # fmt: skip
-    found.driver.calls = Spans()
-    found.driver.calls.add(np.array([3]), np.array([4]))
-    assert driver_summaries(found)[0] == ("server calls", Summary(1, 1, 1, 1, 1, 1))
+    assert driver_summaries(read("10 T1 B [NN_LR_PP]p\n20 T1 E")) == []
+    found = read("10 D1 B HIDL::IDevice::getType::server\n11 D1 E\n20 D1 B [NN_LD_PE]p\n22 D1 E")
+    assert driver_summaries(found) == [("marks", Summary(1, 2 * US, 2 * US, 2 * US, 2 * US, 2 * US))]

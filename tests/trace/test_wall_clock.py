@@ -13,7 +13,7 @@ from circletools.trace.nnapi import wall_clock
 from circletools.trace.nnapi.analysis import Analysis, read_trace
 from circletools.trace.nnapi.summaries import WHOLE, run_summaries
 from circletools.trace.nnapi.wall_clock import OWN_PROCESS
-from tests.kit.trace_support import US, inclusive, read, total
+from tests.kit.trace_support import US, inclusive, read
 
 START, WAIT = "[NN_LR_PE]ANeuralNetworksExecution_startCompute", "[NN_LR_PE]ANeuralNetworksEvent_wait"
 COMPUTE = "[NN_LR_PE]ANeuralNetworksExecution_compute"
@@ -61,7 +61,6 @@ def test_an_execution_with_a_worker_thread_takes_as_long_as_its_window() -> None
         "LR_PE": (1600, 10_000),  # runtime less IPC
     }
     assert inclusive(found)["LR_PE"] == 10_000 + 9850  # time of threads
-    assert total(found).clock_ns(("LR", "PE")) == 10_000 * US
 
 
 # The rows of the contract that an execution can hold, on a worker thread: from 1000 to 2000 us.
@@ -104,60 +103,9 @@ def test_drivers_are_told_apart_by_process() -> None:
     assert (told["LD_PE 3000"], told["LI_PE"]) == ((200, 300), (900, 8400))
 
 
-def test_drivers_beyond_the_busiest_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wall_clock, "_MOST_DRIVERS", 1)
-    calls = f"4000 A1 B {SERVER}\n4500 A1 E\n5000 D1 B {SERVER}\n5200 D1 E\n5300 D1 B {SERVER}\n5400 D1 E"
-    told = shares(asynchronous(WORKER, calls))
-    assert (told["LD_PE 2000"], told["LD_PE"]) == ((300, 300), (500, 500))
-
-
 def test_what_the_application_does_meanwhile_is_the_runtimes() -> None:
     found = read(f"0 T1 B {START}\n10 T1 E\n20 T1 B [NN_LA_PE]else\n80 T1 E\n90 T1 B {WAIT}\n100 T1 E")
     assert shares(found) == {"LR_PE": (100, 100)}
-
-
-def test_synchronous_executions_side_by_side_keep_their_own_threads() -> None:
-    first = f"0 T1 B {COMPUTE}\n100 T1 B [NN_LC_PCO]c\n900 T1 E\n1000 T1 E"
-    second = f"50 T2 B {COMPUTE}\n400 T2 B [NN_LC_PTR]t\n500 T2 E\n2000 T2 E"
-    found = read(at_once(first, second))
-    assert shares(found, 0) == {"LC_PCO": (800, 800), "LC_PE": (0, 800), "LR_PE": (200, 1000)}
-    assert shares(found, 1) == {"LC_PTR": (100, 100), "LC_PE": (0, 100), "LR_PE": (1850, 1950)}
-    assert shares(found, 0, 1)["LR_PE"] == (2050, 2950)
-
-
-def test_asynchronous_executions_side_by_side_have_a_worker_and_a_driver_each() -> None:
-    main = f"""0 T1 B {START}
-               10 T1 E
-               20 T1 B {START}
-               30 T1 E
-               40 T1 B {WAIT}
-               1000 T1 E
-               1010 T1 B {WAIT}
-               1500 T1 E"""
-    found = read(
-        at_once(
-            main,
-            "50 T2 B [NN_LR_PE]a\n400 T2 B [NN_LI_PE]x\n600 T2 E\n900 T2 E",
-            "60 T3 B [NN_LR_PE]a\n100 T3 B [NN_LI_PE]x\n500 T3 E\n1400 T3 E",
-            f"120 D1 B {SERVER}\n450 D1 E\n460 D1 B {SERVER}\n590 D1 E",
-        )
-    )
-    first, second = shares(found, 0), shares(found, 1)
-    # The driver's first call comes while only the second worker calls.
-    assert (first["LD_PE 2000"], first["LI_PE"], first["LR_PE"]) == ((130, 130), (70, 200), (800, 1000))
-    assert (second["LD_PE 2000"], second["LI_PE"], second["LR_PE"]) == ((330, 330), (70, 400), (1080, 1480))
-
-
-def test_two_applications_and_one_driver() -> None:
-    found = read(
-        at_once(
-            f"0 T1 B {COMPUTE}\n10 T1 B [NN_LI_PE]x\n500 T1 E\n1000 T1 E",
-            f"5 A1 B {COMPUTE}\n520 A1 B [NN_LI_PE]x\n900 A1 E\n1000 A1 E",
-            f"20 D1 B {SERVER}\n480 D1 E\n530 D1 B {SERVER}\n890 D1 E",
-        )
-    )
-    assert shares(found, 0)["LD_PE 2000"] == (460, 460)
-    assert shares(found, 1)["LD_PE 2000"] == (360, 360)
 
 
 def test_shares_of_a_long_trace_sum_to_what_executions_take() -> None:
@@ -182,7 +130,8 @@ def test_the_older_parsers_time_of_the_runtime(shared: Path) -> None:
     compared = 0
     for run in run_summaries(found):
         if run.run is not None:
-            ours = run.parts[0].table.clock_ns(("LR", "PE")) / 1e6
+            told = {(one.layer, one.phase): one.inclusive_ns for one in run.shares}
+            ours = told["LR", "PE"] / 1e6
             assert ours == pytest.approx(reference[run.run.index]["times"]["PE"]["LR"], abs=1e-3)
             compared += 1
     assert compared > 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from array import array
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
@@ -16,7 +16,7 @@ from circletools.errors import InvalidInputError
 from circletools.trace.nnapi.automaton import Path
 from circletools.trace.nnapi.conclude import SeenMarks, judge
 from circletools.trace.nnapi.diagnostics import Collector, Diagnostic
-from circletools.trace.nnapi.executions import DriverExecutions, Execution, Executions, kind_of
+from circletools.trace.nnapi.executions import HAL_CALL, Evidence, Execution, Executions, kind_of
 from circletools.trace.nnapi.functions import Function, functions
 from circletools.trace.nnapi.machine import Begin, End, EventBatch, InFlightChanges, Machine
 from circletools.trace.nnapi.marks import FOREIGN, HalSide, Mark, classify
@@ -25,8 +25,6 @@ from circletools.trace.nnapi.statistics import (
     Busy,
     Cutter,
     Intervals,
-    Overlapping,
-    Overlaps,
     Table,
     Totals,
     add_up,
@@ -34,7 +32,7 @@ from circletools.trace.nnapi.statistics import (
     tables,
 )
 from circletools.trace.nnapi.timeline import Run, Runs, Timeline, run_of
-from circletools.trace.nnapi.wall_clock import WallClock, Work, wall_clock
+from circletools.trace.nnapi.wall_clock import EXECUTING, PHASES, WallClock, Windows, Work, wall_clock
 from circletools.trace.sources import Batch, Trace, open_trace
 from circletools.trace.sources.batch import NO_PROCESS
 from circletools.trace.sources.merge import merged
@@ -48,7 +46,9 @@ _MOST_REMEMBERED = 1 << 16
 class Analysis(Tabular):
     """The results of a trace. `tables` are by segment (see timeline.run_of), in time of threads.
 
-    `wall_clock` has the shares of `executions`, `scheduling` what threads did, where the trace has their switches.
+    `wall_clock` has the shares of `executions` by the clock, `run_clock` those of `runs`, and `scheduling` what
+    threads did, where the trace has their switches. Where the runtime has no marks, executions are those of the
+    application ([NN_LA_PE]) or calls of the HAL, as their kind says.
     `threads` are those with time in the tables, `ordered` is whether the times of the trace never decrease.
     """
 
@@ -59,7 +59,8 @@ class Analysis(Tabular):
     tables: dict[int, Table]
     executions: list[Execution]
     wall_clock: WallClock
-    driver: DriverExecutions
+    run_clock: WallClock
+    driver: Evidence
     functions: list[Function]
     diagnostics: list[Diagnostic]
     threads: frozenset[int]
@@ -131,13 +132,12 @@ class _Pass:
         self.runs = Runs(self.collector)
         self._processes: list[int] = []
         self.executions = Executions(known.ignored, self._processes, self.runs.segments)
-        self.driver = DriverExecutions(self._processes)
+        self.driver = Evidence(self._processes, self.runs.segments)
         self.seen = SeenMarks()
         self.work = Work(self.automaton.contexts)
         self.scheduling = Scheduling(trace, self.automaton.contexts)
         self.totals: Totals = defaultdict(int)
         self.waiting: Totals = defaultdict(int)
-        self.overlaps: Overlapping = defaultdict(int)
         self.events, self.last_ns = 0, 0
         self._symbols: dict[bytes, tuple[int, int]] = {}
         self._indices: dict[int, int] = {}
@@ -162,7 +162,10 @@ class _Pass:
     def finish(self) -> Analysis:
         """Return the results."""
         contexts = self.automaton.contexts
-        executions = self.executions.all()
+        executions, layer = self.executions.all(), "LR"
+        if not executions and not self.executions.ignored():
+            executions = self.driver.executions()
+            layer = "LI" if executions and executions[0].kind == HAL_CALL else "LA"
         threads = list(zip(self._tids, self._processes, strict=True))
         judge(self.collector, self.trace, self.seen, self.runs, self.executions, self.machine, threads)
         return Analysis(
@@ -170,9 +173,10 @@ class _Pass:
             self.trace.encoding,
             self.events,
             self.runs.all,
-            tables(contexts, self.totals, self.waiting, self.overlaps),
+            tables(contexts, self.totals, self.waiting),
             executions,
-            wall_clock(self.work, executions, self._processes, self.trace.name),
+            self._clock(executions, layer, "PE", EXECUTING),
+            self._clock(self.runs.all, "LA", "PO", PHASES),
             self.driver,
             functions(self.automaton.paths),
             self.collector.finish(self.trace.place),
@@ -181,6 +185,14 @@ class _Pass:
             not self.known.sort,
             self.scheduling.finish(self._tids),
         )
+
+    def _clock(self, found: Sequence[Execution | Run], layer: str, phase: str, phases: Sequence[str]) -> WallClock:
+        ends = [max(one.start_ns, self.last_ns if one.end_ns < 0 else one.end_ns) for one in found]
+        starts, processes = [one.start_ns for one in found], [one.process for one in found]
+        windows = Windows(
+            np.array(starts, np.int64), np.array(ends, np.int64), np.array(processes, np.int64), layer, phase
+        )
+        return wall_clock(self.work, windows, self._processes, self.trace.name, phases)
 
     def _take(self, batch: Batch) -> None:
         threads = self._threads(batch)
@@ -191,9 +203,7 @@ class _Pass:
         for path, self_ns in sums(intervals.paths, intervals.ends - intervals.starts):
             self.automaton.paths[path].self_ns += self_ns
         busy = Busy(self.automaton.contexts, intervals)
-        overlaps = Overlaps(self.automaton.contexts, self._processes)
         for timeline, some in self._by_timeline(intervals):
-            overlaps.add_up(self.overlaps, some, timeline)
             for part, segments in pieces(some, *timeline.arrays()):
                 add_up(self.totals, part, segments)
                 busy.add_up(self.waiting, part, segments)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from circletools.trace.nnapi.contexts import Context, Contexts
-from circletools.trace.nnapi.marks import APPLICATION, FOREIGN, HalSide, Mark, Role
+from circletools.trace.nnapi.marks import APPLICATION, FOREIGN, HalSide, Mark, Role, is_call
 from circletools.trace.sources.names import Numbers
 
 END = -1
@@ -18,7 +18,7 @@ END = -1
 ALONE, BY_COLUMNS = 1, 2
 """How begins and ends that do more than change the path are reported: one by one, as columns, or both."""
 
-_WITH_AN_END = (Role.FENCED, Role.WAIT, Role.COMPUTE, Role.WARM_UP, Role.BENCHMARK)
+_WITH_AN_END = (Role.FENCED, Role.WAIT, Role.COMPUTE, *APPLICATION)
 
 
 @dataclass(slots=True)
@@ -129,7 +129,7 @@ class Automaton:
         self._depths.append(depth)
         self._ups.append(path.up)
         mark = path.mark
-        serves = mark.phase == "PE" and (mark.layer == "LD" or mark.side is HalSide.SERVER)
+        serves = mark.phase == "PE" and (mark.layer in ("LA", "LD") or mark.side is HalSide.SERVER or is_call(mark))
         path.watched = serves or mark.role is not Role.NONE
         way = ALONE if mark.role in APPLICATION else BY_COLUMNS
         self._reporting[0].append(way * (serves or mark.role in _WITH_AN_END))

@@ -1,4 +1,4 @@
-"""Executions: from the start to the end of the wait, wherever the two are; and the driver's part of them.
+"""Executions: from the start to the end of the wait, wherever the two are; and what else shows them.
 
 Starts and waits are paired per process, first come first served: a mark does not identify its execution.
 """
@@ -12,24 +12,30 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from circletools.trace.nnapi.machine import EventBatch, InFlightChanges
-from circletools.trace.nnapi.marks import HalSide, Mark, Role
+from circletools.trace.nnapi.marks import HalSide, Mark, Role, is_call
 from circletools.trace.nnapi.pairing import NONE, Flags, left, levels, nested, queued
 from circletools.trace.sources.names import Numbers
 
 KINDS = {Role.START: "asynchronous", Role.FENCED: "fenced", Role.COMPUTE: "synchronous"}
 
+HAL_CALL = "HAL call"
+"""The kind of executions that only calls of the HAL show."""
+
 _START, _FENCED, _WAIT, _CALLBACK = Role.START.value, Role.FENCED.value, Role.WAIT.value, Role.CALLBACK.value
 _NAMES = {role.value: kind for role, kind in KINDS.items()}
 _ROLE = 0xFF
-_EXECUTES, _SERVED, _REQUESTS = 1 << 8, 1 << 9, 1 << 10
+_EXECUTES, _SERVED, _REQUESTS, _APPLICATION, _CALLS, _ASYNCHRONOUS = (1 << bit for bit in range(8, 14))
 
 
 def kind_of(mark: Mark) -> int:
-    """Return the bits by which executions are collected: a mark's role, and its meaning for the driver."""
+    """Return the bits by which executions are collected: a mark's role, and its meaning for driver and client."""
     served = mark.side is HalSide.SERVER
-    requests = served and "::execute" in mark.name and "Synchronously" not in mark.name
+    asynchronous = "::execute" in mark.name and "Synchronously" not in mark.name
     executes = mark.role in (*KINDS, Role.WAIT)
-    return mark.role.value | _EXECUTES * executes | _SERVED * served | _REQUESTS * requests
+    bits = mark.role.value | _EXECUTES * executes | _SERVED * served | _REQUESTS * (served and asynchronous)
+    if is_call(mark):
+        bits |= _CALLS | _ASYNCHRONOUS * (asynchronous and "Fenced" not in mark.name)
+    return bits | _APPLICATION * ((mark.layer, mark.phase) == ("LA", "PE"))
 
 
 @dataclass(slots=True)
@@ -191,45 +197,49 @@ class Executions:
         return set((found[np.array(self._columns[2])[found] == _START] + 1).tolist())
 
 
-class DriverExecutions:
-    """The driver's share of executions, as the three kinds of evidence in a trace show it.
+class Outermost:
+    """The outermost of some marks on each thread, with their kinds and the segments of their begins."""
 
-    `calls` are calls of the HAL in the driver; `marks` are [NN_LD_PE] marks outside such calls; `callbacks` go
-    from a call to the callback with its result.
-    """
-
-    def __init__(self, processes: list[int]) -> None:
-        """Take the process of each thread."""
-        self.calls: Spans = Spans()
-        self.marks: Spans = Spans()
-        self.callbacks: Spans = Spans()
-        self._processes = processes
-        # Of open marks thread, begin and kind; of requests process and begin.
-        self._open, self._requests = (_NOTHING, _NOTHING, _NOTHING), (_NOTHING, _NOTHING)
+    def __init__(self, processes: list[int], segments: Callable[[Numbers, Numbers], Numbers]) -> None:
+        """Take the process of each thread, and what returns the segment that each process is in at an event."""
+        self._processes, self._segments = processes, segments
+        self._open: tuple[Numbers, ...] = (_NOTHING,) * 5
+        self._found = [array("q") for _ in range(6)]
 
     def add(self, batch: EventBatch, kinds: Numbers) -> None:
         """Add events of a batch, in time order."""
-        some = np.flatnonzero(kinds & _EXECUTES == 0)
-        batch, kinds = batch.only(some), kinds[some]
-        self._serve(batch.only(kinds & _ROLE != _CALLBACK), kinds[kinds & _ROLE != _CALLBACK])
-        self._call_back(batch.only(batch.begins), kinds[batch.begins])
-
-    def _serve(self, batch: EventBatch, kinds: Numbers) -> None:
-        columns = (batch.threads, batch.times, kinds)
-        threads, times, kinds = (np.append(old, new) for old, new in zip(self._open, columns, strict=True))
+        if not len(kinds):
+            return
+        segments = self._segments(batch.at, np.array(self._processes, np.int64)[batch.threads])
+        columns = (batch.threads, batch.times, kinds, segments, batch.wheres)
+        known = tuple(np.append(old, new) for old, new in zip(self._open, columns, strict=True))
+        threads, times = known[:2]
         begins = np.append(np.ones(len(self._open[0]), np.bool_), batch.begins)
         begun = nested(threads, begins)
         still = left(begins, begun)
-        self._open = threads[still], times[still], kinds[still]
+        self._open = tuple(column[still] for column in known)
         ends = np.flatnonzero(~begins & (levels(threads, begins) == 1))
-        first = begun[ends]
-        served = kinds[first] & _SERVED != 0
-        for spans, chosen in ((self.calls, served), (self.marks, ~served)):
-            spans.add(times[first[chosen]], times[ends[chosen]])
+        for found, values in zip(self._found, (times[ends], *(column[begun[ends]] for column in known)), strict=True):
+            found.frombytes(values.tobytes())
 
-    def _call_back(self, batch: EventBatch, kinds: Numbers) -> None:
-        puts = kinds & _REQUESTS != 0
-        some = np.flatnonzero(puts | (kinds & (_ROLE | _SERVED) == _CALLBACK))
+    def of_kind(self, kind: int = -1, unlike: int = 0) -> tuple[Numbers, ...]:
+        """Return ends, threads, starts, kinds, segments and places, in the order of ends."""
+        columns = tuple(np.array(column) for column in self._found)
+        return tuple(column[(columns[3] & kind != 0) & (columns[3] & unlike == 0)] for column in columns)
+
+
+class Callbacks:
+    """Requests paired with the callbacks of their process, first in, first out."""
+
+    def __init__(self, processes: list[int]) -> None:
+        """Take the process of each thread."""
+        self.spans: Spans = Spans()
+        self._processes = processes
+        self._requests = (_NOTHING, _NOTHING)
+
+    def add(self, batch: EventBatch, puts: Flags, takes: Flags) -> None:
+        """Add the begins of a batch, in time order."""
+        some = np.flatnonzero(batch.begins & (puts | takes))
         first = len(self._requests[0])
         processes = np.append(self._requests[0], np.array(self._processes, np.int64)[batch.threads[some]])
         times = np.append(self._requests[1], batch.times[some])
@@ -238,4 +248,68 @@ class DriverExecutions:
         still = left(puts, taken)
         self._requests = processes[still], times[still]
         back = np.flatnonzero(taken != NONE)
-        self.callbacks.add(times[taken[back]], times[back])
+        self.spans.add(times[taken[back]], times[back])
+
+
+class Evidence:
+    """What a trace shows of executions beside the runtime's own marks.
+
+    Of drivers: `calls` of the HAL, `marks` [NN_LD_PE] outside such calls, and `callbacks`, from a call to the
+    callback with its result. Of applications: [NN_LA_PE] marks, and calls of the HAL.
+    """
+
+    def __init__(self, processes: list[int], segments: Callable[[Numbers, Numbers], Numbers]) -> None:
+        """Take the process of each thread, and what returns the segment that each process is in at an event."""
+        self._processes = processes
+        self._served, self._application, self._calls = (Outermost(processes, segments) for _ in range(3))
+        self._server, self._client = Callbacks(processes), Callbacks(processes)
+
+    def add(self, batch: EventBatch, kinds: Numbers) -> None:
+        """Add events of a batch, in time order."""
+        some = np.flatnonzero(kinds & _EXECUTES == 0)
+        batch, kinds = batch.only(some), kinds[some]
+        back, from_server = kinds & _ROLE == _CALLBACK, kinds & _SERVED != 0
+        for chosen, found in (
+            (~back & (kinds & (_APPLICATION | _CALLS) == 0), self._served),
+            (kinds & _APPLICATION != 0, self._application),
+            (kinds & _CALLS != 0, self._calls),
+        ):
+            found.add(batch.only(chosen), kinds[chosen])
+        self._server.add(batch, kinds & _REQUESTS != 0, back & ~from_server)
+        self._client.add(batch, kinds & _ASYNCHRONOUS != 0, back & from_server)
+
+    @property
+    def calls(self) -> Spans:
+        """Calls of the HAL, in the driver."""
+        return _spans(self._served.of_kind(_SERVED))
+
+    @property
+    def marks(self) -> Spans:
+        """[NN_LD_PE] marks outside calls of the HAL."""
+        return _spans(self._served.of_kind(unlike=_SERVED))
+
+    @property
+    def callbacks(self) -> Spans:
+        """From calls of the HAL to the callbacks with their results."""
+        return self._server.spans
+
+    def executions(self) -> list[Execution]:
+        """Return executions by the application's calls of the HAL, or, where there are none, by [NN_LA_PE] marks.
+
+        A call that returns at once lasts until its callback.
+        """
+        kind, found = HAL_CALL, self._calls.of_kind()
+        if not len(found[0]):
+            kind, found = "application", self._application.of_kind()
+        back = dict(zip(self._client.spans.starts, self._client.spans.ends, strict=True))
+        rows = sorted(zip(*(column.tolist() for column in found), strict=True), key=lambda row: row[2])
+        return [
+            Execution(number, self._processes[thread], thread, kind, start, segment, where, back.get(start, end))
+            for number, (end, thread, start, _, segment, where) in enumerate(rows, 1)
+        ]
+
+
+def _spans(found: tuple[Numbers, ...]) -> Spans:
+    spans = Spans()
+    spans.add(found[2], found[0])
+    return spans

@@ -144,6 +144,11 @@ _EXECUTIONS = {
 }
 
 
+def is_call(mark: Mark) -> bool:
+    """Return whether a mark is a client's call of the HAL that executes."""
+    return mark.side is HalSide.CLIENT and mark.phase == "PE" and "::execute" in mark.name
+
+
 def classify(text: bytes) -> Mark:
     """Return the mark of a begin's text."""
     start = text[:1]

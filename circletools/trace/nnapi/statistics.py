@@ -17,7 +17,6 @@ from circletools.errors import InvalidInputError
 from circletools.trace.nnapi.contexts import BUCKETS, Contexts
 from circletools.trace.nnapi.machine import Machine
 from circletools.trace.nnapi.marks import LAYERS, PHASES
-from circletools.trace.nnapi.timeline import Timeline
 from circletools.trace.sources.names import Numbers, by_thread, distinct, sums
 
 _MOST_PIECES = 1 << 22
@@ -103,9 +102,6 @@ class Cutter:
         return Intervals(starts, times, threads, paths, codes).only(running[codes] & (times > starts))
 
 
-Overlapping = dict[tuple[int, int], int]
-"""Nanoseconds by segment and bucket."""
-
 Totals = dict[int, int]
 """Nanoseconds by segment and context code, as one number: a long trace has very many."""
 _CODE_BITS = 32
@@ -165,58 +161,6 @@ class Busy:
         add_up(waiting, waits, segments[calls])
 
 
-class Overlaps:
-    """Finds when a layer and phase ran on several threads of a process at once."""
-
-    def __init__(self, contexts: Contexts, processes: list[int]) -> None:
-        """Take the process of each thread."""
-        self._running = np.array(contexts.running, np.int64)
-        self._processes = processes
-
-    def add_up(self, overlaps: Overlapping, intervals: Intervals, timeline: Timeline) -> None:
-        """Add to each segment and bucket how much more its threads ran than the clock did."""
-        if not len(intervals.threads):
-            return
-        masks = self._running[intervals.codes]
-        firsts = np.flatnonzero(np.diff(intervals.threads, prepend=-1))  # they are sorted by thread
-        seen: dict[int, int] = {}
-        several = 0
-        of_threads = np.bitwise_or.reduceat(masks, firsts).tolist()
-        for thread, mask in zip(intervals.threads[firsts].tolist(), of_threads, strict=True):
-            process = self._processes[thread]
-            several |= seen.get(process, 0) & mask
-            seen[process] = seen.get(process, 0) | mask
-        while several:
-            bit = several & -several
-            self._add_bucket(overlaps, bit.bit_length() - 1, intervals.only(masks & bit != 0), timeline)
-            several ^= bit
-
-    def _add_bucket(self, overlaps: Overlapping, bucket: int, intervals: Intervals, timeline: Timeline) -> None:
-        processes = np.array(self._processes, np.int64)[intervals.threads]
-        order = np.argsort(processes, kind="stable")
-        firsts = np.flatnonzero(np.diff(processes[order], prepend=-2))
-        begins, segments = timeline.arrays()
-        for at in np.split(order, firsts[1:]):
-            if (intervals.threads[at] == intervals.threads[at[0]]).all():
-                continue
-            # Threads are one behind the other: sorting is merging.
-            some = intervals.only(at[np.argsort(intervals.starts[at], kind="stable")])
-            starts, ends = some.starts, np.sort(some.ends, kind="stable")
-            bounds = np.append(begins, ends[-1]).clip(starts[0], ends[-1])
-            over = _passed(bounds, starts) - _passed(bounds, ends)
-            over -= covered(bounds, *union(starts, some.ends))
-            times = np.diff(over)
-            for position in np.flatnonzero(times).tolist():
-                overlaps[int(segments[position]), bucket] += int(times[position])
-
-
-def _passed(bounds: Numbers, times: Numbers) -> Numbers:
-    """Return for each bound how long ago the times before it are, together."""
-    count = np.searchsorted(times, bounds)
-    passed: Numbers = (bounds - times[0]) * count - np.append(0, np.cumsum(times - times[0]))[count]
-    return passed
-
-
 def union(starts: Numbers, ends: Numbers) -> tuple[Numbers, Numbers, Numbers]:
     """Return the union of intervals as disjoint ones, and the time covered before each."""
     order = np.argsort(starts, kind="stable")
@@ -238,37 +182,27 @@ def covered(times: Numbers, starts: Numbers, ends: Numbers, passed: Numbers) -> 
 class Table:
     """Time by layer and phase, in nanoseconds; what is absent is 0.
 
-    Self times sum to `covered_ns`, the time in which marks were open, added up over threads. `overlap_ns` is what of
-    the inclusive time is more than the clock's, since several threads of a process ran at once.
+    Self times sum to `covered_ns`, the time in which marks were open, added up over threads.
     """
 
     self_ns: dict[tuple[str, str], int] = field(default_factory=lambda: defaultdict(int))
     inclusive_ns: dict[tuple[str, str], int] = field(default_factory=lambda: defaultdict(int))
     driver_busy_ns: dict[tuple[str, str], int] = field(default_factory=lambda: defaultdict(int))
-    overlap_ns: dict[tuple[str, str], int] = field(default_factory=lambda: defaultdict(int))
 
     @property
     def covered_ns(self) -> int:
         """The sum of all self times."""
         return sum(self.self_ns.values())
 
-    def clock_ns(self, bucket: tuple[str, str]) -> int:
-        """Return when a bucket ran on any thread, added up over processes: execution with all that is in flight."""
-        return self.inclusive_ns.get(bucket, 0) - self.overlap_ns.get(bucket, 0)
-
     def to_rows(self) -> list[dict[str, Any]]:
         """Return the times of each layer and phase."""
-        self_ns, overlap_ns, driver_busy_ns = (
-            some.get for some in (self.self_ns, self.overlap_ns, self.driver_busy_ns)
-        )
         return [
             {
                 "layer": bucket[0],
                 "phase": bucket[1],
-                "self_ns": self_ns(bucket, 0),
+                "self_ns": self.self_ns.get(bucket, 0),
                 "inclusive_ns": inclusive,
-                "clock_ns": inclusive - overlap_ns(bucket, 0),
-                "driver_busy_ns": driver_busy_ns(bucket, 0),
+                "driver_busy_ns": self.driver_busy_ns.get(bucket, 0),
             }
             for bucket, inclusive in sorted(self.inclusive_ns.items())
         ]
@@ -279,13 +213,12 @@ class Table:
             (self.self_ns, other.self_ns),
             (self.inclusive_ns, other.inclusive_ns),
             (self.driver_busy_ns, other.driver_busy_ns),
-            (self.overlap_ns, other.overlap_ns),
         ):
             for bucket, value in theirs.items():
                 mine[bucket] += value
 
 
-def tables(contexts: Contexts, totals: Totals, waiting: Totals, overlaps: Overlapping) -> dict[int, Table]:
+def tables(contexts: Contexts, totals: Totals, waiting: Totals) -> dict[int, Table]:
     """Return the table of each segment; takes the totals apart, so that not both are in memory."""
     found: dict[int, Table] = defaultdict(Table)
     segments, codes, times = _columns(totals)
@@ -301,9 +234,6 @@ def tables(contexts: Contexts, totals: Totals, waiting: Totals, overlaps: Overla
     for number in distinct(owners):
         for at, total in _by_segment(segments, times, owners == number):
             found[at].driver_busy_ns[BUCKETS[number]] = total
-    for (segment, bucket), value in overlaps.items():
-        if value:
-            found[segment].overlap_ns[BUCKETS[bucket]] += value
     return found
 
 

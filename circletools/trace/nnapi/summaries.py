@@ -58,10 +58,14 @@ class RunPart:
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
-    """A run, None for the time outside any; the first of its parts is the whole of it."""
+    """A run, None for the time outside any; the first of its parts is the whole of it.
+
+    `shares` are those of its elapsed time, by the clock.
+    """
 
     run: Run | None
     parts: tuple[RunPart, ...]
+    shares: tuple[Share, ...] = ()
 
 
 def whole_table(tables: Iterable[Table]) -> Table:
@@ -88,7 +92,8 @@ def run_summaries(analysis: Analysis) -> Iterator[RunSummary]:
     outside = [None] if -1 in tables or -1 in executions else []
     for run in [*outside, *analysis.runs]:
         index = -1 if run is None else run.index
-        yield RunSummary(run, tuple(_parts(analysis, tables.get(index, {}), executions.get(index, {}))))
+        parts = tuple(_parts(analysis, tables.get(index, {}), executions.get(index, {})))
+        yield RunSummary(run, parts, () if run is None else analysis.run_clock.shares([index]))
 
 
 def _parts(analysis: Analysis, tables: dict[str, Table], places: dict[str, list[int]]) -> Iterator[RunPart]:

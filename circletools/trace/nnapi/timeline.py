@@ -22,7 +22,7 @@ _PHASE = {Role.WARM_UP: 1, Role.BENCHMARK: 2}
 
 @dataclass(slots=True)
 class Run:
-    """A run: from an [NN_LA_PO] to the next one of its process. `end_ns` is where its last mark ends."""
+    """A run: from an [NN_LA_PO] to the next one of its process. `end_ns` is where its last mark ends, -1 if open."""
 
     index: int
     process: int
@@ -31,6 +31,7 @@ class Run:
     where: int
     seen: set[int] = field(default_factory=set)
     partial: bool = False
+    end_ns: int = -1
 
     @property
     def first_segment(self) -> int:
@@ -139,6 +140,8 @@ class Runs:
 
     def ended(self, mark: Mark, t_ns: int, thread: int, process: int) -> None:
         """Take the end of an application mark."""
+        if process in self._latest:
+            self._latest[process].end_ns = t_ns
         entry = (thread, _PHASE.get(mark.role, 0))
         stack = self._open.get(process, [])
         if entry in stack:
