@@ -5,20 +5,20 @@ What limits, memory and costs are is written here once more, as docs/affinity.md
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations, product
+from functools import cache
+from itertools import product
 from math import inf
 
 import numpy as np
+from numpy.typing import NDArray
 
 from circletools.affinity.costs.memory import Contents
 from circletools.affinity.costs.table import CostTable, Links
 from circletools.affinity.limits import KINDS, Limit
 from circletools.affinity.problem import Problem
 from tests.kit.partition_support import dag_of, seeded
-
-Order = list[tuple[int, ...]]
 
 
 @dataclass(frozen=True)
@@ -79,15 +79,6 @@ class Placement:
 
     # --- what it costs, and whether it may be -------------------------------------------------------------------
 
-    def cost(self, devices: Sequence[int]) -> float:
-        """Return times and copies."""
-        total = sum(self.times[unit][device] for unit, device in enumerate(devices))
-        for maker, size, readers in self.tensors:
-            here = devices[maker]
-            for there in {devices[reader] for reader in readers} - {here} if maker >= 0 else ():
-                total += self.overhead[here][there] + size * self.per_byte[here][there]
-        return total
-
     def weight(self, measure: str, units: Sequence[int], device: int) -> float:
         """Return what a partition weighs."""
         if measure == "us":
@@ -112,65 +103,109 @@ class Placement:
                     return False
         return True
 
-    def fits(self, order: Sequence[tuple[int, ...]], devices: Sequence[int]) -> bool:
-        """Say whether partitions that run in this order fit into memory."""
-        place = {unit: at for at, unit in enumerate(unit for row in order for unit in row)}
-        begins = {unit: place[row[0]] for row in order for unit in row}
-        for device, cap in self.caps.items():
-            own = [unit for unit in place if devices[unit] == device]
-            live = [0.0] * len(place)
-            for at, (maker, size, readers) in enumerate(self.tensors):
-                here = [reader for reader in readers if devices[reader] == device]
-                if maker >= 0 and devices[maker] == device:
-                    last = max((place[reader] for reader in readers), default=place[maker])
-                    span = range(place[maker], len(place) if at in self.kept else last + 1)
-                elif here:
-                    span = range(min(begins[unit] for unit in here), max(place[unit] for unit in here) + 1)
-                else:
-                    continue
-                for moment in span:
-                    live[moment] += size
-            if self.read_bytes(own) + max(live, default=0.0) > cap:
-                return False
-        return True
-
     def least(self) -> float:
-        """Return the least total time of all partitions that keep to everything, infinite where none do."""
-        best = inf
+        """Return the least total time of all partitions that keep to everything, infinite where none do.
+
+        All choices of devices are looked at, those that cost least first; of each, all partitions in all orders.
+        """
         able = [[device for device, time in enumerate(row) if time < inf] for row in self.times]
-        for cost, devices in sorted((self.cost(devices), devices) for devices in product(*able)):
-            if cost + min(self.launch) >= best:
+        choices = np.array(list(product(*able)), np.int64).reshape(-1, len(able))
+        costs, best = self.costs(choices), inf
+        pieces = _Pieces(self)
+        for at in np.argsort(costs, kind="stable").tolist():
+            if costs[at] + min(self.launch) >= best:
                 break
-            for more, order in self._orders(devices, best - cost):
-                if cost + more < best and self.fits(order, devices):
-                    best = cost + more
+            best = min(best, float(costs[at]) + pieces.least(choices[at].tolist(), best - float(costs[at])))
         return best
 
-    def _orders(self, devices: Sequence[int], below: float) -> Iterator[tuple[float, Order]]:
-        """Yield partitions in an order in which they can run, and what launching them and their constants takes."""
-        count = len(devices)
-        edges = [(maker, reader) for maker, _, readers in self.tensors if maker >= 0 for reader in readers]
-        before = [{a for a, b in edges if b == unit} for unit in range(count)]
+    def costs(self, choices: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return times and copies of choices of devices, one a row."""
+        total = np.array(self.times)[np.arange(len(self.times)), choices].sum(axis=1)
+        overhead, per_byte = np.array(self.overhead), np.array(self.per_byte)
+        for maker, size, readers in self.tensors:
+            for there in range(len(self.launch)) if maker >= 0 else ():
+                reads = (choices[:, readers] == there).any(axis=1) & (choices[:, maker] != there)
+                here = choices[reads, maker]
+                total[reads] += overhead[here, there] + size * per_byte[here, there]
+        return total
 
-        def onward(done: frozenset[int], order: Order, spent: float) -> Iterator[tuple[float, Order]]:
-            if len(done) == count:
-                yield spent, order
-                return
-            rest = [unit for unit in range(count) if unit not in done]
-            for size in range(1, len(rest) + 1):
-                for row in combinations(rest, size):
-                    device = devices[row[0]]
-                    one = all(devices[unit] == device and before[unit] <= done | set(row) for unit in row)
-                    if not one or not connected(row, edges) or not self.may_be(row, device):
+
+class _Pieces:
+    """Partitions of a problem, whose units are bits: what is live while one runs depends on those before it only."""
+
+    def __init__(self, made: Placement) -> None:
+        self.made, count = made, len(made.times)
+        edges = [(maker, reader) for maker, _, readers in made.tensors if maker >= 0 for reader in readers]
+        self.before = [sum({1 << a for a, b in edges if b == unit}) for unit in range(count)]
+        self.units = {mask: [unit for unit in range(count) if mask >> unit & 1] for mask in range(1, 1 << count)}
+        self.connected = [mask for mask, units in self.units.items() if connected(units, edges)]
+        self.may_be = cache(lambda mask, device: made.may_be(self.units[mask], device))
+        self.most = [
+            min(
+                [inf, *(limit.number for at, limit in made.limits if at == device and limit.kind == "max-partitions")]
+            )
+            for device in range(len(made.launch))
+        ]
+
+    def least(self, devices: Sequence[int], below: float) -> float:
+        """Return the least that launches and constants take, infinite where it is not below a number."""
+        made, count = self.made, len(devices)
+        own = [sum(1 << unit for unit, its in enumerate(devices) if its == one) for one in range(len(made.launch))]
+        rooms = {
+            one: cap - made.read_bytes([unit for unit in range(count) if devices[unit] == one])
+            for one, cap in made.caps.items()
+        }
+        if min(rooms.values(), default=0.0) < 0:
+            return inf
+        rows = []
+        for mask in self.connected:
+            units = self.units[mask]
+            device = devices[units[0]]
+            if not mask & ~own[device] and self.may_be(mask, device):
+                rate = made.rate[device] if made.rate else 0.0
+                needs = 0
+                for unit in units:
+                    needs |= self.before[unit]
+                rows.append((mask, needs & ~mask, device, made.launch[device] + rate * made.read_bytes(units)))
+        everything, none = (1 << count) - 1, (0,) * len(own)
+        states: dict[tuple[int, tuple[int, ...]], float] = {(0, none): 0.0}
+        best = inf
+        while states:
+            after: dict[tuple[int, tuple[int, ...]], float] = {}
+            for (done, counts), spent in states.items():
+                if done == everything:
+                    best = min(best, spent)
+                    continue
+                for mask, needs, device, more in rows:
+                    if done & mask or needs & ~done or spent + more >= min(below, best):
                         continue
-                    more = self.launch[device] + (self.rate[device] * self.read_bytes(row) if self.rate else 0)
-                    most = next((limit.number for number, limit in self.limits
-                                 if number == device and limit.kind == "max-partitions"), inf)  # fmt: skip
-                    there = sum(devices[other[0]] == device for other in order)
-                    if spent + more < below and there < most:
-                        yield from onward(done.union(row), [*order, row], spent + more)
+                    there = (*counts[:device], counts[device] + (self.most[device] < inf), *counts[device + 1 :])
+                    state = done | mask, there
+                    is_less = there[device] <= self.most[device] and spent + more < after.get(state, inf)
+                    if is_less and (not rooms or self._fits(done, mask, own, rooms)):
+                        after[state] = spent + more
+            states = after
+        return best
 
-        return onward(frozenset(), [], 0.0)
+    def _fits(self, done: int, mask: int, own: Sequence[int], rooms: Mapping[int, float]) -> bool:
+        """Say whether all fits while a partition runs after those that are done."""
+        begun = done | mask
+        for unit in self.units[mask]:
+            bit = 1 << unit
+            for device, room in rooms.items():
+                live = 0.0
+                for at, (maker, size, readers) in enumerate(self.made.tensors):
+                    reads = sum(1 << reader for reader in readers)
+                    if maker >= 0 and own[device] >> maker & 1:
+                        lasts = at in self.made.kept or reads & ~done
+                        live += size if maker == unit or (done >> maker & 1 and lasts) else 0.0
+                    else:
+                        here = reads & own[device]
+                        live += size if here & begun and here & ~done else 0.0
+                if live > room:
+                    return False
+            done |= bit
+        return True
 
 
 def connected(units: Sequence[int], edges: Sequence[tuple[int, int]]) -> bool:
