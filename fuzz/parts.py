@@ -18,7 +18,7 @@ from circletools.model.model import open_model
 from circletools.parts.compare import check_files, open_split
 from circletools.parts.package import MANIFEST
 from circletools.parts.split import split
-from circletools.split.measuring.measure import plan_of_parts
+from circletools.planning.measuring import plan_of_parts
 from fuzz.models import plan_of
 from fuzz.seeds import model_seed
 from fuzz.target import no_refusal

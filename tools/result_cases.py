@@ -174,7 +174,6 @@ def affinity_cases(m: str, e: str) -> list[str]:
         f"annotate-affinity {m} on{e} --devices ruy,cpu --capabilities ruy=onert-ruy --default cpu --json",
         *(f"export-affinity {model}{e} --to {to} -o {model}.{to}.export" for to, model in EXPORTS),
         f"~ export-affinity 3{e} --to part",
-        f"~ export-affinity 3{e} --to onert-exec-time --costs costs.json",
         f"~ export-affinity on{e} --to onert --json",
         f"split a-safe{e} parts --json",
         f"~ split a-safe{e} parts",
@@ -275,7 +274,6 @@ def timed_cases(m: str, t: str) -> list[str]:
         f"report {m} -o page.html --trace {t}",
         f"partition {m} --trace cpu={t} --json",
         f"annotate-affinity {m} on-{m} --devices cpu,ruy --set op:*=cpu",
-        f"export-affinity on-{m} --to onert-exec-time --trace cpu={t} -o times.json",
         f"partition on-{m} --trace cpu={t} --json",
     ]
 

@@ -30,8 +30,8 @@ from circletools.model.external import buffer_sizes
 from circletools.model.model import Model
 from circletools.origin.names import origins_by_output
 from circletools.origin.read import Origins, origins_freshness, origins_in
+from circletools.planning.measurement import PlanTime
 from circletools.render.inspection import inspection_json
-from circletools.split.measuring.results import PlanTime
 from circletools.wording import SCHEMA_VERSION
 
 MOST_CUTS = 1000

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from circletools.split.measuring.results import PlanTime
+from circletools.planning.measurement import PlanTime
 
 MOST_PARTS = 500
 """Limits of the parts of a plan, and of the operators of a part, that a page lists."""

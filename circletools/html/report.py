@@ -16,7 +16,7 @@ from circletools.html.html import page_html
 from circletools.html.links import SourceLinks
 from circletools.html.timing import read_times
 from circletools.model.model import Model
-from circletools.split.measuring.document import read_measured
+from circletools.planning.measurement import read_measured
 from circletools.storage.documents import naming_files
 from circletools.version import __version__
 from circletools.wording import counted

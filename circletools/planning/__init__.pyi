@@ -1,10 +1,9 @@
-from circletools.planning.export import export_costs as export_costs
 from circletools.planning.inputs import CostInputs as CostInputs
 from circletools.planning.inputs import PlanInputs as PlanInputs
 from circletools.planning.inputs import read_request as read_request
 from circletools.planning.inspection import AffinityInspection as AffinityInspection
 from circletools.planning.inspection import inspect_affinity as inspect_affinity
+from circletools.planning.measurement import Measurement as Measurement
+from circletools.planning.measuring import MeasureRequest as MeasureRequest
+from circletools.planning.measuring import measure as measure
 from circletools.planning.request import CostRequest as CostRequest
-from circletools.split.measuring.measure import measure as measure
-from circletools.split.measuring.request import MeasureRequest as MeasureRequest
-from circletools.split.measuring.results import Measurement as Measurement

@@ -79,14 +79,3 @@ def _gaps(model: ModelGraph, name: str, device: str, found: TraceTimes) -> Itera
         be = "is" if absent == 1 else "are"
         message = f"{counted(absent, 'operator')} {be} not in the trace of {device}"
         yield Finding("NOT_IN_TRACE", "info", name, message)
-
-
-def onert_names(model: ModelGraph, traces: Iterable[OperatorTrace]) -> dict[tuple[int, int], str]:
-    """Return what onert calls the operators that its traces have. Raises InvalidInputError for another model's."""
-    names: dict[tuple[int, int], str] = {}
-    for trace in traces:
-        if trace.runtime == "onert":
-            operators = Join(model, trace).operators
-            places = ((run, (run.subgraph, run.operator)) for run in trace.runs)
-            names |= {place: run.name for run, place in places if place in operators}
-    return names

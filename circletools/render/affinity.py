@@ -93,9 +93,6 @@ def export_text(exported: Export, *, as_json: bool = False) -> str:
         if not as_json:
             return "".join(f"export {name}={quote(value)}\n" for name, value in content.items())
         content = {"environment": content}
-    if exported.target == "onert-exec-time":
-        # onert's reader wants no schema_version, and ends at the last brace.
-        return json.dumps(content) + "\n"
     if exported.target != "model-explorer":
         content = {"schema_version": SCHEMA_VERSION, **content}
     return json.dumps(content, indent=2) + "\n"

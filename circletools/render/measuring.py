@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from circletools.planning.measurement import Measurement, PartTime, PlanTime
 from circletools.render.table import table_text
-from circletools.split.measuring.results import Measurement, PartTime, PlanTime
 
 _HEAD = ("plan", "device", "operators", "measured us")
 

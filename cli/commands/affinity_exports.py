@@ -7,14 +7,12 @@ from typing import Annotated
 import circletools as ct
 
 from ..console.reading import reading
-from ..console.terminal import print_notes, show_text
+from ..console.terminal import show_text
 from ..signature import option
-from .affinity_options import COSTS, filling
 from .parameters import Form, Input
 from .rewriting import refuse_inputs
 
 
-@filling(ct.planning.CostRequest, COSTS)
 def export_affinity(
     source: Input,
     to: Annotated[ct.affinity.Target, option("--to", "Target format.", show_default=False)],
@@ -22,30 +20,20 @@ def export_affinity(
         str | None, option("--output -o", "The file to write; standard output if not given.", "FILE")
     ] = None,
     form: Form = "text",
-    *,
-    request: ct.planning.CostRequest,
 ) -> None:
     """Write the affinity in the format of another tool.
 
     The target is a runtime, a compiler or a viewer. onert: shell lines that set its environment (as JSON:
-    --json). onert-exec-time: the costs (--costs, --trace), for its scheduler. part: rules for circle-partitioner.
-    openvino: JSON for HETERO. model-explorer: node data. dot: a graph for Graphviz. What the target would ignore
-    or get wrong is refused; docs/affinity-exports.md lists what each supports.
+    --json). part: rules for circle-partitioner. openvino: JSON for HETERO. model-explorer: node data. dot: a graph
+    for Graphviz. What the target would ignore or get wrong is refused; docs/affinity-exports.md lists what each
+    supports.
     """
-    if request.has_costs is not (to == "onert-exec-time"):
-        raise ct.UsageError(
-            "--to onert-exec-time and costs (--costs, --trace) go together",
-            hint="--trace cpu=trace.chrome.json has times and names",
-        )
-    inputs = ct.planning.read_request(request) if request.has_costs else None
     if form == "json" and to in ("part", "dot"):
         raise ct.UsageError(f"there is no JSON for {to}")
     if output is not None:
-        refuse_inputs(output, [source, *request.files])
+        refuse_inputs(output, [source])
     with reading(source) as model:
-        exported = ct.affinity.export(model, to) if inputs is None else ct.planning.export_costs(model, inputs)
-        text = ct.render.export_text(exported, as_json=form == "json")
-    print_notes(exported.notes)
+        text = ct.render.export_text(ct.affinity.export(model, to), as_json=form == "json")
     if output is None or output == "-":
         show_text(text)
     else:

@@ -130,10 +130,8 @@ def test_what_is_just_allowed() -> None:
         assert export(model, "onert").content == {"BACKENDS": "cpu", "OP_BACKEND_MAP": "0=cpu;1=cpu"}
 
 
-def test_targets_that_are_none() -> None:
-    targets = "onert, onert-exec-time, part, openvino, model-explorer, dot"
-    for target, hint in (("onert-exec-time", "export_costs writes it"), ("tvm", f"there are {targets}")):
-        with open_model(with_affinity(named("a"), ["cpu"])) as model, pytest.raises(UsageError) as caught:
-            export(model, target)  # type: ignore[arg-type]
-        assert caught.value.message == f"no affinity is exported to {target!r}"
-        assert caught.value.hint == hint
+def test_a_target_that_is_none() -> None:
+    with open_model(with_affinity(named("a"), ["cpu"])) as model, pytest.raises(UsageError) as caught:
+        export(model, "tvm")  # type: ignore[arg-type]
+    assert caught.value.message == "no affinity is exported to 'tvm'"
+    assert caught.value.hint == "there are onert, part, openvino, model-explorer, dot"

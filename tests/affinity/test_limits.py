@@ -10,24 +10,19 @@ import pytest
 from circletools.affinity.assign.partfile import PartFile, format_part
 from circletools.affinity.capability.file import parse_capability
 from circletools.affinity.capability.table import why_not
-from circletools.affinity.costs.costfile import Defaults, parse_costs
-from circletools.affinity.costs.times import Costs, cost_tables
 from circletools.affinity.exports.onert import onert_environment
-from circletools.affinity.exports.onert_exec_time import NEVER_US, exec_times
 from circletools.affinity.exports.placement import current_affinity
 from circletools.affinity.read import check_freshness
-from circletools.affinity.solvers.effort import Effort
+from circletools.affinity.solvers.growth import Effort
 from circletools.affinity.store import follow, remap
 from circletools.affinity.tables import SubgraphAffinity
 from circletools.edit.edit import ModelEdit
 from circletools.edit.results import AddedOperator, IndexMap
 from circletools.errors import EditError
 from circletools.graph.build import graph_of, model_graph
-from circletools.graph.selectors import Chooser
 from circletools.model.model import open_model
 from tests.kit.affinity_support import affinity, affinity_of, annotated, ids
 from tests.kit.build import Build
-from tests.kit.costs_support import CODES
 from tests.kit.exports_support import with_affinity
 from tests.kit.support import bytes_of
 
@@ -61,28 +56,6 @@ def test_the_first_tensor_can_be_an_unpacked_constant() -> None:
 def test_a_backend_that_a_part_file_cannot_name(backend: str) -> None:
     with pytest.raises(EditError, match=r"a \.part file has no room for a backend named"):
         format_part(PartFile((backend,), backend, "opname"))
-
-
-def test_times_and_copies_for_the_scheduler_of_onert() -> None:
-    document = {
-        "devices": [
-            {"name": "cpu", "operators": [{"select": "op:*", "time_us": 2.6}]},
-            {"name": "ruy", "operators": [{"select": "op:FULLY_CONNECTED", "time_us": 0.2}]},
-        ],
-        "transfers": [{"from": "cpu", "to": "ruy", "overhead_us": 3, "bytes_per_us": 4}],
-    }
-    known = Costs(parse_costs(json.dumps(document), "costs.json"), {}, Defaults(8.0, 0.0))
-    names = {(0, index): code for index, code in enumerate(CODES)}
-    with open_model(bytes_of("circle/diamond")) as model:
-        chooser = Chooser(model_graph(model))
-        problems = cost_tables(chooser, ("cpu", "ruy"), known)
-        written = exec_times(chooser.facts, problems, ("cpu", "ruy"), names)
-    bytes_of_all = 4 * (8 + 8 * 8 + 8 + 8)
-    assert written["cpu"]["FullyConnected"] == {"0": [[bytes_of_all, 3]]}
-    assert written["ruy"]["FullyConnected"] == {"0": [[bytes_of_all, 1]]}
-    assert written["ruy"]["Tanh"] == {"0": [[64, NEVER_US]]}
-    assert written["cpu"]["ruy"] == {"0": [[64, 3 + 32 // 4]]}  # a copy of 32 bytes
-    assert written["ruy"]["cpu"] == {"0": [[64, 32 // 8]]}
 
 
 def test_effort_may_be_spent_to_the_last_unit() -> None:

@@ -260,10 +260,6 @@ def test_exports_to_a_file_and_to_standard_output(devices: Path, tmp_path: Path)
     for to in ("part", "dot"):
         ran = run("export-affinity", devices, "--to", to, "--json")
         assert (ran.status, ran.err) == (2, f"error: there is no JSON for {to}\n")
-    for words in (["--to", "onert-exec-time"], ["--to", "part", "--costs", "c.json"]):
-        ran = run("export-affinity", devices, *words)
-        assert ran.status == 2
-        assert ran.err.startswith("error: --to onert-exec-time and costs (--costs, --trace) go together")
     ran = run("export-affinity", devices, "--to", "part", "-o", devices)
     assert ran.err == f"error: {devices}: the output is a file that is read (name another file)\n"
 

@@ -182,10 +182,6 @@ def test_times_of_another_device_are_not_taken(tmp_path: Path) -> None:
     assert both[:2] == (1 + 2 + 3 + 4 + 5 + 6, 0)
     assert note in both[2]
     assert "3 operators ran on cpu, which gives no time for ruy" in both[2]
-    exported = run("export-affinity", DIAMOND, "--to", "onert-exec-time", *measured, "--trace", f"ruy={trace}")
-    written = json.loads(exported.stdout)
-    assert [time for _, time in written["ruy"]["FullyConnected"]["0"]] == [2**31 - 1]
-    assert [time for _, time in written["cpu"]["FullyConnected"]["0"]] == [1]
 
 
 @pytest.mark.parametrize(
@@ -218,13 +214,12 @@ def test_a_model_without_devices_has_no_estimate(costs: Path, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("words", ['{"schema_version": 1, "devices": []}', '{"transfers": []}', "{}"])
-@pytest.mark.parametrize("command", ["partition", "annotate-affinity", "export-affinity"])
+@pytest.mark.parametrize("command", ["partition", "annotate-affinity"])
 def test_costs_of_no_device_are_refused(command: str, words: str, tmp_path: Path) -> None:
     (tmp_path / "costs.json").write_text(words)
     more: dict[str, list[str | Path]] = {
         "partition": [],
         "annotate-affinity": [tmp_path / "out.circle"],
-        "export-affinity": ["--to", "onert-exec-time"],
     }
     ran = run(command, DIAMOND, *more[command], "--costs", tmp_path / "costs.json")
     assert ran.returncode in (2, 3)

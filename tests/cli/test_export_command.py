@@ -18,7 +18,7 @@ from tests.kit.outputs_support import fixed
 from tests.kit.program import files_in, put, run
 from tests.kit.support import bytes_of, edited, path_of
 
-TARGETS = [target for target in get_args(ct.affinity.Target) if target != "onert-exec-time"]
+TARGETS = get_args(ct.affinity.Target)
 
 
 @pytest.fixture

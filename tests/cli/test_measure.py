@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 import circletools as ct
-from circletools.split.measuring import measure as module
-from circletools.split.measuring import request as requests
+from circletools.planning import measuring as module
 from tests.kit.command_support import run
 from tests.kit.exports_support import named, with_affinity
 from tests.kit.measuring_support import LawfulWorker
@@ -21,7 +20,7 @@ ON = ("a=litert:builtin", "b=onert")
 @pytest.fixture(autouse=True)
 def worker(monkeypatch: pytest.MonkeyPatch) -> LawfulWorker:
     made = LawfulWorker(WORK, {"litert": 4.0, "onert": 2.0})
-    monkeypatch.setattr(requests, "command", lambda program: ["python"])
+    monkeypatch.setattr(module, "command", lambda program: ["python"])
     monkeypatch.setattr(module, "Worker", made)
     return made
 

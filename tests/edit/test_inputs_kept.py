@@ -20,9 +20,6 @@ CASES: dict[str, tuple[str, list[str]]] = {
     "origins": (ORIGINS, ["embed-origins", "{model}", "{other}", "--origins", "{other}"]),
     "before": ("", ["track-origins", "{other}", "{model}", "{other}"]),
     "reproject": ("", ["annotate-affinity", "{model}", "{other}", "--reproject", "{other}"]),
-    "exported costs": (
-        COSTS, ["export-affinity", "{model}", "--to", "onert-exec-time", "--costs", "{other}", "-o", "{other}"],
-    ),
 }  # fmt: skip
 
 

@@ -10,7 +10,7 @@ import pytest
 import circletools as ct
 from circletools.errors import InvalidInputError
 from circletools.html.measured import MOST_PARTS, measured_document
-from circletools.split.measuring.results import PartTime, PlanTime
+from circletools.planning.measurement import PartTime, PlanTime
 from tests.kit.page_support import Page, full
 
 PART = {"device": "npu", "operators": [0, 10**6], "measured_us": 4.5}

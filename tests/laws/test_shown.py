@@ -11,11 +11,11 @@ import pytest
 
 import circletools as ct
 from circletools.fit.verdicts import Cuts, TargetFit
+from circletools.planning.measurement import Measurement, PartTime, PlanTime
 from circletools.profile.compare import ComparedTime
 from circletools.profile.compare_traces import ComparedBucket, TraceComparison
 from circletools.requires.minimum import Minimum
 from circletools.requires.requirements import Requirement
-from circletools.split.measuring.results import Measurement, PartTime, PlanTime
 from circletools.trace.operators.profile import OperatorRun, OperatorTrace
 from circletools.wording import Tabular, counted
 from tests.kit.build import Build

@@ -9,11 +9,11 @@ import pytest
 
 import circletools as ct
 from circletools.graph.build import model_graph
-from circletools.planning.costs import measured_times, onert_names
+from circletools.planning.costs import measured_times
 from circletools.planning.inspection import AffinityInspection
 from circletools.trace.operators.read import read_profile
 from tests.kit.affinity_support import affinity, annotated
-from tests.kit.costs_support import CODES, diamond_trace
+from tests.kit.costs_support import diamond_trace
 from tests.kit.operator_support import TRACES
 from tests.kit.support import bytes_of, path_of
 
@@ -90,31 +90,9 @@ def test_times_are_medians_and_means_of_averages(tmp_path: Path) -> None:
         assert found.times_us == {(0, 0): 1, (0, 2): 3, (0, 4): 5}
         assert found.elsewhere == {(0, index): frozenset({"ruy"}) for index in (1, 3, 5)}
         assert measured_times(model_graph(model), trace).times_us == {(0, index): index + 1 for index in range(6)}
-        assert onert_names(model_graph(model), [trace]) == {(0, index): code for index, code in enumerate(CODES)}
     averages = read_profile(str(TRACES / "benchmark_custom_op.csv"))
     with ct.open(path_of("tflite/custom_op")) as model:
         assert averages.averaged
         times = measured_times(model_graph(model), averages).times_us
         total = sum(run.duration_ns for run in averages.runs if not run.of_delegate)
         assert sum(times.values()) * 1000 * averages.executions == pytest.approx(total)
-        assert onert_names(model_graph(model), [averages]) == {}
-
-
-def test_costs_for_the_scheduler_of_onert(tmp_path: Path) -> None:
-    trace = diamond_trace(tmp_path / "a.json")
-    with ct.open(DIAMOND) as model:
-        exported = ct.planning.export_costs(model, ct.planning.CostRequest(traces=(f"cpu={trace}",)))
-    document = json.loads(ct.render.export_text(exported))
-    assert set(document) == {"cpu"}
-    assert document["cpu"]["Tanh"] == {"0": [[2 * 8 * 4, 2]]}
-    assert exported.notes == ()
-    with ct.open(DIAMOND) as model, pytest.raises(ct.EditError, match="no trace of onert has the operator"):
-        ct.planning.export_costs(
-            model, ct.planning.CostRequest(traces=(f"cpu={diamond_trace(tmp_path / 'b.json', leave_out=(3,))}",))
-        )
-
-
-@pytest.mark.parametrize("target", ["onert-exec-time", "vela"])
-def test_a_target_that_needs_more_or_is_not_known(target: str) -> None:
-    with ct.open(DIAMOND) as model, pytest.raises(ct.UsageError, match=f"no affinity is exported to '{target}'"):
-        ct.affinity.export(model, target)  # type: ignore[arg-type]

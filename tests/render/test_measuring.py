@@ -7,8 +7,7 @@ import json
 import pytest
 
 import circletools as ct
-from circletools.split.measuring.request import Device
-from circletools.split.measuring.results import Measurement, PartTime, PlanTime
+from circletools.planning.measurement import Device, Measurement, PartTime, PlanTime
 
 DEVICES = (Device("npu", "litert", "xnnpack"), Device("cpu", "onert", "cpu"))
 PLANS = (

@@ -15,13 +15,11 @@ from circletools.affinity.exports.part import part_file
 from circletools.affinity.exports.placement import current_affinity
 from circletools.affinity.read import Affinity
 from circletools.errors import UsageError
-from circletools.findings import Finding
 from circletools.graph.build import model_graph
 from circletools.graph.graph import ModelGraph
 from circletools.model.model import Model
 
-Target = Literal["onert", "onert-exec-time", "part", "openvino", "model-explorer", "dot"]
-TARGETS: tuple[Target, ...] = get_args(Target)
+Target = Literal["onert", "part", "openvino", "model-explorer", "dot"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +28,6 @@ class Export:
 
     target: Target
     content: str | Mapping[str, Any]
-    notes: tuple[Finding, ...] = ()
 
 
 _EXPORTERS: dict[str, Callable[[ModelGraph, Affinity], str | Mapping[str, Any]]] = {
@@ -46,10 +43,9 @@ def export(model: Model, target: Target) -> Export:
     """Return the affinity in a model for `target`; `render.export_text` writes it.
 
     Raises EditError for a model without affinity or with one that is no longer true, and for what the target would
-    ignore or get wrong; UsageError for a target that is not known, or that needs costs (`export_costs`).
+    ignore or get wrong; UsageError for a target that is not known.
     """
     if target not in _EXPORTERS:
-        hint = "export_costs writes it" if target in TARGETS else f"there are {', '.join(TARGETS)}"
-        raise UsageError(f"no affinity is exported to {target!r}", hint=hint)
+        raise UsageError(f"no affinity is exported to {target!r}", hint=f"there are {', '.join(get_args(Target))}")
     graph = model_graph(model)
     return Export(target, _EXPORTERS[target](graph, current_affinity(graph)))

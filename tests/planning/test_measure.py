@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,14 +12,10 @@ import pytest
 from circletools.errors import InvalidInputError, UsageError
 from circletools.model.model import open_model
 from circletools.parts.split import split
+from circletools.planning import measuring as module
+from circletools.planning.measurement import Device, Measurement, PartTime, PlanTime, read_measured
+from circletools.planning.measuring import MeasureRequest, measure, measured_devices, with_times
 from circletools.render.measuring import measurement_file
-from circletools.split.measuring import measure as module
-from circletools.split.measuring import request as requests
-from circletools.split.measuring.bench import Failure
-from circletools.split.measuring.document import read_measured
-from circletools.split.measuring.measure import measure
-from circletools.split.measuring.request import Device, MeasureRequest
-from circletools.split.measuring.results import Measurement, PartTime, PlanTime, steps_us, wall_us
 from tests.kit.exports_support import named, with_affinity
 from tests.kit.measuring_support import LawfulWorker
 
@@ -30,7 +27,7 @@ MOVED = 2.0  # one tensor of 16 bytes by the law
 
 @pytest.fixture(autouse=True)
 def one_python(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(requests, "command", lambda program: ["python"])
+    monkeypatch.setattr(module, "command", lambda program: ["python"])
 
 
 def parted(folder: Path) -> Path:
@@ -119,11 +116,106 @@ ROUNDS = np.array([[[1.0, 10, 2], [0, 20, 0]], [[1, 14, 2], [0, 24, 0]], [[1, 12
 
 
 def test_a_plan_takes_the_5th_percentile_of_its_turns_shared_out_to_its_parts() -> None:
-    assert wall_us(ROUNDS) == pytest.approx(33.4)
-    assert steps_us(ROUNDS) == pytest.approx([13.2, 20.2])
     plan = PlanTime("plan", (PartTime("a", (0,)), PartTime("b", (1,))))
-    timed = plan.with_times(ROUNDS)
+    timed = with_times(plan, ROUNDS)
     assert timed.measured_us == pytest.approx(33.4)
     assert [part.measured_us for part in timed.parts] == pytest.approx([13.2, 20.2])
-    assert plan.with_times(Failure("no")).failure == "no"
-    assert steps_us(np.zeros((3, 2, 3))) == [0, 0]
+    assert with_times(plan, "no").failure == "no"
+    assert [part.measured_us for part in with_times(plan, np.zeros((3, 2, 3))).parts] == [0, 0]
+
+
+# --- which program stands for a device ----------------------------------------------------------------------
+
+
+def chosen(names: tuple[str, ...], *on: str) -> list[Device]:
+    return list(measured_devices(names, MeasureRequest(on=on)).values())
+
+
+def test_devices_are_those_that_are_named_in_their_order() -> None:
+    given = ("cpu=openvino", "npu=litert:builtin", "onert=litert")
+    assert chosen(("npu", "cpu", "npu", "onert", "onert:ruy"), *given) == [
+        Device("npu", "litert", "builtin"),
+        Device("cpu", "openvino", "CPU"),
+        Device("onert", "litert", "xnnpack"),
+        Device("onert:ruy", "onert", "ruy"),  # one that is called as a program needs none
+    ]
+
+
+@pytest.mark.parametrize(
+    ("on", "said", "hint"),
+    [
+        ((), "no program is named for device 'npu'", "add npu=litert:xnnpack or the like"),
+        (("npu",), "'npu': names no device or no program", "write npu=litert:xnnpack"),
+        (("=litert",), "'=litert': names no device or no program", "write npu=litert:xnnpack"),
+        (("npu=",), "'npu=': names no device or no program", "write npu=litert:xnnpack"),
+        (("npu=litert", "npu=onert"), "'npu=onert': a second program for 'npu'", "write npu=litert:xnnpack"),
+        (("nqu=litert",), "'nqu=litert': device 'nqu' is not there", "did you mean 'npu'?"),
+        (("npu=vela",), "vela cannot be measured", "there are litert, onert, openvino"),
+        (("npu=litert:x",), "litert has no variant 'x'", None),
+    ],
+)
+def test_programs_that_are_refused(on: tuple[str, ...], said: str, hint: str | None) -> None:
+    with pytest.raises(UsageError) as error:
+        chosen(("npu",), *on)
+    assert (error.value.message, hint or error.value.hint) == (said, error.value.hint)
+
+
+def test_parts_run_in_one_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "command", lambda program: [program])
+    assert chosen(("a", "b"), "a=onert", "b=onert:ruy")[1] == Device("b", "onert", "ruy")
+    with pytest.raises(UsageError, match="of several Pythons; parts are measured in one process"):
+        chosen(("a", "b"), "a=onert", "b=litert")
+
+
+def test_defaults() -> None:
+    found = MeasureRequest()
+    assert (found.on, found.seconds, found.seed, found.timeout_s) == ((), 2.0, 0, 600.0)
+
+
+# --- the document ------------------------------------------------------------------------------------------
+
+PART: dict[str, Any] = {"device": "npu", "operators": [0, 2], "measured_us": 4.5}
+PLAN: dict[str, Any] = {"name": "split", "parts": [PART], "measured_us": None, "failure": "no"}
+
+
+def read(*plans: Any, **more: Any) -> tuple[PlanTime, ...]:
+    document = {"schema_version": 1, "devices": [], "plans": list(plans)} | more
+    return read_measured(json.dumps(document), "times.json")
+
+
+def test_plans_and_parts_are_read() -> None:
+    found = read(PLAN, {"name": "other", "measured_us": 2, "parts": [{"device": "a", "operators": []}]})
+    assert found == (
+        PlanTime("split", (PartTime("npu", (0, 2), 4.5),), None, "no"),
+        PlanTime("other", (PartTime("a", ()),), 2.0),
+    )
+
+
+@pytest.mark.parametrize(
+    ("plan", "said"),
+    [
+        ({"failure": 3}, "`failure` must be a string"),
+        ({"measured_us": -1}, "`measured_us` must be a number from 0 to 1e+15"),
+        ({"name": ""}, "`name` must be a string that is not empty"),
+        ({"predicted_us": 1}, "`predicted_us` is not known; there are failure, measured_us"),
+        ({"parts": {}}, "`parts` must be a list"),
+        ({"parts": [PART | {"operators": [-1]}]}, "`operators` must be a list of indices"),
+        ({"parts": [PART | {"operators": [True]}]}, "`operators` must be a list of indices"),
+        ({"parts": [PART | {"operators": 3}]}, "`operators` must be a list of indices"),
+        ({"parts": [PART | {"device": 3}]}, "`device` must be a string"),
+    ],
+)
+def test_documents_that_are_refused(plan: dict[str, Any], said: str) -> None:
+    with pytest.raises(InvalidInputError) as error:
+        read(PLAN | plan)
+    assert error.value.message.startswith(said)
+    assert (error.value.location or "").startswith("times.json")
+
+
+def test_a_document_of_something_else_is_refused() -> None:
+    with pytest.raises(InvalidInputError, match="must be an object with `plans`"):
+        read_measured("[]", "times.json")
+    with pytest.raises(InvalidInputError, match="`rules` is not known"):
+        read(rules=[])
+    with pytest.raises(InvalidInputError, match="nothing was measured: `plans` is missing"):
+        read()

@@ -1,0 +1,173 @@
+"""Running a model whole and in parts on its devices, and taking the time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from circletools.errors import InvalidInputError, UsageError
+from circletools.findings import Finding
+from circletools.model.model import Model, open_model
+from circletools.parts.compare import open_split
+from circletools.parts.package import Connections, Piece
+from circletools.parts.plan import SplitPlan, plan_split
+from circletools.parts.split import connect
+from circletools.planning.measurement import Device, Measurement, PartTime, PlanTime
+from circletools.runtimes.programs import command, named
+from circletools.runtimes.protocol import Chain, ChainsRequest, Step
+from circletools.runtimes.worker import Worker
+from circletools.wording import suggestion
+
+MEASURING = ("litert", "onert", "openvino")
+"""The programs whose runs can be timed."""
+Times = NDArray[np.float64] | str
+"""The times of a chain by round, step and what is done; or why it does not run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasureRequest:
+    """How devices are measured.
+
+    `on`: `DEVICE=PROGRAM[:VARIANT]`, what runs a device; one that is called as a program needs none.
+    `seconds`: how long a plan is run. `seed`: of the random inputs.
+    `timeout_s`: the most that loading and measuring a model may take.
+    """
+
+    on: tuple[str, ...] = ()
+    seconds: float = 2.0
+    seed: int = 0
+    timeout_s: float = 600.0
+
+
+_DEFAULT = MeasureRequest()
+
+
+def measure(
+    directory: str | os.PathLike[str],
+    request: MeasureRequest = _DEFAULT,
+    *,
+    source: str | os.PathLike[str] | None = None,
+) -> Measurement:
+    """Measure the parts in a directory that `split` wrote, in turns with the whole model on each of their devices.
+
+    `source` is the model that was split; without it, the file of its name in the directory or beside it.
+
+    Raises InvalidInputError where there is no split of subgraph 0, or it is of another model; UsageError where the
+    source is not found, no program is known for a device, or one does not start.
+    """
+    files = open_split(Path(directory), None if source is None else Path(source))
+    with open_model(files.source) as model:
+        plan = plan_of_parts(model, files.connections, str(directory))
+        operators = tuple(range(len(model.subgraphs[0].operators)))
+    devices = measured_devices([part.device for part in plan.parts], request)
+    pieces = [(files.directory / piece.file, piece) for piece in files.connections.parts]
+    chains: list[Chain] = [(_step(device, files.source, files.connections.source),) for device in devices.values()]
+    steps = zip(plan.parts, pieces, strict=True)
+    chains.append(tuple(_step(devices[part.device], path, piece) for part, (path, piece) in steps))
+    with Worker(next(iter(devices.values())).program, request.timeout_s) as worker:
+        found = times_of(chains, worker, request)
+    plans = [PlanTime(f"all on {name}", (PartTime(name, operators),)) for name in devices]
+    plans.append(PlanTime("split", tuple(PartTime(part.device, part.operators) for part in plan.parts)))
+    notes = (
+        Finding("DEVICE_NOT_MEASURED", "info", name, f"does not run the whole model: {times}")
+        for name, times in zip(devices, found, strict=False)
+        if isinstance(times, str)
+    )
+    timed = tuple(with_times(one, times) for one, times in zip(plans, found, strict=True))
+    return Measurement(tuple(devices.values()), timed, tuple(notes))
+
+
+def plan_of_parts(model: Model, connections: Connections, place: str) -> SplitPlan:
+    """Return the plan of a split. Raises InvalidInputError where the model splits otherwise."""
+    plan = plan_split(model, 0)
+    expected = connect(plan, Path(connections.source.file), model.format)
+    if [(part.inputs, part.outputs) for part in expected.parts] != [
+        (part.inputs, part.outputs) for part in connections.parts
+    ]:
+        message = "the parts are not those of this model"
+        raise InvalidInputError(message, location=place, hint="split the model again")
+    return plan
+
+
+def measured_devices(names: Sequence[str], request: MeasureRequest) -> dict[str, Device]:
+    """Return the device of each name, with its program.
+
+    Raises UsageError for a device that no program is known for, a program that cannot be measured or is not
+    installed, and programs of several Pythons.
+    """
+    chosen: dict[str, str] = {}
+    for words in request.on:
+        device, equals, program = words.partition("=")
+        if not equals or not device or not program or device in chosen:
+            problem = f"a second program for {device!r}" if device in chosen else "names no device or no program"
+            raise UsageError(f"{words!r}: {problem}", hint="write npu=litert:xnnpack")
+        if device not in names:
+            raise UsageError(f"{words!r}: device {device!r} is not there", hint=suggestion(device, names))
+        chosen[device] = program
+    devices = {}
+    for name in dict.fromkeys(names):
+        if name not in chosen and name.partition(":")[0] not in MEASURING:
+            raise UsageError(
+                f"no program is named for device {name!r}", hint=f"add {name}=litert:xnnpack or the like"
+            )
+        program, variant = named(chosen.get(name, name))
+        if program not in MEASURING:
+            raise UsageError(f"{program} cannot be measured", hint=f"there are {', '.join(MEASURING)}")
+        devices[name] = Device(name, program, variant)
+    if len({tuple(command(device.program)) for device in devices.values()}) > 1:
+        raise UsageError("the programs are of several Pythons; parts are measured in one process, with one Python")
+    return devices
+
+
+def times_of(chains: Sequence[Chain], worker: Worker, request: MeasureRequest) -> list[Times]:
+    """Return the times of chains that take turns."""
+    found: dict[int, Times] = {}
+    left = list(range(len(chains)))
+    while left:
+        asked = tuple(chains[number] for number in left)
+        timed = worker.measure(ChainsRequest(asked, request.seconds * len(asked), {}, request.seed))
+        if not timed.failure:
+            found |= zip(left, timed.times_us, strict=True)
+            break
+        if timed.failed is None and len(left) > 1:  # the process ended, and the step is not known
+            return [times_of([chain], worker, request)[0] for chain in chains]
+        number, step = timed.failed or (0, _ending(asked[0], worker, request))
+        failed = asked[number][step]
+        found[left.pop(number)] = f"{Path(failed.model).name} in {failed.program}: {timed.failure}"
+    return [found[number] for number in range(len(chains))]
+
+
+def _ending(chain: Chain, worker: Worker, request: MeasureRequest) -> int:
+    """Return the first step of a chain that ends the process also alone, else the last."""
+    for number, step in enumerate(chain):
+        if worker.measure(ChainsRequest(((step,),), 0.0, {}, request.seed)).failure:
+            return number
+    return len(chain) - 1
+
+
+def _step(device: Device, path: Path, piece: Piece) -> Step:
+    return Step(device.program, device.variant, str(path), piece.inputs, piece.outputs)
+
+
+def with_times(plan: PlanTime, times_us: Times) -> PlanTime:
+    """Return a plan with what was measured, or with why it does not run.
+
+    Steps take so long that together they take as long as the chain.
+    """
+    if isinstance(times_us, str):
+        return replace(plan, failure=times_us)
+    whole, each = float(_unhindered(times_us.sum(axis=(1, 2)))), _unhindered(times_us.sum(axis=2))
+    shares = (each * (whole / max(float(each.sum()), 1e-9))).tolist()
+    parts = [replace(part, measured_us=taken) for part, taken in zip(plan.parts, shares, strict=True)]
+    return replace(plan, parts=tuple(parts), measured_us=whole)
+
+
+def _unhindered(times_us: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the 5th percentile over rounds: other work on the machine adds to times, often to most of them."""
+    found: NDArray[np.float64] = np.quantile(times_us, 0.05, axis=0)
+    return found

@@ -1,1 +1,0 @@
-"""A model in parts, one for each partition: writing them, and checking that together they equal the model."""

@@ -1,1 +1,0 @@
-"""Measuring parts and whole models on their devices, and costs that follow from it."""
