@@ -15,8 +15,7 @@ from circletools.affinity.costs.memory import footprints
 from circletools.affinity.limits import Limit
 from circletools.affinity.partition import Partition, devices_of, group_of
 from circletools.affinity.problem import Problem, Subgraph
-from circletools.affinity.solvers.groups import sets_beside
-from circletools.graph.algorithms import components
+from circletools.affinity.solvers.groups import connected
 
 Candidate = tuple[Partition, ...]
 
@@ -66,9 +65,7 @@ def _broken(problem: Problem, candidate: Candidate) -> Iterator[Violation]:
 def disconnected(problem: Problem, candidate: Candidate) -> list[Partition]:
     """Return the partitions whose units nothing connects, neither edges nor that they may stand beside each other."""
     home = group_of(len(problem), [partition.operators for partition in candidate])
-    edges = [(a, b) for a, row in enumerate(problem.graph.successors) for b in row if home[a] == home[b]]
-    edges += [(row[0], other) for row in sets_beside(problem.graph, home) for other in row[1:]]
-    label = components(len(home), [a for a, _ in edges], [b for _, b in edges])
+    label = connected(problem.graph, home)
     return [partition for partition in candidate if len({label[unit] for unit in partition.operators}) > 1]
 
 

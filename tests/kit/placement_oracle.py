@@ -120,7 +120,7 @@ class Placement:
 
     def costs(self, choices: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return times and copies of choices of devices, one a row."""
-        total = np.array(self.times)[np.arange(len(self.times)), choices].sum(axis=1)
+        total: NDArray[np.float64] = np.array(self.times)[np.arange(len(self.times)), choices].sum(axis=1)
         overhead, per_byte = np.array(self.overhead), np.array(self.per_byte)
         for maker, size, readers in self.tensors:
             for there in range(len(self.launch)) if maker >= 0 else ():

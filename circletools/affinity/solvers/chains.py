@@ -16,11 +16,9 @@ from numpy.typing import NDArray
 from circletools.errors import EditError
 
 Matrix = NDArray[np.int32]
-Row = Sequence[int] | Matrix
 NOWHERE = np.int32(2**31 - 1)
 """The first place of a chain that cannot be reached at all."""
 _MEMORY_BYTES = 1 << 29
-_NARROW = 16
 
 
 class Chains:
@@ -30,31 +28,12 @@ class Chains:
     where there is none; `reaching[v][c]` the last place that reaches v, -1 where there is none. None reaches itself.
     """
 
-    reached: Sequence[Row]
-    reaching: Sequence[Row]
-
     def __init__(self, successors: Sequence[Sequence[int]], predecessors: Sequence[Sequence[int]]) -> None:
         """Lay the operators out. Raises EditError for a graph that is too wide for this."""
         self.chain: list[int] = [0] * len(successors)
         self.place: list[int] = [0] * len(successors)
-        reaching = self._lay_out(predecessors)
-        reached = self._look_ahead(successors, reaching.shape[1])
-        # Plain numbers are quicker than arrays as long as they are few.
-        self._is_narrow = reaching.shape[1] <= _NARROW
-        self.reaching = reaching.tolist() if self._is_narrow else list(reaching)
-        self.reached = reached.tolist() if self._is_narrow else list(reached)
-
-    def firsts(self, left: Row, right: Row) -> Row:
-        """Return the lower place on each chain."""
-        if self._is_narrow:
-            return [a if a < b else b for a, b in zip(left, right)]  # noqa: B905 - of one length; this is where the time goes
-        return np.minimum(left, right)
-
-    def lasts(self, left: Row, right: Row) -> Row:
-        """Return the higher place on each chain."""
-        if self._is_narrow:
-            return [a if a > b else b for a, b in zip(left, right)]  # noqa: B905 - as above
-        return np.maximum(left, right)
+        self.reaching: Matrix = self._lay_out(predecessors)
+        self.reached: Matrix = self._look_ahead(successors, self.reaching.shape[1])
 
     def _look_ahead(self, successors: Sequence[Sequence[int]], width: int) -> Matrix:
         reached = np.full((len(successors), width), NOWHERE, np.int32)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain, count, pairwise
+from itertools import chain, pairwise
 from operator import eq
 from typing import TypeVar
 
 import numpy as np
 
 from circletools.flatbuf.columns import grouped
-from circletools.graph.algorithms import Indices
+from circletools.graph.algorithms import Indices, components
 from circletools.graph.dag import Dag
 
 T = TypeVar("T")
@@ -41,32 +41,33 @@ class GroupGraph:
         return GroupGraph(successors, predecessors, self.devices[::-1])
 
 
+def inside(graph: Dag, operators: Sequence[int]) -> tuple[list[list[int]], list[list[int]]]:
+    """Return the successors and predecessors of some operators among themselves, by their places in the row."""
+    place = {operator: at for at, operator in enumerate(operators)}
+    successors, predecessors = (
+        [[place[other] for other in rows[operator] if other in place] for operator in operators]
+        for rows in (graph.successors, graph.predecessors)
+    )
+    return successors, predecessors
+
+
 def graph_inside(graph: Dag, operators: Sequence[int], devices: Sequence[int]) -> GroupGraph:
     """Return the graph of some operators, given in an order in which they can run, each a group of its own."""
     if len(operators) == len(graph) and all(map(eq, operators, range(len(graph)))):
         return GroupGraph(graph.successors, graph.predecessors, list(devices))
-    position = {operator: at for at, operator in enumerate(operators)}
-    successors, predecessors = (
-        [[position[other] for other in rows[operator] if other in position] for operator in operators]
-        for rows in (graph.successors, graph.predecessors)
-    )
-    return GroupGraph(successors, predecessors, [devices[operator] for operator in operators])
+    return GroupGraph(*inside(graph, operators), [devices[operator] for operator in operators])
 
 
 def working(graph: Dag) -> tuple[list[int], Dag]:
     """Return the operators that are work, ascending, and the graph of these alone."""
-    if not graph.constants:
-        return [*range(len(graph))], graph
     constants = set(graph.constants)
     operators = [operator for operator in range(len(graph)) if operator not in constants]
+    if not constants:
+        return operators, graph
     number = {operator: at for at, operator in enumerate(operators)}
-    successors, predecessors = (
-        [[number[other] for other in rows[operator] if other in number] for operator in operators]
-        for rows in (graph.successors, graph.predecessors)
-    )
     order = [number[operator] for operator in graph.order if operator in number]
     beside = tuple(tuple(number[operator] for operator in row if operator in number) for row in graph.beside)
-    return operators, Dag(successors, predecessors, order, beside=beside, share=graph.share)
+    return operators, Dag(*inside(graph, operators), order, beside=beside, share=graph.share)
 
 
 def sets_beside(graph: Dag, labels: Sequence[int]) -> list[list[int]]:
@@ -85,25 +86,11 @@ def connected(graph: Dag, labels: Sequence[int]) -> Groups:
 
     Direction does not count. Groups ascend with their lowest operator.
     """
-    group: dict[int, int] = {}
-    beside: dict[int, list[int]] = {}
-    for row in sets_beside(graph, labels):
-        for one, other in pairwise(row):
-            beside.setdefault(one, []).append(other)
-            beside.setdefault(other, []).append(one)
-    numbers = count()
-    for first in range(len(graph)):
-        if first in group:
-            continue
-        group[first], label, pending = next(numbers), labels[first], [first]
-        while pending:
-            operator = pending.pop()
-            neighbours = (*graph.successors[operator], *graph.predecessors[operator])
-            for neighbour in (*neighbours, *beside.get(operator, ())) if beside else neighbours:
-                if neighbour not in group and labels[neighbour] == label:
-                    group[neighbour] = group[first]
-                    pending.append(neighbour)
-    return [group[operator] for operator in range(len(graph))]
+    edges = [
+        (one, other) for one, row in enumerate(graph.successors) for other in row if labels[one] == labels[other]
+    ]
+    edges += (pair for row in sets_beside(graph, labels) for pair in pairwise(row))
+    return components(len(graph), *zip(*edges, strict=True)) if edges else list(range(len(graph)))
 
 
 def members_of(group: Sequence[int]) -> list[list[int]]:

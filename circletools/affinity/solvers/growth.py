@@ -19,9 +19,17 @@ from dataclasses import dataclass
 from itertools import accumulate
 from operator import add
 
-from circletools.affinity.solvers.chains import Chains, Row
-from circletools.affinity.solvers.effort import STEP, Effort
+import numpy as np
+
+from circletools.affinity.solvers.chains import Chains, Matrix
+from circletools.affinity.solvers.groups import inside
+from circletools.errors import EditError
 from circletools.graph.dag import Dag
+
+_STEP = 10
+"""What a step takes, in units: one is a look at one chain, about 0.15 us."""
+_UNITS, _UNITS_PER_OPERATOR = 15_000_000, 2000
+"""Ten times what graphs of networks need. Edges do not count: in a file they are cheap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +40,26 @@ class Step:
     operator: int
     members: tuple[int, ...]
     rejected: tuple[int, ...]
+
+
+class Effort:
+    """What may still be spent on growing in a graph; for some it is out of proportion to their size.
+
+    Where candidates overlap in ever new ways, every root grows through most of the graph, only to take nearly all of
+    it back. The graphs of networks do not; those that do are refused in a few seconds, and not after hours.
+    """
+
+    def __init__(self, operators: int, share: float = 1.0) -> None:
+        """Allow what a graph of so many operators should need, which are a share of those of the model."""
+        self._operators = operators
+        self.left: int = int(_UNITS * share) + _UNITS_PER_OPERATOR * operators
+
+    def spend(self, units: int) -> None:
+        """Take units away. Raises EditError when there are none left."""
+        self.left -= units
+        if self.left < 0:
+            message = f"the graph of {self._operators} operators takes too many steps to grow partitions in"
+            raise EditError(message, hint="`mode=min` takes any graph")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,15 +88,10 @@ class Region:
         self.operators: Sequence[int] = operators
         self.position: dict[int, int] = {operator: position for position, operator in enumerate(operators)}
         self.devices: list[int] = [devices[operator] for operator in operators]
-        self.successors: list[list[int]] = self._inside(graph.successors)
-        self.predecessors: list[list[int]] = self._inside(graph.predecessors)
+        self.successors, self.predecessors = inside(graph, operators)
         self.neighbours: list[list[int]] = list(map(add, self.successors, self.predecessors))
         self.chains: Chains = Chains(self.successors, self.predecessors)
         self.is_neck: list[bool] = self._necks()
-
-    def _inside(self, rows: Sequence[Sequence[int]]) -> list[list[int]]:
-        position = self.position
-        return [[position[o] for o in rows[operator] if o in position] for operator in self.operators]
 
     def _necks(self) -> list[bool]:
         """Say of each position whether no edge jumps over it.
@@ -99,7 +122,7 @@ class Region:
         return Candidate(root, tuple(members), tuple(taken_back))
 
 
-_Bounds = tuple[Row, Row, int, int]
+_Bounds = tuple[Matrix, Matrix, int, int]
 """What lies between members: the bounds on each chain, and the lowest and highest position of a member."""
 
 
@@ -136,7 +159,7 @@ class _Growth:
                 self._agenda.pop()
 
     def _look_at(self, position: int, *, after: bool) -> None:
-        self.region.effort.spend(STEP + len(self.region.neighbours[position]) // 8)
+        self.region.effort.spend(_STEP + len(self.region.neighbours[position]) // 8)
         if self.region.devices[position] == self.device:
             self._accept(position, after)
             broken = self._rejected.any_within(self._bounds[-1])
@@ -151,9 +174,9 @@ class _Growth:
         first, last, low, high = self._bounds[-1]
         # What a successor of a member reaches, a member reached before; a predecessor the other way round.
         if after:
-            last = region.chains.lasts(last, region.chains.reaching[position])
+            last = np.maximum(last, region.chains.reaching[position])
         else:
-            first = region.chains.firsts(first, region.chains.reached[position])
+            first = np.minimum(first, region.chains.reached[position])
         self.members.append(position)
         # No `min` and `max`: this is where the time goes.
         self._bounds.append((first, last, position if position < low else low, position if position > high else high))
@@ -228,7 +251,7 @@ class _Places:
         return bool(bounds[0][chain] <= self._place[position] <= bounds[1][chain])
 
     def any_within(self, bounds: _Bounds) -> bool:
-        self._effort.spend(STEP + len(self._places))
+        self._effort.spend(_STEP + len(self._places))
         first, last, _, _ = bounds
         for chain, places in self._places.items():
             at = bisect_left(places, first[chain])

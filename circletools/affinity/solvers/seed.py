@@ -13,9 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from heapq import heapify, heappop, heappush
 
-from circletools.affinity.solvers.effort import Effort
 from circletools.affinity.solvers.groups import connected, group_successors, members_of
-from circletools.affinity.solvers.growth import Candidate, Region, Step
+from circletools.affinity.solvers.growth import Candidate, Effort, Region, Step
 from circletools.graph.algorithms import strong_components
 from circletools.graph.dag import Dag
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from heapq import heappop, heappush
-from operator import eq
 
 from circletools.affinity.solvers.min import OperatorSets
 from circletools.graph.dag import Dag
@@ -26,8 +25,6 @@ def fewest_turns(graph: Dag, devices: Sequence[int]) -> OperatorSets:
 
 def turns(graph: Dag, devices: Sequence[int], first: int | None = None) -> OperatorSets:
     """Return the groups in the order they run. `first` is the device that begins, if it can."""
-    if len(set(devices)) <= 2 and all(map(eq, graph.order, range(len(graph)))):
-        return _alternation_of_two(graph, devices, first)
     waiting = [len(row) for row in graph.predecessors]
     ready: dict[int, list[int]] = {device: [] for device in set(devices)}
     for operator, count in enumerate(waiting):
@@ -48,26 +45,3 @@ def turns(graph: Dag, devices: Sequence[int], first: int | None = None) -> Opera
                     heappush(ready[devices[successor]], successor)
         partitions.append(tuple(partition))
     return partitions
-
-
-def _alternation_of_two(graph: Dag, devices: Sequence[int], first: int | None) -> OperatorSets:
-    """Return the same of two devices, where operators stand in an order in which they can run.
-
-    Each time the device changes on the way to an operator, it is the other one's turn.
-    """
-    if first is None and devices:
-        first = devices[0]
-    turn_of: list[int] = []
-    partitions: list[list[int]] = []
-    for operator, rows in enumerate(graph.predecessors):
-        device = devices[operator]
-        turn = int(device != first)
-        for other in rows:
-            after = turn_of[other] + (devices[other] != device)
-            if after > turn:  # noqa: PLR1730 (max takes twice as long)
-                turn = after
-        turn_of.append(turn)
-        while turn >= len(partitions):
-            partitions.append([])
-        partitions[turn].append(operator)
-    return [tuple(partition) for partition in partitions if partition]
