@@ -42,7 +42,7 @@ class Entries(Tabular):
 
 def list(model: Model) -> Entries:  # noqa: A001 - ct.metadata.list, as the command has it
     """Return the metadata entries of a model."""
-    return Entries(metadata_summaries(model, model.wire.budget.tally("what is listed of metadata")))
+    return Entries(metadata_summaries(model))
 
 
 def get(model: Model, name: str) -> bytes:

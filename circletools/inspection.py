@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,6 @@ import numpy as np
 from circletools.edit.archive import archive_entries
 from circletools.edit.editable import original_start
 from circletools.errors import UsageError
-from circletools.flatbuf.budget import OBJECT_BYTES
 from circletools.model.external import external_data
 from circletools.model.model import Model
 from circletools.model.rows import Rows, Subgraph
@@ -123,7 +122,6 @@ def inspect_model(
     {'CONV_2D': 2, 'SOFTMAX': 1}
     """
     reachable, buffers = model.reachable, model.buffers
-    charge = model.wire.budget.tally("what is listed of subgraphs, signatures and metadata")
     external = {data.kind: data for data in external_data(model)}
     ends = [int((data.offsets + data.sizes).max()) for data in external.values()]
     trailing = max(model.wire.size - max([reachable.end, *ends]), 0)
@@ -144,9 +142,9 @@ def inspect_model(
         trailing_bytes=trailing,
         associated_files=tuple(entry.filename for entry in (archive_entries(model) if trailing else None) or ()),
         operators=_histogram(codes, model.operator_columns.code_indices),
-        subgraphs=tuple(_subgraph(subgraph, codes, charge) for subgraph in model.subgraphs),
-        signatures=tuple(_signature(signature, charge) for signature in model.signatures),
-        metadata=metadata_summaries(model, charge),
+        subgraphs=tuple(_subgraph(subgraph, codes) for subgraph in model.subgraphs),
+        signatures=model.signatures,
+        metadata=metadata_summaries(model),
         operator_rows=_rows(model, (graph.operators for graph in graphs)) if operators else None,
         tensor_rows=_rows(model, (graph.tensors for graph in graphs)) if tensors else None,
     )
@@ -161,20 +159,7 @@ def _chosen(model: Model, subgraph: int | None) -> list[Subgraph]:
 
 
 def _rows(model: Model, several: Iterable[Rows[Any]]) -> tuple[dict[str, Any], ...]:
-    found, charge = [], model.wire.budget.tally("rows of operators and tensors")
-    for rows in several:
-        for item in rows:
-            row = item.to_row()
-            charge(_characters(row))
-            found.append(row)
-    return tuple(found)
-
-
-def _characters(value: Any) -> int:
-    """Return about how long a value is as text."""
-    if isinstance(value, Mapping):
-        return sum(map(_characters, value.values()))
-    return len(value) if isinstance(value, str) else 8 * len(value) if isinstance(value, list | tuple) else 0
+    return tuple(item.to_row() for rows in several for item in rows)
 
 
 def _histogram(codes: list[str], indices: Any) -> dict[str, int]:
@@ -185,40 +170,30 @@ def _histogram(codes: list[str], indices: Any) -> dict[str, int]:
     return dict(counted.most_common())
 
 
-def _subgraph(subgraph: Subgraph, codes: list[str], charge: Callable[[int], None]) -> SubgraphSummary:
-    charge(OBJECT_BYTES + len(subgraph.name))
+def _subgraph(subgraph: Subgraph, codes: list[str]) -> SubgraphSummary:
     return SubgraphSummary(
         index=subgraph.index,
         name=subgraph.name,
         tensors=len(subgraph.tensors),
         operator_count=len(subgraph.operators),
         operators=_histogram(codes, subgraph.code_indices()),
-        inputs=tuple(_tensor(subgraph, index, charge) for index in subgraph.inputs.tolist()),
-        outputs=tuple(_tensor(subgraph, index, charge) for index in subgraph.outputs.tolist()),
+        inputs=tuple(_tensor(subgraph, index) for index in subgraph.inputs.tolist()),
+        outputs=tuple(_tensor(subgraph, index) for index in subgraph.outputs.tolist()),
     )
 
 
-def _tensor(subgraph: Subgraph, index: int, charge: Callable[[int], None]) -> TensorSummary:
-    charge(OBJECT_BYTES)
+def _tensor(subgraph: Subgraph, index: int) -> TensorSummary:
     if not 0 <= index < len(subgraph.tensors):
         return TensorSummary(index, "(does not exist)", "", ())
     tensor = subgraph.tensors[index]
     shape = tensor.shape if tensor.shape_signature is None else tensor.shape_signature
-    charge(len(tensor.name) + 8 * len(shape))
     return TensorSummary(index, tensor.name, tensor.type, tuple(shape))
 
 
-def _signature(signature: Signature, charge: Callable[[int], None]) -> Signature:
-    names = [signature.key, *(name for name, _ in (*signature.inputs, *signature.outputs))]
-    charge(OBJECT_BYTES * len(names) + sum(map(len, names)))
-    return signature
-
-
-def metadata_summaries(model: Model, charge: Callable[[int], None]) -> tuple[MetadataSummary, ...]:
-    """Return the metadata entries of a model in their order; `charge` counts the bytes of their names."""
+def metadata_summaries(model: Model) -> tuple[MetadataSummary, ...]:
+    """Return the metadata entries of a model in their order."""
     buffers, found = model.buffers, []
     for entry in model.metadata:
-        charge(OBJECT_BYTES + len(entry.name))
         size = len(buffers[entry.buffer].data) if entry.buffer < len(buffers) else None
         found.append(MetadataSummary(entry.name, entry.buffer, size))
     return tuple(found)

@@ -7,9 +7,8 @@ from collections.abc import Callable
 from circletools.errors import ModelFormatError
 
 REPEATS, REPEATED_BYTES = 2, 8 << 20  # what is shared, over all readers: so many times the file, and so many bytes
-PLACE_BYTES = 32  # what each further place of one table counts for, as a row of numbers
-OBJECT_BYTES = 256  # and where it becomes an object of ours
-SUBGRAPH_BYTES = 32 << 10  # each further place of one subgraph that is looked at as one
+OBJECT_BYTES = 256  # what each further place of one table counts for, as it may become an object of ours
+SUBGRAPH_BYTES = 32 << 10  # and each further place of a subgraph: it is looked at as one
 
 
 class Budget:

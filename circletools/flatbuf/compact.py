@@ -194,7 +194,7 @@ class _Compaction:
         """List the strings or vectors of scalars of a field, those with equal contents once."""
         text, width = item.kind == "string", item.element.itemsize
         mover = self.file_offsets.get((name, item.name))
-        vectors = vectors_at(self.wire, met, item.element, f"{name}.{item.name}").check_total()
+        vectors = vectors_at(self.wire, met, item.element, f"{name}.{item.name}")
         indices = []
         for start, count in zip(vectors.start.tolist(), vectors.count.tolist(), strict=True):
             length = count * width

@@ -17,7 +17,6 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from circletools.flatbuf.budget import OBJECT_BYTES
 from circletools.flatbuf.columns import Mask, Tables, Vectors, places_in_rows, vectors_at
 from circletools.flatbuf.description import SHOWN_ELEMENTS, described, shortened, union_members
 from circletools.flatbuf.leaves import differing_vectors, first_difference
@@ -252,8 +251,6 @@ class Comparison:
         added = kind == "added"
         tables, schema = (pairs.after, self.after) if added else (pairs.before, self.before)
         elements = _elements(tables, name, which, schema)
-        repeated = len(elements) - len(np.unique(elements.at))
-        elements.wire.budget.charge(f"{kind} {name}", OBJECT_BYTES * repeated)
         values = described(elements, schema)
         for row, index, value in zip(which[0].tolist(), which[1].tolist(), values, strict=True):
             path = f"{_below(pairs.place(row), name)[added]}[{index}]"

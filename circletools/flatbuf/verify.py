@@ -42,12 +42,16 @@ class _Edges(NamedTuple):
 class Reachable:
     """The result of the walk: each distinct table once, by type, and the end of the last reachable object.
 
-    `visits` counts tables as the official verifier does, once per reference.
+    `visits` counts tables as the official verifier does, once per reference; `places` does so by type.
+    `described` has the bytes of tables with their vtables, by type, and of strings and vectors, by type and field
+    (`Tensor.name`), as they would be if none were shared.
     """
 
     tables: Mapping[str, Tables]
     visits: int
     end: int
+    places: Mapping[str, float]
+    described: Mapping[str, float]
 
 
 def check_header(wire: Wire, schema: Schema, start: int = 0) -> int:
@@ -81,6 +85,8 @@ class _Walk:
         self.edges: dict[str, tuple[list[_Edges], NDArray[np.int64]]] = {}  # type -> (edges, first edge of each row)
         self.tables: dict[str, Tables] = {}
         self.visits = 0.0
+        self.described: dict[str, float] = {}
+        self.places: dict[str, float] = {}
         self.end = _HEADER_BYTES
 
     def run(self, root: Positions) -> Reachable:
@@ -89,15 +95,17 @@ class _Walk:
         for name in self.schema.order:
             if name in self.pending:
                 self.visit(self.schema.tables[name], self.pending.pop(name))
-        return Reachable(self.tables, int(self.visits), self.end)
+        return Reachable(self.tables, int(self.visits), self.end, self.places, self.described)
 
     def visit(self, table_type: TableType, edges: list[_Edges]) -> None:
         """Check all tables of one type, and queue what they refer to."""
         referred = np.concatenate([edge.at for edge in edges])
         at, first, visits = _distinct(referred, np.concatenate([edge.visits for edge in edges]))
         self.edges[table_type.name] = (edges, first)
-        self.count(float(visits.sum()))
+        self.places[table_type.name] = float(visits.sum())
+        self.count(self.places[table_type.name])
         tables = self.start(table_type, at)
+        self.described[table_type.name] = float((tables.vtable_bytes + self.inline_bytes(tables)) @ visits)
         self.tables[table_type.name] = tables
         for field in table_type.fields:
             if not field.deprecated:
@@ -124,6 +132,11 @@ class _Walk:
         self.reach(vtable + np.maximum(size, 2))
         return Tables(self.wire, table_type, at)
 
+    def inline_bytes(self, tables: Tables) -> NDArray[np.int64]:
+        """Return how long each table says that it is; 0 where its vtable is too short to say so."""
+        says = np.where(tables.vtable_bytes >= 4, tables.vtable + 2, 0)
+        return self.wire.gather_present(says, _U2).astype(np.int64)
+
     def check_field(self, tables: Tables, field: Field, visits: NDArray[np.float64]) -> None:
         positions = tables.slot_positions(field.slot)
         rows = np.flatnonzero(positions)
@@ -146,6 +159,7 @@ class _Walk:
             self.queue_union(tables, field, edges)
         else:
             vectors = self.check_vectors(owner, field, rows, targets)
+            self.described[f"{owner}.{field.name}"] = float(vectors.count @ visits[rows]) * field.element.itemsize
             if field.kind == "string":
                 self.check_terminators(owner, field, rows, vectors)
             elif field.target is not None:

@@ -9,7 +9,6 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from circletools.flatbuf.budget import SUBGRAPH_BYTES
 from circletools.flatbuf.columns import Vectors
 from circletools.flatbuf.roles import load_roles
 from circletools.graph.columns import Operators, Slots, Values
@@ -77,18 +76,12 @@ def joined_graph(model: Model) -> Graph:
 
 
 def _graphs(model: Model, called: Callable[[], Called]) -> tuple[Graph, ...]:
-    """Return the graphs of all subgraphs. Raises ModelFormatError.
-
-    A subgraph that is in many places of the file is charged for each of them: each takes its time.
-    """
-    tables = model.subgraph_tables
-    repeated = len(tables) - len(set(tables.at.tolist()))
-    model.wire.budget.charge("subgraphs in several places", SUBGRAPH_BYTES * repeated)
-    return tuple(_graph(model, index, called) for index in range(len(tables)))
+    """Return the graphs of all subgraphs. Raises ModelFormatError."""
+    return tuple(_graph(model, index, called) for index in range(len(model.subgraph_tables)))
 
 
 def _graph(model: Model, index: int, called: Callable[[], Called]) -> Graph:
-    operators, tensors = model.operator_columns.one_by_one(), model.tensor_columns
+    operators, tensors = model.operator_columns, model.tensor_columns
     own, values = operators.rows_of(index), tensors.rows_of(index)
     rows = slice(own.start, own.stop)
     inputs, outputs = (model.subgraph_tables.vectors(name).row(index) for name in ("inputs", "outputs"))

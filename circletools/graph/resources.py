@@ -250,7 +250,6 @@ def _naming(graph: Graph) -> Iterator[tuple[int, Resource]]:
     """Yield the operators that name a resource, and which."""
     schema, tables = graph.operators.schema, graph.operators.tables
     members = {name: number for number, name in schema.unions["BuiltinOptions"].items()}
-    charge = tables.wire.budget.tally("the names of variables")
     for operator, code in enumerate(graph.operators.code_names):
         if code in NAMING:
             row = tables.take(np.array([operator]))
@@ -261,5 +260,4 @@ def _naming(graph: Graph) -> Iterator[tuple[int, Resource]]:
                 yield operator, f"hash table {options.scalars('table_id')[0] if options else 0}"
             else:
                 names = [text(options.strings(name)[0]) if options else "" for name in ("container", "shared_name")]
-                charge(sum(map(len, names)))
                 yield operator, f"variable {names[1]!r}" + (f" of container {names[0]!r}" if names[0] else "")

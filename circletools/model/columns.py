@@ -2,45 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from itertools import pairwise
-from typing import Literal, TypeVar
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from circletools.errors import ModelFormatError
-from circletools.flatbuf.budget import OBJECT_BYTES, PLACE_BYTES
+from circletools.flatbuf.budget import OBJECT_BYTES, SUBGRAPH_BYTES
 from circletools.flatbuf.columns import Tables, Vectors, Wire
 from circletools.flatbuf.schema import Schema
+from circletools.flatbuf.verify import Reachable, walk
 from circletools.model.views import OperatorCode, text
 
 Indices = NDArray[np.int32]
+Mentions = Iterable[NDArray[np.int64]]
 
 MOST_SUBGRAPHS = 10_000
 """Each costs time of its own."""
-
-
-_Self = TypeVar("_Self", bound="_Columns")
 
 
 class _Columns:
     def __init__(self, tables: Tables, rows: Vectors) -> None:
         self.tables = tables
         self.splits: NDArray[np.int64] = rows.splits()
-        steps = np.diff(tables.at)
-        once = (steps > 0).all() or (steps < 0).all()
-        self._repeated: int = 0 if once else len(tables) - len(np.unique(tables.at))
-        tables.wire.budget.charge(self._what, PLACE_BYTES * self._repeated)
-
-    @property
-    def _what(self) -> str:
-        return f"tables {self.tables.type.name} in several places"
-
-    def one_by_one(self: _Self) -> _Self:
-        """Return self, for who makes something of each table: one in many places is charged for each of them."""
-        self.tables.wire.budget.charge(self._what, OBJECT_BYTES * self._repeated)
-        return self
 
     def rows_of(self, subgraph: int) -> range:
         """Return the rows of a subgraph."""
@@ -50,9 +37,20 @@ class _Columns:
 class TensorColumns(_Columns):
     """The tensors of all subgraphs, one subgraph after the other; `splits[i]:splits[i + 1]` is subgraph i."""
 
+    def __init__(self, tables: Tables, rows: Vectors, mentions: Callable[[], Mentions]) -> None:
+        super().__init__(tables, rows)
+        self._mentions = mentions
+
     @cached_property
     def names(self) -> list[bytes]:
-        """The names, as they are in the file."""
+        """The names, as they are in the file. Raises ModelFormatError.
+
+        Indices lead to them, so that a long one may be in very many places of what is made of the file. All of these
+        are held against the file's size here, once, and so for every reader.
+        """
+        lengths = self.tables.vectors("name").count
+        whole = int(lengths.sum()) + sum(int(lengths[rows].sum()) for rows in self._mentions())
+        self.tables.wire.budget.charge("the names of tensors, each at all of its places", whole)
         return self.tables.strings("name")
 
     @cached_property
@@ -78,12 +76,12 @@ class TensorColumns(_Columns):
     @cached_property
     def shapes(self) -> Vectors:
         """The shape of each tensor."""
-        return self.tables.vectors("shape").check_total()
+        return self.tables.vectors("shape")
 
     @cached_property
     def shape_signatures(self) -> Vectors:
         """The shape signature of each tensor, empty where it has none."""
-        return self.tables.vectors("shape_signature").check_total()
+        return self.tables.vectors("shape_signature")
 
 
 class OperatorColumns(_Columns):
@@ -97,12 +95,12 @@ class OperatorColumns(_Columns):
     @cached_property
     def inputs(self) -> Vectors:
         """The input tensor indices of each operator."""
-        return self.tables.vectors("inputs").check_total()
+        return self.tables.vectors("inputs")
 
     @cached_property
     def outputs(self) -> Vectors:
         """The output tensor indices of each operator."""
-        return self.tables.vectors("outputs").check_total()
+        return self.tables.vectors("outputs")
 
     @cached_property
     def first_outputs(self) -> NDArray[np.int64]:
@@ -123,8 +121,27 @@ class ModelColumns:
     def __init__(self, wire: Wire, schema: Schema, root: Tables) -> None:
         self.wire: Wire = wire
         self.schema: Schema = schema
-        self.root: Tables = root
+        self._root: Tables = root
         self._output_names: dict[int, list[tuple[bytes, ...]]] = {}
+
+    @cached_property
+    def reachable(self) -> Reachable:
+        """All that can be reached in the file, its structure checked; raises ModelFormatError."""
+        return walk(self.wire, self.schema, max_tables=None)
+
+    @cached_property
+    def root(self) -> Tables:
+        """The Model table, of length 1, from which all is read. Raises ModelFormatError.
+
+        What a file describes is held against its size here, once, and so for every reader: objects may be shared, and
+        a small file can describe gigabytes. Data of buffers does not count: who reads it does so by its place.
+        """
+        found = self.reachable
+        whole = sum(size for what, size in found.described.items() if what != "Buffer.data")
+        for name, count in found.places.items():
+            whole += (count - len(found.tables[name])) * (SUBGRAPH_BYTES if name == "SubGraph" else OBJECT_BYTES)
+        self.wire.budget.charge("the objects of the file, each at all of its places", int(whole))
+        return self._root
 
     @property
     def format(self) -> Literal["circle", "tflite"]:
@@ -133,7 +150,7 @@ class ModelColumns:
 
     @cached_property
     def operator_codes(self) -> tuple[OperatorCode, ...]:
-        """The operator code list."""
+        """The operator code list. Raises ModelFormatError where long names stand at very many operators."""
         tables, _ = self.root.children("operator_codes", self.schema)
         old = tables.scalars("deprecated_builtin_code").astype(np.int64)
         new = tables.scalars("builtin_code").astype(np.int64)
@@ -142,12 +159,16 @@ class ModelColumns:
         codes = np.where(negative, np.minimum(old, new), np.maximum(old, new)).tolist()
         names = self.schema.enums["BuiltinOperator"]
         custom = [text(raw) for raw in tables.strings("custom_code")]
-        return tuple(
+        found = tuple(
             OperatorCode(index, code, custom_code, version, _code_name(names.get(code), code, custom_code))
             for index, (code, custom_code, version) in enumerate(
                 zip(codes, custom, tables.scalars("version").tolist(), strict=True)
             )
         )
+        lengths = np.array([*(len(code.name) for code in found), 0], np.int64)
+        uses = np.minimum(self.operator_columns.code_indices, len(found))
+        self.wire.budget.charge("the names of operators", int(lengths.sum() + lengths[uses].sum()))
+        return found
 
     @cached_property
     def subgraph_tables(self) -> Tables:
@@ -155,19 +176,36 @@ class ModelColumns:
         tables, _ = self.root.children("subgraphs", self.schema)
         if len(tables) > MOST_SUBGRAPHS:
             raise ModelFormatError(f"{len(tables)} subgraphs", hint=f"{MOST_SUBGRAPHS} are the most")
-        for field in ("inputs", "outputs"):
-            tables.vectors(field).check_total()
         return tables
 
     @cached_property
     def tensor_columns(self) -> TensorColumns:
         """The tensors of all subgraphs."""
-        return TensorColumns(*self.subgraph_tables.children("tensors", self.schema))
+        return TensorColumns(*self.subgraph_tables.children("tensors", self.schema), self._mentioned)
 
     @cached_property
     def operator_columns(self) -> OperatorColumns:
         """The operators of all subgraphs."""
         return OperatorColumns(*self.subgraph_tables.children("operators", self.schema))
+
+    def _mentioned(self) -> Mentions:
+        """Yield the rows of the tensors that operators, subgraphs and signatures name."""
+        splits, subgraphs = self.tensor_columns.splits, self.subgraph_tables
+        firsts, counts = splits[:-1], np.diff(splits)
+        operators = self.operator_columns
+        owners = np.repeat(np.arange(len(subgraphs)), np.diff(operators.splits))
+        signatures, _ = self.root.children("signature_defs", self.schema)
+        named = signatures.scalars("subgraph_index").astype(np.int64)
+        for tables, fields, rows in (
+            (operators.tables, ("inputs", "outputs"), owners),
+            (subgraphs, ("inputs", "outputs"), np.arange(len(subgraphs))),
+        ):
+            for field in fields:
+                vectors = tables.vectors(field)
+                yield _rows(vectors.flat(), np.repeat(rows, vectors.count), firsts, counts)
+        for field in ("inputs", "outputs"):
+            maps, vectors = signatures.children(field, self.schema)
+            yield _rows(maps.scalars("tensor_index"), np.repeat(named, vectors.count), firsts, counts)
 
     def code_names(self, subgraph: int) -> list[str]:
         """Return the code name of each operator of a subgraph.
@@ -184,10 +222,8 @@ class ModelColumns:
     def _code_names(self) -> list[str]:
         """The code name of each operator of all subgraphs, empty where the code does not exist."""
         names = [*(code.name for code in self.operator_codes), ""]
-        indices = self.operator_columns.one_by_one().code_indices
-        found = [names[index] for index in np.minimum(indices, len(names) - 1).tolist()]
-        self.wire.budget.charge("the names of operators", sum(map(len, found)))
-        return found
+        indices = self.operator_columns.code_indices
+        return [names[index] for index in np.minimum(indices, len(names) - 1).tolist()]
 
     def output_names(self, subgraph: int) -> list[tuple[bytes, ...]]:
         """Return the names of the output tensors of each operator of a subgraph; -1 has the empty name.
@@ -209,7 +245,7 @@ class ModelColumns:
         return [texts[name] for name in raw]
 
     def _read_output_names(self, subgraph: int) -> list[tuple[bytes, ...]]:
-        operators, rows = self.operator_columns.one_by_one().rows_of(subgraph), self.tensor_columns.rows_of(subgraph)
+        operators, rows = self.operator_columns.rows_of(subgraph), self.tensor_columns.rows_of(subgraph)
         names = [*self.tensor_columns.names[rows.start : rows.stop], b""]
         outputs = self.operator_columns.outputs.take(slice(operators.start, operators.stop))
         tensors = outputs.flat()
@@ -219,6 +255,16 @@ class ModelColumns:
         if (outputs.count == 1).all():
             return list(zip(values, strict=True))
         return [tuple(values[start:stop]) for start, stop in pairwise(outputs.splits().tolist())]
+
+
+def _rows(
+    tensors: NDArray[Any], subgraphs: NDArray[np.int64], firsts: NDArray[np.int64], counts: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return the rows of tensors of subgraphs, of those that exist."""
+    here = (subgraphs >= 0) & (subgraphs < len(firsts))
+    indices, owners = tensors[here].astype(np.int64), subgraphs[here]
+    there = (indices >= 0) & (indices < counts[owners])
+    return indices[there] + firsts[owners[there]]
 
 
 def _code_name(name: str | None, code: int, custom_code: str) -> str:

@@ -84,11 +84,11 @@ class _Parts:
     def all(self) -> Iterator[tuple[str, bytes]]:
         """Yield each part and its digest."""
         model = self.model
-        named = model.root.vectors("metadata_buffer").check_total().row(0).tolist()
+        named = model.root.vectors("metadata_buffer").row(0).tolist()
         yield "model", digest(self.digests.table("Model", int(model.root.at[0])), *map(self.value, named))
         for row, at in enumerate(model.subgraph_tables.at.tolist()):
             yield f"subgraphs[{row}]", self.digests.table("SubGraph", at)
-        tensors, operators = model.tensor_columns.one_by_one(), model.operator_columns.one_by_one()
+        tensors, operators = model.tensor_columns, model.operator_columns
         for row, (at, buffer) in enumerate(zip(tensors.tables.at.tolist(), tensors.buffers.tolist(), strict=True)):
             place = place_of("tensors", tensors.splits, row)
             yield place, digest(self.digests.table("Tensor", at), self.value(buffer))

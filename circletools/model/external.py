@@ -48,7 +48,7 @@ def external_data(model: Model) -> Iterator[ExternalData]:
     options = tables.vectors("custom_options")
     rows = np.flatnonzero(options.count)
     _, first, which = np.unique(options.start[rows], return_index=True, return_inverse=True)
-    distinct = options.take(rows[first]).check_total()  # operators may share them
+    distinct = options.take(rows[first])  # operators may share them
     places = [_bytecode(distinct.row(at).tobytes()) for at in range(len(first))]
     named = [(row, places[at]) for row, at in zip(rows.tolist(), which.tolist(), strict=True)]
     programs = [(row, *place) for row, place in named if place is not None]

@@ -16,7 +16,7 @@ from circletools.errors import ModelFormatError
 from circletools.flatbuf.columns import Tables, Wire
 from circletools.flatbuf.newer import newer_schema
 from circletools.flatbuf.schema import Schema, format_of, load_schema
-from circletools.flatbuf.verify import Reachable, check_header, walk
+from circletools.flatbuf.verify import check_header
 from circletools.model.columns import ModelColumns
 from circletools.model.foreign import foreign_format
 from circletools.model.rows import Buffers, Rows, Subgraph
@@ -88,11 +88,6 @@ class Model(ModelColumns):
     def description(self) -> str:
         """The model's description."""
         return text(self.root.strings("description")[0])
-
-    @cached_property
-    def reachable(self) -> Reachable:
-        """All that can be reached in the file, its structure checked; raises ModelFormatError."""
-        return walk(self.wire, self.schema, max_tables=None)
 
     @cached_property
     def subgraphs(self) -> Rows[Subgraph]:

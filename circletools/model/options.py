@@ -65,7 +65,7 @@ def _column(tables: Tables, field: Field, schema: Schema) -> list[Any]:
     if field.kind == "string":
         return [text(raw) for raw in tables.strings(field.name)]
     if field.kind == "vector":
-        vectors = tables.vectors(field.name).check_total()
+        vectors = tables.vectors(field.name)
         return [vectors.row(row).tolist() for row in range(len(tables))]
     values = tables.scalars(field.name)
     if values.dtype == np.uint8:  # no table of options or details has small numbers without a sign

@@ -17,9 +17,7 @@ def quantizations(tensors: Tables, schema: Schema) -> dict[int, Quantization]:
     for rows, some in union_tables(tables, "details", schema):
         values = [(some.type.name, fields) for fields in named_fields(some, schema)]
         details |= dict(zip(rows.tolist(), values, strict=True))
-    scales, zeros, lowest, highest = (
-        tables.vectors(name).check_total() for name in ("scale", "zero_point", "min", "max")
-    )
+    scales, zeros, lowest, highest = (tables.vectors(name) for name in ("scale", "zero_point", "min", "max"))
     axes = tables.scalars("quantized_dimension").tolist()
     found = {}
     for row, owner in enumerate(owners.tolist()):

@@ -198,20 +198,20 @@ class Subgraph:
 
     @cached_property
     def _options(self) -> list[dict[str, Any]]:
-        columns = self.columns.operator_columns.one_by_one()
+        columns = self.columns.operator_columns
         rows = columns.rows_of(self.index)
         return named_options(columns.tables.take(slice(rows.start, rows.stop)), self.columns.schema)
 
     @cached_property
     def _quantizations(self) -> dict[int, Quantization]:
-        columns = self.columns.tensor_columns.one_by_one()
+        columns = self.columns.tensor_columns
         rows = columns.rows_of(self.index)
         return quantizations(columns.tables.take(slice(rows.start, rows.stop)), self.columns.schema)
 
     @cached_property
     def _users(self) -> tuple[list[list[int]], ...]:
         """The operators that read each tensor, and those that make it, none twice."""
-        columns, count = self.columns.operator_columns.one_by_one(), len(self.tensors)
+        columns, count = self.columns.operator_columns, len(self.tensors)
         rows = columns.rows_of(self.index)
         found = []
         for vectors in (columns.inputs, columns.outputs):

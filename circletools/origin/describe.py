@@ -118,7 +118,7 @@ def operator_rows(model: ModelGraph, origins: Origins, selection: Selection) -> 
         raise UsageError(f"subgraph {selection.subgraph} does not exist; there are {count}")
     shown = range(count) if selection.subgraph is None else [selection.subgraph]
     wanted = _selected_sources(origins, selection)
-    rows, charge = [], model.budget.tally("the names of the outputs of operators")
+    rows = []
     for subgraph in shown:
         codes = model.graphs[subgraph].operators.code_names
         for index, (code, output) in enumerate(
@@ -129,7 +129,6 @@ def operator_rows(model: ModelGraph, origins: Origins, selection: Selection) -> 
                 continue
             origin = origins.of(subgraph, index) if origins.operators else UNKNOWN
             if selection.source is None or origin & wanted:
-                charge(len(output))
                 rows.append(OperatorRow(subgraph, index, code, output, origin))
     return rows
 

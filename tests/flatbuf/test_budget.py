@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from circletools.flatbuf.budget import OBJECT_BYTES, PLACE_BYTES, REPEATED_BYTES, REPEATS, Budget
+from circletools.flatbuf.budget import OBJECT_BYTES, REPEATED_BYTES, REPEATS, SUBGRAPH_BYTES, Budget
 from fuzz import seeds
 from fuzz.sharing import ROWS, Cost, accepted, cost, excesses
 from tests.kit.attacks.shared import SHARED, shared_file
@@ -52,8 +52,8 @@ def test_a_row_is_found_without_the_budget_and_not_with_it() -> None:
 
 def test_the_numbers_are_those_that_are_documented() -> None:
     text = " ".join((ROOT / "docs" / "security.md").read_text("utf-8").split())
-    assert f"readers together have {REPEATS} times the file and {REPEATED_BYTES >> 20} MiB" in text
-    assert f"{PLACE_BYTES} bytes for each further place; an operator {OBJECT_BYTES}, where" in text
+    assert f"one budget of {REPEATS} times the file and {REPEATED_BYTES >> 20} MiB" in text
+    assert f"{OBJECT_BYTES} bytes for each further place of a table, {SUBGRAPH_BYTES >> 10} KiB of a subgraph" in text
     assert f"on the {len(SHARED)} files" in text
 
 

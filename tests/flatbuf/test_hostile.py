@@ -69,10 +69,10 @@ def test_references_by_the_million_end_soon(count: int) -> None:
     use_hostile(many_subgraphs(count))
 
 
-@pytest.mark.parametrize(("slot", "field"), [(1, "inputs"), (2, "outputs"), (8, "intermediates")])
-def test_overlapping_vectors_of_indices_are_refused(slot: int, field: str) -> None:
+@pytest.mark.parametrize("slot", [1, 2, 8], ids=["inputs", "outputs", "intermediates"])
+def test_overlapping_vectors_of_indices_are_refused(slot: int) -> None:
     data = overlapping_vectors(50_000, slot, 3)
-    with within(2), pytest.raises(ModelFormatError, match=f"Operator.{field} have"):
+    with within(2), pytest.raises(ModelFormatError, match="each at all of its places have"):
         verify(data)
     use_hostile(data)
 

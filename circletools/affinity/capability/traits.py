@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from circletools.affinity.capability.comparison import Term
 from circletools.affinity.capability.measures import Measures
 from circletools.errors import ModelFormatError
-from circletools.flatbuf.budget import OBJECT_BYTES
 from circletools.flatbuf.columns import Vectors, places_in_rows
 from circletools.graph.columns import Slots, Values
 from circletools.graph.graph import Graph
@@ -78,7 +77,6 @@ class SubgraphTraits:
         self._classes = np.append(self._classes, -1)
         self._inputs, self._outputs = self._checked(facts.operands), self._checked(facts.results)
         self._traits: dict[tuple[int, bool], TensorTraits] = {}
-        self._charge = facts.operators.budget.tally("inputs and outputs of operators, one by one")
         self._settings: list[dict[Term, float]] = [{}]
         self._setting_of = self._read_terms(terms)
 
@@ -133,7 +131,6 @@ class SubgraphTraits:
         """Return the traits of one operator."""
         code = self._facts.operators.codes[self._codes[index]]
         both = [slots.of(index) for slots in (self._inputs, self._outputs)]
-        self._charge(OBJECT_BYTES * sum(map(len, both)))
         inputs, outputs = (tuple(self._tensor(tensor) for tensor in tensors) for tensors in both)
         return OperatorTraits(
             self._names[index], code.version, inputs, outputs, self._settings[self._setting_of[index]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tests.kit.attacks.attack import EDIT, Attack, harmless, model_attack, u32s
+from tests.kit.attacks.attack import EDIT, Attack, harmless, model_attack, refused, u32s
 from tests.kit.build import Build, Code, Shared, Table
 
 
@@ -73,7 +73,7 @@ def _sharing() -> list[Attack]:
             "names-overlap",
             "5,000 tensors share one name of a megabyte",
             _shared_name,
-            {"structure": 0, "inspect": 3},
+            refused(),
         ),
         model_attack("inputs-overlap", "5,000 operators share one list of 200,000 inputs", _shared_inputs, {EDIT: 3}),
         model_attack(
