@@ -16,10 +16,11 @@ from circletools.affinity.assign.partfile import PartFile, format_part, parse_pa
 from circletools.affinity.assign.rules import RuleSet, make_default, parse_rules, parse_setting
 from circletools.affinity.capability.file import parse_capability
 from circletools.affinity.capability.table import why_not
-from circletools.affinity.costs.choose import Goal, assign_by_cost
+from circletools.affinity.costs.choose import assign_by_cost
 from circletools.affinity.costs.costfile import Defaults, parse_costs
 from circletools.affinity.costs.times import Costs, cost_tables
-from circletools.affinity.partitioning import Sizing, make_partitioning
+from circletools.affinity.partitioning import make_partitioning
+from circletools.affinity.problem import Sizing
 from circletools.edit.edit import ModelEdit
 from circletools.errors import CircleToolsError, EditError
 from circletools.fit.fit import fit
@@ -30,7 +31,7 @@ from circletools.model.model import open_model
 from circletools.origin.embed import embed
 from circletools.origin.exchange import parse_csv, parse_json
 from circletools.origin.read import read_origins
-from circletools.planning.evaluate import Evaluator
+from circletools.planning.evaluate import evaluated
 from circletools.render.costs import evaluation_json, evaluation_text
 from circletools.render.fit import fit_text
 from fuzz.models import exhaust
@@ -101,7 +102,7 @@ def costs(data: bytes) -> None:
     document = parse_costs(_text(data), "costs.json")
     known = Costs(document, {}, Defaults())
     number = crc32(data) % 4
-    goal = Goal(caps={0: 1 << 10} if number == 2 else {}, seconds=0.1 if number == 1 else 0.0)
+    goal = Sizing(caps={0: 1 << 10} if number == 2 else {}, seconds=0.1 if number == 1 else 0.0)
     for name in ("circle/if_cond", _MODEL):
         with open_model(model_seed(name)) as model:
             try:
@@ -111,12 +112,12 @@ def costs(data: bytes) -> None:
                     raise
 
 
-def _choose(chooser: Chooser, devices: tuple[str, ...], known: Costs, goal: Goal) -> None:
+def _choose(chooser: Chooser, devices: tuple[str, ...], known: Costs, goal: Sizing) -> None:
     problems = cost_tables(chooser, devices, known)
     rules = RuleSet((), make_default(devices[-1], "default"))
     assignment = assign_by_cost(chooser, Constraints(devices, rules), problems, goal)
     made = make_partitioning(chooser.facts, assignment, Sizing())
-    for each in Evaluator(chooser.facts, problems, bool(goal.caps)).evaluate(made):
+    for each in evaluated(chooser.facts, made, problems, memory=bool(goal.caps)):
         assert json.dumps(evaluation_json(each, devices, goal.caps))
         assert all(isinstance(line, str) for line in evaluation_text(each, devices, goal.caps))
 

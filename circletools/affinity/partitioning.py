@@ -9,19 +9,15 @@ from functools import partial
 import numpy as np
 
 from circletools.affinity.assign.assign import Assignment
-from circletools.affinity.assign.rules import Rule
-from circletools.affinity.candidate import Placed
-from circletools.affinity.costs.table import Links, make_cost_table
-from circletools.affinity.limits import Limit
+from circletools.affinity.costs.choose import place_within_limits
 from circletools.affinity.partition import Partition, group_of
-from circletools.affinity.problem import make_subgraph
+from circletools.affinity.problem import Sizing
 from circletools.affinity.read import Affinity
 from circletools.affinity.solvers.growth import Step
 from circletools.affinity.solvers.partitions import Mode, make_partitions
 from circletools.affinity.solvers.repair import demoted
-from circletools.affinity.solvers.solve import solve
-from circletools.affinity.tables import SubgraphAffinity
-from circletools.affinity.units import Units, make_units
+from circletools.affinity.tables import NONE, SubgraphAffinity
+from circletools.affinity.units import Units
 from circletools.errors import EditError
 from circletools.graph.graph import Graph
 from circletools.wording import counted
@@ -52,33 +48,10 @@ class Partitioning:
     subgraphs: tuple[SubgraphPartitioning, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Sizing:
-    """How partitions are made: of which units, in what mode, and within what limits.
-
-    Partitions of fewer than `min_size` operators go to `fallback` (the last device unless given), or another device
-    that is known to take all of them and has room within `caps` (bytes, by device number); those that none takes
-    stay. `units` go by subgraph; without them every operator is one.
-    `seconds` is how long the integer program may look for partitions within the limits.
-    """
-
-    mode: Mode = "min"
-    min_size: int = 1
-    fallback: str | None = None
-    limits: tuple[Limit, ...] = ()
-    units: Sequence[Units] = ()
-    caps: Mapping[int, int] = field(default_factory=dict)
-    seconds: float = 10.0
-
-    def units_of(self, facts: Graph) -> Units:
-        """Return the units of a subgraph."""
-        return self.units[facts.index] if self.units else make_units(facts)
-
-
 def make_partitioning(
     facts: Sequence[Graph],
     assignment: Assignment,
-    sizing: Sizing = Sizing(),
+    sizing: Sizing,
     on_step: Callable[[int, Step], None] | None = None,
 ) -> Partitioning:
     """Partition every subgraph by its assignment.
@@ -103,59 +76,24 @@ def _partitioned(
     placed = assignment.placed[facts.index] if assignment.placed else None
     if sizing.mode == "seed" or (placed is None and sizing.min_size < 2 and not sizing.limits):
         return partitioned(units, assigned, sizing.mode, tell)
+    devices = assignment.devices
+    fallback = devices.index(sizing.fallback) if sizing.fallback else len(devices) - 1
     if placed is None:
-        placed = _within_limits(facts, assignment, sizing)
+        placed = place_within_limits(facts, assignment, sizing, fallback)
     subgraph, candidate, small = placed.subgraph, placed.candidate, list[Partition]()
     if sizing.min_size > 1:
-        candidate, small = demoted(subgraph.problem, candidate, sizing.min_size, _fallback(assignment, sizing))
+        candidate, small = demoted(subgraph.problem, candidate, sizing.min_size, fallback)
     made = _of_operators(len(units.home), subgraph.partitions(candidate))
     before = _of_operators(len(units.home), subgraph.partitions(placed.candidate)).numbers
-    few, names = f"fewer than {counted(sizing.min_size, 'operator')}", assignment.devices
+    few = f"fewer than {counted(sizing.min_size, 'operator')}"
     moved = {
-        operator: f"its partition was too small on {names[then]}: {few}"
+        operator: f"its partition was too small on {devices[then]}: {few}"
         if now != then
-        else f"not {names[number]}, to keep to {', '.join(map(str, sizing.limits))}"
+        else f"not {devices[number]}, to keep to {', '.join(map(str, sizing.limits))}"
         for operator, (number, then, now) in enumerate(zip(assigned, before, made.numbers, strict=True))
         if now != number
     }
     return replace(made, moved=moved, left=subgraph.named(small))
-
-
-def _fallback(assignment: Assignment, sizing: Sizing) -> int:
-    return assignment.devices.index(sizing.fallback) if sizing.fallback else len(assignment.devices) - 1
-
-
-def _within_limits(facts: Graph, assignment: Assignment, sizing: Sizing) -> Placed:
-    """Return partitions within the limits that leave most operators where they are, and are the fewest."""
-    devices, index = assignment.devices, facts.index
-    count, fallback = len(devices), _fallback(assignment, sizing)
-    units, assigned = sizing.units_of(facts), np.array(assignment.numbers[index], np.int64)
-    rows = np.arange(len(assigned))
-    able = np.array(
-        [
-            [
-                (device == fallback or devices[device] in assignment.refusals)
-                and not isinstance(assignment.decided_by[index][operator], Rule)
-                and assignment.refusal(device, index, operator) is None
-                for device in range(count)
-            ]
-            for operator in rows.tolist()
-        ],
-        np.bool_,
-    ).reshape(len(rows), count)
-    able[rows, assigned] = True
-    # Moving one operator is dearer than all partitions; the order of devices matters less than a partition.
-    times = np.full((len(rows), count), float(len(rows) + 1))
-    times += (np.arange(count) != fallback) * np.arange(1, count + 1) / (count * (len(rows) + 1))
-    times[rows, assigned] = 0
-    free = Links(np.zeros((count, count)), np.zeros((count, count)), np.ones(count))
-    table = make_cost_table(facts, np.where(able, times, np.inf), free)
-    limits = [(devices.index(limit.device), limit) for limit in sizing.limits]
-    whole = make_subgraph(facts, units, table, limits, sizing.caps, devices)
-    if not limits:  # there is nothing that the least moves could be looked for
-        numbers = [assigned[units.members[unit][0]] for unit in whole.working]
-        return Placed(whole, make_partitions(whole.problem.graph, [int(number) for number in numbers]))
-    return Placed(whole, solve(whole.problem, sizing.seconds).candidate)
 
 
 def partitioned(
@@ -182,3 +120,20 @@ def to_affinity(partitioning: Partitioning) -> Affinity:
             devices, partitions = np.array([subgraph.numbers, subgraph.partition_of()], np.uint32)
             subgraphs[index] = SubgraphAffinity(devices, partitions)
     return Affinity(dict(enumerate(partitioning.devices)), subgraphs)
+
+
+def from_affinity(affinity: Affinity, subgraphs: int) -> Partitioning:
+    """Return the partitions that a model has: nothing in subgraphs without an affinity.
+
+    An operator in no partition runs by itself, one without a device is on -1.
+    """
+    number = {device: at for at, device in enumerate(sorted(affinity.devices))}
+    found = [SubgraphPartitioning([], ()) for _ in range(subgraphs)]
+    for index, subgraph in affinity.subgraphs.items():
+        numbers = [number.get(device, -1) for device in subgraph.devices.tolist()]
+        rows: dict[int, list[int]] = {}
+        for operator, partition in enumerate(subgraph.partitions.tolist()):
+            rows.setdefault(-1 - operator if partition == NONE else partition, []).append(operator)
+        partitions = tuple(Partition(numbers[row[-1]], tuple(row)) for row in rows.values())
+        found[index] = SubgraphPartitioning(numbers, partitions)
+    return Partitioning(tuple(affinity.devices[device] for device in number), tuple(found))

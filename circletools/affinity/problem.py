@@ -17,8 +17,8 @@ from circletools.affinity.costs.table import CostTable, Floats, Indices
 from circletools.affinity.limits import Limit
 from circletools.affinity.partition import Partition
 from circletools.affinity.solvers.groups import gathered, working
-from circletools.affinity.solvers.partitions import with_constants
-from circletools.affinity.units import Units, contents_of
+from circletools.affinity.solvers.partitions import Mode, with_constants
+from circletools.affinity.units import Units, contents_of, make_units
 from circletools.graph.dag import Dag
 from circletools.graph.graph import Graph
 
@@ -116,15 +116,32 @@ class Subgraph:
         )
 
 
-def make_subgraph(
-    facts: Graph,
-    units: Units,
-    table: CostTable,
-    limits: Sequence[tuple[int, Limit]] = (),
-    caps: Mapping[int, int] | None = None,
-    names: Sequence[str] = (),
-) -> Subgraph:
-    """Return the problem of the units of a subgraph; `table` goes by operator."""
+@dataclass(frozen=True, slots=True)
+class Sizing:
+    """How partitions are made: of which units, in what mode, and within what limits.
+
+    Partitions of fewer than `min_size` operators go to `fallback` (the last device unless given), or another device
+    that is known to take all of them and has room within `caps` (bytes, by device number); those that none takes
+    stay. `units` go by subgraph; without them every operator is one.
+    `seconds` is how long the integer program may look for devices or partitions, in all.
+    """
+
+    mode: Mode = "min"
+    min_size: int = 1
+    fallback: str | None = None
+    limits: tuple[Limit, ...] = ()
+    units: Sequence[Units] = ()
+    caps: Mapping[int, int] = field(default_factory=dict)
+    seconds: float = 10.0
+
+    def units_of(self, facts: Graph) -> Units:
+        """Return the units of a subgraph."""
+        return self.units[facts.index] if self.units else make_units(facts)
+
+
+def make_subgraph(facts: Graph, table: CostTable, sizing: Sizing, names: Sequence[str]) -> Subgraph:
+    """Return the problem of the units of a subgraph; `table` goes by operator, `names` are those of the devices."""
+    units = sizing.units_of(facts)
     chosen, graph = working(units.graph)
     place = np.full(len(units.members) + 1, -1, np.int64)  # the last is of no unit
     place[chosen] = np.arange(len(chosen))
@@ -139,5 +156,6 @@ def make_subgraph(
     pairs, made, readers = (place[operators], buffers), place[what.producers], place[what.readers]
     contents = replace(what, constants=pairs, producers=made, readers=readers)
     counts: Indices = np.bincount(np.array(units.home, np.int64), minlength=len(place))[chosen]
-    problem = Problem(graph, own, contents, counts.astype(np.float64), tuple(limits), caps or {}, tuple(names))
+    limits = tuple((names.index(limit.device), limit) for limit in sizing.limits)
+    problem = Problem(graph, own, contents, counts.astype(np.float64), limits, sizing.caps, tuple(names))
     return Subgraph(problem, units, chosen)

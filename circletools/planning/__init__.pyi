@@ -7,3 +7,4 @@ from circletools.planning.measurement import Measurement as Measurement
 from circletools.planning.measuring import MeasureRequest as MeasureRequest
 from circletools.planning.measuring import measure as measure
 from circletools.planning.request import CostRequest as CostRequest
+from circletools.soundness.soundness import broken_graphs as broken_graphs

@@ -7,16 +7,18 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from circletools.affinity.costs.evaluate import Estimate
+from circletools.affinity.costs.times import Costs, cost_tables
+from circletools.affinity.partitioning import Partitioning, from_affinity
 from circletools.affinity.read import Affinity, affinity_freshness, affinity_in
 from circletools.affinity.tables import NONE
+from circletools.errors import EditError
 from circletools.findings import Finding
 from circletools.graph.build import model_graph
-from circletools.graph.graph import Graph
 from circletools.graph.selectors import Chooser
 from circletools.metadata.stamp import Freshness
 from circletools.model.model import Model
 from circletools.planning.costs import costs_of
-from circletools.planning.evaluate import affinity_estimates
+from circletools.planning.evaluate import estimated
 from circletools.planning.inputs import CostInputs, read_request
 from circletools.planning.reproject import source_names
 from circletools.planning.request import CostRequest
@@ -79,24 +81,6 @@ class AffinityInspection(Tabular):
         ]
 
 
-def _summary(graphs: Sequence[Graph], affinity: Affinity) -> Summary:
-    """Return the work of each device; operators without one count for none of them."""
-    if not affinity.subgraphs:
-        return Summary()
-    ids = sorted(affinity.devices)
-    number = {device: at for at, device in enumerate(ids)}
-    placed = {}
-    for index, placement in affinity.subgraphs.items():
-        launched = {
-            (-1 - operator if partition == NONE else partition): number.get(device, -1)
-            for operator, (partition, device) in enumerate(
-                zip(placement.partitions.tolist(), placement.devices.tolist(), strict=True)
-            )
-        }
-        placed[index] = [number.get(device, -1) for device in placement.devices.tolist()], list(launched.values())
-    return summarize(graphs, [affinity.devices[device] for device in ids], placed)
-
-
 def inspect_affinity(model: Model, costs: CostRequest | CostInputs | None = None) -> AffinityInspection:
     """Return the affinity in a model; with costs, also the estimated times.
 
@@ -116,11 +100,12 @@ def inspect_affinity(model: Model, costs: CostRequest | CostInputs | None = None
         found = Affinity(found.devices, {})
         message = f"the affinity is stale from {freshness.place} on: {freshness.reason}"
         notes.append(Finding("STALE_AFFINITY", "warning", name, message))
+    partitioning = from_affinity(found, len(graph))
     estimates: Mapping[int, Estimate] = {}
     if costs is not None:
         chooser = Chooser(graph, source_names(graph) if costs.by_origin else ())
         known, gaps = costs_of(graph, costs, list(found.devices.values()))
-        estimates = affinity_estimates(chooser, found, known)
+        estimates = _estimates(chooser, partitioning, known)
         notes = [*gaps, *notes]
     return AffinityInspection(
         graph.format,
@@ -130,6 +115,17 @@ def inspect_affinity(model: Model, costs: CostRequest | CostInputs | None = None
         {index: graph.graphs[index].operators.code_names for index in found.subgraphs},
         {index: graph.graphs[index].operators.first_result_names for index in found.subgraphs},
         estimates,
-        _summary(graph.graphs, found),
+        summarize(graph.graphs, partitioning) if found.subgraphs else Summary(),
         tuple(notes),
     )
+
+
+def _estimates(chooser: Chooser, partitioning: Partitioning, costs: Costs) -> dict[int, Estimate]:
+    """Return the times of the subgraphs with an affinity, by index. Raises EditError for one without a device."""
+    given = {index: one for index, one in enumerate(partitioning.subgraphs) if one.numbers}
+    for index, planned in given.items():
+        if -1 in planned.numbers:
+            place = f"subgraphs[{index}].operators[{planned.numbers.index(-1)}]"
+            raise EditError("an operator without a device takes no time", location=place, hint="annotate-affinity")
+    tables = cost_tables(chooser, partitioning.devices, costs) if partitioning.devices else []
+    return {index: estimated(chooser.facts[index], tables[index], planned) for index, planned in given.items()}

@@ -12,7 +12,7 @@ from circletools.affinity.read import Affinity
 from circletools.affinity.solvers.growth import Step
 from circletools.findings import Finding
 from circletools.planning.evaluate import Evaluation
-from circletools.planning.summary import EMPTY, Summary
+from circletools.planning.summary import Summary
 from circletools.planning.what_if import WhatIf
 from circletools.wording import Tabular
 
@@ -34,7 +34,7 @@ class Plan(Tabular):
     caps: Mapping[int, int] = field(default_factory=dict)
     steps: tuple[tuple[int, Step], ...] | None = None
     what_if: WhatIf | None = None
-    summary: Summary = EMPTY
+    summary: Summary = field(default_factory=Summary)
     notes: tuple[Finding, ...] = ()
 
     @property

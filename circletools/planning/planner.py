@@ -1,58 +1,63 @@
-"""From a request to a plan: request -> problem -> assignment -> partitions -> evaluation."""
+"""From a request to a plan.
+
+request -> inputs                     files read
+graph, inputs -> devices before       of the model's own tables, or of an earlier model's
+graph, inputs -> chooser, costs       operators by what rules call them; times of documents and traces
+these -> problem                      devices, rules, refusals, cost tables, sizes
+problem -> assignment -> partitions -> evaluation, summary, notes
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from circletools.affinity.assign.assign import Assignment, Constraints, assign
 from circletools.affinity.capability.table import Refusal, why_not
 from circletools.affinity.colocation import colocated
-from circletools.affinity.costs.choose import Goal, assign_by_cost, assign_by_memory
+from circletools.affinity.costs.choose import assign_by_cost, assign_by_memory
 from circletools.affinity.costs.table import CostTable
-from circletools.affinity.costs.times import cost_tables
+from circletools.affinity.costs.times import Costs, cost_tables
 from circletools.affinity.limits import check_limits
-from circletools.affinity.partitioning import Partitioning, Sizing, make_partitioning
+from circletools.affinity.partitioning import Partitioning, make_partitioning
+from circletools.affinity.problem import Sizing
 from circletools.affinity.solvers.growth import Step
 from circletools.affinity.tables import AFFINITY_TABLE
-from circletools.affinity.units import Units, make_units
+from circletools.affinity.units import make_units
 from circletools.findings import Finding
 from circletools.graph.build import model_graph
 from circletools.graph.graph import ModelGraph
 from circletools.graph.selectors import Chooser
 from circletools.model.model import Model
 from circletools.planning.costs import costs_of
-from circletools.planning.evaluate import Evaluator
+from circletools.planning.evaluate import evaluated
 from circletools.planning.inputs import PlanInputs, read_request
 from circletools.planning.plan import Plan
 from circletools.planning.reproject import Reprojection, kept, reproject, source_names
 from circletools.planning.request import PlanRequest
 from circletools.planning.summary import summarize
 from circletools.planning.what_if import compare, moved
-from circletools.soundness.soundness import broken_graphs
 from circletools.wording import counted, ranges
 
 
 @dataclass(frozen=True, slots=True)
 class PlanProblem:
-    """The placement problem of one model; `costs` are those of its subgraphs, where costs are known.
-
-    `units` are what stays together and what may be one partition, by subgraph.
-    """
+    """The placement problem of one model; `costs` are those of its subgraphs, where costs are known."""
 
     chooser: Chooser
     given: Constraints
     costs: Sequence[CostTable] | None
-    caps: Mapping[int, int]
-    units: Sequence[Units]
+    sizing: Sizing
     notes: tuple[Finding, ...]
 
 
 def plan(model: Model, request: PlanRequest | PlanInputs) -> Plan:
     """Return the device of every operator of a model, the partitions that follow, and what they cost.
 
-    Raises UsageError for a request that makes no sense for this model (a rule that matches nothing, a device that is
-    not among the devices, costs of no device), EditError where an operator is left without a device, a mode cannot
+    The graphs of the model are taken as they are; `ct.planning.broken_graphs` says what is wrong with them. Raises
+    UsageError for a request that makes no sense for this model (a rule that matches nothing, a device that is not
+    among the devices, costs of no device), EditError where an operator is left without a device, a mode cannot
     partition the model or a memory limit cannot be kept, InvalidInputError for files that cannot be read.
 
     >>> request = ct.PlanRequest(devices=("npu", "cpu"), rules=("op:CONV_2D=npu",), default="cpu")
@@ -62,25 +67,37 @@ def plan(model: Model, request: PlanRequest | PlanInputs) -> Plan:
     ('npu', 'cpu')
     """
     inputs = read_request(request) if isinstance(request, PlanRequest) else request
-    problem = make_plan_problem(model_graph(model), inputs, broken_graphs(model))
-    return _evaluated(inputs, problem, _assignment(inputs, problem))
+    graph = model_graph(model)
+    before = _before(graph, inputs)
+    devices = inputs.devices or (before.devices if before else ()) or (inputs.costs.devices if inputs.costs else ())
+    costs = None if inputs.costs is None else costs_of(graph, inputs.costs, devices)
+    chooser = Chooser(graph, source_names(graph) if inputs.by_origin else ())
+    problem = make_plan_problem(chooser, inputs, devices, before, costs)
+    return _planned(inputs, problem, graph.format)
 
 
-def make_plan_problem(model: ModelGraph, inputs: PlanInputs, broken: Sequence[Finding] = ()) -> PlanProblem:
-    """Return the problem: operators, devices, rules, refusals and costs.
+def _before(graph: ModelGraph, inputs: PlanInputs) -> Reprojection | None:
+    """Return the devices that operators had, if they are to count."""
+    if inputs.earlier is not None:
+        return reproject(graph, inputs.earlier)
+    keep = inputs.request.keep and graph.metadata_value(AFFINITY_TABLE) is not None
+    chosen_by_cost = inputs.costs is not None and not keep
+    return None if inputs.devices or chosen_by_cost else kept(graph)
 
-    `broken` is what is wrong with the graphs of the model.
-    """
-    notes = list(broken)
-    before = _before(model, inputs)
-    notes += [] if before is None else before.conflicts
-    devices = inputs.devices or (before.devices if before else ())
-    if not devices and inputs.costs is not None:
-        devices = inputs.costs.devices
-    chooser = Chooser(model, source_names(model) if inputs.by_origin else ())
-    rules = inputs.rules.matching(chooser, allow_unmatched=inputs.request.allow_unmatched)
+
+def make_plan_problem(
+    chooser: Chooser,
+    inputs: PlanInputs,
+    devices: tuple[str, ...],
+    before: Reprojection | None,
+    costs: tuple[Costs, Sequence[Finding]] | None,
+) -> PlanProblem:
+    """Return the problem: operators, devices, rules, refusals and costs."""
+    request, facts = inputs.request, chooser.facts
+    notes = [] if before is None else list(before.conflicts)
+    rules = inputs.rules.matching(chooser, allow_unmatched=request.allow_unmatched)
     notes += rules.notes
-    refused = {device: [why_not(table, facts) for facts in chooser.facts] for device, table in inputs.tables.items()}
+    refused = {device: [why_not(table, each) for each in facts] for device, table in inputs.tables.items()}
     notes += [note for device, found in refused.items() for note in _not_measured(device, found)]
     refusals = {
         device: [[None if refusal is None else str(refusal) for refusal in of_subgraph] for of_subgraph in found]
@@ -88,16 +105,17 @@ def make_plan_problem(model: ModelGraph, inputs: PlanInputs, broken: Sequence[Fi
     }
     given = Constraints(devices, rules, refusals, before.before if before else ())
     caps, tables = inputs.caps(devices), None
-    if inputs.costs is not None:
-        costs, gaps = costs_of(model, inputs.costs, devices)
-        tables = cost_tables(chooser, devices, costs)
-        notes += gaps
+    if costs is not None:
+        tables = cost_tables(chooser, devices, costs[0])
+        notes += costs[1]
     check_limits(inputs.limits, devices, has_costs=tables is not None)
     brings = any(table.links.constant_us_per_byte is not None for table in tables or ())
     # Two partitions that read the same constants may be one where bringing them is dear.
-    join = "shared" if brings and inputs.request.join == "connected" else inputs.request.join
-    units = [make_units(facts, join, inputs.colocation) for facts in chooser.facts]
-    return PlanProblem(chooser, given, tables, caps, units, tuple(notes))
+    join = "shared" if brings and request.join == "connected" else request.join
+    units = [make_units(each, join, inputs.colocation) for each in facts]
+    fallback = inputs.rules.default.device if inputs.rules.default else None
+    sizing = Sizing(request.mode, request.min_size, fallback, inputs.limits, units, caps, request.solve_time)
+    return PlanProblem(chooser, given, tables, sizing, tuple(notes))
 
 
 def _not_measured(device: str, refused: Sequence[Sequence[Refusal | None]]) -> Iterator[Finding]:
@@ -114,83 +132,45 @@ def _not_measured(device: str, refused: Sequence[Sequence[Refusal | None]]) -> I
         yield Finding("NOT_MEASURED", "info", "", message)
 
 
-def _before(model: ModelGraph, inputs: PlanInputs) -> Reprojection | None:
-    """Return the devices that operators had, if they are to count."""
-    if inputs.earlier is not None:
-        return reproject(model, inputs.earlier)
-    keep = inputs.request.keep and model.metadata_value(AFFINITY_TABLE) is not None
-    chosen_by_cost = inputs.costs is not None and not keep
-    return None if inputs.devices or chosen_by_cost else kept(model)
-
-
-def _assignment(inputs: PlanInputs, problem: PlanProblem) -> Assignment:
-    """Return the devices of all operators."""
-    devices = problem.given.devices
-    limits = [(devices.index(limit.device), limit) for limit in inputs.limits]
-    goal = Goal(problem.caps, limits, problem.units, inputs.request.solve_time)
-    if problem.costs is not None:
-        assignment = assign_by_cost(problem.chooser, problem.given, problem.costs, goal)
-    elif problem.caps:
-        assignment = assign_by_memory(problem.chooser, problem.given, goal)
-    else:
-        assignment = assign(problem.chooser, problem.given)
-    return colocated(assignment, problem.units) if inputs.colocation else assignment
-
-
-def _evaluated(inputs: PlanInputs, problem: PlanProblem, assignment: Assignment) -> Plan:
-    request, facts = inputs.request, problem.chooser.facts
-    notes = (*problem.notes, *_refused(assignment))
+def _planned(inputs: PlanInputs, problem: PlanProblem, model_format: Literal["circle", "tflite"]) -> Plan:
+    facts, request, sizing = problem.chooser.facts, inputs.request, problem.sizing
+    assignment = _assignment(problem)
+    if inputs.colocation:
+        assignment = colocated(assignment, sizing.units)
     steps: list[tuple[int, Step]] = []
-    default = inputs.rules.default
-    fallback = default.device if default else None
-    sizing = Sizing(
-        request.mode, request.min_size, fallback, inputs.limits, problem.units, problem.caps, request.solve_time
-    )
     grown = request.explain and request.mode == "seed"
     on_step = (lambda number, step: steps.append((number, step))) if grown else None
     partitioning = make_partitioning(facts, assignment, sizing, on_step)
-    notes += tuple(_left(partitioning, request.min_size))
-    evaluator = Evaluator(facts, problem.costs, bool(problem.caps), assignment.least_us)
-    evaluation = evaluator.evaluate(partitioning)
+    has_caps, least_us = bool(sizing.caps), assignment.least_us
+    evaluation = evaluated(facts, partitioning, problem.costs, least_us, memory=has_caps)
+    notes = [*problem.notes, *_refused(assignment), *_left(partitioning, request.min_size)]
     what_if = None
     if inputs.what_if:
         changed = moved(problem.chooser, partitioning, inputs.what_if, sizing)
-        what_if = compare(assignment, (partitioning, evaluation), (changed, evaluator.evaluate(changed)))
+        after = evaluated(facts, changed, problem.costs, least_us, memory=has_caps)
+        what_if = compare(assignment, (partitioning, evaluation), (changed, after))
         notes += what_if.refused
     return Plan(
-        problem.chooser.model.format,
+        model_format,
         [subgraph.operators.code_names for subgraph in facts],
         assignment,
         partitioning,
         evaluation,
-        problem.caps,
+        sizing.caps,
         tuple(steps) if request.explain else None,
         what_if,
-        summarize(facts, partitioning.devices, _placed(partitioning), _refusals(assignment)),
-        notes,
+        summarize(facts, partitioning, assignment.refused()),
+        tuple(notes),
     )
 
 
-def _refusals(assignment: Assignment) -> dict[str, list[list[str | None]]]:
-    """Return why each device with a table does not take an operator, by subgraph; None where it does."""
-    return {
-        device: [
-            [
-                assignment.refusal(assignment.devices.index(device), subgraph, operator)
-                for operator in range(len(numbers))
-            ]
-            for subgraph, numbers in enumerate(assignment.numbers)
-        ]
-        for device in assignment.refusals
-    }
-
-
-def _placed(partitioning: Partitioning) -> dict[int, tuple[Sequence[int], Sequence[int]]]:
-    """Return the device numbers of the operators and of the partitions, by subgraph."""
-    return {
-        index: (one.numbers, [partition.device for partition in one.partitions])
-        for index, one in enumerate(partitioning.subgraphs)
-    }
+def _assignment(problem: PlanProblem) -> Assignment:
+    """Return the devices of all operators."""
+    if problem.costs is not None:
+        return assign_by_cost(problem.chooser, problem.given, problem.costs, problem.sizing)
+    if problem.sizing.caps:
+        return assign_by_memory(problem.chooser, problem.given, problem.sizing)
+    return assign(problem.chooser, problem.given)
 
 
 def _left(partitioning: Partitioning, min_size: int) -> Iterator[Finding]:

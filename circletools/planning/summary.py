@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from circletools.affinity.capability.table import Refusal
+from circletools.affinity.partitioning import Partitioning
 from circletools.fit.fit import computed_bytes
 from circletools.fit.remedies import remedy_of
 from circletools.graph.graph import Graph
@@ -49,54 +50,48 @@ class Summary:
     refusals: tuple[RefusedOperators, ...] = ()
 
 
-EMPTY = Summary()
-
-
 def summarize(
     graphs: Sequence[Graph],
-    devices: Sequence[str],
-    placed: Mapping[int, tuple[Sequence[int], Sequence[int]]],
+    partitioning: Partitioning,
     refused: Mapping[str, Sequence[Sequence[str | None]]] | None = None,
 ) -> Summary:
-    """Return the work of each device.
+    """Return the work of each device; operators on -1 count for none.
 
-    `placed` has the device number of each operator, and of each partition, by subgraph; -1 is none. `refused` are the
-    reasons of devices with a capability table, by subgraph and operator.
+    `refused` are the reasons of devices with a capability table, by subgraph and operator.
     """
-    operators, launches = np.zeros(len(devices), np.int64), np.zeros(len(devices), np.int64)
-    made = np.zeros(len(devices))
-    for index, (numbers, partitions) in placed.items():
-        known = np.array(numbers, np.int64)
-        runs = known >= 0
+    devices = partitioning.devices
+    operators, launches, made, count = (np.zeros(len(devices)) for _ in range(4))
+    for graph, planned in zip(graphs, partitioning.subgraphs, strict=True):
+        known = np.array(planned.numbers, np.int64)
+        runs, ran = known >= 0, np.array([one.device for one in planned.partitions], np.int64)
+        count += len(known)
         operators += np.bincount(known[runs], minlength=len(devices))
-        launches += np.bincount(np.array([one for one in partitions if one >= 0], np.int64), minlength=len(devices))
-        made += np.bincount(known[runs], np.array(computed_bytes(graphs[index]))[runs], len(devices))
-    count = sum(len(numbers) for numbers, _ in placed.values())
-    shares = tuple(
-        DeviceShare(
-            device, int(operators[at]), 100 * int(operators[at]) / max(count, 1), int(made[at]), int(launches[at])
-        )
-        for at, device in enumerate(devices)
-    )
-    groups = tuple(
-        one for device, found in (refused or {}).items() for one in _groups(graphs, devices, placed, device, found)
-    )
-    return Summary(shares, groups)
+        launches += np.bincount(ran[ran >= 0], minlength=len(devices))
+        if len(known):
+            made += np.bincount(known[runs], np.array(computed_bytes(graph))[runs], len(devices))
+    shares = 100 * operators / np.maximum(count, 1)
+    columns = operators.astype(int), shares, made.astype(int), launches.astype(int)
+    rows = zip(devices, *(column.tolist() for column in columns), strict=True)
+    groups = [
+        one
+        for device, found in (refused or {}).items()
+        for one in _groups(graphs, partitioning, device, devices.index(device), found)
+    ]
+    return Summary(tuple(DeviceShare(*row) for row in rows), tuple(groups))
 
 
 def _groups(
     graphs: Sequence[Graph],
-    devices: Sequence[str],
-    placed: Mapping[int, tuple[Sequence[int], Sequence[int]]],
+    partitioning: Partitioning,
     device: str,
+    number: int,
     refused: Sequence[Sequence[str | None]],
 ) -> list[RefusedOperators]:
-    number = devices.index(device)
     places: dict[tuple[str, str], list[_Place]] = {}
-    for index, (numbers, _) in placed.items():
+    for index, planned in enumerate(partitioning.subgraphs):
         codes = graphs[index].operators.code_names
         for operator, reason in enumerate(refused[index]):
-            if reason is not None and numbers[operator] != number:
+            if reason is not None and planned.numbers[operator] != number:
                 places.setdefault((codes[operator], reason), []).append((index, operator))
     found = []
     for (code, reason), operators in places.items():

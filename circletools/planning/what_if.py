@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from circletools.affinity.assign.assign import Assignment
 from circletools.affinity.assign.precedence import by_precedence
 from circletools.affinity.assign.rules import Rule
-from circletools.affinity.partitioning import Partitioning, Sizing, partitioned
+from circletools.affinity.partitioning import Partitioning, partitioned
+from circletools.affinity.problem import Sizing
 from circletools.errors import UsageError
 from circletools.findings import Finding
 from circletools.graph.selectors import Chooser

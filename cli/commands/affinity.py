@@ -74,5 +74,5 @@ def _planned(model: ct.Model, name: str, inputs: Any, form: str | None) -> ct.ty
     plan = ct.plan(model, inputs)
     if form is not None:
         show_as(form, plan, text=ct.render.plan_text, json=ct.render.plan_json, csv=ct.render.rows_csv, file=name)
-    print_notes(plan.notes)
+    print_notes((*ct.planning.broken_graphs(model), *plan.notes))
     return plan

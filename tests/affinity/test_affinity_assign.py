@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 import circletools as ct
 from circletools.affinity.assign.assign import Constraints, assign
 from circletools.affinity.assign.rules import Rule, RuleSet, make_default, parse_rules, parse_setting
-from circletools.affinity.partitioning import Sizing, make_partitioning
+from circletools.affinity.partitioning import make_partitioning
+from circletools.affinity.problem import Sizing
 from circletools.errors import CircleToolsError, EditError, InvalidInputError, UsageError
 from circletools.graph.build import model_graph
 from circletools.graph.selectors import KINDS, Chooser, Selector, parse_selector

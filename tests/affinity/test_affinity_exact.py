@@ -22,7 +22,8 @@ from circletools.affinity.exports.openvino import openvino_affinity
 from circletools.affinity.exports.palette import colors
 from circletools.affinity.exports.part import part_file
 from circletools.affinity.exports.placement import Flow, current_affinity, flows, placement
-from circletools.affinity.partitioning import Sizing, make_partitioning, to_affinity
+from circletools.affinity.partitioning import make_partitioning, to_affinity
+from circletools.affinity.problem import Sizing
 from circletools.affinity.read import read_affinity
 from circletools.affinity.store import annotate, follow
 from circletools.affinity.tables import AFFINITY_STAMP, AFFINITY_TABLE, decode_affinity, encode_affinity

@@ -13,7 +13,8 @@ from circletools.affinity.costs.memory import contents, footprints
 from circletools.affinity.costs.table import Links, make_cost_table
 from circletools.affinity.exports.dot import dot_graph
 from circletools.affinity.exports.placement import current_affinity
-from circletools.affinity.partitioning import Sizing, make_partitioning
+from circletools.affinity.partitioning import make_partitioning
+from circletools.affinity.problem import Sizing
 from circletools.affinity.solvers.growth import Step
 from circletools.affinity.solvers.partitions import Mode, make_partitions
 from circletools.affinity.transfers import transfers

@@ -11,10 +11,11 @@ import pytest
 from circletools.affinity.assign.assign import Assignment, Constraints
 from circletools.affinity.assign.rules import Decision, RuleSet, make_default, parse_setting
 from circletools.affinity.capability.traits import SubgraphTraits
-from circletools.affinity.costs.choose import Goal, assign_by_cost, assign_by_memory
+from circletools.affinity.costs.choose import assign_by_cost, assign_by_memory
 from circletools.affinity.costs.costfile import Defaults, parse_costs
 from circletools.affinity.costs.memory import contents
 from circletools.affinity.costs.times import NO_TIME, Costs, cost_tables
+from circletools.affinity.problem import Sizing
 from circletools.affinity.transfers import transfers
 from circletools.errors import EditError, UsageError
 from circletools.graph.build import graph_of, model_graph
@@ -40,7 +41,7 @@ def costs_of(
     return Costs(parse_costs(json.dumps(document), "costs.json"), measured or {}, Defaults(8.0, 5.0, 7.0))
 
 
-def chosen(given: Constraints, document: dict[str, Any] = QUICK, goal: Goal = Goal()) -> Assignment:  # noqa: B008
+def chosen(given: Constraints, document: dict[str, Any] = QUICK, goal: Sizing = Sizing()) -> Assignment:  # noqa: B008
     with open_model(DIAMOND) as model:
         chooser = Chooser(model_graph(model))
         return assign_by_cost(chooser, given, cost_tables(chooser, given.devices, costs_of(document)), goal)
@@ -63,8 +64,8 @@ def test_rules_earlier_devices_and_tables_leave_the_rest_to_the_costs() -> None:
 
 
 def test_limits_of_memory_are_kept_to_while_choosing() -> None:
-    assert chosen(Constraints(TWO), goal=Goal(caps={0: 0})).numbers == ([1] * 6,)
-    assert chosen(Constraints(TWO), goal=Goal(caps={0: 1 << 20})).numbers == ([0] * 6,)
+    assert chosen(Constraints(TWO), goal=Sizing(caps={0: 0})).numbers == ([1] * 6,)
+    assert chosen(Constraints(TWO), goal=Sizing(caps={0: 1 << 20})).numbers == ([0] * 6,)
 
 
 def test_without_costs_the_first_device_with_room_is_taken() -> None:
@@ -76,7 +77,7 @@ def test_without_costs_the_first_device_with_room_is_taken() -> None:
 
         def memory(given: Constraints, **caps: int) -> Assignment:
             bytes_ = {three.index(name): cap for name, cap in caps.items()}
-            return assign_by_memory(chooser, given, Goal(caps=bytes_, seconds=5.0))
+            return assign_by_memory(chooser, given, Sizing(caps=bytes_, seconds=5.0))
 
         made = memory(Constraints(three))
         assert (made.numbers, made.least_us) == (([0] * 6,), ())

@@ -13,9 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from circletools.affinity.assign.assign import Assignment, Constraints
-from circletools.affinity.costs.choose import Goal, assign_by_cost
+from circletools.affinity.costs.choose import assign_by_cost
 from circletools.affinity.costs.costfile import CostDocument, Defaults, parse_costs
 from circletools.affinity.costs.times import Costs, cost_tables, operator_bytes
+from circletools.affinity.problem import Sizing
 from circletools.errors import CircleToolsError
 from circletools.graph.build import model_graph
 from circletools.graph.selectors import Chooser
@@ -156,7 +157,7 @@ def test_every_model_can_be_assigned(path: Path) -> None:
         costs = Costs(parsed, {}, Defaults())
         chooser = Chooser(model_graph(model))
         problems = cost_tables(chooser, parsed.devices, costs)
-        for goal in (Goal(), Goal(seconds=1.0), Goal(caps={0: 4096}, seconds=1.0)):
+        for goal in (Sizing(), Sizing(seconds=1.0), Sizing(caps={0: 4096}, seconds=1.0)):
             made: Assignment = assign_by_cost(chooser, Constraints(parsed.devices), problems, goal)
             assert [len(row) for row in made.numbers] == [len(subgraph.operators) for subgraph in model.subgraphs]
         assert all(

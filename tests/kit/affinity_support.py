@@ -9,7 +9,8 @@ import numpy as np
 
 from circletools.affinity.assign.assign import Assignment, Constraints, assign
 from circletools.affinity.assign.rules import Decision, Rule, RuleSet, make_default, parse_setting
-from circletools.affinity.partitioning import Partitioning, Sizing, make_partitioning, to_affinity
+from circletools.affinity.partitioning import Partitioning, make_partitioning, to_affinity
+from circletools.affinity.problem import Sizing
 from circletools.affinity.read import Affinity, read_affinity
 from circletools.affinity.solvers.partitions import Mode
 from circletools.affinity.store import annotate

@@ -78,6 +78,16 @@ class Assignment:
             return None
         return self.refusals[device][subgraph][operator] if device in self.refusals else None
 
+    def refused(self) -> dict[str, list[list[str | None]]]:
+        """Return why each device with a table does not take an operator, by subgraph; None where it does."""
+        return {
+            device: [
+                [self.refusal(self.devices.index(device), subgraph, operator) for operator in range(len(row))]
+                for subgraph, row in enumerate(self.numbers)
+            ]
+            for device in self.refusals
+        }
+
     def against_capability(self) -> list[tuple[int, int]]:
         """Return the operators (subgraph, index) on a device that does not take them, by rule or by default."""
         return [

@@ -1,9 +1,9 @@
-"""Devices by cost for the operators that rules leave open, ready to be assigned."""
+"""Devices by a solver, for operators that rules leave open: by cost, by room in memory, and within limits."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from time import process_time
 
 import numpy as np
@@ -15,80 +15,97 @@ from circletools.affinity.assign.rules import Decision, Rule
 from circletools.affinity.candidate import Placed
 from circletools.affinity.costs.table import CostTable, Floats, Links, make_cost_table
 from circletools.affinity.costs.times import with_times
-from circletools.affinity.limits import Limit
-from circletools.affinity.problem import make_subgraph
+from circletools.affinity.partition import devices_of
+from circletools.affinity.problem import Sizing, make_subgraph
+from circletools.affinity.solvers.partitions import make_partitions
 from circletools.affinity.solvers.solve import solve
-from circletools.affinity.units import Units, make_units
 from circletools.errors import EditError
+from circletools.graph.graph import Graph
 from circletools.graph.selectors import Chooser
 
 
-@dataclass(frozen=True, slots=True)
-class Goal:
-    """What the choice keeps to, and how long it may take.
-
-    `caps` are the bytes of memory that a device has, by number; `limits` go with the number of their device. `units`
-    are the operators that stay together, by subgraph; without it every operator is one. `seconds` is how long the
-    integer program may look for better devices and a proof, for all subgraphs.
-    """
-
-    caps: Mapping[int, int] = field(default_factory=dict)
-    limits: Sequence[tuple[int, Limit]] = ()
-    units: Sequence[Units] = ()
-    seconds: float = 0.0
-
-
-def assign_by_cost(chooser: Chooser, given: Constraints, tables: Sequence[CostTable], goal: Goal) -> Assignment:
+def assign_by_cost(chooser: Chooser, given: Constraints, tables: Sequence[CostTable], sizing: Sizing) -> Assignment:
     """Give every operator a device so that all takes the least time, as far as rules leave it open.
 
     A rule, or what an operator had before, decides; a device that does not take an operator, or has no time for it,
     is left out. What no device can run goes to the default. Raises what `assign` and `solve` do.
     """
-    given = replace(given, refusals=with_times(tables, given.devices, given.refusals))
-    return _assign(chooser, given, tables, goal, "least total time")
+    return _assign(chooser, given, tables, sizing, "least total time")
 
 
-def assign_by_memory(chooser: Chooser, given: Constraints, goal: Goal) -> Assignment:
+def assign_by_memory(chooser: Chooser, given: Constraints, sizing: Sizing) -> Assignment:
     """Give every operator that rules leave open the first device that takes it and has room.
 
     A device without a capability table takes all. Raises what `assign` and `solve` do.
     """
-    count = len(given.devices)
-    free = Links(np.zeros((count, count)), np.zeros((count, count)), np.zeros(count))
     # An operator is the dearer the later its device comes.
-    tables = [
-        make_cost_table(facts, np.tile(np.arange(float(count)), (len(facts), 1)), free) for facts in chooser.facts
-    ]
+    order, free = np.arange(float(len(given.devices))), _links(len(given.devices), 0.0)
+    tables = [make_cost_table(facts, np.tile(order, (len(facts), 1)), free) for facts in chooser.facts]
+    return replace(_assign(chooser, given, tables, sizing, "the first device with room"), least_us=())
+
+
+def place_within_limits(facts: Graph, assignment: Assignment, sizing: Sizing, fallback: int) -> Placed:
+    """Return partitions within the limits that leave most operators where they are, and are the fewest."""
+    devices, index = assignment.devices, facts.index
+    count, assigned = len(devices), np.array(assignment.numbers[index], np.int64)
+    able = np.zeros((len(assigned), count), np.bool_)
+    for operator, decision in enumerate(assignment.decided_by[index]):
+        for device in range(count) if not isinstance(decision, Rule) else ():
+            is_known = device == fallback or devices[device] in assignment.refusals
+            able[operator, device] = is_known and assignment.refusal(device, index, operator) is None
+    rows = np.arange(len(assigned))
+    able[rows, assigned] = True
+    # Moving one operator is dearer than all partitions; the order of devices matters less than a partition.
+    times = np.full((len(rows), count), float(len(rows) + 1))
+    times += (np.arange(count) != fallback) * np.arange(1, count + 1) / (count * (len(rows) + 1))
+    times[rows, assigned] = 0
+    table = make_cost_table(facts, np.where(able, times, np.inf), _links(count, 1.0))
+    if sizing.limits:
+        return _placed(facts, table, sizing, devices, sizing.seconds)[0]
+    whole = make_subgraph(facts, table, sizing, devices)  # there is nothing that the least moves could be looked for
+    numbers = [int(assigned[whole.units.members[unit][0]]) for unit in whole.working]
+    return Placed(whole, make_partitions(whole.problem.graph, numbers))
+
+
+def _links(devices: int, launch_us: float) -> Links:
+    """Return what copies and launches cost where copies cost nothing."""
+    return Links(np.zeros((devices, devices)), np.zeros((devices, devices)), np.full(devices, launch_us))
+
+
+def _placed(
+    facts: Graph, table: CostTable, sizing: Sizing, devices: Sequence[str], seconds: float
+) -> tuple[Placed, float]:
+    """Return what is found for a subgraph, and what nothing takes less than. An error has its place."""
+    whole = make_subgraph(facts, table, sizing, devices)
+    try:
+        found = solve(whole.problem, seconds)
+    except EditError as error:
+        raise EditError(error.message, location=facts.place(), hint=error.hint) from error
+    return Placed(whole, found.candidate), found.least_us
+
+
+def _assign(
+    chooser: Chooser, given: Constraints, tables: Sequence[CostTable], sizing: Sizing, words: str
+) -> Assignment:
     given = replace(given, refusals=with_times(tables, given.devices, given.refusals))
-    made = _assign(chooser, given, tables, goal, "the first device with room")
-    return replace(made, least_us=())
-
-
-def _assign(chooser: Chooser, given: Constraints, tables: Sequence[CostTable], goal: Goal, words: str) -> Assignment:
-    ruled = by_precedence(chooser, given.rules.rules)
     chosen: list[dict[int, Decision]] = []
     least: list[float | None] = []
-    placed: list[Placed | None] = []
-    seconds, operators = goal.seconds, sum(len(table.times_us) for table in tables)
-    for subgraph, table in enumerate(tables):
-        had = given.before_in(subgraph)
-        decided = [rule or had.get(operator) for operator, rule in enumerate(ruled[subgraph])]
+    placed: list[Placed] = []
+    seconds, operators = sizing.seconds, sum(len(table.times_us) for table in tables)
+    for subgraph, ruled in enumerate(by_precedence(chooser, given.rules.rules)):
+        table, had = tables[subgraph], given.before_in(subgraph)
+        decided = [rule or had.get(operator) for operator, rule in enumerate(ruled)]
         times, is_open = _open_times(table, given, subgraph, decided)
-        count, begins, facts = len(times), process_time(), chooser.facts[subgraph]
-        units = goal.units[subgraph] if goal.units else make_units(facts)
-        whole = make_subgraph(facts, units, replace(table, times_us=times), goal.limits, goal.caps, given.devices)
-        try:
-            found = solve(whole.problem, seconds * count / max(operators, 1))
-        except EditError as error:
-            raise EditError(error.message, location=facts.place(), hint=error.hint) from error
+        count, begins = len(times), process_time()
+        share = seconds * count / max(operators, 1)
+        table = replace(table, times_us=times)
+        found, bound = _placed(chooser.facts[subgraph], table, sizing, given.devices, share)
         seconds, operators = max(0.0, seconds - (process_time() - begins)), operators - count
-        least.append(found.least_us if is_open.any() else None)
-        placed.append(Placed(whole, found.candidate))
-        devices = {unit: part.device for part in whole.partitions(found.candidate) for unit in part.operators}
-        row = dict(had)
-        for operator in np.flatnonzero(is_open).tolist():
-            row[operator] = Decision(given.devices[devices[operator]], words)
-        chosen.append(row)
+        least.append(bound if is_open.any() else None)
+        placed.append(found)
+        devices = devices_of(count, found.subgraph.partitions(found.candidate))
+        opened = np.flatnonzero(is_open).tolist()
+        chosen.append({**had, **{one: Decision(given.devices[devices[one]], words) for one in opened}})
     made = assign(chooser, replace(given, before=chosen))
     return replace(made, least_us=tuple(least), placed=tuple(placed))
 
