@@ -6,7 +6,7 @@ The first byte of an input chooses the table, the rest is its value.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 
 from circletools.affinity.store import annotate
 from circletools.affinity.tables import AFFINITY_STAMP, AFFINITY_TABLE, DEVICE_TABLE, decode_affinity, encode_affinity
@@ -33,7 +33,7 @@ from circletools.origin.tables import (
     encode_op_table,
     encode_source_table,
 )
-from circletools.planning.reproject import kept
+from circletools.planning.reproject import devices_before
 from fuzz.models import dump, look, plan_of
 from fuzz.seeds import model_seed
 
@@ -94,7 +94,7 @@ def tables(data: bytes) -> None:
     look(changed)
     dump(changed)
     with open_model(changed) as model:
-        for read in (operator_locations, kept):
+        for read in (operator_locations, partial(devices_before, earlier=None, needed=True)):
             try:
                 read(model_graph(model))
             except CircleToolsError:

@@ -136,4 +136,4 @@ def from_affinity(affinity: Affinity, subgraphs: int) -> Partitioning:
             rows.setdefault(-1 - operator if partition == NONE else partition, []).append(operator)
         partitions = tuple(Partition(numbers[row[-1]], tuple(row)) for row in rows.values())
         found[index] = SubgraphPartitioning(numbers, partitions)
-    return Partitioning(tuple(affinity.devices[device] for device in number), tuple(found))
+    return Partitioning(affinity.names, tuple(found))

@@ -30,6 +30,11 @@ class Affinity:
     devices: Mapping[int, str]
     subgraphs: Mapping[int, SubgraphAffinity]
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The device names in the order of their ids."""
+        return tuple(self.devices[device] for device in sorted(self.devices))
+
 
 def read_affinity(model: Model) -> Affinity | None:
     """Return the affinity in a model, None where it has none.

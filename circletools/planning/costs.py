@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from circletools.affinity.costs.times import Costs
@@ -47,7 +47,7 @@ def costs_of(model: ModelGraph, inputs: CostInputs, devices: Sequence[str]) -> t
 
     Raises InvalidInputError for the trace of another model.
     """
-    measured, notes = {}, list[Finding]()
+    measured, notes, operators = {}, list[Finding](), sum(map(len, model.graphs))
     for device, (name, trace) in inputs.traces.items():
         try:
             found = measured_times(model, trace, {*devices, *inputs.traces} - {device})
@@ -55,7 +55,15 @@ def costs_of(model: ModelGraph, inputs: CostInputs, devices: Sequence[str]) -> t
             error.location = name if error.location is None else f"{name}: {error.location}"
             raise
         measured[device] = found.times_us
-        notes += _gaps(model, name, device, found)
+        if found.elsewhere:
+            where = ", ".join(sorted(frozenset().union(*found.elsewhere.values())))
+            message = f"{counted(len(found.elsewhere), 'operator')} ran on {where}, which gives no time for {device}"
+            notes.append(Finding("RAN_ON_ANOTHER_DEVICE", "info", name, message))
+        absent = operators - len(found.times_us) - len(found.elsewhere)
+        if absent:
+            be = "is" if absent == 1 else "are"
+            message = f"{counted(absent, 'operator')} {be} not in the trace of {device}"
+            notes.append(Finding("NOT_IN_TRACE", "info", name, message))
     costs = Costs(inputs.document, measured, inputs.defaults)
     if costs.assumed(devices):
         given = inputs.defaults
@@ -65,17 +73,3 @@ def costs_of(model: ModelGraph, inputs: CostInputs, devices: Sequence[str]) -> t
         )
         notes.append(Finding("TRANSFERS_NOT_LISTED", "info", "", message))
     return costs, notes
-
-
-def _gaps(model: ModelGraph, name: str, device: str, found: TraceTimes) -> Iterable[Finding]:
-    """Yield notes on operators without a time in a device's trace."""
-    if found.elsewhere:
-        where = ", ".join(sorted(frozenset().union(*found.elsewhere.values())))
-        message = f"{counted(len(found.elsewhere), 'operator')} ran on {where}, which gives no time for {device}"
-        yield Finding("RAN_ON_ANOTHER_DEVICE", "info", name, message)
-    known = len(found.times_us) + len(found.elsewhere)
-    absent = sum(map(len, model.graphs)) - known
-    if absent:
-        be = "is" if absent == 1 else "are"
-        message = f"{counted(absent, 'operator')} {be} not in the trace of {device}"
-        yield Finding("NOT_IN_TRACE", "info", name, message)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from circletools.affinity.assign.assign import Assignment, Constraints, assign
 from circletools.affinity.capability.table import Refusal, why_not
@@ -23,18 +22,16 @@ from circletools.affinity.limits import check_limits
 from circletools.affinity.partitioning import Partitioning, make_partitioning
 from circletools.affinity.problem import Sizing
 from circletools.affinity.solvers.growth import Step
-from circletools.affinity.tables import AFFINITY_TABLE
 from circletools.affinity.units import make_units
 from circletools.findings import Finding
 from circletools.graph.build import model_graph
-from circletools.graph.graph import ModelGraph
 from circletools.graph.selectors import Chooser
 from circletools.model.model import Model
 from circletools.planning.costs import costs_of
 from circletools.planning.evaluate import evaluated
 from circletools.planning.inputs import PlanInputs, read_request
 from circletools.planning.plan import Plan
-from circletools.planning.reproject import Reprojection, kept, reproject, source_names
+from circletools.planning.reproject import Reprojection, devices_before, source_names
 from circletools.planning.request import PlanRequest
 from circletools.planning.summary import summarize
 from circletools.planning.what_if import compare, moved
@@ -68,21 +65,15 @@ def plan(model: Model, request: PlanRequest | PlanInputs) -> Plan:
     """
     inputs = read_request(request) if isinstance(request, PlanRequest) else request
     graph = model_graph(model)
-    before = _before(graph, inputs)
+    by_cost = inputs.costs is not None
+    chosen = not inputs.earlier and (inputs.devices or (by_cost and not inputs.request.keep))
+    before = None if chosen else devices_before(graph, inputs.earlier, needed=not by_cost)
+    sources = source_names(graph) if inputs.by_origin else ()
     devices = inputs.devices or (before.devices if before else ()) or (inputs.costs.devices if inputs.costs else ())
     costs = None if inputs.costs is None else costs_of(graph, inputs.costs, devices)
-    chooser = Chooser(graph, source_names(graph) if inputs.by_origin else ())
+    chooser = Chooser(graph, sources)
     problem = make_plan_problem(chooser, inputs, devices, before, costs)
-    return _planned(inputs, problem, graph.format)
-
-
-def _before(graph: ModelGraph, inputs: PlanInputs) -> Reprojection | None:
-    """Return the devices that operators had, if they are to count."""
-    if inputs.earlier is not None:
-        return reproject(graph, inputs.earlier)
-    keep = inputs.request.keep and graph.metadata_value(AFFINITY_TABLE) is not None
-    chosen_by_cost = inputs.costs is not None and not keep
-    return None if inputs.devices or chosen_by_cost else kept(graph)
+    return _planned(inputs, problem)
 
 
 def make_plan_problem(
@@ -132,7 +123,7 @@ def _not_measured(device: str, refused: Sequence[Sequence[Refusal | None]]) -> I
         yield Finding("NOT_MEASURED", "info", "", message)
 
 
-def _planned(inputs: PlanInputs, problem: PlanProblem, model_format: Literal["circle", "tflite"]) -> Plan:
+def _planned(inputs: PlanInputs, problem: PlanProblem) -> Plan:
     facts, request, sizing = problem.chooser.facts, inputs.request, problem.sizing
     assignment = _assignment(problem)
     if inputs.colocation:
@@ -151,7 +142,7 @@ def _planned(inputs: PlanInputs, problem: PlanProblem, model_format: Literal["ci
         what_if = compare(assignment, (partitioning, evaluation), (changed, after))
         notes += what_if.refused
     return Plan(
-        model_format,
+        problem.chooser.model.format,
         [subgraph.operators.code_names for subgraph in facts],
         assignment,
         partitioning,

@@ -81,20 +81,24 @@ def reproject(model: ModelGraph, earlier: Earlier) -> Reprojection:
             message = "no origin of its own tells where its operators were"
             conflicts.append(Finding("NO_ORIGINS", "warning", f"subgraphs[{index}]", message))
         before.append(row)
-    return Reprojection(_in_order(earlier.affinity), tuple(before), tuple(conflicts))
+    return Reprojection(earlier.affinity.names, tuple(before), tuple(conflicts))
 
 
 def _most(votes: Counter[int]) -> int:
     return min(votes, key=lambda device: (-votes[device], device))
 
 
-def kept(model: ModelGraph) -> Reprojection:
-    """Return the devices that a model's operators have in its own tables.
+def devices_before(model: ModelGraph, earlier: Earlier | None, *, needed: bool) -> Reprojection | None:
+    """Return the devices that operators had: in an earlier model, else in the model's own tables.
 
-    Raises UsageError where it has none, EditError where they are stale.
+    Raises UsageError where these are `needed` and there are none, EditError where they are stale.
     """
+    if earlier is not None:
+        return reproject(model, earlier)
     affinity = affinity_in(model)
     if affinity is None:
+        if not needed:
+            return None
         raise UsageError("no devices are named", hint="write `devices=npu,cpu`")
     if affinity_freshness(model, affinity).state == "stale":
         raise EditError("the affinity of the model is stale", hint="name devices and rules anew")
@@ -103,7 +107,7 @@ def kept(model: ModelGraph) -> Reprojection:
         for operator, device in enumerate(subgraph.devices.tolist()):
             if device != NONE:
                 before[index][operator] = Decision(affinity.devices[device], "as it is in the model")
-    return Reprojection(_in_order(affinity), tuple(before), ())
+    return Reprojection(affinity.names, tuple(before), ())
 
 
 def source_names(model: ModelGraph) -> list[dict[int, list[str]]]:
@@ -116,10 +120,6 @@ def source_names(model: ModelGraph) -> list[dict[int, list[str]]]:
         {operator: [origins.sources[source] for source in origin] for operator, origin in known.items()}
         for known in origins.operators
     ]
-
-
-def _in_order(affinity: Affinity) -> tuple[str, ...]:
-    return tuple(affinity.devices[device] for device in sorted(affinity.devices))
 
 
 def fresh_origins(model: ModelGraph) -> Origins:
