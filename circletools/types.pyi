@@ -11,6 +11,7 @@ from circletools.model.digests import ContentDigests as ContentDigests
 from circletools.model.rows import Subgraph as Subgraph
 from circletools.model.views import Operator as Operator
 from circletools.model.views import Tensor as Tensor
+from circletools.numerics.results import Comparison as Comparison
 from circletools.origin.tracking.tracker import Tracking as Tracking
 from circletools.parts.split import Split as Split
 from circletools.parts.verify import SplitVerification as SplitVerification

@@ -49,6 +49,8 @@ GROUPS = {
             "in.circle", _lines),
         Row("diff", "comparing", "Show what differs between two models.",
             "in.circle out.circle --only structure"),
+        Row("compare", "numbers", "Show which operator computes something else.",
+            "in.tflite --on litert:reference,litert:xnnpack"),
         Row("report", "page", "Write one HTML page about a model and its traces.",
             "out.circle --trace trace.chrome.json -o report.html"),
     ),

@@ -12,8 +12,11 @@ from circletools.edit.results import RewriteResult
 from circletools.errors import CircleToolsError
 from circletools.model.model import Model, open_model
 from circletools.model.verify import check_model, is_dangling
+from circletools.numerics.subject import subject_of
+from circletools.numerics.tasks import same_model, tasks
 from circletools.parts.extract import ExtractRequest, extract
 from circletools.parts.prune import prune
+from circletools.storage.files import view
 from circletools.surgery.ends import SignatureRequest, expose, reorder, sign
 from circletools.surgery.rename import RenameRequest, rename
 from fuzz.target import no_refusal
@@ -100,3 +103,12 @@ def ended(data: bytes) -> None:
         _sound(edit.to_bytes())
     if refused:
         raise refused[0]
+
+
+def cut_out(data: bytes) -> None:
+    """Cut each operator out of a model, as for comparing values; the parts are sound."""
+    with open_model(data) as model, subject_of(model) as subject:
+        for task in tasks(subject, subject, same_model(subject)):
+            if task.region is not None and not task.alone:
+                part = subject.cut_out(task.region)
+                _sound(b"".join(map(view, part)))

@@ -36,6 +36,7 @@ TARGETS = {
         Target("rename", surgery.named, models.model_seeds, mutate_model, "rename"),
         Target("ends", surgery.ended, models.model_seeds, mutate_model, "signature reorder expose"),
         Target("page", models.page, models.model_seeds, mutate_model, "report"),
+        Target("compare", surgery.cut_out, models.model_seeds, mutate_model, "compare"),
         Target("fit", models.fit_all, models.model_seeds, mutate_model, "fit"),
         Target("baseline", documents.baseline, seeds.baselines, mutate_bytes, "fit"),
         Target("diff", pairs.difference, models.model_seeds, mutate_model, "diff"),

@@ -36,6 +36,8 @@ from circletools.render.junit import junit_suite as junit_suite
 from circletools.render.measuring import measurement_file as measurement_file
 from circletools.render.measuring import measurement_json as measurement_json
 from circletools.render.measuring import measurement_text as measurement_text
+from circletools.render.numerics import numbers_json as numbers_json
+from circletools.render.numerics import numbers_text as numbers_text
 from circletools.render.origin_tree import origins_tree as origins_tree
 from circletools.render.origins import origins_csv as origins_csv
 from circletools.render.origins import origins_json as origins_json

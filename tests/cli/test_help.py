@@ -51,7 +51,7 @@ def test_help_of_a_command(row: Row) -> None:
     lines = run(*row.name.split(), "--help").out.decode().splitlines()
     text = "\n".join(lines)
     assert run(*row.name.split(), "-h").out.decode().splitlines() == lines
-    assert re.fullmatch(rf"Usage: circletool {row.name} \[OPTIONS\]( [A-Z]+(\.\.\.)?)+( \[OUT\])?", lines[0])
+    assert re.fullmatch(rf"Usage: circletool {row.name} \[OPTIONS\]( [A-Z]+(\.\.\.)?)+( \[(OUT|B)\])?", lines[0])
     assert lines[2].strip() == row.summary == (inspect.getdoc(row.function) or "").partition("\n\n")[0]
     arguments = text.split("Arguments:\n")[1].split("\n\n")[0]
     for word in lines[0].split("[OPTIONS]")[1].split():

@@ -42,6 +42,7 @@ ALONE = {
     "annotate-affinity": [f"MODEL OUT {PLAN}"],
     "partition": ["ANNOTATED", "ANNOTATED --costs COSTS", "MODEL"],
     "track-origins": ["BEFORE AFTER --dry-run"],
+    "compare": ["INT8 --on litert:reference,litert:builtin", "TWICE"],
     "diff": ["MODEL ANNOTATED", "MODEL MODEL"],
     "diff --attest": ["MODEL ANNOTATED"],
     "split": ["ANNOTATED SPLIT --force"],
@@ -84,6 +85,7 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     found = {
         "COSTS": put(folder / "costs.json", json.dumps({"schema_version": 1, "devices": times})),
         "MODEL": path_of("circle/diamond"),
+        "INT8": path_of("tflite/cnn_int8"),
         "TWICE": path_of("tflite/output_twice"),
         "BEFORE": tracking / "views.optimised.before.circle",
         "AFTER": tracking / "views.optimised.after.circle",

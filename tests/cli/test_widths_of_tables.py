@@ -56,11 +56,12 @@ WORDS = {
     "trace-compare": ["trace.html trace.html", "times.json times.json --operators"],
     "trace-export": ["trace.html out.json --to chrome"],
     "attribute": ["times.json --model if_cond.circle"],
+    "compare": ["in.tflite --on litert:reference,litert:builtin"],
     "report": ["out.circle -o report.html"],
 }
 TABLES = {
     "dump-origins", "metadata", "partition", "inspect", "check", "fit", "diff", "trace-stats", "trace-compare",
-    "attribute", "track-origins", "requires", "cost",
+    "attribute", "track-origins", "requires", "cost", "compare",
 }  # fmt: skip
 SHOWS = """
     import json, os, sys

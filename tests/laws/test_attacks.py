@@ -49,6 +49,7 @@ _READERS: dict[str, dict[str, str]] = {
         "capability": f"{SOUND} --on {{}}",
         "baseline": f"{SOUND} --on onert-ruy --baseline {{}}",
     },
+    "compare": {"models tables": "{} --timeout 5"},
     "report": {"models tables": "{} -o OUT", "operators": f"{path_of('circle/mlp')} --trace {{}} -o OUT"},
     "compact": {"models": "{} OUT", "models tables": "{} OUT --prune --outputs"},
     "extract": {"models": "{} OUT --operators 0", "tables": "{} OUT --origin *"},

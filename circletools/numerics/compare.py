@@ -1,0 +1,233 @@
+"""Compare what programs, or two models, compute: the own error of each operator, and the one it inherits.
+
+The whole model runs with tensors exposed, slice by slice, in every program. Then each operator is cut out and fed the
+values of the reference: what is wrong then is its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
+
+from circletools.asking import as_file, operators_of
+from circletools.errors import UsageError
+from circletools.fit.naming import Naming
+from circletools.model.model import Model
+from circletools.numerics.cells import Judge, largest
+from circletools.numerics.request import CompareRequest, more_runs, read_inputs
+from circletools.numerics.results import Cell, Column, Comparison, Group, OperatorCells
+from circletools.numerics.running import Known, Runner, Runs
+from circletools.numerics.subject import Subject, subject_of
+from circletools.numerics.tasks import Partners, Task, partners, same_model, tasks
+from circletools.origin.source import NOTHING
+from circletools.runtimes.operators import located
+from circletools.wording import suggestion
+
+
+def compare(model: Model, request: CompareRequest | None = None, *, other: Model | None = None) -> Comparison:
+    """Return which operators compute something else than in the reference, and how far off they are.
+
+    The reference is `model` in the first program of the request; compared are the other programs, or `other` in all
+    of them. Raises UsageError for a program that is not installed or a signature that does not exist,
+    InvalidInputError for inputs that cannot be read, ModelFormatError and EditError for a broken model.
+
+    >>> with ct.open("in.tflite") as model:
+    ...     found = ct.compare(model, ct.CompareRequest(on=("litert:reference", "litert:xnnpack")))
+    >>> found.first_own()
+    """
+    request = request or CompareRequest()
+    request.check(1 if other is None else 2)
+    with ExitStack() as stack:
+        first = stack.enter_context(subject_of(model, _subgraph(model, request)))
+        second = first if other is None else stack.enter_context(subject_of(other, _subgraph(other, request)))
+        names = request.on if other is not None else request.on[1:]
+        reference, *runners = (
+            stack.enter_context(Runner(name, request.timeout_s)) for name in (request.on[0], *names)
+        )
+        return _Comparing(request, first, second, reference, runners).result()
+
+
+def _subgraph(model: Model, request: CompareRequest) -> int:
+    if request.signature is None:
+        return 0
+    known = {one.key: one.subgraph for one in model.signatures}
+    if request.signature not in known:
+        raise UsageError(f"no signature is called {request.signature!r}", hint=suggestion(request.signature, known))
+    return known[request.signature]
+
+
+@dataclass(frozen=True)
+class _Comparing:
+    """The two models, which may be one, and the programs."""
+
+    request: CompareRequest
+    first: Subject
+    second: Subject
+    reference: Runner
+    runners: Sequence[Runner]
+
+    @cached_property
+    def pairs(self) -> tuple[Partners, dict[int, int]]:
+        """Tensors and operators of the second model, and those of the first that they stand for."""
+        is_one = self.first is self.second
+        return (same_model(self.first), {}) if is_one else partners(self.first, self.second)
+
+    def result(self) -> Comparison:
+        """Compare."""
+        inputs = self._inputs()
+        plain = inputs if isinstance(inputs, str) else self.reference.run(self.first.plain(), self.first.kind, inputs)
+        others = inputs if isinstance(inputs, str) else self._others(inputs)
+        if isinstance(inputs, str) or isinstance(plain, str) or isinstance(others, str):
+            words = next(one for one in (inputs, plain, others) if isinstance(one, str))
+            self.reference.failure = words
+            return self._made([], 0)
+        plains = [runner.run(self.second.plain(), self.second.kind, others) for runner in self.runners]
+        for runner, found in zip(self.runners, plains, strict=True):
+            runner.failure = found if isinstance(found, str) else ""
+        plan = list(tasks(self.first, self.second, self.pairs[0]))
+        cells: dict[int, tuple[Cell, ...]] = {}
+        waiting = list(_slices(self.second, plan, self.request.slice_bytes // len(inputs)))[::-1]
+        while waiting:
+            some = waiting.pop()
+            known = self.reference.exposed(self.first, self._wanted(some), inputs, plain)
+            if isinstance(known, str) and len(some) > 1:  # one of them stops the reference: which?
+                waiting += (some[len(some) // 2 :], some[: len(some) // 2])
+            elif isinstance(known, str):
+                words = f"{self.reference.name} does not run with its values as outputs: {known}"
+                cells[some[0].operator] = (Cell("skipped", words=words),) * len(plains)
+            else:
+                cells |= self._slice(some, self._with_inputs(known, inputs), others, plains)
+        groups = [one for runner in self.runners for one in self._groups(runner, inputs, plain)]
+        return self._made(((task, cells[task.operator]) for task in plan), len(inputs), groups)
+
+    def _groups(self, runner: Runner, inputs: Runs, plain: Runs) -> Iterator[Group]:
+        """Yield the operators that a delegate of a program takes together, run as a whole; none of two models."""
+        if self.first is not self.second or runner.failure:
+            return
+        with as_file(self.first.model) as path:
+            found = located(runner.worker.placement(path), operators_of(self.first.whole.graph))
+        devices = {one.operator: one.device for one in found.operators if one.subgraph == 0}
+        order = self.first.graph.dag.order
+        for device, some in groupby(order, lambda operator: devices.get(operator, "")):
+            region = self.first.region(list(some))
+            if device in ("", "cpu") or len(region.operators) < 2 or not region.outputs:
+                continue
+            wanted = [
+                tensor for tensor in (*region.inputs, *region.outputs) if self.first.reach.producer[tensor] >= 0
+            ]
+            known = self.reference.exposed(self.first, wanted, inputs, plain)
+            if isinstance(known, str):
+                yield Group(runner.name, device, region.operators, None, known)
+                continue
+            given = self._with_inputs(known, inputs)
+            made = runner.part(self.first, region, given, len(inputs))
+            own = None if isinstance(made, str) else largest(self.first, region.outputs, given, made)
+            yield Group(runner.name, device, region.operators, own, made if isinstance(made, str) else "")
+
+    def _with_inputs(self, known: Known, inputs: Runs) -> Known:
+        """Return what is known, and the inputs of the reference."""
+        ends = zip(self.first.graph.inputs.tolist(), zip(*inputs, strict=True), strict=True)
+        return known | {tensor: list(values) for tensor, values in ends}
+
+    def _inputs(self) -> Runs | str:
+        """Return the inputs of the first model, or why the reference does not run it."""
+        with as_file(self.first.model) as path:
+            answer = self.reference.worker.run(path, seed=self.request.seed)
+        if not self.request.inputs:
+            return answer.failure or more_runs(answer.inputs, self.request)
+        signature = next((one for one in self.first.model.signatures if one.subgraph == 0), None)
+        return read_inputs(self.request, self.first.graph, signature, None if answer.failure else answer.inputs)
+
+    def _others(self, inputs: Runs) -> Runs | str:
+        """Return the inputs of the second model that stand for the same numbers."""
+        if self.first is self.second:
+            return inputs
+        places = {tensor: place for place, tensor in enumerate(self.first.graph.inputs.tolist())}
+        chosen: list[tuple[int, int]] = []
+        for tensor in self.second.graph.inputs.tolist():
+            partner = self.pairs[0].get(tensor, -1)
+            if partner not in places:
+                return f"no input of the reference stands for {self.second.graph.values.name(tensor)!r}"
+            chosen.append((tensor, partner))
+        return [
+            [self.second.form(at).stored(self.first.form(to).real(run[places[to]])) for at, to in chosen]
+            for run in inputs
+        ]
+
+    def _wanted(self, some: Sequence[Task]) -> list[int]:
+        """Return the tensors of the reference whose values tasks need."""
+        inputs = set(self.first.graph.inputs.tolist())
+        regions = [task.reference for task in some if task.reference is not None]
+        wanted = dict.fromkeys(tensor for one in regions for tensor in (*one.inputs, *one.outputs))
+        return [tensor for tensor in wanted if tensor not in inputs and not self.first.graph.is_handle[tensor]]
+
+    def _slice(
+        self, some: Sequence[Task], given: Known, inputs: Runs, plains: Sequence[Runs | str]
+    ) -> dict[int, tuple[Cell, ...]]:
+        """Return the cells of some operators."""
+        judge = Judge(self.request, self.first, self.second, self.reference)
+        wanted = [tensor for task in some if task.region is not None for tensor in task.region.outputs]
+        columns: list[list[Cell]] = []
+        for runner, plain in zip(self.runners, plains, strict=True):
+            whole = plain if isinstance(plain, str) else runner.exposed(self.second, wanted, inputs, plain)
+            columns.append([judge.cell(runner, task, given, whole) for task in some])
+        return {task.operator: cells for task, cells in zip(some, zip(*columns, strict=True), strict=True)}
+
+    def _made(
+        self, rows: Iterable[tuple[Task, Sequence[Cell]]], runs: int, groups: Sequence[Group] = ()
+    ) -> Comparison:
+        graph, naming = self.second.named.graphs[self.second.subgraph], Naming(self.second.named)
+        found = []
+        for task, cells in rows:
+            sources = next(naming.sources(graph, (task.operator,)))
+            details = naming.details(sources)
+            line = next((one for one in details if one.file), NOTHING)
+            path = next((one.path for one in details if one.path), "") or sources[0][1].rpartition("/")[0]
+            found.append(
+                OperatorCells(
+                    graph.index,
+                    task.operator,
+                    graph.operators.code_names[task.operator],
+                    graph.operators.first_result_names[task.operator],
+                    tuple(name for _, name in sources),
+                    path,
+                    line.file,
+                    line.line,
+                    self.pairs[1].get(task.operator),
+                    tuple(cells),
+                )
+            )
+        names = [subject.named.name for subject in (self.first, self.second)]
+        return Comparison(
+            names[0],
+            "" if self.first is self.second else names[1],
+            _column(self.reference),
+            runs,
+            tuple(map(_column, self.runners)),
+            tuple(found),
+            tuple(groups),
+            naming.notes,
+        )
+
+
+def _column(runner: Runner) -> Column:
+    return Column(runner.name, runner.worker.version, runner.failure, runner.exposing_changes)
+
+
+def _slices(subject: Subject, plan: Iterable[Task], size_bytes: int) -> Iterator[list[Task]]:
+    """Yield the tasks in groups whose tensors take about so many bytes."""
+    some: list[Task] = []
+    taken = 0.0
+    for task in plan:
+        tensors = [] if task.region is None else [*task.region.inputs, *task.region.outputs]
+        size = float(subject.graph.values.bytes[tensors].sum()) if tensors else 0.0
+        if some and taken + size > size_bytes:
+            yield some
+            some, taken = [], 0.0
+        some.append(task)
+        taken += size
+    if some:
+        yield some

@@ -1,0 +1,73 @@
+"""Which differences rounding explains. Whatever is more is a fault.
+
+Two programs that both compute an operator well may differ, and by this much:
+
+    quantized output    by one step, where the exact value lies midway between two; so does every second value at
+                        most, as when numbers of a step of 1 are rounded to steps of 2
+    floating point      by half of the digits of the type: sqrt(epsilon) of the largest value, the usual tolerance
+                        for results that took many steps
+    any                 by what the *reference* changes when its inputs change in the second half of their digits: an
+                        operator that divides by nearly nothing makes large differences of small ones (a backward
+                        error: the result is exact for inputs that are nearly the given ones)
+    quantized weights   against a model whose weights are not: by twice what the reference changes when its weights
+                        are rounded to such steps at random; the same of inputs that are quantized as it runs
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import sqrt
+
+import numpy as np
+
+from circletools.numerics.values import Difference
+from circletools.runtimes.protocol import Array
+
+_SIGMAS = 5.0  # what chance does not reach in millions of values
+_HALF_OF_DIGITS = {"FLOAT16": sqrt(2.0**-10), "BFLOAT16": sqrt(2.0**-7)}
+_SINGLE = sqrt(2.0**-23)
+_FLOATS = ("FLOAT", "BFLOAT", "COMPLEX")
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """The most that rounding explains of one value, and of the root of the mean square."""
+
+    max_abs: float
+    rms: float
+
+    def covers(self, found: Difference) -> bool:
+        """Return whether a difference is no more than that."""
+        return not found.non_finite and found.max_abs <= self.max_abs and found.rms <= self.rms
+
+
+def half_digits(kind: str) -> float:
+    """Return the relative size of the last digit of the first half, for a type of tensors."""
+    return _HALF_OF_DIGITS.get(kind, _SINGLE)
+
+
+def allowance(expected: Array, kind: str, step: float, sensitivity: Difference | None = None) -> Allowance:
+    """Return what rounding explains of values of a type, whose quantization has a step, or 0.
+
+    `sensitivity` is what the reference changes for inputs and constants that are nearly these. Integers that are not
+    quantized, booleans and texts are exact.
+    """
+    finite = np.abs(expected[np.isfinite(expected)]) if expected.dtype.kind in "fc" else np.zeros(0)
+    digits = half_digits(kind) * float(finite.max(initial=0.0)) if kind.startswith(_FLOATS) else 0.0
+    ties = step**2 * (
+        0.5 + _SIGMAS * sqrt(0.25 / max(1, finite.size))
+    )  # so many values, by the binomial distribution
+    largest, mean = (sensitivity.max_abs, sensitivity.rms) if sensitivity is not None else (0.0, 0.0)
+    return Allowance((step + digits + largest) * (1 + 1e-9), sqrt(ties + digits**2 + mean**2) * (1 + 1e-9))
+
+
+def nearly(real: Array, kind: str, seed: int) -> Array:
+    """Return values that are nearly these: changed by up to sqrt(epsilon) of each, at random."""
+    if not kind.startswith(_FLOATS):
+        return real
+    return real * (1 + half_digits(kind) * np.random.default_rng(seed).choice((-1.0, 1.0), real.shape))
+
+
+def rounded(real: Array, step: Array | float, seed: int) -> Array:
+    """Return values that are off by up to a step: twice what rounding does."""
+    return real + np.random.default_rng(seed).uniform(-1, 1, real.shape) * step

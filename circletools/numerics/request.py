@@ -1,0 +1,114 @@
+"""What to compare, and with which inputs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from circletools.errors import InvalidInputError, UsageError
+from circletools.graph.graph import Graph
+from circletools.model.views import Signature
+from circletools.numerics.running import Runs
+from circletools.runtimes.inputs import make_input
+from circletools.runtimes.programs import named
+from circletools.runtimes.protocol import Array
+
+By = Literal["operator", "source", "module"]
+
+
+@dataclass(frozen=True, slots=True)
+class CompareRequest:
+    """The programs, as in `litert:xnnpack`, the reference first, and the inputs.
+
+    `inputs` are files, one a run: `.npz` with arrays called as signatures, tensors or positions are, or the bytes of
+    the only input as they are. Without files, each of `runs` runs gets random inputs made from `seed`, one more each
+    time; a model that keeps a state keeps it from run to run. `signature` is the key of one, else the main subgraph.
+    The thresholds replace what rounding explains: `min_snr_db`, `max_abs`, and `max_steps` of the quantization.
+    No program may take longer than `timeout_s` seconds for a request, and tensors are exposed in slices of about
+    `slice_bytes`.
+    """
+
+    on: tuple[str, ...] = ("litert:reference", "litert:xnnpack")
+    inputs: tuple[str, ...] = ()
+    seed: int = 0
+    runs: int = 1
+    signature: str | None = None
+    min_snr_db: float | None = None
+    max_abs: float | None = None
+    max_steps: float | None = None
+    timeout_s: float = 600.0
+    slice_bytes: int = 1 << 25
+
+    def check(self, models: int) -> None:
+        """Raise UsageError for what cannot be compared."""
+        for name in self.on:
+            named(name)
+        if len(self.on) < 3 - models:
+            raise UsageError("nothing to compare", hint="name two programs in `on=`, the reference first")
+        if self.runs < 1 or self.slice_bytes < 1:
+            raise UsageError("`runs` and `slice_bytes` are at least 1")
+
+    @property
+    def has_thresholds(self) -> bool:
+        """Whether anything is to replace what rounding explains."""
+        return (self.min_snr_db, self.max_abs, self.max_steps) != (None, None, None)
+
+
+def more_runs(first: list[Array], request: CompareRequest) -> Runs:
+    """Return the inputs of all runs, made like those of the first."""
+    made = [
+        [make_input(request.seed + run, place, array.dtype, array.shape) for place, array in enumerate(first)]
+        for run in range(1, request.runs)
+    ]
+    return [first, *made]
+
+
+def read_inputs(request: CompareRequest, graph: Graph, signature: Signature | None, like: list[Array] | None) -> Runs:
+    """Return the inputs of each run from the files; `like` are arrays with the types and shapes of the model's.
+
+    Raises InvalidInputError for a file that cannot be read or lacks an input.
+    """
+    names = {tensor: [name] for name, tensor in (signature.inputs if signature else ())}
+    runs: Runs = []
+    for file in request.inputs:
+        arrays = _arrays(file)
+        run: list[Array] = []
+        for place, tensor in enumerate(graph.inputs.tolist()):
+            keys = [*names.get(tensor, ()), graph.values.name(tensor), str(place), f"arr_{place}"]
+            found = (
+                arrays if isinstance(arrays, bytes) else next((arrays[key] for key in keys if key in arrays), None)
+            )
+            if found is None:
+                raise InvalidInputError(
+                    f"it has no array {keys[0]!r}", location=file, hint=f"or {', '.join(keys[1:])}"
+                )
+            run.append(_fitted(file, found, None if like is None else like[place]))
+        if isinstance(arrays, bytes) and len(run) != 1:
+            raise InvalidInputError(
+                f"bytes for {len(run)} inputs", location=file, hint="write an .npz with a name each"
+            )
+        runs.append(run)
+    return runs
+
+
+def _arrays(file: str) -> dict[str, Array] | bytes:
+    try:
+        if not file.endswith(".npz"):
+            return Path(file).read_bytes()
+        with np.load(file, allow_pickle=False) as found:
+            return {name: found[name] for name in found.files}
+    except (OSError, ValueError, EOFError, KeyError) as error:
+        raise InvalidInputError(f"cannot read it: {error}", location=file) from error
+
+
+def _fitted(file: str, found: Array | bytes, like: Array | None) -> Array:
+    if not isinstance(found, bytes):
+        if like is not None and found.dtype.kind in "iufb" and found.dtype != like.dtype:
+            found = found.astype(like.dtype)
+        return found
+    if like is None or len(found) != like.nbytes:
+        raise InvalidInputError(f"{len(found)} bytes are not the input", location=file, hint="write an .npz")
+    return np.frombuffer(found, like.dtype).reshape(like.shape)

@@ -1,0 +1,141 @@
+"""What a comparison found: an operator a row, and in it a cell for each program."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from circletools.findings import Finding
+from circletools.numerics.values import Difference
+from circletools.wording import Tabular
+
+Verdict = Literal["ok", "fault", "not_run", "skipped"]
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """An operator in one program.
+
+    `own` is how far it is from the reference when it is cut out and fed the reference's values, `inherited` how far
+    the same values are when the whole model runs. `allowed` is how much of `own` is explained by rounding, at the
+    most. `words` say why something is missing, or what the program says.
+    """
+
+    verdict: Verdict
+    own: Difference | None = None
+    inherited: Difference | None = None
+    allowed: float | None = None
+    words: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorCells:
+    """An operator, in the order of execution, with what is known of its origin; `cells` go with the columns.
+
+    `partner` is the operator of the other model, None where that is the same model.
+    """
+
+    subgraph: int
+    operator: int
+    code: str
+    output: str
+    sources: tuple[str, ...]
+    module: str
+    file: str
+    line: int
+    partner: int | None
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A program that was compared.
+
+    `failure` is why it does not run the whole model. `exposing_changes` is how its outputs change when tensors
+    inside the model become outputs too; empty where they do not.
+    """
+
+    program: str
+    version: str
+    failure: str
+    exposing_changes: str
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Operators that a delegate runs together, and how far they are from the reference as a whole."""
+
+    program: str
+    device: str
+    operators: tuple[int, ...]
+    own: Difference | None
+    words: str = ""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Comparison(Tabular):
+    """Programs compared with a reference; `other` is the name of the second model, empty for one model.
+
+    `runs` is how often each model ran, with other inputs each time.
+    """
+
+    file: str
+    other: str
+    reference: Column
+    runs: int
+    columns: tuple[Column, ...]
+    operators: tuple[OperatorCells, ...]
+    groups: tuple[Group, ...]
+    notes: tuple[Finding, ...]
+
+    def first_own(self, column: int = 0) -> OperatorCells | None:
+        """Return the first operator that is at fault in a program: with right inputs, its outputs are wrong."""
+        return next((row for row in self.operators if row.cells[column].verdict == "fault"), None)
+
+    def first_not_run(self, column: int = 0) -> OperatorCells | None:
+        """Return the first operator that a program does not run, or crashes at, cut out."""
+        return next((row for row in self.operators if row.cells[column].verdict == "not_run"), None)
+
+    @property
+    def failed(self) -> bool:
+        """Whether nothing was compared, or a program does not run the whole model or an operator of it."""
+        cells = [cell for row in self.operators for cell in row.cells]
+        failures = any(column.failure for column in (self.reference, *self.columns))
+        return failures or not cells or any(cell.verdict == "not_run" for cell in cells)
+
+    @property
+    def has_faults(self) -> bool:
+        """Whether any operator is at fault in any program."""
+        return any(cell.verdict == "fault" for row in self.operators for cell in row.cells)
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Return a row for each operator in each program."""
+        return [
+            {
+                "program": column.program,
+                "subgraph": row.subgraph,
+                "operator_index": row.operator,
+                "code": row.code,
+                "output": row.output,
+                "sources": list(row.sources),
+                "module": row.module,
+                "file": row.file,
+                "line": row.line,
+                "partner": row.partner,
+                "verdict": cell.verdict,
+                **_columns("own", cell.own),
+                **_columns("inherited", cell.inherited),
+                "allowed_max_abs": cell.allowed,
+                "words": cell.words,
+            }
+            for row in self.operators
+            for column, cell in zip(self.columns, row.cells, strict=True)
+        ]
+
+
+_NOTHING = Difference(0, 0, 0.0, 0.0, None, None, None, 0)
+
+
+def _columns(what: str, found: Difference | None) -> dict[str, Any]:
+    fields = asdict(found or _NOTHING)
+    return {f"{what}_{name}": None if found is None else value for name, value in fields.items()}

@@ -1,0 +1,107 @@
+"""Running models and parts of them, with the same inputs each, in the programs that are compared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import MappingProxyType
+from uuid import uuid4
+
+from circletools.errors import CircleToolsError
+from circletools.numerics.subject import Region, Subject
+from circletools.runtimes.comparison import same
+from circletools.runtimes.protocol import Array
+from circletools.runtimes.worker import Worker
+from circletools.storage.files import Part, view
+
+Runs = list[list[Array]]
+"""Arrays by run and position."""
+Known = dict[int, list[Array]]
+"""The values of tensors, run by run."""
+
+NOTHING: Mapping[bytes, bytes] = MappingProxyType({})
+_MOST_CRASHES = 20
+
+
+@dataclass
+class Runner:
+    """A program that is asked to run files; use as a context manager.
+
+    `failure` is why the whole model does not run there. After twenty crashes nothing more is asked.
+    """
+
+    name: str
+    timeout_s: float
+    failure: str = ""
+    exposing_changes: str = ""
+    crashes: int = 0
+    _stack: ExitStack = field(default_factory=ExitStack)
+
+    def __enter__(self) -> Runner:
+        """Look for the program. Raises UsageError where it is not installed."""
+        self.worker = self._stack.enter_context(Worker(self.name, self.timeout_s))
+        self._folder = Path(self._stack.enter_context(TemporaryDirectory(prefix="circletools-")))
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        """End the program."""
+        self._stack.close()
+
+    def run(self, parts: Sequence[Part], form: str, inputs: Runs) -> Runs | str:
+        """Return the outputs of each run, or why there are none."""
+        if self.crashes >= _MOST_CRASHES:
+            return f"{self.name} was given up after {_MOST_CRASHES} crashes"
+        path = self._folder / f"{uuid4().hex}.{form}"  # programs map files, so none is written over
+        with path.open("wb") as file:
+            file.writelines(map(view, parts))
+        answer = self.worker.run_each(path, inputs)
+        path.unlink()
+        if answer.failure:
+            self.crashes += " ended with " in answer.failure or answer.failure.startswith("no answer")
+            return answer.failure
+        count = len(answer.outputs) // len(inputs)
+        return [answer.outputs[at : at + count] for at in range(0, len(answer.outputs), count or 1)] or [[]]
+
+    def part(
+        self, subject: Subject, region: Region, values: Known, runs: int, swapped: Mapping[bytes, bytes] = NOTHING
+    ) -> Known | str:
+        """Run a region cut out of a model with these values; return its outputs, or why there are none.
+
+        `swapped` has the bytes of constants, and others for each.
+        """
+        inputs = [[values[tensor][run] for tensor in region.inputs] for run in range(runs)]
+        try:
+            parts: Sequence[Part] = subject.cut_out(region)
+            for before, after in swapped.items():
+                parts = [b"".join(map(view, parts)).replace(before, after, 1)]
+            found = self.run(parts, subject.kind, inputs)
+        except CircleToolsError as error:
+            return str(error)
+        return found if isinstance(found, str) else _by_tensor(region.outputs, found, range(len(region.outputs)))
+
+    def exposed(self, subject: Subject, tensors: Sequence[int], inputs: Runs, plain: Runs | str) -> Known | str:
+        """Run the whole model; return the values of tensors, or why there are none.
+
+        Notes where outputs are no longer those of `plain`, what the model computes when nothing is exposed.
+        """
+        try:
+            parts, places = subject.exposed(tensors)
+        except CircleToolsError as error:
+            return str(error)
+        found = self.run(parts, subject.kind, inputs)
+        if isinstance(found, str):
+            return found
+        if not self.exposing_changes and not isinstance(plain, str):
+            count = len(plain[0])
+            changes = (same(one, two[:count]) for one, two in zip(plain, found, strict=True))
+            self.exposing_changes = next(filter(None, changes), "")
+        return _by_tensor(tensors, found, places)
+
+
+def _by_tensor(tensors: Sequence[int], found: Runs, places: Sequence[int]) -> Known | str:
+    if any(len(outputs) <= max(places, default=-1) for outputs in found):
+        return f"{len(found[0])} outputs came back, not {len(places)}"
+    return {tensor: [outputs[place] for outputs in found] for tensor, place in zip(tensors, places, strict=True)}

@@ -1,0 +1,162 @@
+"""A model that is compared: its main graph, what its tensors stand for, and parts of it as files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+from circletools.edit.edit import ModelEdit
+from circletools.graph.graph import Graph, ModelGraph
+from circletools.graph.reach import Reach
+from circletools.model.model import Model, open_model
+from circletools.model.quantization import quantizations
+from circletools.model.views import Quantization
+from circletools.numerics.values import Form
+from circletools.parts.excerpt import Excerpt, Section
+from circletools.parts.names import graph_at
+from circletools.parts.signatures import new_signature
+from circletools.parts.whole import Whole, read_whole
+from circletools.runtimes.protocol import Array
+from circletools.storage.files import Part, write
+from circletools.surgery.ends import expose
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """Operators that are cut out together, ascending, the tensors that they are fed, and those that are compared."""
+
+    operators: tuple[int, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """A model whose subgraph 0 is compared; in the user's model `named` that is `subgraph`."""
+
+    model: Model
+    whole: Whole
+    named: ModelGraph
+    subgraph: int
+
+    @property
+    def kind(self) -> str:
+        """The format, and the ending of files: some programs go by that."""
+        return self.model.format
+
+    def plain(self) -> list[Part]:
+        """Return the model as it is."""
+        return self.model.source.parts([(0, len(self.model.source.memory))])
+
+    @cached_property
+    def graph(self) -> Graph:
+        """The graph that runs."""
+        return self.whole.graph.graphs[0]
+
+    @cached_property
+    def reach(self) -> Reach:
+        """Walks along its values."""
+        return Reach(self.graph)
+
+    @cached_property
+    def quantizations(self) -> dict[int, Quantization]:
+        """The quantization of each tensor that has one."""
+        return quantizations(self.graph.values.tables, self.graph.values.schema)
+
+    def form(self, tensor: int) -> Form:
+        """Return what the numbers of a tensor stand for; those of a scale each channel are taken as they are."""
+        found = self.quantizations.get(tensor)
+        kind = self.graph.values.types[tensor]
+        if found is None or len(found.scale) != 1 or not found.scale[0] > 0 or kind.startswith("FLOAT"):
+            return Form(kind)
+        return Form(kind, found.scale[0], found.zero_point[0] if found.zero_point else 0)
+
+    def constant(self, tensor: int) -> Array:
+        """Return the values of a constant. Raises UsageError and ModelFormatError as `array_of` does."""
+        return self.model.subgraphs[0].array_of(tensor)
+
+    def read_types(self, operator: int) -> list[str]:
+        """Return the types of what an operator reads."""
+        return [self.graph.values.types[tensor] for tensor in self.reach.operands[operator]]
+
+    def given(self, operators: Iterable[int]) -> list[int]:
+        """Return the tensors that operators read, none of them makes, and that are not in the file."""
+        chosen = list(operators)
+        values, made = self.graph.values, set(self.reach.made_by(chosen))
+        inputs = set(self.graph.inputs.tolist())
+        read = dict.fromkeys(self.reach.read_by(chosen))
+        return [
+            tensor
+            for tensor in read
+            if tensor not in made
+            and (self.reach.producer[tensor] >= 0 or tensor in inputs)
+            and not values.is_variable[tensor]
+        ]
+
+    def region(self, operators: Sequence[int]) -> Region:
+        """Return operators with all that goes in, and all that others read or the graph returns."""
+        chosen, ends = set(operators), set(self.graph.outputs.tolist())
+        made = dict.fromkeys(self.reach.made_by(operators))
+        outputs = [tensor for tensor in made if tensor in ends or not chosen.issuperset(self.graph.readers[tensor])]
+        return Region(tuple(sorted(chosen)), tuple(self.given(operators)), tuple(outputs))
+
+    def exposed(self, tensors: Sequence[int]) -> tuple[list[Part], list[int]]:
+        """Return the model with tensors as outputs too, its old bytes as they are, and the place of each output.
+
+        Raises EditError where that cannot be.
+        """
+        with ModelEdit(self.model) as edit:
+            expose(edit, [f"index:{tensor}" for tensor in tensors])
+            outputs = edit.ends(0, "outputs")
+            return edit.parts(), [outputs.index(tensor) for tensor in tensors]
+
+    def cut_out(self, region: Region) -> list[Part]:
+        """Return operators as a model of their own."""
+        section = Section(0, region.operators, region.inputs, region.outputs)
+        signature = new_signature((), self.graph, region.inputs, region.outputs)
+        return self.whole.bytes_of(Excerpt([section], {}, [signature]))
+
+
+@contextmanager
+def subject_of(model: Model, subgraph: int = 0) -> Iterator[Subject]:
+    """Give a model whose main graph is this one of its subgraphs, with all operators in their order.
+
+    Raises UsageError for a subgraph that does not exist, EditError and ModelFormatError for a broken model.
+    """
+    whole = read_whole(model)
+    graph = graph_at(whole.graph, subgraph)
+    if subgraph == 0:
+        yield Subject(model, whole, whole.graph, 0)
+        return
+    inputs, outputs = graph.inputs.tolist(), graph.outputs.tolist()
+    section = Section(subgraph, range(len(graph)), inputs, outputs, further=range(len(graph.values)))
+    with TemporaryDirectory(prefix="circletools-") as folder:
+        path = Path(folder) / f"model.{model.format}"
+        signature = new_signature(whole.graph.signatures, graph, inputs, outputs)
+        write(path, whole.bytes_of(Excerpt([section], {}, [signature])))
+        with open_model(path) as main:
+            yield Subject(main, read_whole(main), whole.graph, subgraph)
+
+
+def real_constants(subject: Subject, operators: Iterable[int]) -> Iterator[tuple[Array, Array]]:
+    """Yield the quantized constants that operators read, as real numbers, and the step of each number."""
+    values = subject.graph.values
+    for tensor in dict.fromkeys(subject.reach.read_by(operators)):
+        found = subject.quantizations.get(tensor)
+        if found is None or not found.scale or not values.is_constant[tensor] or values.types[tensor] == "INT32":
+            continue
+        stored = subject.constant(tensor)
+        shape = [1] * stored.ndim
+        if len(found.scale) > 1:
+            shape[found.axis] = -1
+        step = np.reshape(np.array(found.scale), shape)
+        zero = np.reshape(
+            np.array(found.zero_point or (0,)), shape if len(found.zero_point) > 1 else [1] * len(shape)
+        )
+        yield (stored.astype(np.float64) - zero) * step, step

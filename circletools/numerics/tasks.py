@@ -1,0 +1,156 @@
+"""What is compared: each operator of a model with what computes the same in the reference.
+
+reference     x -> CONV_2D -> a -> RELU -> b                    b and y belong together, as they have one name;
+other         x -> QUANTIZE -> q -> CONV_2D -> b                q has no partner: CONV_2D goes with what makes q,
+                                                                and CONV_2D and RELU are cut out of the reference
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from circletools.graph.graph import Graph
+from circletools.numerics.subject import Region, Subject
+from circletools.origin.tags import tags_of
+from circletools.origin.tracking.models import track_models
+from circletools.origin.tracking.relation import STRANGERS, relation
+
+_RANDOM = ("MULTINOMIAL", "RANDOM_STANDARD_NORMAL", "RANDOM_UNIFORM")
+_MOST_IN_REGION = 64  # operators without partners that one with a partner may need
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """An operator, what is compared of it, and the reference's region for it.
+
+    `inputs` of `region` are those of `reference` that `fed` names, in this order. Without a region, `skipped` is why.
+    """
+
+    operator: int
+    region: Region | None = None
+    reference: Region | None = None
+    fed: tuple[int, ...] = ()
+    skipped: str = ""
+    alone: str = ""
+    """Why the operator cannot be cut out, though its values are compared; else empty."""
+
+
+Partners = dict[int, int]
+"""Tensors of the model, and the tensor of the reference that stands for the same."""
+
+
+def same_model(subject: Subject) -> Partners:
+    """Return every tensor as its own partner."""
+    return {tensor: tensor for tensor in range(len(subject.graph.values))}
+
+
+def partners(reference: Subject, subject: Subject) -> tuple[Partners, dict[int, int]]:
+    """Return which tensors of two models stand for the same, and which operators were paired.
+
+    Tensors of one name and shape that operators make do; then what paired operators of one code and fused activation
+    make; and the inputs, in their order where tracking does not find them.
+    """
+    tracked = track_models(reference.whole.graph, subject.whole.graph, tags_of(reference.whole.graph))
+    old, new = reference.graph, subject.graph
+    ends = [graph.inputs.tolist() for graph in (old, new)]
+    pairs: Partners = dict(zip(ends[1], ends[0], strict=True)) if len(ends[0]) == len(ends[1]) else {}
+    found = tracked.get((0, 0))
+    if found is not None:
+        pairs |= {after: before for before, after in found.pairs.inputs}
+    names = [_made_by_name(graph) for graph in (old, new)]
+    for name, after in names[1].items():
+        before = names[0].get(name)
+        if before is not None and _same_shape(old, before, new, after):
+            pairs[after] = before
+    if found is None or relation(list(tracked.values())) == STRANGERS:
+        return pairs, {}
+    taken = set(pairs.values())
+    operators = {int(now): int(was) for now, was in enumerate(found.pairs.to_before.tolist()) if was >= 0}
+    activations = [graph.operators.option("fused_activation_function").tolist() for graph in (old, new)]
+    for now, was in operators.items():
+        if (
+            old.operators.code_names[was] != new.operators.code_names[now]
+            or activations[0][was] != activations[1][now]
+        ):
+            continue
+        for before, after in zip(old.results.of(was), new.results.of(now), strict=False):
+            if min(before, after) >= 0 and after not in pairs and before not in taken:
+                pairs[after] = before
+    return pairs, operators
+
+
+def _made_by_name(graph: Graph) -> dict[bytes, int]:
+    """Return the tensors that operators make, by name, where that is no other's."""
+    made = np.unique(graph.definitions.values).tolist()
+    names = Counter(graph.values.names[tensor] for tensor in made)
+    return {
+        graph.values.names[at]: at for at in made if names[graph.values.names[at]] == 1 and graph.values.names[at]
+    }
+
+
+def _same_shape(old: Graph, before: int, new: Graph, after: int) -> bool:
+    return bool(old.values.shapes.row(before).tolist() == new.values.shapes.row(after).tolist())
+
+
+def tasks(reference: Subject, subject: Subject, pairs: Partners) -> Iterator[Task]:
+    """Yield a task for each operator, in the order of execution."""
+    order = subject.graph.dag.order
+    for operator in order:
+        outputs = subject.reach.results[operator]
+        code = subject.graph.operators.code_names[operator]
+        held = [tensor for tensor in outputs if subject.graph.is_handle[tensor]]
+        compared = [tensor for tensor in outputs if tensor in pairs and tensor not in held]
+        if not compared:
+            yield Task(operator, skipped=_why_not(outputs, held))
+        elif code in _RANDOM:
+            yield Task(operator, skipped="it computes other values each time")
+        else:
+            yield _task(reference, subject, pairs, operator, compared)
+
+
+def _why_not(outputs: Sequence[int], held: Sequence[int]) -> str:
+    if not outputs:
+        return "it makes no values"
+    if held:
+        return "what it makes is no value, but names a resource"
+    return "it has no partner in the reference"
+
+
+def _task(reference: Subject, subject: Subject, pairs: Partners, operator: int, compared: Sequence[int]) -> Task:
+    own = _grown(subject, pairs, operator)
+    outputs = tuple(compared)
+    wanted = tuple(pairs[tensor] for tensor in compared)
+    if isinstance(own, str):
+        return Task(operator, Region((), (), outputs), Region((), (), wanted), alone=own)
+    inputs = tuple(tensor for tensor in subject.given(own))
+    fed = tuple(pairs[tensor] for tensor in inputs)
+    theirs = sorted(reference.reach.behind(wanted, set(fed)))
+    further = tuple(tensor for tensor in reference.given(theirs) if tensor not in fed)
+    touching = any(_touches_resource(one, chosen) for one, chosen in ((subject, own), (reference, theirs)))
+    alone = "it uses a resource, whose contents cannot be fed" if touching else ""
+    return Task(operator, Region(tuple(own), inputs, outputs),
+                Region(tuple(theirs), (*dict.fromkeys(fed), *further), wanted), fed, alone=alone)  # fmt: skip
+
+
+def _grown(subject: Subject, pairs: Partners, operator: int) -> list[int] | str:
+    """Return an operator with those in front of it that make what has no partner, or why there is no such region."""
+    chosen, pending = {operator}, [operator]
+    while pending:
+        for tensor in subject.given([pending.pop()]):
+            maker = subject.reach.producer[tensor]
+            if tensor in pairs or maker in chosen:
+                continue
+            if maker < 0 or len(chosen) > _MOST_IN_REGION:
+                return "what it reads has no partner in the reference"
+            chosen.add(maker)
+            pending.append(maker)
+    return sorted(chosen)
+
+
+def _touches_resource(subject: Subject, operators: Sequence[int]) -> bool:
+    tensors = (*subject.reach.read_by(operators), *subject.reach.made_by(operators))
+    return any(subject.graph.is_handle[tensor] for tensor in tensors)

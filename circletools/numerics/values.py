@@ -1,0 +1,105 @@
+"""How far two arrays are apart, and what real numbers stored ones stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf, log10
+from typing import Any
+
+import numpy as np
+
+from circletools.runtimes.protocol import Array
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The type of a tensor, and where one number stands for `(stored - zero) * scale`, that scale; else 0."""
+
+    type: str
+    scale: float = 0.0
+    zero: int = 0
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of the stored numbers, as programs give and take them."""
+        if self.type in {"STRING", "BFLOAT16"}:
+            return np.dtype({"STRING": object, "BFLOAT16": np.uint16}[self.type])
+        return np.dtype(self.type.lower())
+
+    def real(self, stored: Array) -> Array:
+        """Return the real numbers that stored ones stand for, as doubles; texts as they are."""
+        if stored.dtype.kind in "OS":
+            return stored
+        if self.type == "BFLOAT16" and stored.dtype == np.uint16:
+            stored = (stored.astype(np.uint32) << 16).view(np.float32)
+        wide = stored.astype(np.complex128 if stored.dtype.kind == "c" else np.float64)
+        real: Array = (wide - self.zero) * self.scale if self.scale else wide
+        return real
+
+    def stored(self, real: Array) -> Array:
+        """Return real numbers as they are stored: rounded to the nearest, and cut to the range of the type."""
+        dtype = self.dtype
+        if self.type == "BFLOAT16":
+            return (real.astype(np.float32).view(np.uint32) + 0x8000 >> 16).astype(dtype)
+        if real.dtype.kind in "OS" or dtype.kind not in "iu":
+            return real.astype(dtype)
+        limits = np.iinfo(dtype)
+        with np.errstate(invalid="ignore"):
+            number = np.rint(real / self.scale) + self.zero if self.scale else np.rint(real)
+        stored: Array = np.clip(np.nan_to_num(number), limits.min, limits.max).astype(dtype)
+        return stored
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """How far values are from those expected.
+
+    `unequal` of `size` values differ, by at most `max_abs`, and by `rms` in the root of the mean square. `max_steps`
+    is `max_abs` in steps of the quantization, None without one. `snr_db` is the ratio of signal to difference in
+    decibels, None where nothing differs, or there is no signal; `cosine` that of the angle between the two. Values
+    that are no finite numbers in just one of the two, or others, count in `non_finite` and nowhere else.
+    """
+
+    size: int
+    unequal: int
+    max_abs: float
+    rms: float
+    max_steps: float | None
+    snr_db: float | None
+    cosine: float | None
+    non_finite: int
+
+
+def difference(expected: Array, found: Array, step: float = 0.0) -> Difference:
+    """Compare real numbers of one shape; texts are equal or not (`max_abs` is then 1)."""
+    if expected.dtype.kind in "OS":
+        unequal = sum(map(_differ, expected.ravel().tolist(), found.ravel().tolist()))
+        return Difference(expected.size, unequal, float(unequal > 0), (unequal / max(1, expected.size)) ** 0.5,
+                          None, None, None, 0)  # fmt: skip
+    finite = np.isfinite(expected) & np.isfinite(found)
+    one, two = expected[finite], found[finite]
+    same_kind = (expected == found) | (np.isnan(expected) & np.isnan(found))
+    non_finite = int((~finite & ~same_kind).sum())
+    error = np.abs(two - one)
+    largest = float(error.max(initial=0.0))
+    signal, noise, power = (float(np.square(np.abs(of)).sum()) for of in (one, error, two))
+    return Difference(
+        expected.size,
+        int(np.count_nonzero(error)) + non_finite,
+        largest,
+        (noise / max(1, one.size)) ** 0.5,
+        largest / step if step else None,
+        10 * log10(signal / noise) if signal and noise and signal / noise < inf else None,
+        float((one.conj() * two).real.sum()) / (signal * power) ** 0.5 if signal * power else None,
+        non_finite,
+    )
+
+
+def joined(arrays: Sequence[Array]) -> Array:
+    """Return the values of several runs as one row."""
+    return arrays[0].ravel() if len(arrays) == 1 else np.concatenate([array.ravel() for array in arrays])
+
+
+def _differ(one: object, two: object) -> bool:
+    return one != two

@@ -1,0 +1,122 @@
+"""Comparisons of values as text and JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
+from itertools import groupby
+from typing import Any, Literal
+
+from circletools.numerics.results import Cell, Column, Comparison, OperatorCells
+from circletools.numerics.values import Difference
+from circletools.render.table import table_text
+from circletools.wording import SCHEMA_VERSION, counted, ranges
+
+By = Literal["operator", "source", "module"]
+_HEAD = ("operator", "code", "own", "steps", "SNR dB", "inherited", "steps", "verdict", "source")
+
+
+def numbers_json(found: Comparison) -> dict[str, Any]:
+    """Return the JSON document."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "file": found.file,
+        "other": found.other or None,
+        "runs": found.runs,
+        "reference": asdict(found.reference),
+        "programs": [
+            asdict(column)
+            | {
+                what: None if row is None else {"subgraph": row.subgraph, "operator_index": row.operator}
+                for what, row in (("first_own", found.first_own(at)), ("first_not_run", found.first_not_run(at)))
+            }
+            for at, column in enumerate(found.columns)
+        ],
+        "groups": [asdict(group) | {"operators": list(group.operators)} for group in found.groups],
+        "rows": found.to_rows(),
+    }
+
+
+def numbers_text(found: Comparison, by: By = "operator") -> Iterator[str]:
+    """Yield for each program the first operator at fault, and a table of the operators, sources or modules."""
+    runs = counted(found.runs, "run")
+    yield f"reference: {found.file} on {_program(found.reference)}, {runs}"
+    if found.reference.failure:
+        yield f"  it does not run: {found.reference.failure}"
+    for at, column in enumerate(found.columns):
+        yield ""
+        yield f"{found.other or found.file} on {_program(column)}: {_answer(found, at)}"
+        if column.failure:
+            yield f"  the whole model does not run: {column.failure}"
+        if column.exposing_changes:
+            yield f"  with inner tensors as outputs it computes something else: {column.exposing_changes}"
+        for group in found.groups:
+            if group.program == column.program:
+                yield f"  {group.device} runs {ranges(group.operators)} together: {_group(group.own) or group.words}"
+        if found.operators:
+            rows = [_cells(some, at) for some in _grouped(found.operators, by)]
+            yield from table_text([_HEAD, *rows], right=range(2, 7))
+
+
+def _program(column: Column) -> str:
+    return " ".join(filter(None, (column.program, column.version)))
+
+
+def _answer(found: Comparison, at: int) -> str:
+    """Return what is wrong, or that nothing is."""
+    row, lost = found.first_own(at), found.first_not_run(at)
+    if row is not None:
+        line = f", {row.file}:{row.line}" if row.file else ""
+        return f"operator {row.operator} {row.code} is the first that is wrong: {', '.join(row.sources)}{line}"
+    if lost is not None:
+        return f"operator {lost.operator} {lost.code} is the first that does not run: {lost.cells[at].words}"
+    compared = [row.cells[at].verdict == "ok" for row in found.operators]
+    skipped = f", {counted(compared.count(False), 'operator')} not compared" if not all(compared) else ""
+    return f"no operator is wrong{skipped}" if any(compared) else "nothing was compared"
+
+
+def _group(own: Difference | None) -> str:
+    return "" if own is None else f"off by {_number(own.max_abs)}, SNR {_number(own.snr_db)} dB"
+
+
+def _grouped(rows: Sequence[OperatorCells], by: By) -> Iterator[list[OperatorCells]]:
+    """Yield the operators of each row of the table: those of a source or module that follow each other."""
+    keys: dict[str, Callable[[OperatorCells], Any]] = {
+        "operator": lambda row: row.operator,
+        "source": lambda row: row.sources,
+        "module": lambda row: row.module,
+    }
+    for _, some in groupby(rows, keys[by]):
+        yield list(some)
+
+
+def _cells(rows: Sequence[OperatorCells], at: int) -> tuple[str, ...]:
+    """Return a line: of several operators, the one that is farthest off counts."""
+    worst = max(rows, key=lambda row: _rank(row.cells[at]))
+    cell, last = worst.cells[at], rows[-1].cells[at]
+    own, inherited = cell.own, last.inherited
+    source = ", ".join(worst.sources) + (f" ({worst.file}:{worst.line})" if worst.file else "")
+    return (
+        ranges(sorted(row.operator for row in rows)),
+        worst.code,
+        _number(own.max_abs if own else None),
+        _number(own.max_steps if own else None),
+        _number(own.snr_db if own else None),
+        _number(inherited.max_abs if inherited else None),
+        _number(inherited.max_steps if inherited else None),
+        cell.verdict.replace("_", " ") + (f": {cell.words}"[:60] if cell.words else ""),
+        source,
+    )
+
+
+def _rank(cell: Cell) -> tuple[bool, bool, float]:
+    own = cell.own
+    return (
+        cell.verdict == "fault",
+        cell.verdict == "not_run",
+        0.0 if own is None else own.max_abs / (cell.allowed or 1),
+    )
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3g}"

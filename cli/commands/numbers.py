@@ -1,0 +1,58 @@
+"""The commands about wrong numbers: compare and reduce."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from functools import partial
+from typing import Annotated, Literal
+
+from typer import Exit
+
+import circletools as ct
+
+from ..console.reading import reading
+from ..console.terminal import print_notes, show_as
+from ..signature import argument, option
+from .parameters import TableForm, listed
+
+
+def compare(
+    source: Annotated[str, argument("A", "The model that is right, or the only one; - is standard input.")],
+    other: Annotated[str | None, argument("B", "A model that should compute the same.")] = None,
+    on: Annotated[
+        str, option("--on", "The programs, the reference first (docs/runtimes.md).", "PROGRAM,...")
+    ] = "litert:reference,litert:xnnpack",
+    inputs: Annotated[
+        tuple[str, ...], option("--inputs", "An .npz, or the bytes of the only input; a run each.", "FILE")
+    ] = (),
+    seed: Annotated[int, option("--seed", "Seed of random inputs.", "N", min=0)] = 0,
+    runs: Annotated[int, option("--runs", "How often the models run, with other inputs each time.", "K", min=1)] = 1,
+    by: Annotated[
+        Literal["operator", "source", "module"], option("--by", "What a row of the table is.")
+    ] = "operator",
+    signature: Annotated[str | None, option("--signature", "The signature to run.", "KEY")] = None,
+    min_snr: Annotated[float | None, option("--min-snr", "Fault: less signal to noise than this.", "DB")] = None,
+    max_abs: Annotated[float | None, option("--max-abs", "Fault: a value further off than this.", "X")] = None,
+    max_steps: Annotated[
+        float | None, option("--max-steps", "Fault: more steps of the quantization than this.", "N")
+    ] = None,
+    timeout: Annotated[float, option("--timeout", "Time limit of one run of a program.", "SECONDS", min=0.1)] = 600.0,
+    form: TableForm = "text",
+) -> None:
+    """Show which operator computes something else.
+
+    In another program than the reference, or in another model. Each operator is cut out and fed what the reference
+    computed: what differs then is its own error. Inherited is the difference when the whole model runs. Without
+    thresholds, a fault is what rounding does not explain. Exit status 1 when there is a fault, or a model does not
+    run; docs/compare.md has more.
+    """
+    request = ct.CompareRequest(listed(on), inputs, seed, runs, signature, min_snr, max_abs, max_steps, timeout)
+    with ExitStack() as stack:
+        first = stack.enter_context(reading(source))
+        second = None if other is None else stack.enter_context(reading(other))
+        found = ct.compare(first, request, other=second)
+    text = partial(ct.render.numbers_text, by=by)
+    show_as(form, found, text=text, json=ct.render.numbers_json, csv=ct.render.rows_csv)
+    print_notes(found.notes)
+    if found.has_faults or found.failed:
+        raise Exit(1)

@@ -1,0 +1,189 @@
+"""Which operator is wrong: with faults planted, without any, and where something cannot be compared."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import circletools as ct
+from circletools.runtimes.inputs import make_input
+from circletools.runtimes.protocol import Answer, Array
+from circletools.runtimes.worker import Worker
+from circletools.types import Comparison
+from tests.kit.program import run
+from tests.kit.support import ROOT, bytes_of, path_of
+from tests.laws.test_docs import blocks, shell
+
+pytest.importorskip("ai_edge_litert")
+from tests.numerics import faults, oracle
+
+pytestmark = pytest.mark.runtime
+
+LITERT = ("litert:reference", "litert:builtin", "litert:xnnpack")
+MODELS = ("tflite/cnn", "tflite/cnn_int8", "tflite/shuffle", "tflite/transformer_block", "tflite/blockwise_int4")
+
+
+def compared(data: bytes | str | Path, other: bytes | None = None, **asked: object) -> Comparison:
+    request = ct.CompareRequest(**asked)  # type: ignore[arg-type]
+    with ct.open(data) as model:
+        if other is None:
+            return ct.compare(model, request)
+        with ct.open(other) as second:
+            return ct.compare(model, request, other=second)
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("kind", faults.KINDS, ids=lambda kind: kind.__name__)
+def test_a_planted_fault_is_found(name: str, kind: Callable[[faults.Planting], bool]) -> None:
+    data = bytes_of(name)
+    for fault in faults.plant(data, kind):
+        found = compared(data, fault.model, on=("litert:reference",))
+        first = found.first_own()
+        changed = found.operators[fault.operator].cells[0].own
+        if first is None and changed is not None and (changed.unequal == 0 or changed.rms < 1e-4):
+            continue  # the fault does nothing: no value was beyond the clamp, a bias was 0
+        assert (first or found.first_not_run() or found.operators[-1]).operator == fault.operator
+
+
+@pytest.mark.parametrize("name", [*MODELS[:-1], "tflite/dynamic_shape", "tflite/if_cond", "tflite/while_nested"])
+def test_nothing_is_blamed_without_a_fault(name: str) -> None:
+    found = compared(path_of(name), on=LITERT, runs=2)
+    assert [found.first_own(at) for at in (0, 1)] == [None, None]
+    assert {cell.verdict for row in found.operators for cell in row.cells} <= {"ok", "skipped"}
+    assert [column.exposing_changes for column in found.columns] == ["", ""]
+
+
+@pytest.mark.parametrize("name", ["tflite/cnn", "tflite/cnn_int8", "tflite/transformer_block"])
+@pytest.mark.parametrize("slice_bytes", [1, 1 << 25])
+def test_own_errors_are_those_of_operators_alone(name: str, slice_bytes: int) -> None:
+    data = bytes_of(name)
+    with ct.open(data) as model:
+        graph = model.subgraphs[0]
+        tensors = [graph.tensors[at] for at in graph.inputs]
+    inputs = [make_input(0, at, np.dtype(one.type.lower()), one.shape) for at, one in enumerate(tensors)]
+    known = oracle.every_value(data, inputs)
+    found = compared(data, on=("litert:reference", "litert:xnnpack"), slice_bytes=slice_bytes)
+    for row in found.operators:
+        (cell,) = row.cells
+        assert cell.own is not None
+        assert cell.own.max_abs == pytest.approx(
+            oracle.furthest(data, row.operator, "litert:xnnpack", known), rel=1e-6
+        )
+
+
+TRACKING = ROOT / "testdata" / "tracking"
+QUANTIZED = ("cnn.static8", "cnn.weights8", "cnn.dynamic4", "transformer_block.weights8", "two_signatures.weights8")
+
+
+@pytest.mark.parametrize("name", QUANTIZED)
+def test_a_quantizer_is_not_blamed_for_rounding(name: str) -> None:
+    other = (TRACKING / f"{name}.after.tflite").read_bytes()
+    found = compared(TRACKING / f"{name}.before.tflite", other, on=("litert:reference", "litert:xnnpack"))
+    assert [found.first_own(at) for at in (0, 1)] == [None, None]
+    assert sum(cell.verdict == "ok" for row in found.operators for cell in row.cells) >= len(found.operators)
+
+
+@pytest.mark.parametrize("kind", [faults.transposed, faults.kernel, faults.saturation])
+def test_a_fault_in_a_quantized_model_is_found_by_the_float_model(kind: Callable[[faults.Planting], bool]) -> None:
+    for fault in faults.plant((TRACKING / "cnn.static8.after.tflite").read_bytes(), kind):
+        found = compared(TRACKING / "cnn.static8.before.tflite", fault.model, on=("litert:reference",))
+        first = found.first_own()
+        assert first is not None
+        assert first.operator == fault.operator
+
+
+def test_a_crash_costs_its_column_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = Worker.run_each
+
+    def crashing(worker: Worker, model: Path, inputs: Iterable[Iterable[Array]]) -> Answer:
+        crashes = worker.variant == "xnnpack"
+        return Answer([], [], "litert ended with signal 6 (SIGABRT)") if crashes else real(worker, model, inputs)
+
+    monkeypatch.setattr(Worker, "run_each", crashing)
+    found = compared(path_of("tflite/cnn"), on=("litert:reference", "litert:xnnpack", "litert:builtin"))
+    crashed, other = zip(*(row.cells for row in found.operators), strict=True)
+    assert {cell.verdict for cell in crashed} == {"not_run"}
+    assert {cell.verdict for cell in other} == {"ok"}
+    assert found.failed
+
+
+def test_a_program_that_is_wrong_is_found() -> None:
+    found = compared(path_of("tflite/blockwise_int4"), on=LITERT)  # LiteRT's reference kernel computes zeros
+    first = found.first_own()
+    assert first is not None
+    assert (first.operator, first.code) == (0, "FULLY_CONNECTED")
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("tflite/variable", "names a resource"),
+        ("tflite/hashtable", ""),
+        ("tflite/flex_op", ""),
+        ("tflite/custom_op", ""),
+    ],
+)
+def test_what_cannot_be_compared_has_a_reason(name: str, words: str) -> None:
+    found = compared(path_of(name), on=LITERT[:2], runs=2)
+    skipped = [cell.words for row in found.operators for cell in row.cells if cell.verdict == "skipped"]
+    assert found.reference.failure or all(skipped)
+    assert any(words in one for one in (*skipped, found.reference.failure))
+
+
+def test_each_signature_is_compared() -> None:
+    with ct.open(path_of("tflite/two_signatures")) as model:
+        keys = [one.key for one in model.signatures]
+    found = [compared(path_of("tflite/two_signatures"), on=LITERT, signature=key) for key in keys]
+    assert [one.operators[0].subgraph for one in found] == [0, 1]
+    assert [one.first_own() for one in found] == [None, None]
+    with pytest.raises(ct.UsageError, match="no signature"):
+        compared(path_of("tflite/cnn"), signature="other")
+
+
+def test_inputs_come_from_files(tmp_path: Path) -> None:
+    with ct.open(path_of("tflite/cnn_int8")) as model:
+        graph = model.subgraphs[0]
+        tensor = graph.tensors[graph.inputs[0]]
+    values = make_input(3, 0, np.dtype(tensor.type.lower()), tensor.shape)
+    np.savez(tmp_path / "named.npz", allow_pickle=False, **{tensor.name: values})
+    np.savez(tmp_path / "placed.npz", values)
+    (tmp_path / "image.bin").write_bytes(values.tobytes())
+    rows = [
+        compared(path_of("tflite/cnn_int8"), inputs=(str(tmp_path / name),)).to_rows()
+        for name in ("named.npz", "placed.npz", "image.bin")
+    ]
+    assert rows[0] == rows[1] == rows[2] != compared(path_of("tflite/cnn_int8")).to_rows()
+    (tmp_path / "image.bin").write_bytes(b"short")
+    np.savez(tmp_path / "other.npz", other=values)
+    for name in ("image.bin", "other.npz", "none.npz"):
+        with pytest.raises(ct.InvalidInputError):
+            compared(path_of("tflite/cnn_int8"), inputs=(str(tmp_path / name),))
+
+
+def test_thresholds_replace_what_rounding_explains() -> None:
+    model = path_of("tflite/cnn_int8")
+    faults_of = [
+        compared(model, max_steps=steps).first_own() for steps in (0.5, 1.0)
+    ]  # XNNPACK rounds some values to the other step
+    assert faults_of[0] is not None
+    assert faults_of[1] is None
+    assert run("compare", model, "--max-steps", "0.5").status == 1
+    assert run("compare", model, "--min-snr", "99").status == 1
+    assert run("compare", model, "--max-abs", "99").status == 0
+
+
+def test_requests_that_compare_nothing() -> None:
+    assert run("compare", path_of("tflite/cnn"), "--on", "litert:reference").status == 2
+    assert run("compare", path_of("tflite/cnn"), "--on", "litert:reference,nothing").status == 2
+
+
+def test_the_page_shows_what_is_printed(tmp_path: Path) -> None:
+    (tmp_path / "testdata").symlink_to(ROOT / "testdata")
+    text = (ROOT / "docs" / "compare.md").read_text(encoding="utf-8")
+    for step in re.split(r"^\$ ", blocks(text, "console")[0], flags=re.MULTILINE)[1:]:
+        command, _, expected = step.partition("\n")
+        assert shell(command, tmp_path) == expected
