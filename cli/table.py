@@ -73,6 +73,8 @@ GROUPS = {
             "in.tflite out.tflite --add detect --remove serving_default"),
         Row("reorder", "surgery", "Put inputs and outputs in another order.",
             "heads.tflite out.tflite --outputs 2,0,1"),
+        Row("set-shape", "shapes", "Give inputs another shape or batch.",
+            "in.tflite out.tflite --batch 4 --mend", mirrored),
         Row("expose", "surgery", "Make tensors outputs too, to see their values.",
             "in.tflite out.tflite --every CONV_2D"),
         Row("metadata list", "metadata:list_entries", "List metadata entries with their sizes.",

@@ -16,6 +16,8 @@ from circletools.numerics.subject import subject_of
 from circletools.numerics.tasks import same_model, tasks
 from circletools.parts.extract import ExtractRequest, extract
 from circletools.parts.prune import prune
+from circletools.shapes.request import ShapeRequest
+from circletools.shapes.setting import set_shape
 from circletools.storage.files import view
 from circletools.surgery.ends import SignatureRequest, expose, reorder, sign
 from circletools.surgery.rename import RenameRequest, rename
@@ -112,3 +114,12 @@ def cut_out(data: bytes) -> None:
             if task.region is not None and not task.alone:
                 part = subject.cut_out(task.region)
                 _sound(b"".join(map(view, part)))
+
+
+def shaped(data: bytes) -> None:
+    """Set a batch, with the constants that have it, and close what is open."""
+    for request in (ShapeRequest(batch=3, mend=True), ShapeRequest(static=True)):
+        with open_model(data) as model:
+            edit = ModelEdit(model)
+            set_shape(edit, request)
+            _sound(edit.to_bytes())

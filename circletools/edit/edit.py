@@ -26,7 +26,7 @@ from circletools.edit.archive import move_archive
 from circletools.edit.compact import compact
 from circletools.edit.editable import check_editable, original_model, original_start
 from circletools.edit.entries import Entries
-from circletools.edit.members import check_index, member_number, options_member
+from circletools.edit.members import change_option, check_index, member_number, options_member
 from circletools.edit.positions import open_file_offsets
 from circletools.edit.results import AddedOperator, IndexMap
 from circletools.edit.signatures import Direction, Ends, Signatures
@@ -76,7 +76,7 @@ class ModelEdit:
         return self
 
     def __exit__(self, *_error: object) -> None:
-        """Do nothing: an edit holds no resource of its own."""
+        """Do nothing."""
 
     @property
     def index_map(self) -> IndexMap:
@@ -86,8 +86,6 @@ class ModelEdit:
     def before_save(self, follower: Callable[[ModelEdit], None]) -> None:
         """Have `follower(edit)` called before writing, to bring a table up to `index_map`."""
         self._followers.append(follower)
-
-    # ------------------------------------------------------------------ metadata and buffers
 
     def metadata_value(self, name: str) -> bytes | memoryview | None:
         """Return the value of a metadata entry as it stands in the edit, None where there is none."""
@@ -119,8 +117,6 @@ class ModelEdit:
     def add_buffer(self, data: bytes) -> int:
         """Append a buffer, 16-byte aligned, and return its index (a place that an edit left free is used first)."""
         return self._entries.pool.reserve(data)
-
-    # ------------------------------------------------------------------ subgraphs
 
     def _check_subgraph(self, index: int) -> None:
         check_index("subgraph", index, len(self.model.subgraphs))
@@ -195,7 +191,7 @@ class ModelEdit:
         return index
 
     @property
-    def operator_codes(self) -> Sequence[OperatorCode]:
+    def operator_codes(self) -> tuple[OperatorCode, ...]:
         """The operator code list as it stands in the edit."""
         return tuple(self._codes)
 
@@ -203,7 +199,7 @@ class ModelEdit:
         """Give an entry of the operator code list another version. Raises UsageError where there is none."""
         check_index("operator code", code, len(self._codes))
         codes = self._overlay.references(self._overlay.root, "operator_codes")
-        if isinstance(table := codes[code], int):  # in a file, one table can stand for several entries
+        if isinstance(table := codes[code], int):
             table = codes[code] = self._overlay.copy("OperatorCode", table)
         table.set("version", version)
         self._codes[code] = replace(self._codes[code], version=version)
@@ -229,8 +225,8 @@ class ModelEdit:
         count = len(self._list(subgraph, "operators"))
         for parent in inherits:
             check_index("operator", parent, count)
-        given = np.array(inputs, np.int32), np.array(outputs, np.int32)
-        table = self._table("Operator", opcode_index=code, inputs=given[0], outputs=given[1])
+        ends = {"inputs": np.array(inputs, np.int32), "outputs": np.array(outputs, np.int32)}
+        table = self._table("Operator", opcode_index=code, **ends)
         if options is not None:
             member, fields = options
             field, number_of_member = options_member(schema, member, fields)
@@ -243,14 +239,19 @@ class ModelEdit:
         self._added.append(added)
         return added.index
 
+    def set_option(self, subgraph: int, operator: int, name: str, value: FieldValue) -> None:
+        """Set an option of an operator. Raises UsageError where there is no such operator or option."""
+        operators = self._list(subgraph, "operators")
+        check_index("operator", operator, len(operators))
+        change_option(self._overlay, operators, operator, name, value)
+
     def _check_tensors(self, subgraph: int, tensors: Sequence[int], lowest: int = 0) -> None:
         self._check_subgraph(subgraph)
         count = len(self.model.subgraphs[subgraph].tensors) + self._new_tensors[subgraph]
         for tensor in tensors:
             if not lowest <= tensor < count:
-                raise UsageError(
-                    f"tensor {tensor} does not exist; there are {count}", location=f"subgraphs[{subgraph}]"
-                )
+                message = f"tensor {tensor} does not exist; there are {count}"
+                raise UsageError(message, location=f"subgraphs[{subgraph}]")
 
     def _tensor_name(self, subgraph: int, index: int) -> bytes:
         if index == OPTIONAL:
@@ -275,8 +276,6 @@ class ModelEdit:
     def ends(self, subgraph: int, side: Direction) -> list[int]:
         """Return the inputs or outputs of a subgraph as they stand in the edit."""
         return list(self._ends.get((subgraph, side), getattr(self.model.subgraphs[subgraph], side).tolist()))
-
-    # ------------------------------------------------------------------ names and signatures
 
     def rename_tensor(self, subgraph: int, tensor: int, name: str) -> None:
         """Give a tensor another name. Raises UsageError for a tensor that does not exist, or no name."""
@@ -340,8 +339,6 @@ class ModelEdit:
         check_index("signature", signature, len(self.signatures.now))
         self._check_tensors(self.signatures.now[signature].subgraph, [tensor])
         self.signatures.set_entry(signature, direction, entry, tensor=tensor)
-
-    # ------------------------------------------------------------------ writing
 
     def parts(self) -> list[Part]:
         """Return the bytes of the result: the prefix, if one is needed, and the original file."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from circletools.errors import EditError, UsageError
+from circletools.flatbuf.overlay import FieldValue, NewTable, Overlay, References
 from circletools.flatbuf.schema import Schema
 
 
@@ -20,6 +21,27 @@ def member_number(members: Mapping[int, str], name: str, what: str) -> int:
         if known == name:
             return value
     raise EditError(f"this format has no {what} {name}")
+
+
+def change_option(overlay: Overlay, operators: References, index: int, name: str, value: FieldValue) -> None:
+    """Set a field in the options of an operator. Raises UsageError for options that do not have it."""
+    operator = operators[index]
+    if isinstance(operator, int):  # in a file, one table can stand for several operators
+        operator = operators[index] = overlay.copy("Operator", operator)
+    for field in ("builtin_options", "builtin_options_2"):
+        item = operator.type.by_name.get(field)
+        options = None if item is None else operator[field]
+        if item is not None and options is not None:
+            code = operator.fields[item.type_slot]
+            assert isinstance(code, bytes)
+            member = overlay.schema.member(operator.type, item, int.from_bytes(code, "little"))
+            assert isinstance(options, int | NewTable)
+            table = overlay.copy(member, options) if isinstance(options, int) else options
+            if name in table.type.by_name:
+                table.set(name, value)
+                operator.set(field, table)
+                return
+    raise UsageError(f"operator {index} has no option {name}")
 
 
 def options_member(schema: Schema, member: str, fields: Iterable[str]) -> tuple[str, int]:

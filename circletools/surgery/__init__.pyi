@@ -1,6 +1,8 @@
 from circletools.parts.extract import ExtractRequest as ExtractRequest
 from circletools.parts.extract import extract as extract
 from circletools.parts.prune import prune as prune
+from circletools.shapes.request import ShapeRequest as ShapeRequest
+from circletools.shapes.setting import set_shape as set_shape
 from circletools.surgery.ends import SignatureRequest as SignatureRequest
 from circletools.surgery.ends import expose as expose
 from circletools.surgery.ends import reorder as reorder

@@ -36,6 +36,7 @@ WRITERS = {
     "rename": ("rename", "in.circle", "out", "--input", "0=x"),
     "signature": ("signature", "in.circle", "out", "--add", "x"),
     "reorder": ("reorder", "outputs.circle", "out", "--outputs", "2,1,0"),
+    "set-shape": ("set-shape", "in.circle", "out", "--batch", "2"),
     "expose": ("expose", "in.circle", "out", "--every", "*"),
     "dump-origins": ("dump-origins", "in.circle", "--tables", "tables"),
     "export-affinity": ("export-affinity", "in.circle", "--to", "part", "-o", "out"),

@@ -39,6 +39,7 @@ WORDS = {
     "rename": ["in.circle named.circle --input 0=image"],
     "signature": ["in.circle signed.circle --add detect"],
     "reorder": ["in.circle ordered.circle --inputs 0"],
+    "set-shape": ["in.circle shaped.circle --batch 2"],
     "expose": ["in.circle exposed.circle --every CONV_2D"],
     "metadata list": ["out.circle"],
     "metadata get": ["out.circle ONE_op_table -o table.bin"],

@@ -33,7 +33,7 @@ MOST_BYTES, SECONDS = 1 << 30, 20
 LONGEST_MESSAGE = 6000
 SOUND = path_of("circle/inception")
 EDITS = ("embed-origins", "fix-outputs", "annotate-affinity", "metadata remove", "compact")
-SURGERY = ("extract", "rename", "signature", "reorder", "expose")
+SURGERY = ("extract", "rename", "signature", "reorder", "set-shape", "expose")
 
 _TRACES = ("trace-text", "trace-html", "trace-packed", "trace-chrome", "trace-perfetto")
 _PLAN = "{} --devices npu,cpu --set index:0=npu --default cpu --mode min"
@@ -56,6 +56,7 @@ _READERS: dict[str, dict[str, str]] = {
     "rename": {"models tables": "{} OUT --tensor *=new/*"},
     "signature": {"models": "{} OUT --add attack"},
     "reorder": {"models": "{} OUT --inputs 0"},
+    "set-shape": {"models tables": "{} OUT --batch 3 --mend"},
     "expose": {"models tables": "{} OUT --every *"},
     "embed-origins": {
         "models": "{} OUT --replace",

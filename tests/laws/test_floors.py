@@ -20,7 +20,7 @@ FLOORS = [
     {"numerics"},
     {"planning", "surgery"},
     {"cost"},
-    {"diff", "profile", "check", "fit", "inspection", "editing", "judging"},
+    {"diff", "profile", "check", "fit", "inspection", "editing", "judging", "shapes"},
     {"parts"},
     {"requires"},
     {"origin", "affinity"},

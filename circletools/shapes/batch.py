@@ -1,0 +1,154 @@
+"""A batch through an operator: in which dimension it is, and the constants that have to grow with it.
+
+A batch of N that was B is where the shapes of both differ, by the factor N/B. A baked constant is changed only where
+the product of the dimensions in front proves that it names the batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from circletools.shapes.call import Call, RefusedError, Shape, Value, refuse_unless, shown
+from circletools.shapes.windows import STATES
+
+_ALIKE = ("CONCATENATION", "PACK", "SELECT", "ADD_N")
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The batch before and after, whether constants may be changed for it, and whether it stays open."""
+
+    before: int
+    after: int
+    mend: bool = False
+    is_open: bool = False
+
+    def axis(self, was: Shape, now: Shape) -> int | None:
+        """Return the dimension that grew, None where none did. Raises RefusedError where more changed."""
+        if was == now:
+            return None
+        differing = [axis for axis, sizes in enumerate(zip(was, now, strict=False)) if sizes[0] != sizes[1]]
+        alone = len(was) == len(now) and len(differing) == 1 and self._grew(was[differing[0]], now[differing[0]])
+        refuse_unless(alone, f"it mixes the batch with other dimensions: {shown(was)} becomes {shown(now)}")
+        return differing[0]
+
+    def _grew(self, was: int, now: int) -> bool:
+        return now * self.before == was * self.after
+
+    def grown(self, size: int) -> int:
+        """Return a size that has the batch in it after the change."""
+        return size * self.after // self.before
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """What an input has to be instead: other values, or how often it repeats in a dimension (the batch)."""
+
+    slot: int
+    value: Value | None = None
+    axis: int = 0
+
+
+def patches(call: Call, was: Call, batch: Batch) -> Iterator[Patch]:
+    """Yield what has to change for an operator. Raises RefusedError where the batch cannot be followed."""
+    if call.code == "RESHAPE":
+        yield from _reshape(call, was, batch)
+    elif not batch.is_open:
+        yield from _others(call, was, batch)
+
+
+def target_axis(was: Shape, axis: int, result: Shape, batch: Batch) -> int:
+    """Return the dimension of a reshaped tensor that has the batch, which was in `axis`. Raises RefusedError."""
+    outer = prod(was[:axis])
+    able = [at for at in range(len(result)) if prod(result[:at]) == outer and result[at] % batch.before == 0]
+    exact = [at for size in (batch.before, was[axis]) for at in able if result[at] == size]
+    refuse_unless(bool(able), f"{shown(was)} to {shown(result)} loses the batch in dimension {axis}", 1)
+    return (exact or able)[0]
+
+
+def _reshape(call: Call, was: Call, batch: Batch) -> Iterator[Patch]:
+    axis = batch.axis(was.shape(), call.shape())
+    given = len(call) > 1
+    if axis is None or (given and (call.values[1] is None or was.values[1] is None)):
+        return
+    sizes, count = was.numbers(1) if given else list(was.options.get("new_shape", ())), prod(was.shape())
+    known = prod(size for size in sizes if size != -1)
+    base = tuple(count // max(known, 1) if size == -1 else size for size in sizes)
+    at = target_axis(was.shape(), axis, base, batch)
+    if sizes[at] == -1:
+        return
+    if batch.is_open:
+        refuse_unless(-1 not in sizes, f"{shown(sizes)} is open in another dimension", 1)
+    sizes[at] = -1 if batch.is_open else batch.grown(sizes[at])
+    if not given or call.numbers(1) in (was.numbers(1), sizes):  # else it is computed, and follows by itself
+        yield Patch(1, np.array(sizes))
+
+
+def _others(call: Call, was: Call, batch: Batch) -> Iterator[Patch]:
+    code = call.code
+    if code in STATES and call.shapes[0] != was.shapes[0]:
+        yield from (Patch(slot) for slot in STATES[code] if _is_single(call, was, slot, 0, batch))
+    elif code in _ALIKE:
+        axes = {batch.axis(was.shape(slot), call.shape(slot)) for slot in range(len(call))} - {None}
+        for axis in axes:
+            assert axis is not None
+            yield from (
+                Patch(slot, axis=axis) for slot in range(len(call)) if _is_single(call, was, slot, axis, batch)
+            )
+    elif code == "TRANSPOSE_CONV":
+        yield from _number(call, 0, 0 if batch.axis(was.shape(2), call.shape(2)) == 0 else None, batch)
+    elif code == "BROADCAST_TO":
+        axis = batch.axis(was.shape(), call.shape())
+        yield from _number(call, 1, None if axis is None else axis - len(call.shape()) + call.shape(1)[0], batch)
+    elif code in {"SLICE", "STRIDED_SLICE"}:
+        yield from _whole(call, was, batch)
+
+
+def _is_single(call: Call, was: Call, slot: int, axis: int, batch: Batch) -> bool:
+    """Return whether an input did not grow, and has the old batch in a dimension."""
+    shape = call.shapes[slot] if slot < len(call) else None
+    return shape is not None and shape == was.shapes[slot] and axis < len(shape) and shape[axis] == batch.before
+
+
+def _number(call: Call, slot: int, at: int | None, batch: Batch) -> Iterator[Patch]:
+    """Yield a shape with the batch in one place, where it is the old one."""
+    value = call.values[slot]
+    if at is not None and value is not None and 0 <= at < value.size and value.reshape(-1)[at] == batch.before:
+        sizes = call.numbers(slot)
+        sizes[at] = batch.after
+        yield Patch(slot, np.array(sizes))
+
+
+def _whole(call: Call, was: Call, batch: Batch) -> Iterator[Patch]:
+    """Yield the end of a slice that took the whole batch."""
+    axis = batch.axis(was.shape(), call.shape())
+    if axis is None or call.values[1] is None or call.values[2] is None:
+        return
+    begin, end, size = call.numbers(1), call.numbers(2), was.shape()[axis]
+    if call.code == "STRIDED_SLICE":
+        bit = 1 << axis
+        moved = call.option("ellipsis_mask") or call.option("new_axis_mask") or call.option("shrink_axis_mask") & bit
+        if moved or call.option("end_mask") & bit or call.numbers(3)[axis] != 1:
+            return
+    if axis < len(end) and begin[axis] == 0 and end[axis] == size:
+        end[axis] = call.shape()[axis]
+        yield Patch(2, np.array(end))
+
+
+def check_batch(call: Call, was: Call, results: tuple[list[Shape | None], list[Shape | None]], batch: Batch) -> None:
+    """Raise RefusedError where an operator does not keep the batch in one dimension of its outputs."""
+    for before, after in zip(*results, strict=True):
+        if before is None or after is None:
+            continue
+        axis = batch.axis(before, after)
+        if call.code == "CONCATENATION" and axis is not None and call.option("axis") % len(before) == axis:
+            raise RefusedError("it joins batches, whose entries would no longer stand together")
+        if call.code == "RESHAPE" and axis is not None:
+            given = was.shape(), call.shape()
+            came = batch.axis(*given)
+            if came is not None and target_axis(given[0], came, before, batch) != axis:
+                raise RefusedError(f"it mixes the batch with dimension {axis} of {shown(before)}", 1)

@@ -1,0 +1,123 @@
+"""A use of an operator, as the rules of shapes see it, and what they answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Shape = tuple[int, ...]
+Value = NDArray[Any]
+
+
+class RefusedError(Exception):
+    """The operator does not take these shapes. `slot` is the input whose constant decides, where one does."""
+
+    def __init__(self, reason: str, slot: int | None = None) -> None:
+        super().__init__(reason)
+        self.reason, self.slot = reason, slot
+
+
+class UnknownError(Exception):
+    """The shape depends on values that are known only when the model runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """An operator with the shapes of its inputs, and the values of those that are known: small whole numbers.
+
+    A shape is None where an optional input is left out, and where it is not known.
+    """
+
+    code: str
+    options: Mapping[str, Any]
+    shapes: Sequence[Shape | None]
+    values: Sequence[Value | None]
+    results: int
+
+    def __len__(self) -> int:
+        """Return the number of inputs."""
+        return len(self.shapes)
+
+    def shape(self, slot: int = 0, rank: int | None = None) -> Shape:
+        """Return the shape of an input. Raises UnknownError, RefusedError."""
+        if slot >= len(self.shapes):
+            raise RefusedError(f"it has no input {slot}")
+        found = self.shapes[slot]
+        if found is None:
+            raise UnknownError
+        if rank is not None and len(found) != rank:
+            raise RefusedError(f"input {slot} has {len(found)} dimensions, not {rank}")
+        return found
+
+    def numbers(self, slot: int) -> list[int]:
+        """Return the values of an input, one after the other. Raises UnknownError, RefusedError."""
+        self.shape(slot)
+        value = self.values[slot]
+        if value is None:
+            raise UnknownError
+        return [int(number) for number in value.reshape(-1).tolist()]
+
+    def number(self, slot: int) -> int:
+        """Return the one value of an input. Raises UnknownError, RefusedError."""
+        found = self.numbers(slot)
+        if len(found) != 1:
+            raise RefusedError(f"input {slot} has {len(found)} values, not one", slot)
+        return found[0]
+
+    def option(self, name: str, default: int = 0) -> int:
+        """Return an option that is a number."""
+        return int(self.options.get(name, default))
+
+    def axis(self, number: int, rank: int) -> int:
+        """Return an axis that counts from the front. Raises RefusedError where there is none."""
+        if not -rank <= number < rank:
+            raise RefusedError(f"axis {number} of {rank} dimensions does not exist")
+        return number % rank
+
+
+Rule = Callable[[Call], Sequence[Shape]]
+"""Returns the shapes of the outputs. Raises RefusedError, UnknownError."""
+
+
+def refuse_unless(holds: bool, reason: str, slot: int | None = None) -> None:
+    """Raise RefusedError where something does not hold."""
+    if not holds:
+        raise RefusedError(reason, slot)
+
+
+def broadcast(*shapes: Shape) -> Shape:
+    """Return the shape that others broadcast to. Raises RefusedError."""
+    found = []
+    for sizes in zip_longest(*map(reversed, shapes), fillvalue=1):
+        larger = {size for size in sizes if size != 1}
+        refuse_unless(len(larger) < 2, f"{' and '.join(map(shown, shapes))} do not broadcast")
+        found.append(larger.pop() if larger else 1)
+    return tuple(reversed(found))
+
+
+def shown(shape: Sequence[int] | None) -> str:
+    """Write a shape for people."""
+    return "?" if shape is None else f"[{','.join(map(str, shape))}]"
+
+
+def resolved(sizes: Sequence[int], count: int, slot: int | None = None) -> Shape:
+    """Return sizes with the one that is -1 so that there are `count` elements. Raises RefusedError."""
+    known = prod(size for size in sizes if size != -1)
+    if list(sizes).count(-1) == 1 and known and count % known == 0:
+        return tuple(count // known if size == -1 else size for size in sizes)
+    refuse_unless(-1 not in sizes and known == count, f"{count} elements do not fit {shown(sizes)}", slot)
+    return tuple(sizes)
+
+
+def empty(shape: Shape) -> Value:
+    """Return an array of a shape that takes no memory."""
+    try:
+        return np.broadcast_to(np.zeros((), np.int8), shape)
+    except ValueError as error:
+        raise RefusedError(f"{shown(shape)} is no shape") from error

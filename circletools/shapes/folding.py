@@ -1,0 +1,83 @@
+"""Values of whole numbers that follow from shapes: what models compute shapes with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+
+import numpy as np
+
+from circletools.shapes.call import Call, RefusedError, Shape, Value
+from circletools.shapes.layout import slices
+
+MOST_VALUES = 256
+"""More are no shape."""
+
+_REDUCE: dict[str, Callable[..., Value]] = {
+    "REDUCE_PROD": np.prod,
+    "SUM": np.sum,
+    "REDUCE_MAX": np.max,
+    "REDUCE_MIN": np.min,
+}
+_BINARY: dict[str, Callable[[Value, Value], Value]] = {
+    "ADD": np.add, "SUB": np.subtract, "MUL": np.multiply, "FLOOR_DIV": np.floor_divide, "FLOOR_MOD": np.mod,
+    "MAXIMUM": np.maximum, "MINIMUM": np.minimum, "EQUAL": np.equal, "NOT_EQUAL": np.not_equal, "LESS": np.less,
+    "GREATER": np.greater, "DIV": lambda one, other: (np.abs(one) // np.abs(other)) * np.sign(one) * np.sign(other),
+}  # fmt: skip
+
+
+def folded(call: Call, results: Sequence[Shape | None]) -> Value | None:
+    """Return the value of an operator's only output where it follows from what is known, else None."""
+    if call.code in {"SHAPE", "RANK"}:
+        shape = call.shapes[0]
+        return None if shape is None else np.array(shape if call.code == "SHAPE" else len(shape), np.int64)
+    if len(results) != 1 or results[0] is None or prod(results[0]) > MOST_VALUES:
+        return None
+    values = [value for value in call.values if value is not None]
+    if len(values) != len(call) or not values:
+        return None
+    try:
+        found = _compute(call, values, results[0])
+    except (ValueError, IndexError, ZeroDivisionError, RefusedError):
+        return None
+    return found if found is not None and found.shape == results[0] else None
+
+
+def _compute(call: Call, values: Sequence[Value], shape: Shape) -> Value | None:
+    code, first, options = call.code, values[0], call.options
+    with np.errstate(all="ignore"):
+        if code in _BINARY and options.get("fused_activation_function", "NONE") == "NONE":
+            return np.asarray(_BINARY[code](first, values[1]))
+        if code in _REDUCE:
+            axes = tuple(int(axis) for axis in values[1].reshape(-1))
+            return np.asarray(_REDUCE[code](first, axis=axes, keepdims=bool(options.get("keep_dims"))))
+    rule = _RULES.get(code)
+    return None if rule is None else np.asarray(rule(call, values, shape))
+
+
+def _gathered(call: Call, values: Sequence[Value], _: Shape) -> Value:
+    if call.options.get("batch_dims") or values[1].min(initial=0) < 0:
+        raise ValueError
+    return np.take(values[0], values[1], axis=call.option("axis"))
+
+
+def _sliced(call: Call, values: Sequence[Value], shape: Shape) -> Value:
+    ends = zip(call.numbers(1), shape, strict=True)
+    return np.asarray(values[0][tuple(slice(start, start + size) for start, size in ends)])
+
+
+_RULES: dict[str, Callable[[Call, Sequence[Value], Shape], Value]] = {
+    **dict.fromkeys(("RESHAPE", "SQUEEZE", "EXPAND_DIMS"), lambda _, values, shape: values[0].reshape(shape)),
+    **dict.fromkeys(("SELECT", "SELECT_V2"), lambda _, values, __: np.where(values[0] != 0, values[1], values[2])),
+    "PACK": lambda call, values, _: np.stack(list(values), axis=call.option("axis")),
+    "CONCATENATION": lambda call, values, _: np.concatenate(list(values), axis=call.option("axis")),
+    "GATHER": _gathered,
+    "SLICE": _sliced,
+    "STRIDED_SLICE": lambda call, values, _: values[0][slices(call)],
+    "TRANSPOSE": lambda call, values, _: values[0].transpose(call.numbers(1)),
+    "CAST": lambda _, values, __: values[0],
+    "FILL": lambda _, values, shape: np.full(shape, values[1]),
+    "BROADCAST_TO": lambda _, values, shape: np.broadcast_to(values[0], shape),
+    "BROADCAST_ARGS": lambda _, values, __: np.array(np.broadcast_shapes(*map(tuple, values)), np.int64),
+    "RANGE": lambda _, values, __: np.arange(*(int(value.reshape(-1)[0]) for value in values)),
+}

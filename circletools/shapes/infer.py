@@ -1,0 +1,253 @@
+"""The shapes of all tensors that follow from those of the inputs of a subgraph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import prod
+
+import numpy as np
+
+from circletools.errors import CircleToolsError
+from circletools.graph.build import model_graph
+from circletools.model.model import Model
+from circletools.shapes.batch import Batch, Patch, check_batch, patches
+from circletools.shapes.call import Call, RefusedError, Shape, UnknownError, Value, shown
+from circletools.shapes.folding import MOST_VALUES, folded
+from circletools.shapes.table import RULES
+
+Place = tuple[int, int]
+"""A subgraph, and a tensor or an operator of it."""
+_CALLING = ("IF", "WHILE", "CALL", "CALL_ONCE", "STABLEHLO_COMPOSITE")
+_DEEPEST, _LARGEST = 64, 2**31
+_WHOLE_NUMBERS = ("INT32", "INT64", "BOOL")
+
+
+class ShapesRefusedError(Exception):
+    """An operator that does not take the shapes, with the reason and the tensor of the constant that decides."""
+
+    def __init__(self, place: Place, code: str, reason: str, constant: int | None = None) -> None:
+        super().__init__(reason)
+        self.place, self.code, self.reason, self.constant = place, code, reason, constant
+
+
+@dataclass(slots=True)
+class Shapes:
+    """The shape of each tensor that was looked at, None where it is not known; and what had to change for it."""
+
+    shapes: dict[Place, Shape | None] = field(default_factory=dict)
+    values: dict[Place, Value] = field(default_factory=dict)
+    options: dict[Place, list[int]] = field(default_factory=dict)
+    """The new_shape of operators."""
+    patched: dict[Place, tuple[Patch, set[int]]] = field(default_factory=dict)
+
+
+class _Subgraph:
+    """The columns of a subgraph as lists."""
+
+    def __init__(self, model: Model, index: int) -> None:
+        graph = model_graph(model).graphs[index]
+        graph.check_values()
+        self.graph, self.view, self.index = graph, model.subgraphs[index], index
+        self.operands, self.results = graph.operands.lists(), graph.results.lists()
+        self.codes, self.callees = graph.operators.code_names, graph.callees
+        self.shapes: list[Shape] = [tuple(sizes) for sizes in graph.values.shapes.lists()]
+        self.signatures: list[Shape] = [tuple(sizes) for sizes in graph.values.shape_signatures.lists()]
+
+    @cached_property
+    def constants(self) -> Mapping[int, Value | None]:
+        """The values of constants that are a few whole numbers."""
+        return _Constants(self)
+
+    def is_open(self, tensor: int) -> bool:
+        return -1 in self.shapes[tensor] or -1 in self.signatures[tensor]
+
+
+class _Constants(dict[int, Value | None]):
+    def __init__(self, subgraph: _Subgraph) -> None:
+        super().__init__()
+        self._subgraph = subgraph
+
+    def __missing__(self, tensor: int) -> Value | None:
+        value, view = None, self._subgraph.view.tensors[tensor]
+        try:
+            if view.type in _WHOLE_NUMBERS and 0 in view.shape and self._subgraph.graph.producer[tensor] < 0:
+                value = np.empty(view.shape, np.int32)
+            elif view.type in _WHOLE_NUMBERS and prod(view.shape) <= MOST_VALUES and view.is_constant:
+                value = view.numpy()
+        except CircleToolsError:
+            value = None
+        self[tensor] = value
+        return value
+
+
+class Inference:
+    """Infers shapes through a subgraph and those that it calls, each once.
+
+    `base` has those of the model as it is: operators whose inputs did not change are not looked at, and keep theirs.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        base: Shapes | None = None,
+        batch: Batch | None = None,
+        known: dict[int, _Subgraph] | None = None,
+    ) -> None:
+        self._model, self._base, self._batch = model, base, batch
+        self.subgraphs: dict[int, _Subgraph] = {} if known is None else known
+        self.found = Shapes()
+        self._runs: dict[int, tuple[Shape | None, ...]] = {}
+
+    def run(self, index: int, inputs: Sequence[Shape | None], depth: int = 0) -> list[Shape | None]:
+        """Infer a subgraph from the shapes of its inputs; return those of its outputs. Raises ShapesRefusedError."""
+        if index not in self.subgraphs:
+            self.subgraphs[index] = _Subgraph(self._model, index)
+        subgraph, now = self.subgraphs[index], self.found.shapes
+        ends = [int(tensor) for tensor in subgraph.graph.inputs]
+        if self._runs.get(index, tuple(inputs)) != tuple(inputs) or depth > _DEEPEST:
+            raise RefusedError(f"subgraph {index} is called with other shapes elsewhere")
+        if len(ends) != len(inputs):
+            raise RefusedError(f"subgraph {index} has {len(ends)} inputs, not {len(inputs)}")
+        if index not in self._runs:
+            self._runs[index] = tuple(inputs)
+            now.update(((index, tensor), shape) for tensor, shape in zip(ends, inputs, strict=True))
+            for operator in range(len(subgraph.codes)):
+                self._step(subgraph, operator, depth)
+        return [self._shape(subgraph, int(tensor)) for tensor in subgraph.graph.outputs]
+
+    def _step(self, subgraph: _Subgraph, operator: int, depth: int) -> None:
+        place, results = (subgraph.index, operator), subgraph.results[operator]
+        keys = [(subgraph.index, tensor) for tensor in results]
+        if self._base is not None and not self._changed(subgraph, operator):
+            for key in keys:
+                self.found.shapes[key] = self._base.shapes.get(key)
+                if key in self._base.values:
+                    self.found.values[key] = self._base.values[key]
+            return
+        slots = subgraph.operands[operator]
+        call = self._call(subgraph, operator, self.found)
+        try:
+            if self._base is not None and self._batch is not None and self._batch.mend:
+                for patch in patches(call, self._call(subgraph, operator, self._base), self._batch):
+                    self._patch(subgraph, operator, patch)
+                call = self._call(subgraph, operator, self.found)
+            found = self._results(subgraph, operator, call, depth)
+            if self._base is not None and self._batch is not None:
+                before: list[Shape | None] = [self._base.shapes.get(key) for key in keys]
+                check_batch(call, self._call(subgraph, operator, self._base), (before, found), self._batch)
+        except RefusedError as error:
+            if self._base is None:  # LiteRT's matter; what the file says is as good as anything
+                found = [subgraph.shapes[tensor] if tensor >= 0 else None for tensor in results]
+            else:
+                constant = None if error.slot is None or error.slot >= len(slots) else slots[error.slot]
+                raise ShapesRefusedError(place, call.code, error.reason, constant) from error
+        self.found.shapes.update(zip(keys, found, strict=True))
+        value = folded(call, found) if results else None
+        if value is not None and subgraph.view.tensors[results[0]].type in _WHOLE_NUMBERS:
+            self.found.values[keys[0]] = value
+
+    def _results(self, subgraph: _Subgraph, operator: int, call: Call, depth: int) -> list[Shape | None]:
+        try:
+            if call.code in _CALLING:
+                found = self._called(subgraph, operator, call, depth)
+            elif not call.results:
+                found = []
+            elif call.code in RULES:
+                found = list(RULES[call.code](call))
+            else:
+                raise RefusedError("its shapes are not known to follow from those of its inputs")
+        except UnknownError:
+            tensors = subgraph.results[operator]
+            kept = [self._base is None and tensor >= 0 and not subgraph.is_open(tensor) for tensor in tensors]
+            found = [subgraph.shapes[at] if closed else None for at, closed in zip(tensors, kept, strict=True)]
+        if len(found) != call.results:
+            raise RefusedError(f"it has {call.results} outputs, not {len(found)}")
+        for shape in found:
+            if shape is not None and (min(shape, default=0) < 0 or prod(shape) >= _LARGEST):
+                raise RefusedError(f"{shown(shape)} is no size of a tensor")
+        return found
+
+    def _called(self, subgraph: _Subgraph, operator: int, call: Call, depth: int) -> list[Shape | None]:
+        given = list(call.shapes[1:] if call.code == "IF" else call.shapes)
+        given = [] if call.code == "CALL_ONCE" else given
+        ends = [self.run(index, given, depth + 1) for index in subgraph.callees.get(operator, ())]
+        if call.code == "WHILE" and len(ends) == 2:
+            condition = self.subgraphs[subgraph.callees[operator][0]]
+            reads = any(self._changed(condition, at) for at in range(len(condition.codes))) if self._base else False
+            if self._batch is not None and reads:
+                raise RefusedError("its condition is one for the whole batch")
+            ends = [ends[1], given]
+        if not ends or call.code == "CALL_ONCE":
+            return []
+        return [shapes[0] if len(set(shapes)) == 1 else None for shapes in zip(*ends, strict=False)]
+
+    def _call(self, subgraph: _Subgraph, operator: int, found: Shapes) -> Call:
+        slots = subgraph.operands[operator]
+        return Call(
+            subgraph.codes[operator],
+            {**subgraph.view.options_of(operator), **self._option(subgraph, operator, found)},
+            [self._shape(subgraph, tensor, found) for tensor in slots],
+            [self._value(subgraph, tensor, found) for tensor in slots],
+            len(subgraph.results[operator]),
+        )
+
+    def _option(self, subgraph: _Subgraph, operator: int, found: Shapes) -> dict[str, list[int]]:
+        sizes = found.options.get((subgraph.index, operator))
+        return {} if sizes is None else {"new_shape": sizes}
+
+    def _shape(self, subgraph: _Subgraph, tensor: int, found: Shapes | None = None) -> Shape | None:
+        shapes, key = (found or self.found).shapes, (subgraph.index, tensor)
+        return shapes[key] if key in shapes else subgraph.shapes[tensor] if tensor >= 0 else None
+
+    def _value(self, subgraph: _Subgraph, tensor: int, found: Shapes) -> Value | None:
+        if tensor < 0:
+            return None
+        value = found.values.get((subgraph.index, tensor))
+        return value if value is not None else subgraph.constants[tensor]
+
+    def _changed(self, subgraph: _Subgraph, operator: int) -> bool:
+        assert self._base is not None
+        for tensor in subgraph.operands[operator]:
+            if self._shape(subgraph, tensor) != self._shape(subgraph, tensor, self._base):
+                return True
+            values = [self._value(subgraph, tensor, found) for found in (self.found, self._base)]
+            if values[0] is not values[1] and not np.array_equal(np.asarray(values[0]), np.asarray(values[1])):
+                return True
+        return False
+
+    def _patch(self, subgraph: _Subgraph, operator: int, patch: Patch) -> None:
+        """Give an input other values, or have it repeat. Raises RefusedError where it is computed, or shared."""
+        assert self._batch is not None
+        if subgraph.codes[operator] == "RESHAPE" and patch.value is not None:
+            if subgraph.view.options_of(operator).get("new_shape"):
+                self.found.options[subgraph.index, operator] = [int(size) for size in patch.value]
+            if len(subgraph.operands[operator]) < 2:
+                return
+        tensor = subgraph.operands[operator][patch.slot]
+        key, view = (subgraph.index, tensor), subgraph.view.tensors[tensor]
+        if not (view.is_constant or view.is_variable) or subgraph.graph.producer[tensor] >= 0:
+            raise RefusedError("what does not grow with the batch is computed", patch.slot)
+        known = self.found.patched.setdefault(key, (patch, set()))
+        same = known[0].axis == patch.axis and np.array_equal(np.asarray(known[0].value), np.asarray(patch.value))
+        if not same or (patch.value is not None and patch.value.size != prod(view.shape)):
+            raise RefusedError("another operator needs other values of the same constant", patch.slot)
+        known[1].add(operator)
+        if patch.value is not None:
+            self.found.values[key] = patch.value.reshape(view.shape)
+        else:
+            sizes = list(view.shape)
+            sizes[patch.axis] = self._batch.grown(sizes[patch.axis])
+            self.found.shapes[key] = tuple(sizes)
+
+
+def unpatched_readers(subgraphs: Iterable[_Subgraph], found: Shapes) -> list[tuple[Place, int]]:
+    """Return the patched tensors that an operator reads as they were, each with such an operator."""
+    every = {subgraph.index: subgraph for subgraph in subgraphs}
+    return [
+        (key, operator)
+        for key, (_, operators) in found.patched.items()
+        for operator in every[key[0]].graph.readers[key[1]]
+        if operator not in operators
+    ]

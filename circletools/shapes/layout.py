@@ -1,0 +1,234 @@
+"""Shapes of operators that move elements: reshape, transpose, slice, concatenate, gather, pad."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+from circletools.shapes.call import Call, Shape, broadcast, empty, refuse_unless, resolved, shown
+
+
+def reshape(call: Call) -> Sequence[Shape]:
+    """Of its second input, else of its options; one size may be -1."""
+    given = len(call) > 1 and call.shapes[1] is not None
+    sizes = call.numbers(1) if given else list(call.options.get("new_shape", ()))
+    if not given and sizes == [0]:
+        sizes = []  # how old converters wrote a scalar
+    return [resolved(sizes, prod(call.shape()), 1 if given else None)]
+
+
+def squeeze(call: Call) -> Sequence[Shape]:
+    """Without the dimensions of its options, or without all of size 1."""
+    shape = call.shape()
+    axes = {call.axis(axis, len(shape)) for axis in call.options.get("squeeze_dims", ())}
+    for axis in axes:
+        refuse_unless(shape[axis] == 1, f"dimension {axis} of {shown(shape)} is not 1")
+    return [tuple(size for axis, size in enumerate(shape) if axis not in axes and (axes or size != 1))]
+
+
+def expand_dims(call: Call) -> Sequence[Shape]:
+    """With a dimension of 1 more."""
+    shape, axis = call.shape(), call.number(1)
+    axis = call.axis(axis, len(shape) + 1)
+    return [(*shape[:axis], 1, *shape[axis:])]
+
+
+def transpose(call: Call) -> Sequence[Shape]:
+    """In the order of its second input."""
+    shape = call.shape()
+    order = [call.axis(axis, len(shape)) for axis in call.numbers(1)]
+    refuse_unless(sorted(order) == list(range(len(shape))), f"{shown(order)} is no order of {shown(shape)}", 1)
+    return [tuple(shape[axis] for axis in order)]
+
+
+def pack(call: Call) -> Sequence[Shape]:
+    """With a dimension more, for as many as there are inputs."""
+    shapes = [call.shape(slot) for slot in range(len(call))]
+    for slot, shape in enumerate(shapes):
+        refuse_unless(shape == shapes[0], f"{shown(shape)} beside {shown(shapes[0])}", slot)
+    axis = call.axis(call.option("axis"), len(shapes[0]) + 1)
+    return [(*shapes[0][:axis], len(shapes), *shapes[0][axis:])]
+
+
+def unpack(call: Call) -> Sequence[Shape]:
+    """One output for each index of a dimension."""
+    shape = call.shape()
+    axis, count = call.axis(call.option("axis"), len(shape)), call.option("num")
+    refuse_unless(
+        shape[axis] == count == call.results, f"dimension {axis} is {shape[axis]}, and it has {count} outputs"
+    )
+    return [shape[:axis] + shape[axis + 1 :]] * count
+
+
+def concatenation(call: Call) -> Sequence[Shape]:
+    """The sum in one dimension."""
+    shapes = [call.shape(slot) for slot in range(len(call))]
+    axis = call.axis(call.option("axis"), len(shapes[0]))
+    for slot, shape in enumerate(shapes):
+        rest = shape[:axis] + shape[axis + 1 :] == shapes[0][:axis] + shapes[0][axis + 1 :]
+        same = len(shape) == len(shapes[0]) and rest
+        refuse_unless(same, f"{shown(shape)} beside {shown(shapes[0])}", slot)
+    return [(*shapes[0][:axis], sum(shape[axis] for shape in shapes), *shapes[0][axis + 1 :])]
+
+
+def split(call: Call) -> Sequence[Shape]:
+    """Equal pieces of its second input."""
+    shape, count = call.shape(1), call.option("num_splits")
+    axis = call.axis(call.number(0), len(shape))
+    fits = count == call.results and count > 0 and shape[axis] % count == 0
+    refuse_unless(fits, f"dimension {axis} is {shape[axis]}, and it has {count} outputs")
+    return [(*shape[:axis], shape[axis] // count, *shape[axis + 1 :])] * count
+
+
+def split_v(call: Call) -> Sequence[Shape]:
+    """Pieces of given sizes; one may be -1."""
+    shape, sizes = call.shape(), call.numbers(1)
+    axis = call.axis(call.number(2), len(shape))
+    if -1 in sizes:
+        sizes[sizes.index(-1)] = shape[axis] - sum(sizes) - 1
+    fits = len(sizes) == call.results and sum(sizes) == shape[axis] and min(sizes) >= 0
+    refuse_unless(fits, f"dimension {axis} is {shape[axis]}, and the pieces are {shown(sizes)}", 1)
+    return [(*shape[:axis], size, *shape[axis + 1 :]) for size in sizes]
+
+
+def slice_(call: Call) -> Sequence[Shape]:
+    """From a place on, as many as given; -1 is up to the end."""
+    shape, begin, size = call.shape(), call.numbers(1), call.numbers(2)
+    refuse_unless(len(begin) == len(size) == len(shape), "begin and size have other ranks")
+    found = tuple(
+        whole - start if count == -1 else count for whole, start, count in zip(shape, begin, size, strict=True)
+    )
+    for whole, start, count in zip(shape, begin, found, strict=True):
+        refuse_unless(0 <= start <= start + count <= whole, f"{shown(begin)} and {shown(size)} of {shown(shape)}", 2)
+    return [found]
+
+
+def slices(call: Call) -> tuple[Any, ...]:
+    """Return the index of a strided slice, as numpy takes it."""
+    begin, end, step = (call.numbers(slot) for slot in (1, 2, 3))
+    masks = {name: call.option(f"{name}_mask") for name in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")}
+    index: list[Any] = []
+    for at, (first, last, stride) in enumerate(zip(begin, end, step, strict=True)):
+        bit = 1 << at
+        if masks["ellipsis"] & bit:
+            index.append(Ellipsis)
+        elif masks["new_axis"] & bit:
+            index.append(None)
+        elif masks["shrink_axis"] & bit:
+            index.append(0 if masks["begin"] & bit else first)
+        else:
+            refuse_unless(stride != 0, "a stride of 0", 3)
+            to = first + last if call.option("offset") else last
+            index.append(slice(None if masks["begin"] & bit else first, None if masks["end"] & bit else to, stride))
+    return tuple(index)
+
+
+def strided_slice(call: Call) -> Sequence[Shape]:
+    """By begin, end, step and masks."""
+    shape, index = call.shape(), slices(call)
+    whole = empty(shape)
+    try:
+        return [whole[_closed(index, shape)].shape]
+    except IndexError:
+        refuse_unless(False, f"the slice leads outside of {shown(shape)}")
+        raise
+
+
+def _closed(index: tuple[Any, ...], shape: Shape) -> tuple[Any, ...]:
+    """Return an index whose ends are as numpy counts them: LiteRT clamps an end in front of the first element."""
+    axis, found = 0, []
+    for one in index:
+        if isinstance(one, slice) and Ellipsis not in index and axis < len(shape):
+            last = one.stop
+            if one.step < 0 and last is not None and last < -shape[axis]:
+                last = None
+            found.append(slice(one.start, last, one.step))
+        else:
+            found.append(one)
+        axis += one is not None
+    return tuple(found)
+
+
+def pad(call: Call) -> Sequence[Shape]:
+    """What is added in front and behind, for each dimension."""
+    shape, pads = call.shape(), call.numbers(1)
+    refuse_unless(len(pads) == 2 * len(shape), f"{len(pads)} pads of {shown(shape)}", 1)
+    sizes = (size + front + back for size, front, back in zip(shape, pads[::2], pads[1::2], strict=True))
+    return [tuple(sizes)]
+
+
+def gather(call: Call) -> Sequence[Shape]:
+    """The indices in the place of a dimension."""
+    shape, indices = call.shape(), call.shape(1)
+    axis, batch = call.axis(call.option("axis"), max(len(shape), 1)), call.option("batch_dims")
+    batch += len(indices) if batch < 0 else 0
+    refuse_unless(batch <= axis and shape[:batch] == indices[:batch], f"{shown(indices)} of {shown(shape)}")
+    return [(*shape[:axis], *indices[batch:], *shape[axis + 1 :])]
+
+
+def gather_nd(call: Call) -> Sequence[Shape]:
+    """The places that the last dimension of the indices names."""
+    shape, indices = call.shape(), call.shape(1)
+    refuse_unless(bool(indices) and indices[-1] <= len(shape), f"{shown(indices)} of {shown(shape)}")
+    return [indices[:-1] + shape[indices[-1] :]]
+
+
+def scatter_nd(call: Call) -> Sequence[Shape]:
+    """The shape that the third input gives; the updates have a place for each index."""
+    indices, updates, sizes = call.shape(), call.shape(1), tuple(call.numbers(2))
+    refuse_unless(
+        bool(indices) and updates == indices[:-1] + sizes[indices[-1] :], f"{shown(updates)} in {shown(sizes)}"
+    )
+    return [sizes]
+
+
+def tile(call: Call) -> Sequence[Shape]:
+    """Each dimension several times."""
+    shape, times = call.shape(), call.numbers(1)
+    refuse_unless(len(times) == len(shape), f"{len(times)} multiples of {shown(shape)}", 1)
+    return [tuple(size * count for size, count in zip(shape, times, strict=True))]
+
+
+def broadcast_to(call: Call) -> Sequence[Shape]:
+    """The shape that the second input gives, if the first broadcasts to it."""
+    wanted = tuple(call.numbers(1))
+    refuse_unless(broadcast(call.shape(), wanted) == wanted, f"{shown(call.shape())} to {shown(wanted)}", 1)
+    return [wanted]
+
+
+def space_to_batch(call: Call) -> Sequence[Shape]:
+    """Blocks of space become entries of the batch."""
+    shape, block, pads = call.shape(), call.numbers(1), call.numbers(2)
+    space = [size + front + back for size, front, back in zip(shape[1:], pads[::2], pads[1::2], strict=False)]
+    fits = len(pads) == 2 * len(block) and len(space) == len(block)
+    fits = fits and all(size > 0 and not whole % size for whole, size in zip(space, block, strict=True))
+    refuse_unless(fits, f"{shown(block)} does not divide {shown(space)}", 1)
+    sizes = (whole // size for whole, size in zip(space, block, strict=True))
+    return [(shape[0] * prod(block), *sizes, *shape[1 + len(block) :])]
+
+
+def batch_to_space(call: Call) -> Sequence[Shape]:
+    """Entries of the batch become blocks of space."""
+    shape, block, crops = call.shape(), call.numbers(1), call.numbers(2)
+    fits = len(crops) == 2 * len(block) and prod(block) > 0 and bool(shape) and not shape[0] % prod(block)
+    refuse_unless(fits, f"{shown(block)} does not divide the batch of {shown(shape)}", 1)
+    space = zip(shape[1:], block, crops[::2], crops[1::2], strict=False)
+    sizes = [size * times - front - back for size, times, front, back in space]
+    return [(shape[0] // prod(block), *sizes, *shape[1 + len(block) :])]
+
+
+def space_to_depth(call: Call) -> Sequence[Shape]:
+    """Blocks of space become channels."""
+    batch, height, width, channels = call.shape(0, 4)
+    size = call.option("block_size")
+    refuse_unless(size > 0 and not height % size and not width % size, f"{size} does not divide {height}x{width}")
+    return [(batch, height // size, width // size, channels * size * size)]
+
+
+def depth_to_space(call: Call) -> Sequence[Shape]:
+    """Channels become blocks of space."""
+    batch, height, width, channels = call.shape(0, 4)
+    size = call.option("block_size")
+    refuse_unless(size > 0 and not channels % (size * size), f"{size}x{size} does not divide {channels} channels")
+    return [(batch, height * size, width * size, channels // (size * size))]

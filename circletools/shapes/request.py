@@ -1,0 +1,100 @@
+"""What is asked of the shapes of a model: inputs by name, and the sizes they get."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from circletools.errors import EditError, UsageError
+from circletools.graph.graph import Graph
+from circletools.model.model import Model
+from circletools.parts.names import TensorNames, quoted
+from circletools.shapes.batch import Batch
+from circletools.shapes.call import Shape, shown
+
+_DIMS = re.compile(r"\d{1,9}(,\d{1,9})*")
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeRequest:
+    """Other shapes for the inputs of a subgraph.
+
+    `inputs` are pairs or texts `NAME=DIMS`, as in `image=4,224,224,3`: a name of a signature or a tensor, or a
+    position. `batch` is the first dimension of all inputs. `static` closes open dimensions with the sizes that the
+    file has; `dynamic_batch` leaves the first dimension open. `mend` changes constants that have the batch in them.
+    """
+
+    inputs: tuple[str | tuple[str, Sequence[int]], ...] = ()
+    batch: int | None = None
+    static: bool = False
+    dynamic_batch: bool = False
+    mend: bool = False
+    subgraph: int = 0
+
+
+class InputNames:
+    """The inputs of a subgraph by position, by the names of its signatures, and by those of their tensors."""
+
+    def __init__(self, model: Model, graph: Graph) -> None:
+        self._ends: list[int] = graph.inputs.tolist()
+        self._tensors = TensorNames(graph)
+        signed = (one.inputs for one in model.signatures if one.subgraph == graph.index)
+        self._signed = {name: tensor for inputs in signed for name, tensor in inputs}
+
+    def find(self, words: str) -> int:
+        """Return the position of an input. Raises UsageError."""
+        if words.isdecimal() and len(words) < 6 and int(words) < len(self._ends):
+            return int(words)
+        tensor = self._signed[words] if words in self._signed else self._tensors.find(words)
+        if tensor not in self._ends:
+            names = ", ".join(self._tensors.shown(one) for one in self._ends[:8])
+            raise UsageError(
+                f"{quoted(words)} is no input", location=self._tensors.place, hint=f"the inputs are {names}"
+            )
+        return self._ends.index(tensor)
+
+
+def wanted_shapes(
+    model: Model, graph: Graph, before: Sequence[Shape], request: ShapeRequest
+) -> tuple[list[Shape], Batch | None]:
+    """Return the shapes that the inputs get, and the batch where it is what changes.
+
+    Raises UsageError for an input that does not exist, EditError for inputs without a batch in common.
+    """
+    if request.batch is not None or request.dynamic_batch:
+        sizes = {shape[0] for shape in before if shape}
+        if len(sizes) != 1 or request.batch == 0:
+            shapes = ", ".join(map(shown, before)) or "none"
+            raise EditError(f"the inputs have no batch in common: {shapes}", hint="give the shape of each input")
+        size = sizes.pop()
+        after = size + 1 if request.batch is None else request.batch
+        batch = Batch(size, after, request.mend, request.dynamic_batch)
+        return [(after, *shape[1:]) if shape else shape for shape in before], batch
+    names, wanted, given = InputNames(model, graph), list(before), set[int]()
+    for pair in request.inputs:
+        name, shape = _split(pair)
+        position = names.find(name)
+        if position in given:
+            raise UsageError(f"input {quoted(name)} is there twice")
+        if before[position] and len(shape) != len(before[position]):
+            raise UsageError(f"{quoted(name)} has {len(before[position])} dimensions, not {len(shape)}")
+        given.add(position)
+        wanted[position] = shape
+    grown = {(shape[0], after[0]) for shape, after in zip(before, wanted, strict=True) if shape and after}
+    same = all(shape[1:] == after[1:] for shape, after in zip(before, wanted, strict=True))
+    only_batch = request.mend and same and len(grown) == 1
+    return wanted, Batch(*grown.pop(), True) if only_batch else None
+
+
+def _split(pair: str | tuple[str, Sequence[int]]) -> tuple[str, Shape]:
+    if isinstance(pair, str):
+        name, _, text = pair.rpartition("=")
+        if not name or not _DIMS.fullmatch(text):
+            raise UsageError(f"{quoted(pair)} is no NAME=DIMS", hint="write image=4,224,224,3")
+        shape = tuple(map(int, text.split(",")))
+    else:
+        name, shape = pair[0], tuple(pair[1])
+    if min(shape, default=1) < 1:
+        raise UsageError(f"{shown(shape)} has a size below 1")
+    return name, shape

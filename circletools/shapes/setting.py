@@ -1,0 +1,201 @@
+"""Giving the inputs of a model other shapes, and all tensors the shapes that follow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from circletools.edit.edit import ModelEdit
+from circletools.edit.results import RewriteResult
+from circletools.errors import EditError, TableFormatError, UsageError
+from circletools.graph.build import model_graph
+from circletools.graph.graph import Graph
+from circletools.model.model import Model
+from circletools.origin.read import origins_in
+from circletools.parts.names import TensorNames, graph_at, quoted
+from circletools.shapes.batch import Batch, Patch
+from circletools.shapes.call import RefusedError, Shape, shown
+from circletools.shapes.infer import Inference, Place, Shapes, ShapesRefusedError, unpatched_readers
+from circletools.shapes.request import ShapeRequest, wanted_shapes
+from circletools.wording import counted
+
+_MOST_TILED_BYTES = 64 << 20
+
+
+def set_shape(edit: ModelEdit, request: ShapeRequest) -> RewriteResult:
+    """Give the inputs of a model other shapes, and every tensor the shape that LiteRT computes from them.
+
+    With `batch` and `dynamic_batch`, every output has to grow with the batch. Raises UsageError for an input that
+    does not exist, EditError for an operator that does not take the shapes: with its source and its constant.
+
+    >>> with ct.open("in.tflite") as model, ct.edit(model) as edit:
+    ...     ct.surgery.set_shape(edit, ct.surgery.ShapeRequest(batch=4, mend=True))
+    ...     edit.save("out.tflite")
+    """
+    if sum((bool(request.inputs), request.batch is not None, request.dynamic_batch)) > 1:
+        raise UsageError("inputs, a batch and an open batch exclude each other", hint="give one of them")
+    if not (request.inputs or request.batch is not None or request.dynamic_batch or request.static):
+        raise UsageError("no shape to set", hint="give inputs, a batch, or an option for open dimensions")
+    model, index = edit.model, request.subgraph
+    graph = graph_at(model_graph(model), index)
+    if any(index in called for called in model_graph(model).callees.values()):
+        raise EditError("operators call this subgraph", location=graph.place(), hint="choose that of a signature")
+    before = [tuple(graph.values.shapes.row(tensor).tolist()) for tensor in graph.inputs.tolist()]
+    before = [tuple(max(size, 1) for size in shape) for shape in before]
+    wanted, batch = wanted_shapes(model, graph, before, request)
+    base, found = _infer(model, index, before, wanted, batch)
+    if batch is not None and batch.before != batch.after:
+        for slot, tensor in enumerate(graph.outputs.tolist()):
+            _check_growth(model, graph, slot, tensor, (base, found))
+    lines = _apply_patches(edit, found, batch)
+    written = _apply_shapes(edit, request, base, found)
+    if not written and not lines:
+        return RewriteResult(())
+    return RewriteResult(
+        (*_changed_ends(graph, base, found, batch), *lines, f"shapes of {counted(written, 'tensor')}")
+    )
+
+
+def _infer(
+    model: Model, index: int, before: Sequence[Shape], wanted: Sequence[Shape], batch: Batch | None
+) -> tuple[Shapes, Shapes]:
+    """Return the shapes of all tensors before and after. Raises EditError."""
+    base = Inference(model)
+    after = Inference(model, base.found, batch, base.subgraphs)
+    try:
+        base.run(index, before)
+        after.run(index, wanted)
+        for key, operator in unpatched_readers(after.subgraphs.values(), after.found):
+            code = after.subgraphs[key[0]].codes[operator]
+            raise ShapesRefusedError((key[0], operator), code, "it shares a constant that has the batch", key[1])
+    except ShapesRefusedError as error:
+        hint = "`mend` changes constants that have the batch in them" if batch and not batch.mend else None
+        raise _refusal(model, error.place, error.code, error.reason, error.constant, hint) from error
+    except RefusedError as error:
+        raise EditError(error.reason, location=f"subgraphs[{index}]") from error
+    return base.found, after.found
+
+
+def _refusal(
+    model: Model, place: Place, code: str, reason: str, constant: int | None = None, hint: str | None = None
+) -> EditError:
+    """Return an error that names an operator, its constant and its sources."""
+    words = f"{code}: {reason}"
+    if constant is not None and constant >= 0:
+        words += f"; its input {quoted(model.subgraphs[place[0]].tensors[constant].name)} decides"
+    try:
+        origins = origins_in(model_graph(model))
+    except TableFormatError:
+        origins = None
+    names = [] if origins is None else [origins.sources[one] for one in origins.operators[place[0]].get(place[1], ())]
+    words += f"; source {', '.join(map(quoted, names[:3]))}" if names else ""
+    return EditError(words, location=f"subgraphs[{place[0]}].operators[{place[1]}]", hint=hint)
+
+
+def _check_growth(model: Model, graph: Graph, slot: int, output: int, runs: tuple[Shapes, Shapes]) -> None:
+    """Raise EditError where an output did not grow with the batch, and name the operator where it is lost."""
+
+    def grew(tensor: int) -> bool:
+        key = (graph.index, tensor)
+        return runs[0].shapes.get(key) != runs[1].shapes.get(key)
+
+    name = f"output {slot} ({TensorNames(graph).shown(output)})"
+    if grew(output):
+        if runs[1].shapes[graph.index, output] is not None:
+            return
+        raise EditError(f"the shape of {name} is known only when the model runs", location=graph.place())
+    pending, seen = [output], {output}
+    while pending:
+        operator = int(graph.producer[pending.pop()])
+        for tensor in graph.operands.of(operator) if operator >= 0 else ():
+            if tensor >= 0 and grew(tensor):
+                code = graph.operators.code_names[operator]
+                raise _refusal(model, (graph.index, operator), code, f"the batch ends here, and {name} does not grow")
+            if tensor >= 0 and tensor not in seen:
+                seen.add(tensor)
+                pending.append(tensor)
+    raise EditError(f"{name} does not depend on what grows", location=graph.place())
+
+
+def _changed_ends(graph: Graph, base: Shapes, found: Shapes, batch: Batch | None) -> list[str]:
+    names, lines = TensorNames(graph), []
+    for side, ends in (("input", graph.inputs.tolist()), ("output", graph.outputs.tolist())):
+        for tensor in dict.fromkeys(ends):
+            was, now = (run.shapes.get((graph.index, tensor)) for run in (base, found))
+            if was != now:
+                after = _opened(was, now) if batch is not None and batch.is_open else now
+                lines.append(f"{side} {names.shown(tensor)}: {shown(was)} -> {shown(after)}")
+    return lines
+
+
+def _opened(was: Shape | None, now: Shape | None) -> Shape | None:
+    """Return a shape with -1 where it differs."""
+    if was is None or now is None or len(was) != len(now):
+        return None
+    return tuple(size if size == other else -1 for size, other in zip(was, now, strict=True))
+
+
+def _apply_shapes(edit: ModelEdit, request: ShapeRequest, base: Shapes, found: Shapes) -> int:
+    """Write the shapes that changed, and those that are closed; return of how many tensors."""
+    written = 0
+    for (index, tensor), now in found.shapes.items():
+        if now is None or tensor < 0:
+            continue
+        view, was = edit.model.subgraphs[index].tensors[tensor], base.shapes.get((index, tensor))
+        was = view.shape if (index, tensor) in found.patched else was
+        if was == now and not (request.static and -1 in view.open_shape):
+            continue
+        shape, signature = _written(view.shape_signature, was, now, request)
+        if (shape, signature) != (view.shape, view.shape_signature):
+            edit.set_shape(index, tensor, shape, signature)
+            written += 1
+    return written
+
+
+def _written(
+    signature: Shape | None, was: Shape | None, now: Shape, request: ShapeRequest
+) -> tuple[Shape, Shape | None]:
+    """Return shape and signature to write: sizes that were open and did not change stay open unless closed."""
+    kept = signature if signature is not None and len(signature) == len(now) and not request.static else now
+    same = was if was is not None and len(was) == len(now) else (-1,) * len(now)
+    if request.dynamic_batch and was is not None:
+        opened = [-1 if size != other or old == -1 else size for size, other, old in zip(was, now, kept, strict=True)]
+        return was, tuple(opened)
+    opened = [-1 if old == -1 and size == other else size for size, other, old in zip(now, same, kept, strict=True)]
+    return now, tuple(opened) if -1 in opened else None
+
+
+def _apply_patches(edit: ModelEdit, found: Shapes, batch: Batch | None) -> list[str]:
+    """Write the constants that grow with the batch. Raises EditError where one cannot."""
+    lines = []
+    for (index, operator), sizes in found.options.items():
+        if list(edit.model.subgraphs[index].operators[operator].options.get("new_shape", ())) != sizes:
+            edit.set_option(index, operator, "new_shape", sizes)
+            lines.append(f"subgraphs[{index}].operators[{operator}]: new_shape {shown(sizes)}")
+    for (index, tensor), (patch, _) in found.patched.items():
+        assert batch is not None
+        view = edit.model.subgraphs[index].tensors[tensor]
+        place = f"subgraphs[{index}].tensors[{tensor}]"
+        if patch.value is not None:
+            old = view.numpy()
+            edit.set_constant(index, tensor, patch.value.reshape(old.shape).astype(old.dtype))
+            lines.append(f"constant {quoted(view.name)}: {old.tolist()} -> {patch.value.tolist()}")
+            continue
+        if view.is_constant:
+            edit.set_constant(index, tensor, _tiled(edit, index, tensor, patch, batch))
+        lines.append(f"constant {quoted(view.name)}: repeated in dimension {patch.axis} ({place})")
+    return lines
+
+
+def _tiled(edit: ModelEdit, index: int, tensor: int, patch: Patch, batch: Batch) -> bytes:
+    view, place = edit.model.subgraphs[index].tensors[tensor], f"subgraphs[{index}].tensors[{tensor}]"
+    values, quantization = view.numpy(), view.quantization
+    apart = quantization is not None and len(quantization.scale) > 1 and quantization.axis == patch.axis
+    if batch.after % batch.before or apart or values.dtype.name.upper() != view.type:
+        raise EditError(f"the constant {quoted(view.name)} cannot be repeated for the batch", location=place)
+    if values.nbytes * batch.after // batch.before > _MOST_TILED_BYTES:
+        raise EditError(
+            f"repeating {quoted(view.name)} takes more than {_MOST_TILED_BYTES >> 20} MiB", location=place
+        )
+    return np.concatenate([values] * (batch.after // batch.before), axis=patch.axis).tobytes()

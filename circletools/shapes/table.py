@@ -1,0 +1,84 @@
+"""The rule of each operator: the shapes of its outputs as LiteRT computes them in `Prepare`."""
+
+from __future__ import annotations
+
+from circletools.shapes import layout, reductions, windows
+from circletools.shapes.call import Rule
+
+_SAME = """
+    ABS BITCAST BUCKETIZE CAST CEIL COMPLEX_ABS COS CUMSUM DENSIFY DEQUANTIZE DYNAMIC_UPDATE_SLICE ELU EXP FAKE_QUANT
+    FLOOR GELU HARD_SWISH IMAG INSTANCE_NORM L2_NORMALIZATION LEAKY_RELU LOCAL_RESPONSE_NORMALIZATION LOG LOGICAL_NOT
+    LOGISTIC LOG_SOFTMAX MATRIX_SET_DIAG NEG QUANTIZE REAL RELU RELU6 RELU_0_TO_1 RELU_N1_TO_1 REVERSE_SEQUENCE
+    REVERSE_V2 RMS_NORM ROPE ROUND RSQRT SIGN SIN SOFTMAX SQRT SQUARE TANH ZEROS_LIKE
+    STABLEHLO_ABS STABLEHLO_CBRT STABLEHLO_CONVERT STABLEHLO_COSINE STABLEHLO_EXPONENTIAL STABLEHLO_FLOOR
+    STABLEHLO_LOG STABLEHLO_LOGISTIC STABLEHLO_NEGATE STABLEHLO_RSQRT STABLEHLO_TANH STABLEHLO_ADD STABLEHLO_AND
+    STABLEHLO_DIVIDE STABLEHLO_MAXIMUM STABLEHLO_MINIMUM STABLEHLO_MULTIPLY STABLEHLO_OR STABLEHLO_POWER
+    STABLEHLO_REMAINDER STABLEHLO_SHIFT_LEFT STABLEHLO_SUBTRACT STABLEHLO_COMPARE STABLEHLO_DYNAMIC_UPDATE_SLICE
+"""
+_BROADCASTING = """
+    ADD ATAN2 BITWISE_XOR DIV EQUAL FLOOR_DIV FLOOR_MOD GREATER GREATER_EQUAL LESS LESS_EQUAL LOGICAL_AND LOGICAL_OR
+    MAXIMUM MINIMUM MUL NOT_EQUAL POW PRELU RIGHT_SHIFT SELECT_V2 SQUARED_DIFFERENCE SUB
+"""
+_SEGMENTS = "UNSORTED_SEGMENT_MAX UNSORTED_SEGMENT_MIN UNSORTED_SEGMENT_PROD UNSORTED_SEGMENT_SUM"
+_REDUCING = "MEAN REDUCE_ALL REDUCE_ANY REDUCE_MAX REDUCE_MIN REDUCE_PROD SUM"
+
+RULES: dict[str, Rule] = {
+    **dict.fromkeys(_SAME.split(), reductions.same),
+    **dict.fromkeys(_BROADCASTING.split(), reductions.broadcasting),
+    **dict.fromkeys(_REDUCING.split(), reductions.reduce),
+    **dict.fromkeys(("AVERAGE_POOL_2D", "L2_POOL_2D", "MAX_POOL_2D"), windows.pool_2d),
+    **dict.fromkeys(("ARG_MAX", "ARG_MIN"), reductions.arg),
+    **dict.fromkeys(("RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"), windows.resize),
+    **dict.fromkeys(("PAD", "PADV2", "MIRROR_PAD"), layout.pad),
+    **dict.fromkeys(("FILL", "RANDOM_STANDARD_NORMAL", "RANDOM_UNIFORM"), reductions.by_value(0)),
+    **dict.fromkeys(("NON_MAX_SUPPRESSION_V4", "NON_MAX_SUPPRESSION_V5"), reductions.suppression),
+    **dict.fromkeys(_SEGMENTS.split(), reductions.unsorted_segment),
+    **dict.fromkeys(("WHERE", "UNIQUE", "READ_VARIABLE"), reductions.unknown),
+    "ADD_N": reductions.all_the_same,
+    "BATCH_MATMUL": windows.batch_matmul,
+    "BATCH_TO_SPACE_ND": layout.batch_to_space,
+    "BIDIRECTIONAL_SEQUENCE_LSTM": windows.both_ways_lstm,
+    "BROADCAST_ARGS": reductions.broadcast_args,
+    "BROADCAST_TO": layout.broadcast_to,
+    "CONCATENATION": layout.concatenation,
+    "CONV_2D": windows.conv_2d,
+    "CONV_3D": windows.conv_3d,
+    "DEPTHWISE_CONV_2D": windows.depthwise_conv_2d,
+    "DEPTH_TO_SPACE": layout.depth_to_space,
+    "EMBEDDING_LOOKUP": reductions.embedding_lookup,
+    "EXPAND_DIMS": layout.expand_dims,
+    "FULLY_CONNECTED": windows.fully_connected,
+    "GATHER": layout.gather,
+    "GATHER_ND": layout.gather_nd,
+    "HASHTABLE_FIND": reductions.second,
+    "LSTM": windows.lstm,
+    "MATRIX_DIAG": reductions.matrix_diag,
+    "MULTINOMIAL": reductions.multinomial,
+    "ONE_HOT": reductions.one_hot,
+    "PACK": layout.pack,
+    "RANGE": reductions.range_,
+    "RANK": reductions.scalar,
+    "RESHAPE": layout.reshape,
+    "RFFT2D": reductions.rfft_2d,
+    "RNN": windows.rnn,
+    "SCATTER_ND": layout.scatter_nd,
+    "SEGMENT_SUM": reductions.segment_sum,
+    "SELECT": reductions.select,
+    "SHAPE": reductions.shape_of,
+    "SLICE": layout.slice_,
+    "SPACE_TO_BATCH_ND": layout.space_to_batch,
+    "SPACE_TO_DEPTH": layout.space_to_depth,
+    "SPARSE_TO_DENSE": reductions.by_value(1),
+    "SPLIT": layout.split,
+    "SPLIT_V": layout.split_v,
+    "SQUEEZE": layout.squeeze,
+    "STRIDED_SLICE": layout.strided_slice,
+    "SVDF": windows.svdf,
+    "TILE": layout.tile,
+    "TOPK_V2": reductions.top_k,
+    "TRANSPOSE": layout.transpose,
+    "TRANSPOSE_CONV": windows.transpose_conv,
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": windows.sequence_lstm,
+    "UNIDIRECTIONAL_SEQUENCE_RNN": windows.sequence_rnn,
+    "UNPACK": layout.unpack,
+}

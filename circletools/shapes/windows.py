@@ -1,0 +1,180 @@
+"""Shapes of operators with windows and weights: convolution, pooling, matrix products, recurrent cells."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from circletools.shapes.call import Call, Shape, broadcast, refuse_unless, shown
+
+
+def _out(call: Call, size: int, window: int, stride: int, dilation: int = 1) -> int:
+    """Return how many places a window has (`ComputeOutSize` in LiteRT's `padding.h`)."""
+    stride, reach = max(stride, 1), (window - 1) * max(dilation, 1) + 1
+    if call.options.get("padding") == "SAME":
+        return -(-size // stride)
+    refuse_unless(size >= reach, f"a window of {reach} in a dimension of {size}")
+    return (size - reach) // stride + 1
+
+
+def _plane(call: Call, shape: Shape, window: Sequence[int]) -> tuple[int, int]:
+    options, sizes = call.options, []
+    for axis, letter in ((1, "h"), (2, "w")):
+        dilation = options.get(f"dilation_{letter}_factor", 1)
+        sizes.append(_out(call, shape[axis], window[axis - 1], options.get(f"stride_{letter}", 1), dilation))
+    return sizes[0], sizes[1]
+
+
+def conv_2d(call: Call) -> Sequence[Shape]:
+    """NHWC, weights OHWI."""
+    shape, weights = call.shape(0, 4), call.shape(1, 4)
+    refuse_unless(weights[3] > 0 and not shape[3] % weights[3], f"{shape[3]} channels, and weights {shown(weights)}")
+    return [(shape[0], *_plane(call, shape, weights[1:3]), weights[0])]
+
+
+def depthwise_conv_2d(call: Call) -> Sequence[Shape]:
+    """NHWC, weights 1HWO."""
+    shape, weights = call.shape(0, 4), call.shape(1, 4)
+    refuse_unless(shape[3] > 0 and not weights[3] % shape[3], f"{shape[3]} channels, and weights {shown(weights)}")
+    return [(shape[0], *_plane(call, shape, weights[1:3]), weights[3])]
+
+
+def pool_2d(call: Call) -> Sequence[Shape]:
+    """NHWC, a window of the options."""
+    shape = call.shape(0, 4)
+    return [(shape[0], *_plane(call, shape, [call.option("filter_height"), call.option("filter_width")]), shape[3])]
+
+
+def conv_3d(call: Call) -> Sequence[Shape]:
+    """NDHWC, weights DHWIO."""
+    shape, weights = call.shape(0, 5), call.shape(1, 5)
+    refuse_unless(shape[4] == weights[3], f"{shape[4]} channels, and weights {shown(weights)}")
+    sizes = [
+        _out(call, size, window, call.option(f"stride_{letter}", 1), call.option(f"dilation_{letter}_factor", 1))
+        for size, window, letter in zip(shape[1:4], weights[:3], "dhw", strict=True)
+    ]
+    return [(shape[0], *sizes, weights[4])]
+
+
+def transpose_conv(call: Call) -> Sequence[Shape]:
+    """The shape that the first input gives, from which a convolution would lead back."""
+    wanted, weights, shape = tuple(call.numbers(0)), call.shape(1, 4), call.shape(2, 4)
+    fits = len(wanted) == 4 and wanted[0] == shape[0] and weights[3] == shape[3]
+    fits = fits and _plane(call, wanted, weights[1:3]) == shape[1:3]
+    refuse_unless(fits, f"{shown(shape)} does not lead to {shown(wanted)}", 0)
+    return [(*wanted[:3], weights[0])]
+
+
+def resize(call: Call) -> Sequence[Shape]:
+    """NHWC, height and width of the second input."""
+    shape, size = call.shape(0, 4), call.numbers(1)
+    refuse_unless(len(size) == 2, "the size is not height and width", 1)
+    return [(shape[0], *size, shape[3])]
+
+
+def fully_connected(call: Call) -> Sequence[Shape]:
+    """The last dimension by the weights; all others become one unless they are kept."""
+    shape, weights = call.shape(), call.shape(1, 2)
+    if call.options.get("keep_num_dims"):
+        refuse_unless(bool(shape) and shape[-1] == weights[1], f"{shown(shape)}, and weights {shown(weights)}", 1)
+        return [(*shape[:-1], weights[0])]
+    fits = weights[1] > 0 and not prod(shape) % weights[1]
+    refuse_unless(fits, f"{prod(shape)} elements, and weights {shown(weights)}", 1)
+    return [(prod(shape) // weights[1], weights[0])]
+
+
+def batch_matmul(call: Call) -> Sequence[Shape]:
+    """Products of the last two dimensions, each transposed where its option is set."""
+    first, second = call.shape(), call.shape(1)
+    refuse_unless(min(len(first), len(second)) >= 2, f"{shown(first)} by {shown(second)}")
+    rows, inner = first[-2:] if not call.options.get("adj_x") else first[:-3:-1]
+    other, columns = second[-2:] if not call.options.get("adj_y") else second[:-3:-1]
+    refuse_unless(inner == other, f"{shown(first)} by {shown(second)}")
+    return [(*broadcast(first[:-2], second[:-2]), rows, columns)]
+
+
+def _check_state(call: Call, slot: int, batch: int, units: int) -> None:
+    refuse_unless(
+        prod(call.shape(slot)) == batch * units, f"the state {shown(call.shape(slot))} of {batch} x {units}", slot
+    )
+
+
+def _check_weights(call: Call, slot: int) -> None:
+    shape, weights = call.shape(), call.shape(slot, 2)
+    refuse_unless(bool(shape) and shape[-1] == weights[1], f"{shown(shape)}, and weights {shown(weights)}", slot)
+
+
+def _batch(call: Call) -> tuple[Shape, int]:
+    shape = call.shape(0, 3)
+    return shape, shape[1 if call.options.get("time_major") else 0]
+
+
+def lstm(call: Call) -> Sequence[Shape]:
+    """The full cell (24 inputs), or the basic one (5)."""
+    shape = call.shape(0, 2)
+    if len(call) == 5:
+        units = call.shape(4)[-1]
+        weights = call.shape(2)
+        for slot in (1, 4):
+            _check_state(call, slot, shape[0], units)
+        return [(shape[0], units), (shape[0], units), (shape[0], weights[-1]), (shape[0], weights[0])][: call.results]
+    units, cells = call.shape(8, 2)[1], call.shape(2, 2)[0]
+    _check_weights(call, 2)
+    _check_state(call, 18, shape[0], units)
+    _check_state(call, 19, shape[0], cells)
+    return [(shape[0], units)] * call.results
+
+
+def sequence_lstm(call: Call) -> Sequence[Shape]:
+    """Batch and time, or time and batch, as the input."""
+    shape, batch = _batch(call)
+    units, cells = call.shape(8, 2)[1], call.shape(2, 2)[0]
+    _check_weights(call, 2)
+    _check_state(call, 18, batch, units)
+    _check_state(call, 19, batch, cells)
+    return [(*shape[:2], units)]
+
+
+def both_ways_lstm(call: Call) -> Sequence[Shape]:
+    """Forward and backward, in one output or two."""
+    shape, batch = _batch(call)
+    units = call.shape(8, 2)[1], call.shape(25, 2)[1]
+    _check_weights(call, 2)
+    for slot, size in ((35, units[0]), (36, call.shape(2, 2)[0]), (37, units[1]), (38, call.shape(19, 2)[0])):
+        _check_state(call, slot, batch, size)
+    return [(*shape[:2], sum(units))] if call.options.get("merge_outputs") else [(*shape[:2], size) for size in units]
+
+
+def rnn(call: Call) -> Sequence[Shape]:
+    """One step."""
+    shape, units = call.shape(0, 2), call.shape(1, 2)[0]
+    _check_weights(call, 1)
+    _check_state(call, 4, shape[0], units)
+    return [(shape[0], units)]
+
+
+def sequence_rnn(call: Call) -> Sequence[Shape]:
+    """Batch and time, or time and batch, as the input."""
+    (shape, batch), units = _batch(call), call.shape(1, 2)[0]
+    _check_weights(call, 1)
+    _check_state(call, 4, batch, units)
+    return [(*shape[:2], units)]
+
+
+def svdf(call: Call) -> Sequence[Shape]:
+    """Filters by their rank."""
+    shape, filters, memory = call.shape(0, 2), call.shape(1, 2)[0], call.shape(2, 2)[1]
+    _check_weights(call, 1)
+    _check_state(call, 4, shape[0], filters * memory)
+    return [(shape[0], filters // max(call.option("rank"), 1))]
+
+
+STATES = {
+    "LSTM": (1, 4, 18, 19),
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": (18, 19),
+    "BIDIRECTIONAL_SEQUENCE_LSTM": (35, 36, 37, 38),
+    "RNN": (4,),
+    "UNIDIRECTIONAL_SEQUENCE_RNN": (4,),
+    "SVDF": (4,),
+}
+"""The inputs that hold a state for each entry of the batch."""

@@ -1,0 +1,33 @@
+"""The command set-shape."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import circletools as ct
+
+from ..signature import option
+from .parameters import InPlace, Input, OneSubgraph, Output
+from .rewriting import rewrite
+
+
+def set_shape(
+    source: Input,
+    output: Output = None,
+    inputs: Annotated[
+        tuple[str, ...], option("--input", "The shape of an input, as in image=1,224,224,3.", "NAME=DIMS")
+    ] = (),
+    batch: Annotated[int | None, option("--batch", "The first dimension of every input.", "N", min=1)] = None,
+    static: Annotated[bool, option("--static", "Close open dimensions with the sizes in the file.")] = False,
+    dynamic_batch: Annotated[bool, option("--dynamic-batch", "Leave the first dimension open.")] = False,
+    mend: Annotated[bool, option("--mend", "Change constants that have the batch baked in.")] = False,
+    subgraph: OneSubgraph = 0,
+    in_place: InPlace = False,
+) -> None:
+    """Give inputs another shape or batch.
+
+    The shapes are those of LiteRT's resize_tensor_input; what it cannot resize is refused, with the operator. NAME is
+    that of a signature or of a tensor, or a position. docs/surgery.md has the rules.
+    """
+    request = ct.surgery.ShapeRequest(inputs, batch, static, dynamic_batch, mend, subgraph)
+    rewrite(source, output, in_place, lambda edit: ct.surgery.set_shape(edit, request), rewires=True)

@@ -1,0 +1,218 @@
+"""Shapes that are set: what LiteRT's resizing gives, and what is refused."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import circletools as ct
+from circletools.edit.edit import ModelEdit
+from circletools.runtimes.worker import Worker
+from tests.kit.build import Build, floats
+from tests.kit.presence import need
+from tests.kit.program import run
+from tests.kit.support import own_models, path_of, title
+
+Array = NDArray[Any]
+TFLITE = [path for path in own_models() if path.suffix == ".tflite"]
+
+
+def shaped(data: bytes | Path, **request: Any) -> bytes:
+    with ct.open(data) as model, ct.edit(model) as edit:
+        ct.surgery.set_shape(edit, ct.surgery.ShapeRequest(**request))
+        after = edit.to_bytes()
+    with ct.open(after) as model, ct.edit(model) as edit:
+        again = ct.surgery.set_shape(edit, ct.surgery.ShapeRequest(**request))
+        assert (edit.to_bytes(), again.changes) == (after, ())
+    return after
+
+
+def shapes(data: bytes) -> dict[str, tuple[int, ...]]:
+    with ct.open(data) as model:
+        return {tensor.name: tensor.open_shape for tensor in model.subgraphs[0].tensors}
+
+
+# --- beside LiteRT --------------------------------------------------------------------------------------------
+
+
+def resized(path: Path, sizes: Sequence[tuple[int, ...]]) -> tuple[list[Array], list[Array]]:
+    """Return inputs of other shapes, and what LiteRT makes of them. Raises RuntimeError where it refuses."""
+    interpreter = interpret(model_path=str(path))
+    for item, shape in zip(interpreter.get_input_details(), sizes, strict=True):
+        interpreter.resize_tensor_input(item["index"], shape)
+    interpreter.allocate_tensors()
+    rng, given = np.random.default_rng(0), []
+    for item, shape in zip(interpreter.get_input_details(), sizes, strict=True):
+        values: Array = np.asarray(rng.random(shape) * 2)
+        given.append(values.astype(item["dtype"]))
+    return given, invoked(interpreter, given)
+
+
+def interpret(**model: Any) -> Any:
+    from ai_edge_litert.interpreter import Interpreter, OpResolverType  # noqa: PLC0415 - not everywhere
+
+    kind = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+    return Interpreter(**model, experimental_op_resolver_type=kind, num_threads=1)
+
+
+def invoked(interpreter: Any, given: Sequence[Array]) -> list[Array]:
+    for item, values in zip(interpreter.get_input_details(), given, strict=True):
+        interpreter.set_tensor(item["index"], values)
+    interpreter.invoke()
+    return [interpreter.get_tensor(item["index"]) for item in interpreter.get_output_details()]
+
+
+def loaded(data: bytes, given: Sequence[Array]) -> list[Array]:
+    interpreter = interpret(model_content=data)
+    interpreter.allocate_tensors()
+    return invoked(interpreter, given)
+
+
+@pytest.mark.runtime
+@pytest.mark.parametrize("factor", [(2,), (1, 2, 2)], ids=["batch", "resolution"])
+@pytest.mark.parametrize("path", TFLITE, ids=title)
+def test_a_model_has_the_values_that_litert_has_after_resizing(path: Path, factor: tuple[int, ...]) -> None:
+    need("ai_edge_litert")
+    with ct.open(path) as model:
+        tensors = [model.subgraphs[0].tensors[index] for index in model.subgraphs[0].inputs.tolist()]
+        sizes = []
+        for tensor in tensors:
+            times = (*factor, *[1] * len(tensor.shape))[: len(tensor.shape)]
+            sizes.append(tuple(size * by for size, by in zip(tensor.shape, times, strict=True)))
+    request: dict[str, Any] = {"inputs": [(str(at), size) for at, size in enumerate(sizes)]}
+    try:
+        given, expected = resized(path, sizes)
+    except (RuntimeError, ValueError) as error:
+        node = re.search(r"Node number (\d+)", str(error))
+        with pytest.raises(ct.CircleToolsError) as refused:
+            shaped(path, **request)
+        assert node is None or f"operators[{node[1]}]" in str(refused.value)
+        return
+    if "custom" in path.name:
+        return  # LiteRT has operators of its own among them
+    after = loaded(shaped(path, **request), given)
+    assert [(one.shape, one.tobytes()) for one in after] == [(one.shape, one.tobytes()) for one in expected]
+
+
+MENDED = ("tflite/cnn", "tflite/transformer_block", "tflite/cnn_int8", "tflite/cnn_external")
+
+
+@pytest.mark.runtime
+@pytest.mark.parametrize("name", MENDED)
+def test_a_mended_batch_has_the_values_of_single_runs(name: str) -> None:
+    need("ai_edge_litert")
+    with pytest.raises(ct.EditError, match=r"RESHAPE.*decides"):
+        shaped(path_of(name), batch=3)
+    after = shaped(path_of(name), batch=3, mend=True)
+    details = interpret(model_content=after).get_input_details()
+    rng = np.random.default_rng(1)
+    given = [(rng.random(item["shape"]) * 4).astype(item["dtype"]) for item in details]
+    single = [loaded(path_of(name).read_bytes(), [values[at : at + 1] for values in given]) for at in range(3)]
+    for slot, output in enumerate(loaded(after, given)):
+        np.testing.assert_allclose(output, np.concatenate([one[slot] for one in single]), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.runtime
+@pytest.mark.parametrize("name", ["circle/mlp", "circle/cnn", "circle/quantized_linear"])
+def test_onert_runs_a_batch_of_single_runs(name: str, tmp_path: Path) -> None:
+    need("onert")
+    after = tmp_path / "after.circle"
+    after.write_bytes(shaped(path_of(name), batch=2, mend=True))
+    with ct.open(after) as model:
+        graph = model.subgraphs[0]
+        inputs = [graph.tensors[index] for index in graph.inputs.tolist()]
+    rng = np.random.default_rng(2)
+    given = [(rng.random(one.shape) * 4).astype(one.type.lower()) for one in inputs]
+    with Worker("onert", 60) as onert:
+        both = onert.run(after, given)
+        single = [onert.run(path_of(name), [values[at : at + 1] for values in given]) for at in range(2)]
+    assert not both.failure
+    for slot, output in enumerate(both.outputs):
+        expected = np.concatenate([one.outputs[slot] for one in single])
+        np.testing.assert_allclose(output.reshape(expected.shape), expected, rtol=1e-4, atol=1e-5)
+
+
+# --- what is asked --------------------------------------------------------------------------------------------
+
+
+def test_an_open_batch_and_closed_dimensions() -> None:
+    dynamic = shaped(path_of("circle/mlp"), dynamic_batch=True)
+    assert shapes(dynamic)["tico::x"] == (-1, 16)
+    with ct.open(dynamic) as model:
+        assert model.subgraphs[0].tensors[int(model.subgraphs[0].inputs[0])].shape == (1, 16)
+    closed = shaped(dynamic, static=True)
+    assert shapes(closed) == shapes(path_of("circle/mlp").read_bytes())
+
+
+def test_a_batch_that_goes_back_gives_the_original_file() -> None:
+    data = path_of("tflite/cnn_external").read_bytes()
+    assert shaped(shaped(data, batch=5, mend=True), batch=1, mend=True) == data
+
+
+def joined() -> Build:
+    """Return a model that puts a constant in front of its input, as vision transformers do."""
+    build = Build()
+    graph = build.graph()
+    x, token = graph.tensor("x", [1, 4, 2]), graph.constant("token", floats(1, 1, 2))
+    y = graph.tensor("y", [1, 5, 2])
+    graph.operator("CONCATENATION", [token, x], [y], axis=1)
+    graph.ends([x], [y])
+    return build
+
+
+def test_a_constant_beside_the_batch_is_repeated() -> None:
+    data = joined().to_bytes()
+    with pytest.raises(ct.EditError, match="CONCATENATION"):
+        shaped(data, batch=3)
+    after = shaped(data, batch=3, mend=True)
+    assert shapes(after) == {"x": (3, 4, 2), "token": (3, 1, 2), "y": (3, 5, 2)}
+    with ct.open(after) as model:
+        tensors = {tensor.name: tensor for tensor in model.subgraphs[0].tensors}
+        assert tensors["token"].numpy().tolist() == floats(1, 1, 2).tolist() * 3
+
+
+REFUSED: list[tuple[dict[str, Any], type[Exception], str]] = [
+    ({}, ct.UsageError, "no shape to set"),
+    ({"batch": 2, "dynamic_batch": True}, ct.UsageError, "exclude each other"),
+    ({"inputs": ("nothing=1,2",)}, ct.UsageError, "no tensor is called 'nothing'"),
+    ({"inputs": ("y=1,2,3",)}, ct.UsageError, "'y' is no input"),
+    ({"inputs": ("x=1,2",)}, ct.UsageError, "'x' has 3 dimensions, not 2"),
+    ({"inputs": ("x=1,0,2",)}, ct.UsageError, "a size below 1"),
+    ({"inputs": ("x=1,,2",)}, ct.UsageError, "no NAME=DIMS"),
+    ({"inputs": ("x=1,4,2", "0=1,4,2")}, ct.UsageError, "is there twice"),
+    ({"inputs": ("x=1,4,3",)}, ct.EditError, "subgraphs[0].operators[0]: CONCATENATION: [1,4,3] beside [1,1,2]"),
+]
+
+
+@pytest.mark.parametrize(("request_", "words"), [(one, words) for one, _, words in REFUSED])
+def test_refusals(request_: dict[str, Any], words: str) -> None:
+    with ct.open(joined().to_bytes()) as model:
+        edit = ModelEdit(model)
+        with pytest.raises(ct.CircleToolsError) as refused:
+            ct.surgery.set_shape(edit, ct.surgery.ShapeRequest(**request_))
+        assert words in str(refused.value)
+        assert edit.to_bytes() == bytes(model.source.memory)
+
+
+def test_an_output_that_does_not_grow_is_refused() -> None:
+    build = Build()
+    graph = build.graph()
+    x, axes = graph.tensor("x", [1, 4]), graph.constant("axes", np.zeros(1, np.int32))
+    graph.ends([x], [graph.compute("SUM", [x, axes], "y", shape=[4])])
+    with pytest.raises(ct.EditError, match=r"operators\[0\]: SUM: the batch ends here, and output 0 \('y'\)"):
+        shaped(build.to_bytes(), batch=2)
+
+
+def test_the_command(tmp_path: Path) -> None:
+    out = tmp_path / "out.tflite"
+    ran = run("set-shape", path_of("tflite/cnn"), out, "--batch", "4")
+    assert (ran.status, out.exists()) == (4, False)
+    assert "operators[4]: RESHAPE: 512 elements do not fit [1,128]" in ran.err
+    ran = run("set-shape", path_of("tflite/cnn"), out, "--batch", "4", "--mend")
+    assert (ran.status, ran.err.splitlines()[0]) == (0, "input 'serving_default_image:0': [1,16,16,3] -> [4,16,16,3]")
