@@ -6,6 +6,25 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+import circletools as ct
+
+
+TEXT_TIMES, TEXT_BYTES = 10, 200 << 20  # what is written about models: so many times their files, and so many bytes
+
+
+class Allowance:
+    """How much text the models that were read justify: a small one may be made so that it gives gigabytes."""
+
+    def __init__(self) -> None:
+        self.read = self.written = 0
+
+    def write(self, count: int) -> None:
+        """Note that so many bytes are written. Raises InvalidInputError where models do not justify them."""
+        self.written += count
+        if self.read and self.written > TEXT_TIMES * self.read + TEXT_BYTES:
+            message = f"more than {self.written} bytes would be written about models of {self.read}"
+            raise ct.InvalidInputError(message, hint="it is made to give very much text, and the rest is left out")
+
 
 class Captured:
     """The bytes for standard output, the messages (kind, text) for standard error, and what a log records of them.
@@ -23,9 +42,18 @@ class Captured:
         self.counts: Mapping[tuple[str, str], int] | None = None
         self.error: str | None = None
         self.began = False
+        self.allowance = Allowance()
 
 
 _current: ContextVar[Captured | None] = ContextVar("captured", default=None)
+
+
+_alone = Allowance()
+
+
+def allowance() -> Allowance:
+    """Return the allowance of the model that is worked on, or of all that are read in this process."""
+    return _alone if (captured := _current.get()) is None else captured.allowance
 
 
 def current() -> Captured | None:

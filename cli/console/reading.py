@@ -8,7 +8,7 @@ from pathlib import Path
 
 import circletools as ct
 
-from .captured import begin
+from .captured import allowance, begin
 
 _SCHEMA: list[Path] = []  # what was given for this run
 
@@ -26,6 +26,7 @@ def reading(source: str) -> Iterator[ct.Model]:
     """
     begin()
     with naming(source), ct.open(source, schema=_SCHEMA[0] if _SCHEMA else None) as model:
+        allowance().read += model.wire.size
         yield model
         model.source.check_unchanged()
 

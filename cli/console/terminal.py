@@ -21,7 +21,6 @@ from .options import as_options
 _COLORS = {"error": "31", "warning": "33"}
 _LINES_AT_ONCE = 256
 _VALUES_AT_ONCE = 64
-_shown = 0
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
 
 
@@ -84,7 +83,7 @@ def show_as(form: str, *values: Any, file: str | None = None, **writers: Callabl
 
 def bytes_shown() -> int:
     """Return how many bytes were written to standard output."""
-    return _shown
+    return captured.allowance().written
 
 
 def show_text(text: str) -> None:
@@ -93,14 +92,13 @@ def show_text(text: str) -> None:
 
 
 def show_bytes(data: bytes) -> None:
-    """Write bytes to standard output."""
+    """Write bytes to standard output. Raises InvalidInputError where the models do not justify so many."""
+    captured.allowance().write(len(data))
     if (keep := captured.current()) is not None:
         keep.out.append(data)
         return
     if sys.stdout is None:
         raise OSError(errno.EBADF, "standard output is closed")
-    global _shown  # noqa: PLW0603 - there is one standard output
-    _shown += len(data)
     with progress.hidden(data):
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()

@@ -170,3 +170,14 @@ def test_json_of_iterators_is_that_of_lists(capfdbinary: pytest.CaptureFixture[b
         many = [{"at": at} for at in range(count)]
         terminal.show_json({"many": iter(many), "more": iter([])})
         assert capfdbinary.readouterr().out.decode() == json.dumps({"many": many, "more": []}, indent=2) + "\n"
+
+
+def test_a_model_that_is_made_to_give_very_much_text_is_refused() -> None:
+    with capturing(Captured()) as captured:
+        terminal.show_bytes(bytes(300 << 20))  # about no model
+    captured.out.clear()
+    with capturing(Captured()) as captured:
+        captured.allowance.read = 1 << 20
+        terminal.show_bytes(bytes(210 << 20))
+        with pytest.raises(ct.InvalidInputError, match="would be written about models of 1048576"):
+            terminal.show_bytes(b"x")
