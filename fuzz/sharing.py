@@ -1,11 +1,12 @@
 """A fuzzer that shares: objects in very many places and over each other, and the budget as the property.
 
-    python -m fuzz.sharing --count 200 --seed 1 [--without-budget] [--rows]
+    python -m fuzz.sharing --count 200 --seed 1 [--lines N] [--models FOLDER] [--without-budget] [--rows]
 
 A changed model is followed by a copy of it, in whose objects references of the first end: a vector of tables becomes
 one of very many references to a table of the copy, whose strings and vectors become long ones, which others share or
-lie in. What the official verifier takes goes through the works of the commands, each in a process of its own. What
-takes more than 5 seconds of the processor, or 200 MB and 10 times the file, is a finding.
+lie in. What the official verifier takes goes through all commands, or N of them, each in a process of its own. What
+takes more than 5 seconds of the processor, or 200 MB and 10 times the file in memory or in what it writes, is a
+finding; the file is kept.
 
 `--rows` passes over files in which other things are shared than in one of `ROWS`, the kinds of files for which the
 budget was made (or of those named behind it), until `--count` of the kind have been tried. It says how many files it
@@ -15,91 +16,45 @@ took until one cost too much.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import resource
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from itertools import islice
 from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import numpy as np
 
-from circletools.affinity.exports.model_explorer import model_explorer_data
-from circletools.affinity.exports.placement import current_affinity
-from circletools.check import check
-from circletools.diff.difference import compare_models
-from circletools.edit.compact import compact_parts
-from circletools.edit.edit import ModelEdit
 from circletools.errors import CircleToolsError
-from circletools.fit.fit import fit
-from circletools.fit.request import FitRequest
 from circletools.flatbuf.budget import Budget
 from circletools.flatbuf.columns import Tables
 from circletools.flatbuf.schema import Field
 from circletools.flatbuf.verify import walk
-from circletools.graph.build import model_graph
-from circletools.inspection import inspect_model
-from circletools.model.digests import content_digests
-from circletools.model.model import Model, open_model
-from circletools.origin.describe import describe
-from circletools.origin.embed import embed
-from circletools.outputs.fixing import fix_outputs
-from circletools.render.difference import difference_json, difference_text
-from circletools.render.fit import fit_json
-from circletools.render.inspection import inspection_json, inspection_text
-from circletools.render.origins import origins_json
-from circletools.storage.files import view
+from circletools.model.model import open_model
 from fuzz import seeds
+from fuzz.commands import commands_for, load, run
 
 SECONDS, BYTES, TIMES = 5, 200 << 20, 10
 _STOP_SECONDS, _STOP_BYTES = 8, 1 << 30
+_SMALL = 200_000
 _LONGEST, _LONGEST_VTABLE = 1 << 20, (1 << 16) - 4
 
 
-def _edited(change: Callable[[ModelEdit], object]) -> Callable[[Model], object]:
-    def work(model: Model) -> object:
-        edit = ModelEdit(model)
-        change(edit)
-        return edit.to_bytes()
-
-    return work
-
-
-def _compared(model: Model) -> None:
-    found = compare_models(model, model)
-    json.dumps(difference_json(found, model, model))
-    with open_model(seeds.model_seed("circle/inception")) as other:
-        list(difference_text(compare_models(other, model), other, model, full=True))
-
-
-WORKS: dict[str, Callable[[Model], object]] = {
-    "check": check,
-    "inspect": lambda model: (
-        list(inspection_text(found := inspect_model(model))),
-        json.dumps(inspection_json(found)),
-    ),
-    "compact": lambda model: b"".join(map(view, compact_parts(model))),
-    "diff": _compared,
-    "embed-origins": _edited(embed),
-    "fix-outputs": _edited(fix_outputs),
-    "dump-origins": lambda model: json.dumps(origins_json(describe(model))),
-    "fit": lambda model: json.dumps(fit_json(fit(model, FitRequest(on=("xnnpack", "onert-cpu"))))),
-    "digest": content_digests,
-    "export": lambda model: json.dumps(model_explorer_data(model_graph(model), current_affinity(model_graph(model)))),
-}
+LINES = tuple(dict.fromkeys(line for kind in ("models", "tables") for line in commands_for(kind) if "{}" in line))
+"""The command lines of all commands that read a model."""
 
 
 class Row(NamedTuple):
-    """A kind of file: the references that are led elsewhere, and works that may cost too much without the budget."""
+    """A kind of file: the references that are led elsewhere, and commands that cost too much without the budget."""
 
     places: frozenset[str]
-    works: tuple[str, ...]
+    commands: tuple[str, ...]
 
 
 ROWS = {
@@ -221,34 +176,41 @@ def _lengthen(changed: bytearray, leaf: Leaf, start: int) -> None:
 
 
 class Cost(NamedTuple):
-    """What a work took, in a process of its own."""
+    """What a command line took, in a process of its own; `bytes` is the more of its memory and of what it wrote."""
 
-    work: str
+    line: str
+    status: int
     seconds: float
-    more_bytes: int
+    bytes: int
 
     def excessive(self, size: int) -> bool:
         """Say whether that is more than a file of this size justifies."""
-        return self.seconds > SECONDS or self.more_bytes > TIMES * size + BYTES
+        return self.seconds > SECONDS or self.bytes > TIMES * size + BYTES or not 0 <= self.status <= 4
 
 
-def cost(name: str, data: bytes) -> Cost:
-    """Do a work with a model in a child; a refusal is fine. What it does not end with counts as all it may have."""
+def cost(line: str, data: bytes) -> Cost:
+    """Run a command line on a model in a child. What it does not end with counts as all that it may have."""
     page = resource.getpagesize()
     before = [int(pages) * page for pages in Path("/proc/self/statm").read_text("ascii").split()]
-    child = os.fork()
-    if child == 0:
-        resource.setrlimit(resource.RLIMIT_CPU, (_STOP_SECONDS, _STOP_SECONDS))
-        resource.setrlimit(resource.RLIMIT_AS, (before[0] + _STOP_BYTES, before[0] + _STOP_BYTES))
-        try:
-            with suppress(CircleToolsError), open_model(data) as model:
-                WORKS[name](model)
-        except MemoryError:
-            os._exit(1)
-        os._exit(0)
-    _, status, used = os.wait4(child, 0)
-    more = (used.ru_maxrss << 10) - before[1] if status == 0 else _STOP_BYTES
-    return Cost(name, used.ru_utime + used.ru_stime, more)
+    with TemporaryDirectory() as folder:
+        model, out = Path(folder, "hostile"), Path(folder, "out")
+        model.write_bytes(data)
+        child = os.fork()
+        if child == 0:
+            resource.setrlimit(resource.RLIMIT_CPU, (_STOP_SECONDS, _STOP_SECONDS))
+            resource.setrlimit(resource.RLIMIT_AS, (before[0] + _STOP_BYTES, before[0] + _STOP_BYTES))
+            run(line.replace("{}", str(model)).replace("OUT", str(out)).split(), Path(folder))
+        _, status, used = os.wait4(child, 0)
+        written = sum(path.stat().st_size for path in Path(folder).rglob("*") if path.is_file()) - len(data)
+    ended = os.waitstatus_to_exitcode(status)
+    more = max((used.ru_maxrss << 10) - before[1], written) if ended >= 0 else _STOP_BYTES
+    return Cost(line, ended, used.ru_utime + used.ru_stime, more)
+
+
+def _small(folder: Path) -> list[bytes]:
+    return [
+        path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file() and path.stat().st_size < 200_000
+    ]
 
 
 def accepted(data: bytes) -> bool:
@@ -259,15 +221,16 @@ def accepted(data: bytes) -> bool:
     return False
 
 
-def excesses(random: Random, models: list[bytes]) -> Iterator[tuple[bytes, list[Cost]]]:
-    """Yield files that the official verifier takes, each with what cost too much."""
+def excesses(random: Random, models: Sequence[bytes], lines: int) -> Iterator[tuple[bytes, list[Cost]]]:
+    """Yield files that the official verifier takes, each with what of so many commands cost too much."""
     while True:
         data = shared(random.choice(models), random)
         if data is not None and accepted(data):
-            yield data, [one for one in (cost(name, data) for name in WORKS) if one.excessive(len(data))]
+            some = random.sample(LINES, min(lines, len(LINES)))
+            yield data, [one for one in (cost(line, data) for line in some) if one.excessive(len(data))]
 
 
-def first_of(row: Row, random: Random, models: list[bytes], tries: int) -> tuple[int, Cost | None]:
+def first_of(row: Row, random: Random, models: Sequence[bytes], tries: int) -> tuple[int, Cost | None]:
     """Return how many files were made until one of a kind cost too much, and what; None where so many did not."""
     made = 0
     while tries:
@@ -275,8 +238,8 @@ def first_of(row: Row, random: Random, models: list[bytes], tries: int) -> tuple
         data = shared(random.choice(models), random, row.places)
         if data is not None and accepted(data):
             tries -= 1
-            for name in row.works:
-                found = cost(name, data)
+            for line in (line for line in LINES if line.split()[0] in row.commands):
+                found = cost(line, data)
                 if found.excessive(len(data)):
                     return made, found
     return made, None
@@ -289,22 +252,28 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--without-budget", action="store_true")
     parser.add_argument("--rows", nargs="*", metavar="ROW")
+    parser.add_argument("--lines", type=int, default=len(LINES), help="how many command lines, for each file")
+    parser.add_argument("--models", type=Path, help="a folder of models to start from")
     asked = parser.parse_args()
     if asked.without_budget:
         Budget.charge = lambda *_: None  # type: ignore[method-assign]
+    load()
     found: Counter[str] = Counter()
-    sound = [data for data in seeds.models() if accepted(data)]
+    sound = [data for data in (seeds.models() if asked.models is None else _small(asked.models)) if accepted(data)]
     if asked.rows is not None:
         for name in asked.rows or ROWS:
             made, one = first_of(ROWS[name], Random(asked.seed), sound, asked.count)
-            cause = "nothing" if one is None else f"{one.work}: {one.seconds:.1f} s, {one.more_bytes >> 20} MiB more"
+            cause = "nothing" if one is None else f"{one.line.split()[0]}: {one.seconds:.1f} s, {one.bytes >> 20} MiB"
             print(f"{name}: {cause}, after {made} files", flush=True)
             found[name] += one is not None
         return int(any(found.values()))
-    for number, (data, costs) in enumerate(islice(excesses(Random(asked.seed), sound), asked.count)):
+    for number, (data, costs) in enumerate(islice(excesses(Random(asked.seed), sound, asked.lines), asked.count)):
         for one in costs:
-            found[one.work] += 1
-            print(number, len(data), f"{one.work}: {one.seconds:.1f} s, {one.more_bytes >> 20} MiB more", flush=True)
+            found[one.line] += 1
+            Path(f"excess-{asked.seed}-{number}").write_bytes(data)
+            print(
+                number, len(data), f"{one.line}: {one.status}, {one.seconds:.1f} s, {one.bytes >> 20} MiB", flush=True
+            )
     print(asked.count, "files,", found.total(), "excesses", dict(found))
     return int(bool(found))
 

@@ -8,7 +8,6 @@ from contextvars import ContextVar
 
 import circletools as ct
 
-
 TEXT_TIMES, TEXT_BYTES = 10, 200 << 20  # what is written about models: so many times their files, and so many bytes
 
 

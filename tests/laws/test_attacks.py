@@ -24,84 +24,20 @@ from circletools.model.model import open_model
 from circletools.origin.tracking.constants import Constants
 from circletools.origin.tracking.side import Side
 from circletools.origin.tracking.view import look
+from fuzz.commands import READERS, SOUND, commands_for
 from fuzz.content import content
 from fuzz.parts import annotated, split_files
 from tests.kit.attacks import EDIT, Attack, attacks
-from tests.kit.support import ROOT, path_of
+from tests.kit.support import ROOT
 
 MOST_BYTES, SECONDS = 1 << 30, 20
 LONGEST_MESSAGE = 6000
-SOUND = path_of("circle/inception")
 EDITS = ("embed-origins", "fix-outputs", "annotate-affinity", "metadata remove", "compact")
 SURGERY = ("extract", "rename", "signature", "reorder", "set-shape", "expose")
 
-_TRACES = ("trace-text", "trace-html", "trace-packed", "trace-chrome", "trace-perfetto")
-_PLAN = "{} --devices npu,cpu --set index:0=npu --default cpu --mode min"
-_READERS: dict[str, dict[str, str]] = {
-    # By command: the kinds of files that it reads, and what follows its name. {} is the hostile file, OUT what is to
-    # be written. Of commands that read a kind of file alike not each has it.
-    "inspect": {"models": "{} --json", "tables": "{} --digest"},
-    "check": {"models tables": "{} --structure-only", "tables": "{}"},
-    "requires": {"models tables": "{} --json"},
-    "cost": {"models tables": "{} --by operator"},
-    "fit": {
-        "models tables": "{} --on xnnpack,onert-cpu --json",
-        "capability": f"{SOUND} --on {{}}",
-        "baseline": f"{SOUND} --on onert-ruy --baseline {{}}",
-    },
-    "compare": {"models tables": "{} --timeout 5"},
-    "report": {"models tables": "{} -o OUT", "operators": f"{path_of('circle/mlp')} --trace {{}} -o OUT"},
-    "compact": {"models": "{} OUT", "models tables": "{} OUT --prune --outputs"},
-    "extract": {"models": "{} OUT --operators 0", "tables": "{} OUT --origin *"},
-    "rename": {"models tables": "{} OUT --tensor *=new/*"},
-    "signature": {"models": "{} OUT --add attack"},
-    "reorder": {"models": "{} OUT --inputs 0"},
-    "set-shape": {"models tables": "{} OUT --batch 3 --mend"},
-    "expose": {"models tables": "{} OUT --every *"},
-    "embed-origins": {
-        "models": "{} OUT --replace",
-        "tables": "{} OUT --replace --names debug-metadata",
-        "origins-json origins-csv": f"{SOUND} OUT --origins {{}}",
-    },
-    "fix-outputs": {"models tables": "{} OUT --subgraph all --detach-taps"},
-    "annotate-affinity": {
-        "models": _PLAN.replace("{}", "{} OUT"),
-        "rules part": f"{SOUND} OUT --devices npu,cpu --rules {{}}",
-        "capability": f"{SOUND} OUT --devices npu,cpu --default cpu --capabilities {{}}",
-        "costs": f"{SOUND} OUT --devices npu,cpu --default cpu --costs {{}}",
-    },
-    "partition": {"tables": "{}", "rules part": f"{SOUND} --devices npu,cpu --rules {{}} --json"},
-    "diff": {"models tables": f"{SOUND} {{}}", "models": "{} {} --attest", "tables": f"{SOUND} {{}} --attest --json"},
-    "track-origins": {"models": f"{SOUND} {{}} OUT --replace", "tables": f"{{}} {SOUND} OUT"},
-    "dump-origins": {"tables": "{} --json", "models tables": "{} --tables OUT"},
-    "export-affinity": {"tables": "{} --to onert -o OUT"},
-    "split": {"tables": "{} OUT"},
-    "metadata list": {"models tables": "{} --json"},
-    "metadata get": {"tables": "{} ONE_op_table -o OUT"},
-    "metadata set": {"models": "{} OUT --name note --text x"},
-    "metadata remove": {"tables": "{} OUT --origins --affinity"},
-    "metadata rename": {"tables": "{} OUT --name ONE_op_table=x"},
-    "trace-stats": {" ".join(_TRACES): "{} --json --per-execution"},
-    "trace-export": {" ".join(_TRACES): "{} OUT --to perfetto"},
-    "trace-compare": {"trace-text": "{} {}", "operators": "{} {} --operators"},
-    "attribute": {"operators": f"{{}} --model {path_of('circle/mlp')}"},
-    "verify-split": {"connections": "{}"},  # below
-    "measure": {"connections": "{}"},
-}
-
-
-def commands_for(kind: str) -> list[str]:
-    """Return the command lines that read a kind of file."""
-    return [
-        f"{command} {words}"
-        for command, kinds in _READERS.items()
-        for names, words in kinds.items()
-        if kind in names.split()
-    ]
-
 
 def test_every_command_is_attacked() -> None:
-    assert _READERS.keys() == {row.name for row in COMMANDS}
+    assert READERS.keys() == {row.name for row in COMMANDS}
     assert all(commands_for(attack.kind) for attack in attacks())
 
 
