@@ -40,6 +40,7 @@ from circletools.profile.attribution import attribute as attribute
 from circletools.profile.compare_profiles import compare_profiles as compare_profiles
 from circletools.profile.compare_traces import compare_traces as compare_traces
 from circletools.requires.requirements import requires as requires
+from circletools.requires.resolver import resolver_code as resolver_code
 from circletools.requires.rewrite import rewrite_requirements as rewrite_requirements
 from circletools.trace.nnapi.analysis import read_trace as read_trace
 from circletools.trace.nnapi.export import export_trace as export_trace

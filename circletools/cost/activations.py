@@ -57,7 +57,8 @@ def activations(graph: Graph, alignment: int = 16) -> Activations:
     np.add.at(steps, ends + 1, -bytes_)
     load = np.cumsum(steps[:-1])
     can_plan = len(alive) <= MOST_PLANNED and load.max(initial=0) < _LARGEST
-    planned = _plan(begins, ends, -(-bytes_ // alignment) * alignment) if can_plan else None
+    sizes_in_plan = -(-bytes_ // alignment) * alignment
+    planned = plan(begins, ends, sizes_in_plan, np.lexsort((begins, -sizes_in_plan))) if can_plan else None
     return Activations(
         int(load.max()) if load.size else 0,
         int(load.argmax()) if load.size else -1,
@@ -85,9 +86,8 @@ def lifetimes(graph: Graph) -> tuple[Indices, Indices]:
     return first, last
 
 
-def _plan(begins: Indices, ends: Indices, sizes: Indices) -> int:
-    """Return the bytes of an arena, the largest value placed first, each at the lowest place that is free."""
-    order = np.lexsort((begins, -sizes))
+def plan(begins: Indices, ends: Indices, sizes: Indices, order: Indices) -> int:
+    """Return the bytes of an arena: values are placed in this order, each at the lowest place that is free."""
     placed: list[tuple[int, int, int, int]] = []  # offset, end, first and last operator; by offset
     top = 0
     for begin, end, size in zip(begins[order].tolist(), ends[order].tolist(), sizes[order].tolist(), strict=True):

@@ -16,8 +16,8 @@ from circletools.graph.build import model_graph
 from circletools.graph.columns import Mask, Values
 from circletools.graph.graph import Graph
 from circletools.model.model import Model
+from circletools.origin.modules import modules_of
 from circletools.origin.read import Origins, current_origins
-from circletools.profile.sharing import modules_of
 from circletools.wording import Tabular
 
 By = Literal["code", "operator", "source", "module"]

@@ -277,12 +277,12 @@ class ModelEdit:
         """Return the inputs or outputs of a subgraph as they stand in the edit."""
         return list(self._ends.get((subgraph, side), getattr(self.model.subgraphs[subgraph], side).tolist()))
 
-    def rename_tensor(self, subgraph: int, tensor: int, name: str) -> None:
-        """Give a tensor another name. Raises UsageError for a tensor that does not exist, or no name."""
+    def rename_tensor(self, subgraph: int, tensor: int, name: str | None) -> None:
+        """Give a tensor another name, or none (None). Raises UsageError for a tensor or a name that cannot be."""
         self._check_tensors(subgraph, [tensor])
-        if not name or "\0" in name:
+        if name is not None and (not name or "\0" in name):
             raise UsageError(f"{name!r} is no name", hint="a name has at least one character, and no NUL")
-        if self._tensor_name(subgraph, tensor) != name.encode("utf-8", "surrogateescape"):
+        if self._tensor_name(subgraph, tensor) != (name or "").encode("utf-8", "surrogateescape"):
             self._tensor(subgraph, tensor).set("name", name)
             self.renamed[subgraph, tensor] = self._tensor_name(subgraph, tensor)
 

@@ -17,6 +17,7 @@ import numpy as np
 from circletools.affinity.capability.table import Capability, Refusal, why_not
 from circletools.affinity.solvers.groups import working
 from circletools.affinity.solvers.turns import turns
+from circletools.cost.micro import micro_memory
 from circletools.findings import against
 from circletools.fit.naming import Naming, Source
 from circletools.fit.needed import needed_subgraphs
@@ -50,7 +51,13 @@ def fit(model: Model, request: FitRequest | FitInputs) -> Fit:
     refusal = Refusal(LARGE_WINDOW, measured=False)
     refused = {(one.index, row): refusal for one in facts for row in large_windows(one)[0].tolist()}
     targets = tuple(
-        _target(whole, naming, _Question(name, table, refused, known.get(name, Known()), verdicts.get(name, ())))
+        _target(
+            whole,
+            naming,
+            _Question(
+                name, table, refused, known.get(name, Known()), verdicts.get(name, ()), len(model.source.memory)
+            ),
+        )
         for name, table in inputs.tables.items()
     )
     return Fit(model.source.name, model.format, targets, inputs.baseline is not None, naming.notes)
@@ -65,6 +72,7 @@ class _Question:
     refused: Mapping[tuple[int, int], Refusal]
     known: Known
     verdicts: Sequence[ProgramAnswer]
+    file_bytes: int
 
 
 def _target(model: ModelGraph, naming: Naming, question: _Question) -> TargetFit:
@@ -88,7 +96,12 @@ def _target(model: ModelGraph, naming: Naming, question: _Question) -> TargetFit
         obstacles=tuple(map(Obstacle, obstacles, is_new)),
     )
     places = [subgraph.index for subgraph in needed]
-    return replace(target, asked=tuple(compare(target, places, verdict) for verdict in question.verdicts))
+    asked = tuple(compare(target, places, verdict) for verdict in question.verdicts)
+    memory = micro_memory(model, question.file_bytes) if question.name == "tflm" and not target.refused else None
+    for answer in question.verdicts if memory else ():
+        if memory and answer.verdict and answer.verdict.arena_bytes is not None:
+            memory = memory.measured(answer.verdict.arena_bytes)
+    return replace(target, asked=asked, memory=memory)
 
 
 def _misfits(

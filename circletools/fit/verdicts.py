@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
+from circletools.cost.micro import MicroMemory
 from circletools.findings import Finding
 from circletools.origin.source import NOTHING, SourceDetails
 from circletools.wording import Tabular
@@ -90,7 +91,7 @@ class TargetFit(Tabular):
 
     `sources` are those whose change would leave no refused operator, the worst first; what was not measured is not
     blamed on any. `obstacles` keep its runtime from loading the model as a whole. `fixed` is the number of findings
-    that only the baseline has.
+    that only the baseline has. `memory` is what TFLM needs, None for other targets.
     """
 
     name: str
@@ -102,6 +103,7 @@ class TargetFit(Tabular):
     fixed: int
     asked: tuple[Asked, ...] = ()
     obstacles: tuple[Obstacle, ...] = ()
+    memory: MicroMemory | None = None
 
     @property
     def new_count(self) -> int:

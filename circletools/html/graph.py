@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from circletools.affinity.tables import NONE, SubgraphAffinity
+from circletools.cost.macs import macs
 from circletools.graph.columns import Values
 from circletools.graph.graph import Graph
 from circletools.html.layout import Edges, Layout, lay_out
@@ -75,11 +76,12 @@ class Columns:
         return {str(owner): [*own] for owner, *own in zip(*columns, strict=True)}
 
     def operators(self, graph: Graph) -> dict[str, Any]:
-        """Return code, inputs and outputs of the operators."""
+        """Return code, inputs, outputs and MACs of the operators; -1 where those are not known."""
         return {
             "code": graph.operators.code_indices.tolist(),
             "inputs": graph.operands.lists(),
             "outputs": graph.results.lists(),
+            "macs": macs(graph).tolist(),
         }
 
 

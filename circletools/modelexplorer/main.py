@@ -22,7 +22,14 @@ from circletools.errors import CircleToolsError, UsageError
 from circletools.graph.build import model_graph
 from circletools.graph.graph import ModelGraph
 from circletools.model.model import open_model
-from circletools.modelexplorer.node_data import NodeData, affinity_data, origin_data, subgraph_of, time_data
+from circletools.modelexplorer.node_data import (
+    NodeData,
+    affinity_data,
+    cost_data,
+    origin_data,
+    subgraph_of,
+    time_data,
+)
 from circletools.trace.operators.read import read_profile
 
 _TRACE = "trace"
@@ -46,6 +53,11 @@ _VIEWS: Mapping[str, tuple[str, str, Callable[[ModelGraph, int, Mapping[str, Any
         "Affinity",
         "The device and the partition of each operator.",
         lambda model, subgraph, _: affinity_data(model, subgraph),
+    ),
+    "circletools_cost": (
+        "MACs",
+        "The multiply-accumulates of each operator.",
+        lambda model, subgraph, _: cost_data(model, subgraph),
     ),
     "circletools_time": ("Time", "How long each operator ran, from a trace.", _time),
 }

@@ -1,4 +1,4 @@
-"""Origins, devices, partitions and times as node data of Model Explorer; docs/model-explorer.md shows them at work.
+"""Origins, devices, partitions, MACs and times as node data of Model Explorer (docs/model-explorer.md).
 
 Node data is a dict with `name` and `results`, whose keys `circletools.affinity.exports.model_explorer` explains.
 """
@@ -12,6 +12,7 @@ from typing import Any
 from circletools.affinity.exports.model_explorer import by_key, coloured, device_data, graph_ids
 from circletools.affinity.exports.palette import colors
 from circletools.affinity.exports.placement import current_affinity, placement
+from circletools.cost.macs import macs
 from circletools.errors import UsageError
 from circletools.graph.graph import Graph, ModelGraph
 from circletools.planning.reproject import fresh_origins
@@ -63,6 +64,13 @@ def affinity_data(model: ModelGraph, subgraph: int) -> list[NodeData]:
     known = [(number, index, device) for index, (device, number) in rows if number is not None]
     in_order = {index: f"{number} {device}" for number, index, device in sorted(known, key=itemgetter(0, 1))}
     return [device_data(model.graphs[subgraph], affinity), _coloured(model.graphs[subgraph], "partition", in_order)]
+
+
+def cost_data(model: ModelGraph, subgraph: int) -> list[NodeData]:
+    """Return the MACs of each operator; the more, the redder."""
+    graph = model.graphs[subgraph]
+    results = {index: {"value": number} for index, number in enumerate(macs(graph).tolist()) if number > 0}
+    return [{"name": "macs", "results": by_key(graph, results), "gradient": _GRADIENT}]
 
 
 def time_data(model: ModelGraph, subgraph: int, trace: OperatorTrace) -> list[NodeData]:

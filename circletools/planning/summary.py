@@ -9,6 +9,7 @@ import numpy as np
 
 from circletools.affinity.capability.table import Refusal
 from circletools.affinity.partitioning import Partitioning
+from circletools.cost.macs import macs
 from circletools.fit.fit import computed_bytes
 from circletools.fit.remedies import remedy_of
 from circletools.graph.graph import Graph
@@ -18,13 +19,18 @@ _Place = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class DeviceShare:
-    """The work of a device: operators, their percentage, the bytes they compute, and launches of partitions."""
+    """The work of a device: operators, their percentage, the bytes they compute, and launches of partitions.
+
+    `macs` are the multiply-accumulates that are known from shapes, and `macs_percent` their percentage.
+    """
 
     device: str
     operator_count: int
     share_percent: float
     computed_bytes: int
     launch_count: int
+    macs: int
+    macs_percent: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +66,7 @@ def summarize(
     `refused` are the reasons of devices with a capability table, by subgraph and operator.
     """
     devices = partitioning.devices
-    operators, launches, made, count = (np.zeros(len(devices)) for _ in range(4))
+    operators, launches, made, count, products = (np.zeros(len(devices)) for _ in range(5))
     for graph, planned in zip(graphs, partitioning.subgraphs, strict=True):
         known = np.array(planned.numbers, np.int64)
         runs, ran = known >= 0, np.array([one.device for one in planned.partitions], np.int64)
@@ -69,8 +75,10 @@ def summarize(
         launches += np.bincount(ran[ran >= 0], minlength=len(devices))
         if len(known):
             made += np.bincount(known[runs], np.array(computed_bytes(graph))[runs], len(devices))
+            products += np.bincount(known[runs], np.maximum(macs(graph), 0)[runs], len(devices))
     shares = 100 * operators / np.maximum(count, 1)
-    columns = operators.astype(int), shares, made.astype(int), launches.astype(int)
+    of_macs = 100 * products / max(products.sum(), 1)
+    columns = operators.astype(int), shares, made.astype(int), launches.astype(int), products.astype(int), of_macs
     rows = zip(devices, *(column.tolist() for column in columns), strict=True)
     groups = [
         one

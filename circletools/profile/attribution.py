@@ -19,13 +19,14 @@ from circletools.findings import Finding
 from circletools.graph.build import model_graph
 from circletools.graph.graph import ModelGraph
 from circletools.model.model import Model
+from circletools.origin.modules import modules_of
 from circletools.origin.names import origins_by_output
 from circletools.origin.read import Origins, origins_freshness, origins_in
 from circletools.origin.source import NOTHING, SourceDetails
 from circletools.profile.compare import tick_of
 from circletools.profile.executions import joined_executions
 from circletools.profile.joining import AddedKind, Join, Measured, Place, Time, split, time_of
-from circletools.profile.sharing import Shared, Shares, modules_of
+from circletools.profile.sharing import Shared, Shares
 from circletools.trace.operators.profile import OperatorTrace, Runtime, merged, warm_up
 from circletools.wording import Tabular, counted
 

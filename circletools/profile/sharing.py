@@ -1,44 +1,14 @@
-"""The times of operators shared out evenly among groups of them: their sources, and the modules of these."""
+"""The times of operators shared out evenly among groups of them, such as sources or modules."""
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from circletools.origin.grammar import parts_of
-from circletools.origin.source import SourceDetails
 from circletools.profile.joining import Measured, Place, Time, time_in
 from circletools.trace.operators.profile import OperatorTrace
-
-_SEPARATORS = re.compile("::|/")
-
-
-def modules_of(source_name: str, details: SourceDetails, depth: int | None = None) -> list[str]:
-    """Return the modules of a source, cut to `depth` parts: by its details, else by its name.
-
-    A name's modules are its paths without their last parts, divided by `::` or `/`; a converter joins the names of
-    fused operators with `;`. A name without a path stands for itself.
-    """
-    if details.path:
-        separator = "/" if "/" in details.path else "."
-        return [separator.join(details.path.split(separator)[:depth])]
-    found = [_cut(_scope(part), depth) for part in parts_of(source_name)]
-    return list(dict.fromkeys(found)) or [source_name]
-
-
-def _scope(path: str) -> str:
-    end = max(path.rfind("::"), path.rfind("/"))
-    return path[:end] if end > 0 else path
-
-
-def _cut(scope: str, depth: int | None) -> str:
-    if depth is None:
-        return scope
-    ends = [match.start() for match in _SEPARATORS.finditer(scope) if match.start() > 0]
-    return scope[: ends[depth - 1]] if len(ends) >= depth else scope
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,13 @@ from hashlib import blake2b
 from itertools import groupby
 from typing import Any
 
+from circletools.cost.micro import MicroMemory
 from circletools.findings import fingerprint
 from circletools.fit.request import key_of
 from circletools.fit.verdicts import Asked, Disagreement, Fit, Misfit, Obstacle, TargetFit
 from circletools.origin.exchange import details_json
 from circletools.planning.summary import RefusedOperators
+from circletools.render.fields import fields_json
 from circletools.render.origins import with_line
 from circletools.render.sarif import sarif_location, sarif_run
 from circletools.render.table import table_text
@@ -45,6 +47,7 @@ def _target_json(target: TargetFit) -> dict[str, Any]:
         "partition_count": target.cuts.partitions,
         "cut_count": target.cuts.tensors,
         "cut_bytes": target.cuts.size_bytes,
+        **({"memory": memory_json(target.memory)} if target.memory else {}),
         "obstacles": [asdict(one.finding) | {"is_new": one.is_new} for one in target.obstacles],
         "findings": [
             row | ({"origin_details": list(map(details_json, misfit.details))} if misfit.details else {})
@@ -93,6 +96,7 @@ def fit_text(found: Fit) -> Iterator[str]:
             numbers += [target.new_count, target.fixed]
         rows.append([target.name, _words(target), *(f"{number:,}" for number in numbers)])
     yield from table_text(rows, right=range(2, len(rows[0])), indent="")
+    yield from (memory_text(target.name, target.memory) for target in found.targets if target.memory)
     for target in found.targets:
         new = [misfit for misfit in target.misfits if misfit.is_new]
         if target.new_count:
@@ -106,6 +110,21 @@ def fit_text(found: Fit) -> Iterator[str]:
         for asked in target.asked:
             yield ""
             yield from _asked_text(target, asked)
+
+
+def memory_json(memory: MicroMemory) -> dict[str, Any]:
+    """Return the memory under TFLM as a part of a JSON document."""
+    return {"arena_bytes": memory.arena_bytes, **fields_json(memory)}
+
+
+def memory_text(target: str, memory: MicroMemory) -> str:
+    """Return the memory under TFLM as a line."""
+    origin = "by its own allocator" if memory.is_measured else "predicted, 64-bit build"
+    unknown = f", without {', '.join(memory.unknown)}" if memory.unknown else ""
+    return (
+        f"{target}: arena {memory.arena_bytes:,} bytes ({origin}{unknown}): {memory.activation_bytes:,} of "
+        f"activations, {memory.persistent_bytes:,} that last; flash {memory.flash_bytes:,} bytes for the model"
+    )
 
 
 def _words(found: TargetFit | Asked) -> str:

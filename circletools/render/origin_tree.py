@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from circletools.origin.describe import OriginTable
+from circletools.origin.modules import modules_of
 from circletools.origin.source import SourceDetails
-from circletools.profile.sharing import modules_of
 from circletools.render.origins import operator_label
 from circletools.render.table import table_text
 from circletools.wording import counted

@@ -78,11 +78,14 @@ def summary_text(found: Summary) -> Iterator[str]:
             f"{one.share_percent:.0f}%",
             f"{one.computed_bytes:,}",
             f"{one.launch_count:,}",
+            f"{one.macs_percent:.0f}%",
         )
         for one in found.devices
     ]
     yield from table_text(
-        [("device", "operators", "share", "bytes computed", "launches"), *rows], right=range(1, 5), indent=""
+        [("device", "operators", "share", "bytes computed", "launches", "MACs"), *rows],
+        right=range(1, 6),
+        indent="",
     )
     takes = {one.device: one.operator_count for one in found.devices}
     for device, groups in groupby(found.refusals, lambda one: one.device):

@@ -3,9 +3,12 @@
 A line of the file is `VERSION INPUT TYPES [> OUTPUT TYPES] [CONDITION...]`, types of a slot apart by `|`, slots by a
 comma; what is not listed may be anything. The first line that fits counts. Conditions: `rank=N` and `rank<N` of
 input 0, `inputs=N`, `quantized` (input 0 has a scale), `channels`, `channels0` and `channelsout` (a scale for each
-channel of input 1, input 0, output 0), `tensor` (one scale of input 1), `ungrouped` (a convolution's filter has as
-many channels as the input), `rescaled` (scales of a product of 1 and more), and `OPTION=VALUE` or `OPTION!=VALUE`. A
-form that no line fits is not known, and none with sparse tensors.
+channel of input 1, input 0, output 0), `tensor` and `tensor0` (one scale of input 1, of input 0), `ungrouped` (a
+convolution's filter has as many channels as the input), `rescaled` (scales of a product of 1 and more), and
+`OPTION=VALUE` or `OPTION!=VALUE`.
+Lines are in the file where `tools/measure/lowering.py` saw that the first runtime that resolves the version runs the
+form, and that today's gives the same bits; version 0 is for those that are not lowered. A form that no line fits is
+not known, and none with sparse tensors.
 """
 
 from __future__ import annotations
@@ -53,7 +56,7 @@ Operands = Sequence[Operand | None]
 def lowest_version(graph: Graph, operator: int) -> int | None:
     """Return the lowest version that the form of an operator needs, None where the form is not known."""
     form = form_of(graph, operator)
-    return None if form is None else form.version
+    return form.version or None if form else None
 
 
 def form_of(graph: Graph, operator: int) -> Form | None:
@@ -114,6 +117,7 @@ def _holds(condition: str, inputs: Operands, outputs: Operands, option: Option) 
     plain = {
         "quantized": len(scales) > 0,
         "channels0": len(scales) > 1,
+        "tensor0": len(scales) == 1,
         "channels": len(scales_of_1) > 1,
         "tensor": len(scales_of_1) == 1,
         "channelsout": len(scales_of_output) > 1,

@@ -17,9 +17,9 @@ from circletools.requires.table import NEVER, RuntimeTable, runtime_table, title
 def lower_versions(edit: ModelEdit) -> RewriteResult:
     """Give each operator code the lowest version that all its operators' forms have, where that helps.
 
-    A version helps where an older runtime resolves it. Today's kernels do not depend on the version; an older runtime
-    may still refuse a form that it resolves, or round otherwise. A code stays where the form of one of its operators
-    is not known, or where no operator uses it. Raises UsageError for a Circle model.
+    A version helps where an older runtime resolves it. Only forms that were measured are lowered: the first runtime
+    that resolves the version runs them, and the newest one computes the same bits with either version. A code stays,
+    with a note, where the form of one of its operators is not such a form. Raises UsageError for a Circle model.
     """
     graph = model_graph(edit.model)
     if graph.format != "tflite":

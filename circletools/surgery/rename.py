@@ -25,6 +25,15 @@ Pair = str | tuple[str, str]
 """An old and a new name, or both in one as in `OLD=NEW`."""
 
 
+def strip_names(edit: ModelEdit) -> RewriteResult:
+    """Remove the names of all tensors, which are bytes of a device's flash; signatures keep theirs."""
+    graphs = model_graph(edit.model).graphs
+    named = [(graph.index, value) for graph in graphs for value, name in enumerate(graph.values.names) if name]
+    for subgraph, value in named:
+        edit.rename_tensor(subgraph, value, None)
+    return RewriteResult((f"names of {len(named):,} tensors removed",) if named else ())
+
+
 @dataclass(frozen=True, slots=True)
 class RenameRequest:
     r"""A request to rename; every field has pairs of an old and a new name.

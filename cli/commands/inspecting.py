@@ -19,6 +19,7 @@ def inspect(
     ] = False,
     operators: Annotated[bool, option("--operators", "Show a table of the operators.")] = False,
     tensors: Annotated[bool, option("--tensors", "Show a table of the tensors.")] = False,
+    cost: Annotated[bool, option("--cost", "Also show MACs, parameters and memory (docs/requires.md).")] = False,
     subgraph: Annotated[int | None, option("--subgraph", "Only the tables of this subgraph.", "N", min=0)] = None,
     form: Form = "text",
 ) -> None:
@@ -29,8 +30,8 @@ def inspect(
     With --digest, shows digests instead, which are equal for models with the same content, however their files are
     laid out (docs/digest.md).
     """
-    if digest and (operators or tensors):
-        raise ct.UsageError("--digest excludes --operators and --tensors")
+    if digest and (operators or tensors or cost):
+        raise ct.UsageError("--digest excludes --operators, --tensors and --cost")
     if subgraph is not None and not (operators or tensors):
         raise ct.UsageError("--subgraph is for --operators and --tensors")
     with reading(source) as model:
@@ -38,4 +39,11 @@ def inspect(
             show_as(form, ct.digests(model), text=ct.render.digests_text, json=ct.render.digests_json, file=source)
             return
         found = ct.inspect(model, operators=operators, tensors=tensors, subgraph=subgraph)
-    show_as(form, found, text=ct.render.inspection_text, json=ct.render.inspection_json, file=source)
+        costs = ct.cost(model) if cost else None
+    show_as(
+        form,
+        found,
+        text=lambda one: (*ct.render.inspection_text(one), *(ct.render.cost_text(costs) if costs else ())),
+        json=lambda one: ct.render.inspection_json(one) | ({"cost": ct.render.cost_json(costs)} if costs else {}),
+        file=source,
+    )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+from pathlib import Path
 from typing import Annotated, Literal
 
 from typer import Exit
@@ -25,6 +27,12 @@ def requires(
         str | None, option("--output -o", "The file to write, with --lower and --write.", "OUT")
     ] = None,
     in_place: InPlace = False,
+    resolver: Annotated[
+        Path | None, option("--resolver", "Write C++ that registers the operators with TFLM.", "FILE")
+    ] = None,
+    also: Annotated[
+        str | None, option("--also", "With --resolver, these models' operators too.", "MODEL,...")
+    ] = None,
     form: TableForm = "text",
 ) -> None:
     """Show which TFLite and LiteRT releases load a model.
@@ -36,6 +44,14 @@ def requires(
         if runtime is not None:
             raise ct.UsageError("--runtime excludes --lower and --write", hint="run the command twice")
         rewrite(source, output, in_place, lambda edit: ct.rewrite_requirements(edit, lower=lower, write=write))
+        return
+    if also is not None and resolver is None:
+        raise ct.UsageError("--also goes with --resolver", hint="use both")
+    if resolver is not None:
+        with ExitStack() as stack:
+            models = [stack.enter_context(reading(name)) for name in (source, *listed(also))]
+            text = ct.resolver_code(models)
+        ct.files.write(resolver, [text.encode("utf-8", "surrogateescape")])
         return
     if output is not None or in_place:
         raise ct.UsageError("nothing to write", hint="use --lower, --write or both")

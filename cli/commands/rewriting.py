@@ -102,6 +102,9 @@ def compact(
         bool, option("--prune", "Also drop tensors, buffers, operator codes and subgraphs that nothing uses.")
     ] = False,
     outputs: Annotated[bool, option("--outputs", "With --prune, also operators that no output needs.")] = False,
+    strip_names: Annotated[
+        bool, option("--strip-names", "Drop the names of tensors; signatures keep theirs.")
+    ] = False,
     in_place: InPlace = False,
 ) -> None:
     """Write a minimal file of only what the model uses.
@@ -109,12 +112,18 @@ def compact(
     Each value is written once. External data and bytes behind the flatbuffer (an archive of associated files) are
     kept. With --prune, what is left is numbered anew; docs/surgery.md has the rules.
     """
+    if strip_names and prune:
+        raise ct.UsageError("--strip-names excludes --prune", hint="run the command twice")
     if outputs and not prune:
         raise ct.UsageError("--outputs goes with --prune", hint="use both")
     to = target(source, output, in_place)
     with reading(source) as model:
         if prune:
             result = ct.surgery.prune(model, to, outputs=outputs, in_place=in_place, progress=of_bytes)
+        elif strip_names:
+            with ct.edit(model) as edit:
+                result = ct.surgery.strip_names(edit)
+                edit.save(to, in_place=in_place, erase=True, progress=of_bytes)
         else:
             before, after = model.wire.size, ct.compact(model, to, in_place=in_place, progress=of_bytes)
             result = ct.types.RewriteResult((f"{before} -> {after} bytes",))

@@ -31,7 +31,7 @@ from tests.kit.support import ROOT, bytes_of, path_of, with_root
 
 RECORDED = json.loads((ROOT / "tests" / "kit" / "model_explorer_graphs.json").read_text(encoding="utf-8"))
 NAMES = [name for name, graphs in RECORDED.items() if graphs is not None and "/" in name]
-PROVIDERS = {"circletools_origins", "circletools_affinity", "circletools_time"}
+PROVIDERS = {"circletools_origins", "circletools_affinity", "circletools_cost", "circletools_time"}
 
 # --- beside the graphs that Model Explorer made of the models, as recorded by model_explorer_graphs.py --------
 

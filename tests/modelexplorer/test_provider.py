@@ -60,7 +60,8 @@ def main(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 def test_what_is_offered(main: Any) -> None:
     provider = main.CircletoolsProvider()
     assert [(one.id, one.name, one.filter.modelFileExts) for one in provider.metadata] == [
-        (f"circletools_{name.lower()}", name, ["tflite", "circle"]) for name in ("Origins", "Affinity", "Time")
+        (f"circletools_{kind}", name, ["tflite", "circle"])
+        for kind, name in (("origins", "Origins"), ("affinity", "Affinity"), ("cost", "MACs"), ("time", "Time"))
     ]
     (asked,) = provider.get_config_editors("circletools_time").configEditors
     assert (asked.id, asked.required) == ("trace", True)

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from circletools.errors import CircleToolsError
+from circletools.origin.modules import modules_of
 from circletools.origin.read import Origins
 from circletools.origin.source import SourceDetails
 from circletools.profile.joining import split
-from circletools.profile.sharing import modules_of
 from circletools.render.attribution import attribution_csv, attribution_json, attribution_text
 from circletools.trace.operators.profile import OperatorRun, without_first
 from circletools.trace.operators.read import read_profile

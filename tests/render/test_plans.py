@@ -24,9 +24,10 @@ COSTS = {
     ],
     "transfers": [{"from": "*", "to": "*", "overhead_us": 2}],
 }
+_FIELDS = ("device", "operator_count", "share_percent", "computed_bytes", "launch_count", "macs", "macs_percent")
 SHARES = [
-    {"device": "npu", "operator_count": 1, "share_percent": 100 / 6, "computed_bytes": 32, "launch_count": 1},
-    {"device": "cpu", "operator_count": 5, "share_percent": 500 / 6, "computed_bytes": 160, "launch_count": 1},
+    dict(zip(_FIELDS, ("npu", 1, 100 / 6, 32, 1, 64, 100.0), strict=True)),
+    dict(zip(_FIELDS, ("cpu", 5, 500 / 6, 160, 1, 0, 0.0), strict=True)),
 ]
 RULES: dict[str, Any] = {"devices": ("npu", "cpu"), "rules": ("index:0=npu",), "default": "cpu"}
 
@@ -102,9 +103,9 @@ def test_a_plan_begins_with_what_devices_run_and_refuse() -> None:
         return lines[: lines.index("")]
 
     assert summary("litert-gpu") == [
-        "device  operators  share  bytes computed  launches",
-        "npu            14    70%          27,512         3",
-        "cpu             6    30%          12,288         2",
+        "device  operators  share  bytes computed  launches  MACs",
+        "npu            14    70%          27,512         3  100%",
+        "cpu             6    30%          12,288         2    0%",
         "npu refuses 6 operators:",
         "  2 RESHAPE: output 0 has rank 5, not 0 to 4",
         "    reshape output 0 to at most rank 4",
@@ -117,8 +118,8 @@ def test_a_plan_begins_with_what_devices_run_and_refuse() -> None:
         "      7,14",
     ]
     assert summary("xnnpack")[1:] == [
-        "npu            20   100%          39,800         1",
-        "cpu             0     0%               0         0",
+        "npu            20   100%          39,800         1  100%",
+        "cpu             0     0%               0         0    0%",
     ]
     assert "nothing runs on npu: it refuses 20 operators:" in summary("ethos-u55")
 
@@ -190,9 +191,9 @@ def test_the_affinity_in_a_model() -> None:
         "         0  FULLY_CONNECTED  npu     0          torch.nn.modules.linear.Linear::linear",
     ]
     assert list(ct.render.affinity_text(found)) == [
-        "device  operators  share  bytes computed  launches",
-        "npu             2    33%              64         1",
-        "cpu             3    50%              96         1",
+        "device  operators  share  bytes computed  launches  MACs",
+        "npu             2    33%              64         1  100%",
+        "cpu             3    50%              96         1    0%",
         "",
         "  partition  device  operators",
         "          0  npu     0-1",

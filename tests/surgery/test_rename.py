@@ -332,3 +332,13 @@ def test_a_pattern_of_many_stars_comes_to_an_end() -> None:
         edited(
             build.to_bytes(), lambda edit: ct.surgery.rename(edit, ct.surgery.RenameRequest(("*a" * 12 + "*b=n",)))
         )
+
+
+def test_stripped_names_are_gone_and_signatures_keep_theirs() -> None:
+    data = bytes_of("tflite/two_signatures")
+    stripped, result = edited(data, ct.surgery.strip_names)
+    assert result.changes
+    assert not any(tensor_names(stripped))
+    with ct.open(data) as before, ct.open(stripped) as after:
+        assert after.signatures == before.signatures
+    assert not edited(stripped, ct.surgery.strip_names)[1].changes

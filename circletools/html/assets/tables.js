@@ -46,6 +46,7 @@ class OperatorTable {
       ['output', 'output', (row) => front(row.output), (row) => row.output],
       ['device', 'device', (row) => (devices.length ? deviceChip(row.device) : ''), (row) => deviceName(row.device)],
       ['partition', 'partition', (row) => row.partition ?? '', (row) => row.partition ?? -1, 'number'],
+      ['macs', 'MACs', (row) => (row.macs > 0 ? row.macs.toLocaleString('en') : ''), (row) => row.macs, 'number'],
       [
         'time',
         'time',
@@ -70,6 +71,7 @@ class OperatorTable {
         output: subgraph.output(operator),
         device: subgraph.device(operator),
         partition: subgraph.partition(operator),
+        macs: subgraph.operators.macs[operator],
         time: subgraph.time(operator),
         origin: subgraph
           .sources(operator)

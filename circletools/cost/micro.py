@@ -1,0 +1,250 @@
+"""The arena of TensorFlow Lite Micro, predicted as its allocators lay it out.
+
+    head    activations and scratch buffers of kernels, placed by its GreedyMemoryPlanner (micro_allocation_info.cc)
+    tail    structures that last: tensors, nodes, data of kernels, variables
+
+The head is the same on every processor. The bytes of structures (micro.json) were measured in the 64-bit build of the
+package `tflite_micro` by `tools/measure/micro_memory.py`; where pointers have 32 bits they are about half.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib import resources
+from typing import Any
+
+import numpy as np
+
+from circletools.cost.activations import MOST_PLANNED, lifetimes, plan
+from circletools.graph.algorithms import Indices
+from circletools.graph.graph import Graph, ModelGraph
+
+_ALIGNMENT = 16
+_OFFLINE = "OfflineMemoryAllocation"
+_CALLS = ("IF", "WHILE", "CALL_ONCE")
+_LARGEST = 1 << 40
+
+
+@dataclass(frozen=True, slots=True)
+class MicroMemory:
+    """The memory of a model under TensorFlow Lite Micro, in bytes.
+
+    `arena_bytes` are those of the head, `activation_bytes`, and of the tail, `persistent_bytes`. `unknown` has the
+    operator codes, and the metadata, whose part of it is not known and missing in the sums; `is_measured`: by TFLM's
+    own allocator. `flash_bytes` is the model file, which TFLM reads in place; its code comes on top.
+    """
+
+    activation_bytes: int
+    persistent_bytes: int
+    flash_bytes: int
+    unknown: tuple[str, ...] = ()
+    is_measured: bool = False
+
+    @property
+    def arena_bytes(self) -> int:
+        """The bytes of the arena."""
+        return self.activation_bytes + self.persistent_bytes
+
+    def measured(self, arena_bytes: int) -> MicroMemory:
+        """Return the memory with an arena that TFLM's own allocator laid out."""
+        tail = arena_bytes - self.activation_bytes
+        return replace(self, persistent_bytes=tail, unknown=(), is_measured=True)
+
+
+def micro_memory(model: ModelGraph, file_bytes: int) -> MicroMemory | None:
+    """Return the memory of a model, None where it has too many values to plan. Raises ModelFormatError."""
+    graphs = model.graphs
+    if not graphs or sum(len(graph.values) for graph in graphs) > MOST_PLANNED:
+        return None
+    scopes: dict[int, tuple[Indices, Indices, int]] = {}
+    _enter(graphs, 0, 0, scopes)
+    buffers = list(_activations(graphs, scopes))
+    tail, unknown = _persistent(graphs)
+    if model.metadata_value(_OFFLINE) is not None:
+        unknown.add(_OFFLINE)
+    begins, ends, sizes = (np.array([one[at] for one in buffers], np.int64) for at in range(3))
+    order = np.lexsort((-np.arange(len(sizes)), -sizes))
+    return MicroMemory(plan(begins, ends, sizes, order), tail, file_bytes, tuple(sorted(unknown)))
+
+
+def _enter(graphs: tuple[Graph, ...], index: int, scope: int, scopes: dict[int, tuple[Indices, Indices, int]]) -> int:
+    """Number the scopes of a subgraph: one for each operator, and those of what it calls. Return the last one."""
+    graph, first = graphs[index], scope
+    starts, ends = np.zeros(len(graph), np.int64), np.zeros(len(graph), np.int64)
+    scopes[index] = starts, ends, first
+    for operator, code in enumerate(graph.operators.code_names):
+        scope += 1
+        starts[operator] = scope
+        for callee in graph.callees.get(operator, ()) if code in _CALLS else ():
+            if 0 <= callee < len(graphs) and callee not in scopes:
+                scope = _enter(graphs, callee, scope + 1, scopes)
+        ends[operator] = scope
+    return scope
+
+
+def _activations(
+    graphs: tuple[Graph, ...], scopes: dict[int, tuple[Indices, Indices, int]]
+) -> Iterator[tuple[int, int, int]]:
+    """Yield the first and the last scope of each buffer in the head, and its bytes; scratch buffers come last."""
+    scratch = []
+    for index, graph in enumerate(graphs):
+        if index not in scopes:
+            continue
+        starts, ends, enter = scopes[index]
+        first, last = lifetimes(graph)
+        given = np.zeros(len(first), np.bool_)
+        given[graph.inputs[graph.inputs >= 0]] = True
+        used = (first < len(graph)) & (last >= 0)
+        alive = (used | given) & ~graph.values.is_constant & ~graph.values.is_variable & (graph.values.bytes > 0)
+        for value in np.flatnonzero(alive).tolist():
+            begin = enter if given[value] else int(starts[first[value]])
+            yield begin, int(ends[last[value]]) if used[value] else enter, _aligned(graph.values.bytes[value])
+        for operator, code in enumerate(graph.operators.code_names):
+            if code in _SCRATCH:
+                sizes = _SCRATCH[code](slots_of(graph, operator))
+                scratch += [(int(starts[operator]), int(ends[operator]), _aligned(size)) for size in sizes]
+    yield from scratch
+
+
+def _aligned(size: float) -> int:
+    return -(-int(min(size, _LARGEST)) // _ALIGNMENT) * _ALIGNMENT
+
+
+class _Operands:
+    """Types and shapes of the values in an operator's slots; a slot without a value has no type."""
+
+    def __init__(self, graph: Graph, operator: int) -> None:
+        self._graph, self._operator, self._values = graph, operator, graph.values
+        self._slots = graph.operands.of(operator), graph.results.of(operator)
+
+    def value(self, slot: int, *, output: bool = False) -> int:
+        slots = self._slots[output]
+        return slots[slot] if slot < len(slots) else -1
+
+    def kind(self, slot: int, *, output: bool = False) -> str:
+        value = self.value(slot, output=output)
+        return self._values.types[value] if value >= 0 else ""
+
+    def shape(self, slot: int, *, output: bool = False) -> list[int]:
+        value = self.value(slot, output=output)
+        return list(self._values.shapes.row(value).tolist()) if value >= 0 else []
+
+    def elements(self, slot: int, *, output: bool = False) -> int:
+        return min(math.prod(self.shape(slot, output=output)), _LARGEST)
+
+    def bytes(self, slot: int) -> int:
+        value = self.value(slot)
+        return int(min(self._values.bytes[value], _LARGEST)) if value >= 0 else 0
+
+    def option(self, name: str) -> float:
+        return float(self._graph.operators.option(name, np.array([self._operator]))[0])
+
+    def scales(self, slot: int) -> int:
+        value = self.value(slot)
+        rows = self._values.tables.take(np.array([value] if value >= 0 else [], np.int64))
+        return int(rows.child("quantization", self._values.schema)[0].vectors("scale").count.sum())
+
+    def count(self) -> int:
+        return len(self._slots[0])
+
+
+def slots_of(graph: Graph, operator: int) -> _Operands:
+    """Return types and shapes of an operator's operands and results."""
+    return _Operands(graph, operator)
+
+
+def _reduced(slots: _Operands) -> list[int]:
+    return [4 * len(slots.shape(0)), 4 * slots.elements(1)]
+
+
+def _summed(slots: _Operands) -> list[int]:
+    sums = [4 * slots.elements(0, output=True)] if slots.kind(0) in ("INT8", "INT16") else []
+    return [*sums, *_reduced(slots)]
+
+
+def _svdf(slots: _Operands) -> list[int]:
+    batch, filters, units = ((shape or [0])[at] for shape, at in (
+        (slots.shape(0), 0), (slots.shape(1), 0), (slots.shape(0, output=True), -1)))  # fmt: skip
+    return [4 * batch * filters, *([4 * batch * units] if slots.kind(1) == "INT8" else [])]
+
+
+def _transpose_conv(slots: _Operands) -> list[int]:
+    each = {"INT8": 4, "INT16": 8}.get(slots.kind(2))
+    sums = [each * slots.elements(0, output=True)] if each else []
+    return [*sums, *([8 * slots.elements(3)] if slots.kind(2) == slots.kind(3) == "INT16" else [])]
+
+
+def _lstm(slots: _Operands) -> list[int]:
+    return [{"INT16": 2}.get(slots.kind(19), 4) * slots.elements(19)] * 4
+
+
+def _unpacked(slots: _Operands) -> list[int]:
+    return [slots.elements(1)] if slots.kind(1) == "INT4" else []
+
+
+_SCRATCH: Mapping[str, Callable[[_Operands], list[int]]] = {
+    **dict.fromkeys(("REDUCE_MAX", "REDUCE_MIN", "REDUCE_ALL"), _reduced),
+    **dict.fromkeys(("MEAN", "SUM"), _summed),
+    **dict.fromkeys(("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"), _unpacked),
+    "MIRROR_PAD": lambda slots: [4 * len(slots.shape(0))] * 2,
+    "ADD_N": lambda slots: [8 * slots.count()],
+    "SVDF": _svdf,
+    "TRANSPOSE_CONV": _transpose_conv,
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": _lstm,
+}
+"""The bytes of the buffers that reference kernels request for themselves, in the order of the requests."""
+
+
+def _persistent(graphs: tuple[Graph, ...]) -> tuple[int, set[str]]:
+    """Return the bytes of what lasts, and the operator codes whose part is not known."""
+    table = _table()
+    total, unknown = table["model"] + table["subgraph"] * (len(graphs) - 1), set()
+    for graph in graphs:
+        values = graph.values
+        total += table["tensor"] * len(values) + table["node"] * len(graph)
+        total += sum(_aligned(size) for size in values.bytes[values.is_variable].tolist())
+        for operator, code in enumerate(graph.operators.code_names):
+            found = table["operators"].get(code)
+            slots = slots_of(graph, operator)
+            if isinstance(found, dict):
+                found = found.get(slots.kind(0, output=True), found["*"])
+            if found is None:
+                unknown.add(code)
+            total += (found or 0) + more_bytes(code, slots)
+    total += _ends_bytes(graphs[0], table)
+    return total, unknown
+
+
+def _ends_bytes(graph: Graph, table: dict[str, Any]) -> int:
+    """Return the bytes of the tensors at the model's ends, with their quantization: 4 for each zero point."""
+    ends = np.concatenate((graph.inputs, graph.outputs))
+    ends = ends[ends >= 0]
+    quantization, owners = graph.values.tables.take(ends).child("quantization", graph.values.schema)
+    scales, zeros = quantization.vectors("scale").count, quantization.vectors("zero_point").count
+    affine = (scales > 0) & (zeros > 0)
+    extra = table["affine"] * int(affine.sum()) + int((-(-(4 + 4 * zeros[affine]) // 8) * 8).sum())
+    return int(table["end"] * len(ends) + extra) if len(owners) else int(table["end"] * len(ends))
+
+
+def more_bytes(code: str, slots: _Operands) -> int:
+    """Return the bytes of a kernel's data that depend on shapes: multipliers and shifts by channel, and copies."""
+    if code in ("CONV_2D", "TRANSPOSE_CONV"):
+        return 8 * (slots.shape(1) or [0])[0]
+    if code == "DEPTHWISE_CONV_2D":
+        return 8 * (slots.shape(1) or [0])[-1]
+    if code == "FULLY_CONNECTED" and slots.scales(1) > 1:
+        return 8 * (slots.shape(1) or [0])[0]
+    if code == "BATCH_MATMUL":
+        transposed = [slot for slot, name in ((0, "adj_x"), (1, "adj_y")) if bool(slots.option(name)) == (slot == 0)]
+        return sum(28 + 4 * len(slots.shape(slot)) + slots.bytes(slot) for slot in transposed)
+    return 0
+
+
+@cache
+def _table() -> dict[str, Any]:
+    raw: dict[str, Any] = json.loads((resources.files(__package__) / "micro.json").read_text("utf-8"))
+    return raw

@@ -1,0 +1,93 @@
+"""TFLM's arena, against its own recording allocator, and what it registers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import circletools as ct
+from circletools.cost.micro import micro_memory
+from circletools.graph.build import model_graph
+from circletools.requires.resolver import method_of
+from tests.kit.build import Build, Code
+from tests.kit.support import ROOT
+
+MODELS = sorted(path for path in (ROOT / "testdata" / "tflite").glob("*.tflite") if "external" not in path.name)
+
+
+def reduced(code: str, kind: str) -> bytes:
+    """Return a reduction, whose kernel asks for scratch buffers, between two other operators."""
+    build = Build()
+    graph = build.graph()
+    x, y, z, end = (graph.tensor(name, shape, kind) for name, shape in (
+        ("x", (1, 4, 4)), ("y", (1, 4, 4)), ("z", (1, 4)), ("end", (1, 4))))  # fmt: skip
+    graph.operator("ABS", [x], [y])
+    graph.operator(code, [y, graph.constant("axis", np.array([1], np.int32))], [z])
+    graph.operator("ABS", [z], [end])
+    graph.ends([x], [end])
+    return build.to_bytes()
+
+
+@pytest.mark.runtime
+@pytest.mark.parametrize("name", [*(path.name for path in MODELS), "SUM", "REDUCE_MAX"])
+def test_the_arena_is_what_its_allocator_lays_out(name: str, tmp_path: Path) -> None:
+    pytest.importorskip("tflite_micro")
+    path = ROOT / "testdata" / "tflite" / name
+    if "." not in name:
+        path = tmp_path / "made.tflite"
+        path.write_bytes(reduced(name, "FLOAT32"))
+    with ct.open(path) as model:
+        target = ct.fit(model, ct.FitRequest(on=("tflm",), with_=("tflm",))).targets[0]
+        found = micro_memory(model_graph(model), len(model.source.memory))
+    if target.memory is None or not target.memory.is_measured or found is None or found.unknown:
+        pytest.skip("TFLM does not take it, or has operators of unknown size")
+    assert target.memory.arena_bytes == pytest.approx(found.arena_bytes, rel=0.02)
+
+
+def test_a_model_that_calls_itself_ends() -> None:
+    build = Build()
+    graph = build.graph()
+    x, y = graph.tensor("x", (1,)), graph.tensor("y", (1,))
+    graph.operator("WHILE", [x], [y], cond_subgraph_index=0, body_subgraph_index=0)
+    graph.ends([x], [y])
+    with ct.open(build.to_bytes()) as model:
+        found = micro_memory(model_graph(model), 0)
+    assert found is not None
+    assert found.activation_bytes == 32
+
+
+@pytest.mark.parametrize(
+    ("code", "method"),
+    [
+        ("ADD", "AddAdd"),
+        ("DEPTHWISE_CONV_2D", "AddDepthwiseConv2D"),
+        ("UNIDIRECTIONAL_SEQUENCE_LSTM", "AddUnidirectionalSequenceLSTM"),
+        ("RESIZE_NEAREST_NEIGHBOR", "AddResizeNearestNeighbor"),
+        ("CUSTOM:TFLite_Detection_PostProcess", "AddDetectionPostprocess"),
+        ("CUSTOM:SignalFftAutoScale", "AddFftAutoScale"),
+        ("CUSTOM:mine", None),
+    ],
+)
+def test_the_resolver_has_methods_of_tflm(code: str, method: str | None) -> None:
+    assert method_of(code) == method
+
+
+def test_the_resolver_registers_the_operators_of_all_models() -> None:
+    build = Build()
+    graph = build.graph()
+    x, y, z = (graph.tensor(name, (1,)) for name in "xyz")
+    graph.operator("ADD", [x, x], [y])
+    graph.operator(Code("CUSTOM", 1, 'a"b'), [y], [z], table=None)
+    graph.ends([x], [z])
+    with ct.open(build.to_bytes()) as model:
+        text = ct.resolver_code([model, model])
+    assert "MicroMutableOpResolver<2>& resolver" in text
+    assert "resolver.AddAdd()" in text
+    assert 'resolver.AddCustom("a\\042b", Register_A_B())' in text
+
+
+def test_the_resolver_refuses_what_tflm_does_not_have() -> None:
+    with pytest.raises(ct.UsageError, match="no kernel for CONV_3D"):
+        method_of("CONV_3D")
