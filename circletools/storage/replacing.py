@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from circletools.storage.platform import BINARY, keep_mode, keep_owner, sync
+from circletools.storage.platform import BINARY, keep_mode, keep_owner, locked, sync
 
 _NEW_MODE = 0o666
 
@@ -30,7 +30,8 @@ def replace(
 
     A file that is there gives way only when the new one is on the disk (fsync), and passes on its mode bits and, as
     far as we may, its owner; a new file gets the mode bits of `like`. `fill(file, replaces)` may be called again
-    from the start. `check()` is the last call before the rename, to stop it with an exception.
+    from the start. `check()` is the last call before the rename, to stop it with an exception; nobody else who writes
+    by this function replaces the file between the two.
     """
     old = _status(path)
     kept = old or like
@@ -51,8 +52,9 @@ def replace(
                     os.fsync(descriptor)
                 if named or _link(descriptor, temporary):
                     break
-        check()
-        os.replace(temporary, path)
+        with _held(path):
+            check()
+            os.replace(temporary, path)
     except BaseException:
         with suppress(OSError):
             os.unlink(temporary)
@@ -61,6 +63,21 @@ def replace(
         # The rename itself has happened; some file systems cannot do more, and some directories may not be opened.
         with suppress(OSError):
             sync(path.parent)
+
+
+@contextmanager
+def _held(path: Path) -> Iterator[None]:
+    """Keep others who do the same from putting their file here meanwhile: else the later would undo the earlier."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    except OSError:  # there is none, or it may not be read
+        yield
+        return
+    try:
+        with locked(descriptor):
+            yield
+    finally:
+        os.close(descriptor)
 
 
 def temporary_name(path: Path) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -24,6 +25,10 @@ def target(source: str, output: str | None, in_place: bool) -> str:
         output = source
         if source == "-":
             raise ct.UsageError("standard input cannot be written over", hint="name an output file")
+        if os.path.exists(source) and not os.path.isfile(source):  # to open a pipe would wait for its writer
+            raise ct.UsageError(
+                "only a regular file can be written over", location=source, hint="name an output file"
+            )
     elif in_place and not ct.files.same_file(source, output):
         raise ct.UsageError("--in-place writes over IN, but OUT is another file", hint="give one of the two")
     if output == "-" and sys.stdout is not None and sys.stdout.isatty():

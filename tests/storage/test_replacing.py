@@ -19,7 +19,7 @@ from circletools.edit.edit import ModelEdit
 from circletools.errors import InvalidInputError, OutputError, UsageError
 from circletools.model.model import open_model
 from circletools.storage.replacing import replace
-from tests.kit.support import ROOT, bytes_of, noted
+from tests.kit.support import ROOT, bytes_of, noted, path_of
 
 TOOL = Path(sys.executable).with_name("circletool")
 
@@ -261,3 +261,26 @@ def test_where_a_nameless_file_cannot_get_a_name_it_is_written_again(
     replace(tmp_path / "file", written, lambda: None)
     assert (tmp_path / "file").read_bytes() == b"new"
     assert os.listdir(tmp_path) == ["file"]
+
+
+def test_of_writers_at_the_same_time_each_wins_whole_or_is_refused(tmp_path: Path) -> None:
+    model = tmp_path / "model.circle"
+    model.write_bytes(path_of("circle/mlp").read_bytes())
+    words = [str(TOOL), "metadata", "set", str(model), "--in-place", "--text", "x", "--name"]
+    writers = [subprocess.Popen([*words, f"by {number}"], stderr=subprocess.PIPE) for number in range(6)]
+    messages = [writer.communicate()[1] for writer in writers]
+    wrote = {f"by {number}" for number, writer in enumerate(writers) if writer.returncode == 0}
+    with open_model(model) as opened:
+        assert {entry.name for entry in opened.metadata if entry.name.startswith("by ")} == wrote
+    assert wrote
+    for writer, message in zip(writers, messages, strict=True):
+        assert writer.returncode == 0 or (writer.returncode == 3 and b"run it again when nothing else" in message)
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe.circle"
+    os.mkfifo(pipe)
+    words = [str(TOOL), "embed-origins", str(pipe), "--in-place"]
+    ran = subprocess.run(words, capture_output=True, timeout=60, check=False)
+    assert ran.returncode == 2
+    assert b"only a regular file can be written over" in ran.stderr
