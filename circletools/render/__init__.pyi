@@ -9,6 +9,7 @@ from circletools.render.comparison import comparison_text as comparison_text
 from circletools.render.difference import difference_json as difference_json
 from circletools.render.difference import difference_text as difference_text
 from circletools.render.digests import attestation_json as attestation_json
+from circletools.render.digests import attestation_statement as attestation_statement
 from circletools.render.digests import attestation_text as attestation_text
 from circletools.render.digests import digests_json as digests_json
 from circletools.render.digests import digests_text as digests_text

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import PurePath
 from typing import Any
 
 from circletools.diff.attestation import Attestation
 from circletools.model.digests import ContentDigests
+from circletools.model.model import Model
 from circletools.render.fields import fields_json
 from circletools.wording import SCHEMA_VERSION, counted
+
+PREDICATE = "urn:circletools:identical-except:1"
+"""The type of the predicate of a statement of in-toto."""
 
 
 def digests_json(found: ContentDigests) -> dict[str, Any]:
@@ -26,6 +32,23 @@ def digests_text(found: ContentDigests) -> Iterator[str]:
 def attestation_json(found: Attestation) -> dict[str, Any]:
     """Return the JSON document: the statement that docs/attest.py checks."""
     return {"schema_version": SCHEMA_VERSION} | fields_json(found)
+
+
+def attestation_statement(found: Attestation, before: Model, after: Model) -> dict[str, Any]:
+    """Return the statement of in-toto (version 1) whose subject is the model after, and whose predicate is the JSON.
+
+    Its names are those of the files, its digests SHA-256 of all of their bytes.
+    """
+    old, new = (
+        {"name": PurePath(model.source.name).name, "digest": {"sha256": sha256(model.wire.memory).hexdigest()}}
+        for model in (before, after)
+    )
+    return {
+        "_type": "https://in-toto.io/Statement/v1",
+        "subject": [new],
+        "predicateType": PREDICATE,
+        "predicate": {"from": old, **attestation_json(found)},
+    }
 
 
 def attestation_text(found: Attestation) -> Iterator[str]:

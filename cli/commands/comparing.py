@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Literal
 
 from typer import Exit
 
 import circletools as ct
 
 from ..console.reading import reading
-from ..console.terminal import print_notes, show_as
+from ..console.terminal import print_notes, show_as, show_json
 from ..signature import argument, option
-from .parameters import Form, listed
+from .parameters import FORMAT, listed
 
 
 def diff(
@@ -28,7 +28,7 @@ def diff(
     attest: Annotated[
         bool, option("--attest", "Show which parts are identical, by digests; as JSON, what docs/attest.py checks.")
     ] = False,
-    form: Form = "text",
+    form: Annotated[Literal["text", "json", "in-toto"], FORMAT] = "text",
 ) -> None:
     """Show what differs between two models.
 
@@ -43,14 +43,19 @@ def diff(
         raise ct.UsageError("--attest excludes --only, --ignore and --full")
     if attest:
         with reading(before) as old, reading(after) as new:
-            statement = ct.attest(old, new)
-        show_as(form, statement, text=ct.render.attestation_text, json=ct.render.attestation_json)
+            found = ct.attest(old, new)
+            if form == "in-toto":
+                show_json(ct.render.attestation_statement(found, old, new))
+            else:
+                show_as(form, found, text=ct.render.attestation_text, json=ct.render.attestation_json)
         return
+    if form == "in-toto":
+        raise ct.UsageError("--format in-toto goes with --attest")
     sections = None if only is None else listed(only)
     with reading(before) as old, reading(after) as new:
-        found = ct.diff(old, new, sections, ignore=ignore)
+        differences = ct.diff(old, new, sections, ignore=ignore)
         text = partial(ct.render.difference_text, full=full)
-        show_as(form, found, old, new, text=text, json=ct.render.difference_json)
-    print_notes(found.notes)
-    if found.changes:
+        show_as(form, differences, old, new, text=text, json=ct.render.difference_json)
+    print_notes(differences.notes)
+    if differences.changes:
         raise Exit(1)

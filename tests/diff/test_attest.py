@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import subprocess
 import sys
@@ -100,3 +101,25 @@ def test_the_program_finds_what_is_not_as_stated(tmp_path: Path) -> None:
 
 def test_a_change_is_a_plain_value() -> None:
     assert PartChange("model", None, "00") == PartChange(part="model", before=None, after="00")
+
+
+def test_a_statement_of_in_toto_names_both_files_by_what_is_in_them(tmp_path: Path) -> None:
+    old, new = tmp_path / "old.circle", tmp_path / "new.circle"
+    old.write_bytes(bytes_of("circle/diamond"))
+    new.write_bytes(edited(old.read_bytes(), embed))
+    words: list[str | Path] = [
+        Path(sys.executable).with_name("circletool"),
+        "diff",
+        "--attest",
+        old,
+        new,
+        "--format",
+        "in-toto",
+    ]
+    ran = subprocess.run(words, capture_output=True, check=True)
+    statement = json.loads(ran.stdout)
+    digests = [hashlib.sha256(path.read_bytes()).hexdigest() for path in (old, new)]
+    assert statement["_type"] == "https://in-toto.io/Statement/v1"
+    assert statement["subject"] == [{"name": "new.circle", "digest": {"sha256": digests[1]}}]
+    assert statement["predicate"]["from"] == {"name": "old.circle", "digest": {"sha256": digests[0]}}
+    assert checked(tmp_path, statement["predicate"], old.read_bytes(), new.read_bytes())[0] == 0
