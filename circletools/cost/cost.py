@@ -146,22 +146,24 @@ def _rows(
     graphs: Sequence[Graph], columns: Sequence[_Columns], names: Sequence[Iterable[Iterable[str]]]
 ) -> list[CostRow]:
     """Return the sums by name, in the order in which names come up."""
-    numbers: dict[str, int] = {}
-    sums: list[list[int]] = []
+    if not graphs:
+        return []
+    places: dict[str, list[int]] = {}
     codes: list[str] = []
-    for graph, some, rows in zip(graphs, columns, names, strict=True):
-        values = zip(*(column.tolist() for column in some), strict=True)
-        for code, keys, (products, *others) in zip(graph.operators.code_names, rows, values, strict=True):
-            known = [1, 0, 1, *others] if products == UNKNOWN else [1, products, 0, *others]
+    for graph, rows in zip(graphs, names, strict=True):
+        for at, keys in enumerate(rows, len(codes)):
             for key in keys:
-                at = numbers.setdefault(key, len(sums))
-                if at == len(sums):
-                    sums.append(known)
-                    codes.append(code)
-                else:
-                    sums[at] = [one + other for one, other in zip(sums[at], known, strict=True)]
-                    codes[at] = code if codes[at] == code else ""
-    return [CostRow(key, codes[at], *sums[at]) for key, at in numbers.items()]
+                places.setdefault(key, []).append(at)
+        codes += graph.operators.code_names
+    products, *others = map(np.concatenate, zip(*columns, strict=True))
+    unknown = np.equal(products, UNKNOWN)
+    fields = [np.maximum(products, 0).tolist(), unknown.tolist(), *(column.tolist() for column in others)]
+    found = []
+    for key, some in places.items():
+        sums = [sum(map(field.__getitem__, some)) for field in fields]
+        code = codes[some[0]] if len(some) == 1 or len(set(map(codes.__getitem__, some))) == 1 else ""
+        found.append(CostRow(key, code, len(some), *sums))
+    return found
 
 
 def _weights(graph: Graph, counted: set[int]) -> tuple[Indices, Indices]:

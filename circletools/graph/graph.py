@@ -125,7 +125,8 @@ class Graph:
         """Distinct pairs of reader and value, values ascending. Raises ModelFormatError."""
         self.check_values()
         count = max(len(self), 1)
-        pairs = np.unique(self.uses.values * count + self.uses.operators)
+        pairs = np.sort(self.uses.values * count + self.uses.operators)
+        pairs = pairs[np.flatnonzero(np.diff(pairs, prepend=-1))]  # np.unique takes ten times as long
         return Uses(pairs % count, pairs // count)
 
     @cached_property

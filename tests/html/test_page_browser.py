@@ -147,7 +147,7 @@ def test_operators_are_sorted_and_filtered(shown: Browser) -> None:
     tab(shown, "operators")
     rows = "[...document.querySelectorAll('.grid-row')].map((row) => row.firstChild.textContent)"
     assert shown.evaluate(rows)[:3] == ["0", "1", "2"]
-    shown.evaluate("[...document.querySelectorAll('.grid-head button')][5].click()")
+    shown.evaluate("[...document.querySelectorAll('.grid-head button')][6].click()")
     # In this trace an operator takes longer the later it stands.
     assert shown.evaluate(rows)[:3] == ["40", "39", "38"]
     shown.evaluate("document.querySelector('#operators input').focus()")
@@ -231,6 +231,7 @@ def grown(subgraph: dict[str, Any], count: int, parts: int) -> None:
         "code": [row % 3 for row in rows],
         "inputs": [[row] for row in rows],
         "outputs": [[row + 1] for row in rows],
+        "macs": [0 for _ in rows],
         "origin": [0 for _ in rows],
         "device": [row // size % 2 for row in rows],
     }
