@@ -38,7 +38,9 @@ from circletools.planning.planner import plan as plan
 from circletools.planning.request import PlanRequest as PlanRequest
 from circletools.profile.attribution import attribute as attribute
 from circletools.profile.compare_profiles import compare_profiles as compare_profiles
+from circletools.profile.compare_profiles import visible_changes as visible_changes
 from circletools.profile.compare_traces import compare_traces as compare_traces
+from circletools.profile.recording import profile as profile
 from circletools.requires.requirements import requires as requires
 from circletools.requires.resolver import resolver_code as resolver_code
 from circletools.requires.rewrite import rewrite_requirements as rewrite_requirements

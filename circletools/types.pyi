@@ -18,7 +18,9 @@ from circletools.parts.verify import SplitVerification as SplitVerification
 from circletools.planning.plan import Plan as Plan
 from circletools.profile.attribution import Attribution as Attribution
 from circletools.profile.compare_profiles import ProfileComparison as ProfileComparison
+from circletools.profile.compare_profiles import VisibleChange as VisibleChange
 from circletools.profile.compare_traces import TraceComparison as TraceComparison
+from circletools.profile.recording import Profile as Profile
 from circletools.requires.requirements import Requirements as Requirements
 from circletools.trace.nnapi.analysis import Analysis as Analysis
 from circletools.trace.nnapi.export import ExportedTrace as ExportedTrace

@@ -113,6 +113,8 @@ GROUPS = {
             "parts/ --on cpu=onert"),
     ),
     "Time": (
+        Row("profile", "attribution", "Run a model and show where the time goes.",
+            "in.tflite --on litert --runs 3"),
         Row("attribute", "attribution", "Show where the time went, by operator and source.",
             "trace.chrome.json --model out.circle"),
         Row("trace-stats", "traces", "Show where the time of an NNAPI trace went.",

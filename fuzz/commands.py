@@ -70,6 +70,7 @@ READERS: dict[str, dict[str, str]] = {
     "trace-stats": {" ".join(_TRACES): "{} --json --per-execution"},
     "trace-export": {" ".join(_TRACES): "{} OUT --to perfetto"},
     "trace-compare": {"trace-text": "{} {}", "operators": "{} {} --operators"},
+    "profile": {"origins-csv": f"{SOUND} --on litert --inputs {{}}"},
     "attribute": {"operators": f"{{}} --model {path_of('circle/mlp')}"},
     "verify-split": {"connections": "{}"},  # below
     "measure": {"connections": "{}"},

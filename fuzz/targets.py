@@ -65,6 +65,12 @@ TARGETS = {
             _MARKS,
         ),
         Target("trace-packed", traces.packed, seeds.trace_text, mutate_bytes, _MARKS),
-        Target("operators", traces.operators, seeds.operator_traces, mutate_bytes, "attribute trace-compare report"),
+        Target(
+            "operators",
+            traces.operators,
+            seeds.operator_traces,
+            mutate_bytes,
+            "profile attribute trace-compare report",
+        ),
     )
 }

@@ -10,11 +10,13 @@ every time add up to it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
 
+from circletools.cost.macs import UNKNOWN, macs
 from circletools.findings import Finding
 from circletools.graph.build import model_graph
 from circletools.graph.graph import ModelGraph
@@ -27,7 +29,7 @@ from circletools.profile.compare import tick_of
 from circletools.profile.executions import joined_executions
 from circletools.profile.joining import AddedKind, Join, Measured, Place, Time, split, time_of
 from circletools.profile.sharing import Shared, Shares
-from circletools.trace.operators.profile import OperatorTrace, Runtime, merged, warm_up
+from circletools.trace.operators.profile import OperatorTrace, Runtime, Whole, merged, warm_up
 from circletools.wording import Tabular, counted
 
 __all__ = ["AddedTime", "Attribution", "GroupTime", "OperatorTime", "attribute"]
@@ -37,7 +39,8 @@ __all__ = ["AddedTime", "Attribution", "GroupTime", "OperatorTime", "attribute"]
 class OperatorTime:
     """An operator of the model; `time` is None where the trace does not have it.
 
-    `operand_bytes` are those of its inputs and outputs, constants too; an open dimension counts as 1.
+    `operand_bytes` are those of its inputs and outputs, constants too; an open dimension counts as 1. `macs` are its
+    multiply-accumulates in one run, None where a dimension is open.
     """
 
     subgraph: int
@@ -48,6 +51,7 @@ class OperatorTime:
     sources: tuple[int, ...]
     time: Time | None
     operand_bytes: int = 0
+    macs: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +80,23 @@ class AmbiguousTime:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupTime:
-    """A source or a module; `source` is a source's id. The group without a name has operators without an origin.
+class DelegatedGroup:
+    """The time of a delegate as a whole on several operators, which it does not report one by one.
 
-    `details` are what is known of a source beside its name.
+    `estimates_ns` divides the total among them by their MACs, or, where there are none, by their bytes.
+    """
+
+    name: str
+    operators: tuple[Place, ...]
+    time: Time
+    estimates_ns: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupTime:
+    """A source, a module or an operator code; `source` is a source's id.
+
+    The group without a name has operators without an origin. `details` are what is known of a source beside its name.
     """
 
     source: int | None
@@ -96,7 +113,8 @@ class Attribution(Tabular):
     model has no origin tables, and sources are its operators' own output names. `unchecked` counts operators of
     a name that could not be compared with the model's code, `ignored` are marks that are neither operators nor parts
     of one. Of `ambiguous` rows the operators have even parts. `others` counts executions of other models, which were
-    left out. Times are multiples of `tick_ns`. `notes` are remarks for a reader of the tables; a
+    left out. Times are multiples of `tick_ns`. `whole` is what the trace states of executions beside their operators,
+    `whole.elapsed_ns` without the warm-up of `warm_up` executions. `notes` are remarks for a reader of the tables; a
     warning means that the origins no longer describe the operators.
     """
 
@@ -109,6 +127,7 @@ class Attribution(Tabular):
     added: tuple[AddedTime, ...]
     sources: tuple[GroupTime, ...]
     modules: tuple[GroupTime, ...]
+    types: tuple[GroupTime, ...]
     source_names: Mapping[int, str]
     named: bool
     unchecked: int
@@ -117,6 +136,9 @@ class Attribution(Tabular):
     medians_ns: int
     others: int
     tick_ns: int
+    groups: tuple[DelegatedGroup, ...] = ()
+    whole: Whole = field(default_factory=Whole)
+    warm_up: int = 0
     notes: tuple[Finding, ...] = ()
 
     def to_rows(self) -> list[dict[str, Any]]:
@@ -209,9 +231,10 @@ def attribute_to(
     origins = origins_by_output(model, range(len(model))) if origins is None else origins
     every, (trace, joined) = trace, joined_executions(model, trace)
     operators = _operators(model, origins, joined.operators, trace)
-    sources, modules = _groups(operators, joined.operators, origins, trace, depth)
-    added = _added(joined, trace)
+    sources, modules, types = _groups(operators, joined.operators, origins, trace, depth)
+    added, groups = _added(joined, trace), _delegated_groups(joined, trace, operators)
     times = [row.time for row in operators if row.time] + [row.time for row in added if row.kind != "inside"]
+    times += [group.time for group in groups]
     return Attribution(
         runtime=trace.runtime,
         executions=trace.executions,
@@ -222,6 +245,7 @@ def attribute_to(
         added=added,
         sources=sources,
         modules=modules,
+        types=types,
         source_names=origins.sources,
         named=named,
         unchecked=len(joined.unchecked),
@@ -230,6 +254,9 @@ def attribute_to(
         medians_ns=sum(time.median_ns or 0 for time in times),
         others=every.executions - trace.executions,
         tick_ns=tick_of([np.array([run.duration_ns for run in trace.runs], np.int64)]),
+        groups=groups,
+        whole=trace.whole,
+        warm_up=warm_up(trace),
     )
 
 
@@ -239,15 +266,32 @@ def _operators(
     rows = []
     for facts in model.graphs:
         names = facts.operators.first_result_names
-        columns = zip(facts.operators.code_names, names, facts.operand_bytes.tolist(), strict=True)
-        for index, (code, output, size) in enumerate(columns):
+        sizes, counts = facts.operand_bytes.tolist(), macs(facts).tolist()
+        columns = zip(facts.operators.code_names, names, sizes, counts, strict=True)
+        for index, (code, output, size, count) in enumerate(columns):
             place = (facts.index, index)
             found = measured.get(place)
             sources = tuple(sorted(origins.of(*place)))
             backends = tuple(sorted(found.backends)) if found else ()
             time = time_of(found, trace) if found else None
-            rows.append(OperatorTime(*place, code, output, backends, sources, time, int(size)))
+            known = None if count == UNKNOWN else count
+            rows.append(OperatorTime(*place, code, output, backends, sources, time, int(size), known))
     return tuple(rows)
+
+
+def _delegated_groups(
+    joined: Join, trace: OperatorTrace, operators: Sequence[OperatorTime]
+) -> tuple[DelegatedGroup, ...]:
+    by_place = {(row.subgraph, row.index): row for row in operators}
+    found = []
+    for (name, places), measured in sorted(joined.groups.items()):
+        rows = [by_place[place] for place in places]
+        work = [row.macs or 0 for row in rows]
+        work = work if any(work) else [row.operand_bytes or 1 for row in rows]
+        passed = [measured.total_ns * some // sum(work) for some in accumulate(work, initial=0)]
+        estimates = tuple(after - before for before, after in pairwise(passed))
+        found.append(DelegatedGroup(name, places, time_of(measured, trace), estimates))
+    return tuple(found)
 
 
 def _added(joined: Join, trace: OperatorTrace) -> tuple[AddedTime, ...]:
@@ -263,9 +307,9 @@ def _groups(
     origins: Origins,
     trace: OperatorTrace,
     depth: int | None,
-) -> tuple[tuple[GroupTime, ...], tuple[GroupTime, ...]]:
-    """Return the times by source and by module."""
-    by_source, by_module = Shares(measured, trace), Shares(measured, trace)
+) -> tuple[tuple[GroupTime, ...], tuple[GroupTime, ...], tuple[GroupTime, ...]]:
+    """Return the times by source, by module, and by operator code."""
+    by_source, by_module, by_code = (Shares(measured, trace) for _ in range(3))
     modules: dict[int | None, Sequence[str | None]] = {None: (None,)}
     modules |= {
         source: modules_of(origins.sources[source], origins.details_of(source), depth)
@@ -274,6 +318,7 @@ def _groups(
     for row in rows:
         place = (row.subgraph, row.index)
         sources: Sequence[int | None] = row.sources or (None,)
+        by_code.add(row.code, place, row.time.total_ns if row.time else 0, 1)
         shares = split(row.time.total_ns if row.time else 0, len(sources))
         for source, share in zip(sources, shares, strict=True):
             by_source.add(source, place, share, 1 / len(sources))
@@ -286,4 +331,5 @@ def _groups(
             for source, share in by_source.groups()
         ),
         tuple(GroupTime(None, module, share) for module, share in by_module.groups()),
+        tuple(GroupTime(None, code, share) for code, share in by_code.groups()),
     )

@@ -3,19 +3,21 @@
     executions of a recording  ->  their trimmed mean  ->  the mean over the recordings of a side  ->  the ratio
 
 Recordings differ from each other by more than their executions do, so the interval comes from how the recordings of
-a side differ. Where both sides are a single recording that is unknown, and it is assumed.
+a side differ, and those of a history of the same model. Recordings that were made in turns are compared pair by pair.
+Where nothing shows how recordings differ, it is assumed.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from circletools.errors import UsageError
 from circletools.profile.student import quantile, tail
 
 Samples = npt.NDArray[np.float64]
@@ -31,6 +33,8 @@ _TRIMMED = 0.2
 LEVEL = 0.05
 """The significance level, two-sided."""
 
+_POWER = 0.9
+
 _RESAMPLES, _MOST_RESAMPLED = 200, 4096
 
 
@@ -39,7 +43,8 @@ class ComparedTime:
     """A time before and after; `low` and `high` bound the ratio, with a confidence of 95 %.
 
     All three are None where there was no time before, the bounds also where there is none after. `verdict` is sure
-    of `slower` and `faster`, which are by more than the threshold; `same` is within it.
+    of `slower` and `faster`, which are by more than the threshold; `same` is within it. With as many recordings that
+    differ as much, a change by the ratio `visible` or more is found in nine of ten comparisons.
     """
 
     before_ns: int
@@ -48,6 +53,7 @@ class ComparedTime:
     low: float | None
     high: float | None
     verdict: Verdict
+    visible: float | None = None
 
     @property
     def delta_ns(self) -> int:
@@ -61,17 +67,23 @@ class ComparedTime:
 
     def to_row(self) -> dict[str, Any]:
         """Return the times, the ratio with its bounds, and the verdict."""
-        names = ("before_ns", "after_ns", "delta_ns", "ratio", "low", "high", "verdict")
+        names = ("before_ns", "after_ns", "delta_ns", "ratio", "low", "high", "visible", "verdict")
         return {name: getattr(self, name) for name in names}
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Times to compare: the recordings of both sides. `total_ns` is all time before, of its unit."""
+    """Times to compare: the recordings of both sides. `total_ns` is all time before, of its unit.
+
+    `history` are other recordings of the model before, which show how recordings differ. The recordings of both sides
+    are in pairs where they were made in turns (`paired`).
+    """
 
     before: Sequence[Samples]
     after: Sequence[Samples]
     total_ns: float = 0.0
+    history: Sequence[Samples] = ()
+    paired: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +115,14 @@ def tick_of(times: Iterable[npt.NDArray[np.int64]]) -> int:
     return tick
 
 
+def refuse_unpaired(before: int, after: int, *, paired: bool, history: bool) -> None:
+    """Raise UsageError where recordings that were made in turns are no pairs, or have a history too."""
+    if paired and before != after:
+        raise UsageError(f"recordings in turns come in pairs: {before} before, {after} after")
+    if paired and history:
+        raise UsageError("a history has no pairs", hint="leave out the history, or the pairs")
+
+
 def compare_times(rows: Sequence[Row], *, limit: float, tick_ns: float) -> list[ComparedTime]:
     """Compare the times of each row.
 
@@ -114,10 +134,27 @@ def compare_times(rows: Sequence[Row], *, limit: float, tick_ns: float) -> list[
     found = [_estimate(row, tick_ns) for row in rows]
     slower = _holm([tail(one.statistic, one.freedom) for one in found])
     faster = _holm([tail(-one.statistic, one.freedom) for one in found])
-    return [
+    judged = [
         _judged(one, row.total_ns, limit, tick_ns, sure=(up <= LEVEL / 2, down <= LEVEL / 2))
         for one, row, up, down in zip(found, rows, slower, faster, strict=True)
     ]
+    return [
+        replace(time, visible=visible(one.error, one.freedom, len(rows), limit, tick_ns / one.before))
+        if one.before and one.after
+        else time
+        for one, time in zip(found, judged, strict=True)
+    ]
+
+
+def visible(error: float, freedom: float, rows: int, limit: float, tick: float = 0.0) -> float:
+    """Return the ratio that is found with a probability of 90 %, as one of so many rows.
+
+    The statistic must exceed its quantile, and the ratio the limit and a tick; both by what it may fall short of the
+    true ratio. `error` is the standard error of its logarithm.
+    """
+    short = quantile(_POWER, freedom) * error
+    reach = max(quantile(1 - LEVEL / 2 / rows, freedom) * error, math.log1p(limit), math.log1p(tick))
+    return math.exp(min(reach + short, 700.0))
 
 
 def _judged(one: _Estimate, total_ns: float, limit: float, tick_ns: float, sure: tuple[bool, bool]) -> ComparedTime:
@@ -146,11 +183,17 @@ def _exceeds(less: float, more: float, limit: float, total_ns: float) -> bool:
 def _estimate(row: Row, tick_ns: float) -> _Estimate:
     sides = [np.array([location(times) for times in side]) for side in (row.before, row.after)]
     means = [float(side.mean()) for side in sides]
-    freedom = sum(len(side) - 1 for side in sides)
+    if row.paired and len(sides[0]) > 1 and all(side.all() for side in sides):
+        logs = np.log(sides[1] / sides[0])
+        error = math.sqrt(max(float(logs.var(ddof=1)), sum((tick_ns / mean) ** 2 for mean in means) / 12) / len(logs))
+        return _Estimate(means[0], means[0] * math.exp(float(logs.mean())), max(error, 1e-6), len(logs) - 1)
+    history = np.array([location(times) for times in row.history])
+    freedom = sum(len(side) - 1 for side in (*sides, history) if len(side))
     relative = [(side / mean - 1, mean) for side, mean in zip(sides, means, strict=True) if mean]
     rounding = sum((tick_ns / mean) ** 2 / 12 for _, mean in relative)
     if freedom:
-        variance = sum(float((spread**2).sum()) for spread, _ in relative) / freedom
+        known = [spread for spread, _ in relative] + ([history / history.mean() - 1] if history.any() else [])
+        variance = sum(float((spread**2).sum()) for spread in known) / freedom
         inverse = sum(1 / len(spread) for spread, _ in relative)
     else:
         alone = [times / mean for (times,), mean in zip((row.before, row.after), means, strict=True) if mean]

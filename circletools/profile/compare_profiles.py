@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from circletools.profile.compare import ComparedTime, Row, Samples, compare_times, tick_of
+from circletools.errors import UsageError
+from circletools.profile.compare import (
+    ComparedTime,
+    Row,
+    Samples,
+    compare_times,
+    location,
+    refuse_unpaired,
+    tick_of,
+    visible,
+)
 from circletools.trace.operators.profile import OperatorTrace, Runtime, self_times
 from circletools.wording import Tabular
 
-__all__ = ["ProfileComparison", "compare_profiles"]
+__all__ = ["ProfileComparison", "VisibleChange", "compare_profiles", "visible_changes"]
 
 _Key = tuple[int, int, str]
 _Times = dict[_Key, list[tuple[int, int]]]
@@ -64,14 +75,19 @@ def compare_profiles(
     before: OperatorTrace | Sequence[OperatorTrace],
     after: OperatorTrace | Sequence[OperatorTrace],
     threshold_percent: float = 10.0,
+    *,
+    history: Sequence[OperatorTrace] = (),
+    paired: bool = False,
 ) -> ProfileComparison:
     """Compare the operators of two sides by their self times per execution; a side is one recording or several.
 
-    Operators are the same where subgraph, index and the runtime's name are. Verdicts are those of `compare_traces`.
+    Operators are the same where subgraph, index and the runtime's name are. Verdicts are those of `compare_traces`,
+    and so are `history` and `paired`.
     """
-    sides = [[side] if isinstance(side, OperatorTrace) else list(side) for side in (before, after)]
+    sides = [[side] if isinstance(side, OperatorTrace) else list(side) for side in (before, after, history)]
+    refuse_unpaired(len(sides[0]), len(sides[1]), paired=paired, history=bool(history))
     times = [[_times(trace) for trace in side] for side in sides]
-    keys = {key for side in times for some in side for key in some}
+    keys = {key for side in times[:2] for some in side for key in some}
     series = {
         key: [
             [_series(some, key, trace) for some, trace in zip(found, side, strict=True)]
@@ -81,16 +97,58 @@ def compare_profiles(
     }
     total_ns = float(np.mean([recording.mean() for recording in series[None][0]]))
     tick_ns = _tick(sides)
-    pairs = [Row(first, second, total_ns) for first, second in series.values()]
+    pairs = [Row(first, second, total_ns, known, paired) for first, second, known in series.values()]
     compared = compare_times(pairs, limit=threshold_percent / 100, tick_ns=tick_ns)
     rows = []
     for key, time in zip(series, compared, strict=True):
         subgraph, index, name = key or (None, None, "all operators")
         rows.append(ComparedOperator(subgraph, index, name, time))
     first, second = (
-        tuple(ComparedProfile(trace.runtime, trace.executions, trace.averaged) for trace in side) for side in sides
+        tuple(ComparedProfile(trace.runtime, trace.executions, trace.averaged) for trace in side)
+        for side in sides[:2]
     )
     return ProfileComparison(first, second, threshold_percent, tuple(rows))
+
+
+@dataclass(frozen=True, slots=True)
+class VisibleChange:
+    """How much recordings of an operator differ, as a standard deviation of 1, and which ratios could be found.
+
+    `visible` has the ratio that nine of ten comparisons find, for each number of recordings a side.
+    """
+
+    subgraph: int | None
+    operator_index: int | None
+    name: str
+    mean_ns: int
+    spread: float
+    visible: tuple[float, ...]
+
+
+def visible_changes(
+    history: Sequence[OperatorTrace], recordings: Sequence[int] = (1, 3, 6), threshold_percent: float = 10.0
+) -> tuple[VisibleChange, ...]:
+    """Return what a comparison with so many recordings a side could find, from recordings of one model.
+
+    The first row is the sum of all operators. Raises UsageError for less than two recordings.
+    """
+    if len(history) < 2:
+        raise UsageError("one recording does not show how recordings differ", hint="give several of one model")
+    times = [_times(trace) for trace in history]
+    keys = [None, *sorted({key for some in times for key in some})]
+    tick_ns, found = _tick([history]), []
+    for key in keys:
+        means = np.array([location(_series(some, key, trace)) for some, trace in zip(times, history, strict=True)])
+        if not means.all():
+            continue
+        mean = float(means.mean())
+        spread = math.sqrt(max(float((means / mean).var(ddof=1)), (tick_ns / mean) ** 2 / 12))
+        errors = (spread * math.sqrt(2 / count) for count in recordings)
+        limit, tick = threshold_percent / 100, tick_ns / mean
+        ratios = tuple(visible(error, len(history) - 1, len(keys), limit, tick) for error in errors)
+        place = key or (None, None, "all operators")
+        found.append(VisibleChange(place[0], place[1], place[2], round(mean), spread, ratios))
+    return tuple(found)
 
 
 def _tick(sides: Sequence[Sequence[OperatorTrace]]) -> float:

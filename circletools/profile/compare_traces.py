@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from circletools.profile.compare import ComparedTime, Row, Samples, compare_times, location, tick_of
+from circletools.profile.compare import ComparedTime, Row, Samples, compare_times, location, refuse_unpaired, tick_of
 from circletools.trace.nnapi.analysis import Analysis
 from circletools.trace.nnapi.marks import SUBPHASES
 from circletools.trace.nnapi.summaries import whole_table
@@ -65,30 +65,39 @@ class TraceComparison(Tabular):
 
 
 def compare_traces(
-    before: Analysis | Sequence[Analysis], after: Analysis | Sequence[Analysis], threshold_percent: float = 10.0
+    before: Analysis | Sequence[Analysis],
+    after: Analysis | Sequence[Analysis],
+    threshold_percent: float = 10.0,
+    *,
+    history: Sequence[Analysis] = (),
+    paired: bool = False,
 ) -> TraceComparison:
     """Compare two sides; a side is one recording or several, of which three or more give the best intervals.
+
+    `history` are earlier recordings of the model before, which show how much recordings differ. With `paired`, those
+    of both sides were made in turns, and each is compared with its partner.
 
     Where all have executions, the phases of execution are compared per execution, by the clock, and the rest per
     run, in self time of threads. Warm-up is left out. `low` and `high` bound the ratio with 95 %. A row is slower
     only when that is sure: see `compare_times`.
     """
-    sides = [[side] if isinstance(side, Analysis) else list(side) for side in (before, after)]
+    sides = [[side] if isinstance(side, Analysis) else list(side) for side in (before, after, history)]
+    refuse_unpaired(len(sides[0]), len(sides[1]), paired=paired, history=bool(history))
     executed = all(analysis.executions for side in sides for analysis in side)
     times = [[_times(analysis, executed) for analysis in side] for side in sides]
-    keys = sorted({key for side in times for some in side for key in some})
+    keys = sorted({key for side in times[:2] for some in side for key in some})
     pairs = {key: [[_of(some, key) for some in side] for side in times] for key in keys}
     totals = Counter[str]()
-    for (unit, layer, _), (recordings, _) in pairs.items():
+    for (unit, layer, _), (recordings, *_) in pairs.items():
         if layer:
             totals[unit] += round(float(np.mean([location(one) for one in recordings])))
     tick_ns = tick_of(one.astype(np.int64) for side in times for some in side for one in some.values())
-    rows = [Row(first, second, totals[unit]) for (unit, _, _), (first, second) in pairs.items()]
+    rows = [Row(first, second, totals[unit], known, paired) for (unit, *_), (first, second, known) in pairs.items()]
     compared = compare_times(rows, limit=threshold_percent / 100, tick_ns=tick_ns)
     found = (
         ComparedBucket(layer, phase, unit, time) for (unit, layer, phase), time in zip(pairs, compared, strict=True)
     )
-    first, second = (tuple(map(_described, side)) for side in sides)
+    first, second = (tuple(map(_described, side)) for side in sides[:2])
     return TraceComparison(first, second, threshold_percent, tuple(found))
 
 

@@ -94,14 +94,16 @@ class Join:
     """Classifies the runs of a trace: `operators` of the model, runs that were `added`, and names that are neither.
 
     `unchecked` are operators whose names do not give the code. What delegates ran is added, or, where `delegates`
-    asks for it, of the operators that they took. `ambiguous` has the runs that may be of several operators: the
-    runtime's words for them, these operators, the time. Raises InvalidInputError for the trace of another model.
+    asks for it, of the operators that they took; `groups` are runs of a delegate as a whole on several of them, by
+    its name and these operators. `ambiguous` has the runs that may be of several operators: the runtime's words for
+    them, these operators, the time. Raises InvalidInputError for the trace of another model.
     """
 
     def __init__(self, model: ModelGraph, trace: OperatorTrace, *, delegates: bool = False) -> None:
         """Look at every run."""
         self.operators: dict[Place, Measured] = {}
         self.added: dict[tuple[AddedKind, int, int, str], Measured] = {}
+        self.groups: dict[tuple[str, tuple[Place, ...]], Measured] = {}
         self.unchecked: set[Place] = set()
         self.ignored: set[str] = set()
         self.ambiguous: list[tuple[tuple[str, ...], tuple[Place, ...], int]] = []
@@ -130,6 +132,9 @@ class Join:
         shared = _Shared()
         for at, ((kind, recorded), self_ns) in enumerate(zip(runs, own, strict=True)):
             of = places.get(at, ())
+            if len(of) > 1 and kind == "delegate" and not recorded.of_delegate:
+                self.groups.setdefault((recorded.name, of), Measured()).add(recorded, self_ns)
+                continue
             if len(of) > 1:
                 shared.add(of, recorded, self_ns, of_delegate=kind == "delegate")
                 continue

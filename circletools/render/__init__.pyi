@@ -4,8 +4,13 @@ from circletools.render.affinity import export_text as export_text
 from circletools.render.attribution import attribution_csv as attribution_csv
 from circletools.render.attribution import attribution_json as attribution_json
 from circletools.render.attribution import attribution_text as attribution_text
+from circletools.render.attribution import profile_json as profile_json
+from circletools.render.attribution import profile_text as profile_text
 from circletools.render.comparison import comparison_json as comparison_json
 from circletools.render.comparison import comparison_text as comparison_text
+from circletools.render.comparison import visible_csv as visible_csv
+from circletools.render.comparison import visible_json as visible_json
+from circletools.render.comparison import visible_text as visible_text
 from circletools.render.difference import difference_json as difference_json
 from circletools.render.difference import difference_text as difference_text
 from circletools.render.digests import attestation_json as attestation_json

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from statistics import median
 from typing import Any
 
 from circletools.origin.exchange import DETAIL_FIELDS, details_json
-from circletools.profile.attribution import Attribution, GroupTime, OperatorTime
+from circletools.profile.attribution import Attribution, DelegatedGroup, GroupTime, OperatorTime
 from circletools.profile.joining import Place, Time
 from circletools.profile.ranks import Rank, ranks
+from circletools.profile.recording import Profile
 from circletools.render.origins import with_line
 from circletools.render.rows import table_csv
 from circletools.render.table import table_text
-from circletools.wording import SCHEMA_VERSION, counted, microseconds, ranges
+from circletools.wording import SCHEMA_VERSION, counted, microseconds, milliseconds, ranges
 
-EVERY = ("operator", "source", "module")
+EVERY = ("type", "operator", "source", "module")
 """The tables."""
+
+TOP = 10
+"""How many rows a table of text has."""
 
 _SPREAD = ("min_ns", "p90_ns", "p99_ns", "spread_ns", "median_low_ns", "median_high_ns")
 _TIMES = ("runs", "total_ns", "mean_ns", "median_ns", "typical_ns", "share_percent", "median_share_percent", *_SPREAD)
@@ -28,7 +33,7 @@ _ADDED_TITLES = {
 }
 _NO_ORIGIN = "(no origin)"
 _AVERAGES = ("rank", "total_us", "mean_us", "share")
-_NUMBERS = ("rank", "median_us", "low_us", "high_us", "min_us", "p90_us", "p99_us", "share", "total_us")
+_NUMBERS = ("rank", "median_us", "low_us", "high_us", "p90_us", "share", "total_us")
 
 
 def attribution_json(attribution: Attribution, by: Container[str] = EVERY) -> dict[str, Any]:
@@ -44,6 +49,19 @@ def attribution_json(attribution: Attribution, by: Container[str] = EVERY) -> di
         "sources_from": "output_names" if attribution.named else "tables",
         "total_ns": attribution.total_ns,
     }
+    whole = attribution.whole
+    document["whole"] = {
+        "initialization_ns": whole.initialization_ns,
+        "first_ns": first_ns(attribution),
+        "steady_ns": steady_ns(attribution),
+        "warm_up": attribution.warm_up,
+        "memory_bytes": whole.memory_bytes,
+    }
+    if "type" in by:
+        document["types"] = [
+            {"name": row.name, "macs": _macs(row.share.operators, attribution)} | _group_json(row, attribution)
+            for row in attribution.types
+        ]
     if "operator" in by:
         document["operators"] = [
             _operator_json(row, attribution) | {"rank": rank and rank.place, "shared_rank": rank and rank.shared}
@@ -66,6 +84,17 @@ def attribution_json(attribution: Attribution, by: Container[str] = EVERY) -> di
         }
         | _time_json(row.time, attribution)
         for row in attribution.added
+    ]
+    document["groups"] = [
+        {
+            "name": row.name,
+            "operators": [
+                place | {"estimated_ns": estimate}
+                for place, estimate in zip(_places_json(row.operators), row.estimates_ns, strict=True)
+            ],
+        }
+        | _time_json(row.time, attribution)
+        for row in attribution.groups
     ]
     document["ambiguous"] = [
         {"names": list(row.names), "operators": _places_json(row.operators), "total_ns": row.total_ns}
@@ -90,6 +119,7 @@ def _operator_json(row: OperatorTime, attribution: Attribution) -> dict[str, Any
         "backends": list(row.backends),
         "sources": list(row.sources),
         "operand_bytes": row.operand_bytes,
+        "macs": row.macs,
         **_time_json(row.time, attribution),
         **dict(zip(_DELEGATED, _delegated(row.time), strict=True)),
     }
@@ -144,30 +174,104 @@ def attribution_csv(attribution: Attribution, by: str = "operator") -> str:
     return table_csv(rows)
 
 
-def attribution_text(attribution: Attribution, by: Container[str] = EVERY) -> Iterator[str]:
-    """Yield the tables for people, the greatest times first; times are microseconds."""
+def first_ns(attribution: Attribution) -> int | None:
+    """Return the time of the first execution, None where the trace does not state it."""
+    whole = attribution.whole
+    return whole.elapsed_ns[0] if whole.first_ns is None and whole.elapsed_ns else whole.first_ns
+
+
+def steady_ns(attribution: Attribution) -> int | None:
+    """Return the median time of an execution without the warm-up, or the mean of averages; None if not stated."""
+    settled = attribution.whole.elapsed_ns[attribution.warm_up :]
+    return round(median(settled)) if settled else attribution.whole.mean_ns
+
+
+def _macs(places: Iterable[Place], attribution: Attribution) -> int | None:
+    """Return the multiply-accumulates of an execution in some operators, None where those of one are not known."""
+    counts = {(row.subgraph, row.index): row for row in attribution.operators}
+    found = 0
+    for place in places:
+        row = counts[place]
+        if row.macs is None:
+            return None
+        found += row.macs * (row.time.runs if row.time else 0) // attribution.executions
+    return found
+
+
+def _rate(count: int | None, time: Time, attribution: Attribution) -> str:
+    """Return GFLOP/s, two operations to each multiply-accumulate."""
+    each_ns = time.typical_ns or time.total_ns / attribution.executions
+    return f"{2 * count / each_ns:.2f}" if count and each_ns else "-"
+
+
+def attribution_text(attribution: Attribution, by: Container[str] = EVERY, top: int = TOP) -> Iterator[str]:
+    """Yield the tables for people, the greatest times first, `top` rows of each (0: all); times are microseconds."""
     executions = counted(attribution.executions, "execution")
     averages = ", averages only" if attribution.averaged else ""
     yield f"{attribution.runtime}: {executions}{averages}, {microseconds(attribution.total_ns)} us in all"
+    yield from table_text(list(_whole_cells(attribution)))
+    if "type" in by:
+        yield from _types_text(attribution, top)
     if "operator" in by:
-        yield from _operators_text(attribution)
+        yield from _operators_text(attribution, top)
     if "source" in by:
-        yield from _groups_text("source", attribution, attribution.sources)
+        yield from _groups_text("source", attribution, attribution.sources, top)
     if "module" in by:
-        yield from _groups_text("module", attribution, attribution.modules)
+        yield from _groups_text("module", attribution, attribution.modules, top)
     for kind, title in _ADDED_TITLES.items():
         added = [row for row in attribution.added if row.kind == kind]
         if added:
             lines = [(row.time, (str(row.index), " ".join(row.backends)), row.name) for row in added]
-            yield from _table(title, ("index", "backend", "name"), lines, attribution)
-    absent = [row for row in attribution.operators if row.time is None]
+            yield from _table(title, ("index", "backend", "name"), lines, attribution, top=top)
+    grouped = {place for group in attribution.groups for place in group.operators}
+    absent = [row for row in attribution.operators if row.time is None and (row.subgraph, row.index) not in grouped]
     if absent:
         place = _places(attribution)
+        more = f" and {len(absent) - top} more" if 0 < top < len(absent) else ""
+        shown = ", ".join(f"{place(row)} {row.code}" for row in absent[: top or None])
         yield ""
-        yield "operators without a time: " + ", ".join(f"{place(row)} {row.code}" for row in absent)
+        yield f"operators without a time: {shown}{more}"
 
 
-def _operators_text(attribution: Attribution) -> Iterator[str]:
+def _whole_cells(attribution: Attribution) -> Iterator[tuple[str, str]]:
+    """Yield what is known of whole executions."""
+    whole, first, steady = attribution.whole, first_ns(attribution), steady_ns(attribution)
+    if whole.initialization_ns is not None:
+        yield "initialization", f"{milliseconds(whole.initialization_ns)} ms"
+    if first is not None:
+        yield "first run", f"{milliseconds(first)} ms"
+    each = attribution.medians_ns or attribution.total_ns / attribution.executions
+    if steady is not None:
+        beside = max(0.0, steady - each)
+        share = f" ({100 * beside / steady:.0f} %)" if steady else ""
+        yield (
+            "steady state",
+            f"{milliseconds(steady)} ms a run, {milliseconds(round(beside))} ms{share} beside operators",
+        )
+    counts = [row.macs for row in attribution.operators if row.time or attribution.groups]
+    if (macs := sum(count or 0 for count in counts)) and (steady or each):
+        yield "rate", f"{2 * macs / (steady or each):.2f} GFLOP/s, {macs:,} MACs a run"
+    if whole.memory_bytes is not None:
+        yield "memory", f"{whole.memory_bytes / (1 << 20):.1f} MiB"
+
+
+def _types_text(attribution: Attribution, top: int) -> Iterator[str]:
+    lines = [
+        (
+            row.share.time,
+            (
+                str(sum(1 for _ in row.share.operators)),
+                _rate(_macs(row.share.operators, attribution), row.share.time, attribution),
+            ),
+            row.name or "",
+        )
+        for row in attribution.types
+        if row.share.time.runs
+    ]
+    yield from _table("types of operators", ("operators", "GFLOP/s", "type"), lines, attribution, top=top)
+
+
+def _operators_text(attribution: Attribution, top: int) -> Iterator[str]:
     names = {row.source: with_line(f"{row.source} {row.name}", row.details) for row in attribution.sources}
     place = _places(attribution)
     measured = [(row, row.time) for row in attribution.operators if row.time is not None]
@@ -175,19 +279,47 @@ def _operators_text(attribution: Attribution) -> Iterator[str]:
     lines = [
         (
             time,
-            (place(row), row.code, " ".join(row.backends), *((_through(time),) if delegated else ())),
-            "<- " + (", ".join(names[source] for source in row.sources) or _NO_ORIGIN),
+            (
+                place(row),
+                row.code,
+                " ".join(row.backends),
+                *((_through(time),) if delegated else ()),
+                _rate(row.macs and row.macs * time.runs // attribution.executions, time, attribution),
+            ),
+            row.output if attribution.named else ", ".join(names[source] for source in row.sources) or _NO_ORIGIN,
         )
         for row, time in measured
     ]
-    columns = ("index", "code", "backend", *(("delegate",) if delegated else ()), "sources")
-    yield from _table("operators", columns, lines, attribution, [row.operand_bytes for row, _ in measured])
+    work = [row.operand_bytes for row, _ in measured]
+    for group in attribution.groups:
+        many = (_several(group.operators), counted(len(group.operators), "operator"), group.name)
+        rate = _rate(_group_macs(group, attribution), group.time, attribution)
+        lines.append((group.time, (*many, *(("group",) if delegated else ()), rate), ""))
+        work.append(0)
+    last = "output" if attribution.named else "sources"
+    columns = ("index", "code", "backend", *(("delegate",) if delegated else ()), "GFLOP/s", last)
+    yield from _table("operators", columns, lines, attribution, work, top=top)
+    for group in attribution.groups:
+        yield ""
+        yield f"estimated within {group.name}, which does not report its operators: its time by their MACs or bytes"
+        rows = sorted(zip(group.estimates_ns, group.operators, strict=True), key=lambda row: -row[0])
+        known = {(row.subgraph, row.index): row for row in attribution.operators}
+        cells = [(microseconds(time), place(known[one]), known[one].code) for time, one in rows[: top or None]]
+        yield from table_text([("estimated_us", "index", "code"), *cells], right=(0,))
     if attribution.ambiguous:
-        rows = sorted(attribution.ambiguous, key=lambda row: -row.total_ns)
-        cells = [(microseconds(row.total_ns), _several(row.operators), ", ".join(row.names)) for row in rows]
+        rows_ = sorted(attribution.ambiguous, key=lambda row: -row.total_ns)[: top or None]
+        cells = [(microseconds(row.total_ns), _several(row.operators), ", ".join(row.names)) for row in rows_]
         yield ""
         yield "rows that may be of several operators, shared evenly in the above"
         yield from table_text([("total_us", "index", "names"), *cells], right=(0,))
+
+
+def _group_macs(group: DelegatedGroup, attribution: Attribution) -> int | None:
+    """Return the multiply-accumulates of an execution in a group, None where those of one operator are not known."""
+    inside = set(group.operators)
+    counts = [row.macs for row in attribution.operators if (row.subgraph, row.index) in inside]
+    known = [count for count in counts if count is not None]
+    return sum(known) * group.time.runs // attribution.executions if len(known) == len(counts) else None
 
 
 def _several(places: Sequence[Place]) -> str:
@@ -202,7 +334,7 @@ def _through(time: Time) -> str:
     return "" if not time.delegated_ns else "ambiguous" if time.ambiguous_ns else "exact"
 
 
-def _groups_text(kind: str, attribution: Attribution, rows: Iterable[GroupTime]) -> Iterator[str]:
+def _groups_text(kind: str, attribution: Attribution, rows: Iterable[GroupTime], top: int) -> Iterator[str]:
     lines = []
     for row in rows:
         if not row.share.time.runs:
@@ -211,7 +343,7 @@ def _groups_text(kind: str, attribution: Attribution, rows: Iterable[GroupTime])
         label = name if row.source is None else with_line(f"{row.source} {name}", row.details)
         shared = "yes" if row.share.shared else ""
         lines.append((row.share.time, (str(len(row.share.operators)), shared), label))
-    yield from _table(f"{kind}s", ("operators", "shared", kind), lines, attribution)
+    yield from _table(f"{kind}s", ("operators", "shared", kind), lines, attribution, top=top)
 
 
 def _table(
@@ -220,10 +352,12 @@ def _table(
     rows: Sequence[tuple[Time, tuple[str, ...], str]],
     attribution: Attribution,
     work: Sequence[int] | None = None,
+    *,
+    top: int,
 ) -> Iterator[str]:
     """Yield a table: the numbers of the times, then the columns; the last has a label of any length."""
     yield ""
-    yield title
+    yield title + (f", the first {top} of {len(rows)}" if 0 < top < len(rows) else "")
     header = _AVERAGES if attribution.averaged else _NUMBERS
     found = ranks([row[0] for row in rows], attribution.tick_ns, work)
     counts = Counter(rank.shared for rank in found)
@@ -232,7 +366,7 @@ def _table(
         (*header, *columns),
         *(
             (f"{shared}{'=' if counts[shared] > 1 else ''}", *_numbers(time, attribution), *values, label)
-            for (_, shared), (time, values, label) in ordered
+            for (_, shared), (time, values, label) in ordered[: top or None]
         ),
     ]
     yield from table_text(cells, right=range(len(header)))
@@ -244,7 +378,7 @@ def _numbers(time: Time, attribution: Attribution) -> tuple[str, ...]:
         return total, microseconds(time.total_ns // attribution.executions), f"{share(time, attribution):.1f}%"
     if time.median_ns is None or spread is None:
         return *("-" for _ in _NUMBERS[2:]), total
-    times = (time.median_ns, spread.median_low_ns, spread.median_high_ns, spread.min_ns, spread.p90_ns, spread.p99_ns)
+    times = (time.median_ns, spread.median_low_ns, spread.median_high_ns, spread.p90_ns)
     return *map(microseconds, times), f"{median_share(time, attribution):.1f}%", total
 
 
@@ -252,3 +386,22 @@ def _places(attribution: Attribution) -> Callable[[OperatorTime], str]:
     """Return the label of an operator: its index, and in front its subgraph where there are several."""
     several = any(row.subgraph for row in attribution.operators)
     return lambda row: f"{row.subgraph}/{row.index}" if several else str(row.index)
+
+
+def profile_json(profiles: Sequence[Profile], by: Container[str] = EVERY) -> dict[str, Any]:
+    """Return the JSON document of `profile`: the document of `attribute` for each runtime, and what was run."""
+    found = [
+        {"program": one.program, "version": one.version} | attribution_json(one.attribution, by) for one in profiles
+    ]
+    for document in found:
+        del document["schema_version"]
+    return {"schema_version": SCHEMA_VERSION, "profiles": found}
+
+
+def profile_text(profiles: Sequence[Profile], by: Container[str] = EVERY, top: int = TOP) -> Iterator[str]:
+    """Yield what was run, and the tables of its attribution."""
+    for at, one in enumerate(profiles):
+        if at:
+            yield ""
+        yield f"{one.program} {one.version}".rstrip()
+        yield from attribution_text(one.attribution, by, top)

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from circletools.profile.compare import ComparedTime
-from circletools.profile.compare_profiles import ComparedOperator, ComparedProfile, ProfileComparison
+from circletools.profile.compare_profiles import ComparedOperator, ComparedProfile, ProfileComparison, VisibleChange
 from circletools.profile.compare_traces import ComparedBucket, ComparedTrace, TraceComparison
+from circletools.render.rows import table_csv
 from circletools.render.table import number_columns, table_text
 from circletools.trace.nnapi.marks import LAYER_NAMES, PHASE_NAMES
 from circletools.wording import SCHEMA_VERSION, counted, microseconds, milliseconds
 
 Comparison = TraceComparison | ProfileComparison
 
-_TIME_HEAD = ("before", "after", "delta", "ratio", "low", "high", "verdict")
+_TIME_HEAD = ("before", "after", "delta", "ratio", "low", "high", "visible", "verdict")
+RECORDINGS = (1, 3, 6)
+"""Numbers of recordings a side that a plan shows."""
 
 
 def comparison_json(comparison: Comparison) -> dict[str, Any]:
@@ -35,6 +38,10 @@ def comparison_text(comparison: Comparison) -> Iterator[str]:
     for side, recordings in (("before", comparison.before), ("after", comparison.after)):
         for recording in recordings:
             yield f"{side}: {_side(recording)}"
+    found = sorted(row.time.visible for row in comparison.rows if row.time.visible is not None)
+    if found:
+        half = _percent(found[len(found) // 2])
+        yield f"changes of {half} can be seen in half of the rows, of {_percent(found[-1])} in all"
     yield ""
     if isinstance(comparison, TraceComparison):
         yield "time in ms; low and high bound the ratio (95 %)"
@@ -59,11 +66,47 @@ def _bucket_cells(row: ComparedBucket) -> tuple[str, ...]:
 
 
 def _operator_cells(row: ComparedOperator, several: bool) -> tuple[str, ...]:
-    place = "" if row.subgraph is None else f"{row.subgraph}/" * several + str(row.operator_index)
-    return (place, row.name, *_time_cells(row.time, microseconds))
+    return (_place(row, several), row.name, *_time_cells(row.time, microseconds))
+
+
+def _place(row: ComparedOperator | VisibleChange, several: bool) -> str:
+    return "" if row.subgraph is None else f"{row.subgraph}/" * several + str(row.operator_index)
 
 
 def _time_cells(time: ComparedTime, written: Callable[[int], str]) -> tuple[str, ...]:
     ratios = ("-" if value is None else f"{value:.3f}" for value in (time.ratio, time.low, time.high))
     times = map(written, (time.before_ns, time.after_ns, time.delta_ns))
-    return (*times, *ratios, time.verdict)
+    return (*times, *ratios, "-" if time.visible is None else _percent(time.visible), time.verdict)
+
+
+def _percent(ratio: float) -> str:
+    return f"+{100 * (ratio - 1):.0f} %" if ratio < 100 else "-"
+
+
+def visible_json(changes: Sequence[VisibleChange]) -> dict[str, Any]:
+    """Return the JSON document of `trace-compare --plan`."""
+    rows = [asdict(change) | {"visible": list(change.visible)} for change in changes]
+    return {"schema_version": SCHEMA_VERSION, "recordings": list(RECORDINGS), "rows": rows}
+
+
+def visible_csv(changes: Sequence[VisibleChange]) -> str:
+    """Return the rows of the JSON document as CSV."""
+    return table_csv(visible_json(changes)["rows"])
+
+
+def visible_text(changes: Sequence[VisibleChange]) -> Iterator[str]:
+    """Yield the lines of the text form."""
+    yield "what nine of ten comparisons would find, by the number of recordings a side"
+    head = ("operator", "name", "mean us", "spread", *map(str, RECORDINGS))
+    several = any(change.subgraph for change in changes)
+    rows = [
+        (
+            _place(change, several),
+            change.name,
+            microseconds(change.mean_ns),
+            f"{100 * change.spread:.1f} %",
+            *map(_percent, change.visible),
+        )
+        for change in changes
+    ]
+    yield from table_text([head, *rows], right=range(2, 5 + len(RECORDINGS) - 1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from multiprocessing.connection import Connection
@@ -15,10 +16,16 @@ from circletools.runtimes.protocol import (
     Missing,
     NoDeviceError,
     Ready,
+    Recorded,
     RefusedError,
     Request,
     Verdict,
 )
+
+_FAILED: dict[str, Callable[[str], Answer | Recorded]] = {
+    "run": lambda words: Answer([], [], words),
+    "profile": lambda words: Recorded(b"", failure=words),
+}
 
 
 def serve(program: str, distribution: str, handle: int) -> None:
@@ -46,16 +53,16 @@ def _version(distribution: str) -> str:
         return ""
 
 
-def _answer(module: Any, request: Request) -> Answer | Verdict | Missing:
+def _answer(module: Any, request: Request) -> Answer | Recorded | Verdict | Missing:
     try:
-        found: Answer | Verdict = getattr(module, request.question)(request)
+        found: Answer | Recorded | Verdict = getattr(module, request.question)(request)
     except RefusedError as error:
-        if request.question == "run":
-            return Answer([], [], str(error))
+        if request.question in _FAILED:
+            return _FAILED[request.question](str(error))
         return Verdict("refused", str(error), error.operators)
     except NoDeviceError as error:
         return Missing(str(error))
     except MemoryError as error:
         text = f"MemoryError: {error}".strip(": ")
-        return Answer([], [], text) if request.question == "run" else Verdict("memory", text)
+        return _FAILED[request.question](text) if request.question in _FAILED else Verdict("memory", text)
     return found

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import zipfile
 import zlib
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -9,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from circletools.errors import InvalidInputError
 from circletools.runtimes.protocol import Array, Request
 
 # Integer inputs are often indices, sizes or axes: larger numbers only show how a runtime rejects them.
@@ -49,3 +52,13 @@ def inputs_by_run(request: Request, ends: Iterable[tuple[Any, Sequence[int]]]) -
         return request.inputs
     made = [make_input(request.seed, place, np.dtype(kind), shape) for place, (kind, shape) in enumerate(ends)]
     return [made] * request.repeat
+
+
+def read_inputs(path: str | os.PathLike[str]) -> list[Array]:
+    """Return the arrays of an .npz file, in their order. Raises InvalidInputError."""
+    try:
+        with np.load(path, allow_pickle=False) as found:
+            return [found[name] for name in found.files]
+    except (OSError, ValueError, AttributeError, zipfile.BadZipFile) as error:
+        message = f"not the arrays of inputs: {error}"
+        raise InvalidInputError(message, location=os.fspath(path), hint="numpy.savez writes them") from error

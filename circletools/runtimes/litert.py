@@ -9,14 +9,16 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
-from circletools.runtimes.inputs import inputs_by_run
+from circletools.runtimes.inputs import inputs_by_run, make_input
+from circletools.runtimes.litert_c import record
 from circletools.runtimes.plan import nodes, placed, plans
-from circletools.runtimes.protocol import Answer, Array, Make, Placed, RefusedError, Request, Verdict, plain
+from circletools.runtimes.protocol import Answer, Array, Make, Placed, Recorded, RefusedError, Request, Verdict, plain
 
 _RESOLVERS = {"xnnpack": "AUTO", "builtin": "BUILTIN_WITHOUT_DEFAULT_DELEGATES", "reference": "BUILTIN_REF"}
 _REFUSALS = (RuntimeError, ValueError)
@@ -86,6 +88,12 @@ def run(request: Request) -> Answer:
         cause = error.__cause__ or error
         return Answer([], [], f"{type(cause).__name__}: {cause}".strip())
     return Answer(inputs, outputs)
+
+
+def profile(request: Request) -> Recorded:
+    """Run a model with LiteRT's profiler; the events as JSON."""
+    make = partial(make_input, request.seed)
+    return record(request.model, request.variant, request.inputs, make, request.repeat)
 
 
 class Running:

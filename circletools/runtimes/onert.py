@@ -7,16 +7,30 @@ from __future__ import annotations
 
 import ctypes
 import math
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import mkdtemp
+from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 from circletools.runtimes.inputs import inputs_by_run
 from circletools.runtimes.onert_c import Session, StatusError, TensorInfo
-from circletools.runtimes.protocol import Answer, Array, Make, Placed, RefusedError, Request, Verdict, mark, printed
+from circletools.runtimes.protocol import (
+    Answer,
+    Array,
+    Make,
+    Placed,
+    Recorded,
+    RefusedError,
+    Request,
+    Verdict,
+    mark,
+    printed,
+)
 
 Bound = ctypes.Array[ctypes.c_char]
 FAILURES = (StatusError, KeyError, ValueError)
@@ -139,6 +153,30 @@ def run(request: Request) -> Answer:
     finally:
         session.close()
     return Answer(runs[0], outputs)
+
+
+def profile(request: Request) -> Recorded:
+    """Run a model with onert's tracing; its `trace.chrome.json` is whole when the process has ended."""
+    folder = mkdtemp()
+    os.environ |= {"TRACING_MODE": "1", "WORKSPACE_DIR": folder}  # a session reads them when it is made
+    begun = perf_counter()
+    session = Session()
+    try:
+        count = _prepare(session, request)
+        seconds = perf_counter() - begun
+        infos = [session.input_info(position) for position in range(count)]
+        runs = inputs_by_run(request, ((dtype_of(info), info.shape()) for info in infos))
+        bind_outputs(session)
+        for inputs in runs:
+            for position, (info, value) in enumerate(zip(infos, inputs, strict=True)):
+                session.set_input(position, info.dtype, value.tobytes())
+            session.run()
+    except FAILURES as error:
+        raise RefusedError(f"{type(error).__name__}: {error}") from error
+    finally:
+        session.close()
+        del os.environ["TRACING_MODE"], os.environ["WORKSPACE_DIR"]
+    return Recorded(b"", seconds * 1e6, file=str(Path(folder, "trace.chrome.json")))
 
 
 class Running:

@@ -6,15 +6,17 @@ Importing this module imports the runtime, which is an optional package.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
+from time import perf_counter
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import openvino
 
 from circletools.runtimes.inputs import inputs_by_run
-from circletools.runtimes.protocol import Answer, Array, Make, Placed, RefusedError, Request, Verdict
+from circletools.runtimes.protocol import Answer, Array, Make, Placed, Recorded, RefusedError, Request, Verdict
 
 FAILURES = (RuntimeError, ValueError, TypeError, RefusedError)
 _CODES = re.compile(r"No translator found for (\S+) node|operation of type (\S+) and name")
@@ -61,6 +63,26 @@ def run(request: Request) -> Answer:
     return Answer(runs[0], outputs)
 
 
+def profile(request: Request) -> Recorded:
+    """Run a model with OpenVINO's counters; a table for each run, as benchmark_app's detailed counters."""
+    begun = perf_counter()
+    _, model, compiled = _compiled(request, {"PERF_COUNT": True})
+    seconds = perf_counter() - begun
+    ends = ((end.get_element_type().to_dtype(), _sizes(end.get_partial_shape())) for end in model.inputs)
+    asked = compiled.create_infer_request()
+    lines: list[str] = []
+    try:
+        for inputs in inputs_by_run(request, ends):
+            asked.infer(dict(enumerate(inputs)))
+            lines += ["layerName;execStatus;layerType;execType;realTime (ms);cpuTime (ms)"]
+            for one in asked.get_profiling_info():
+                times = (f"{time.total_seconds() * 1000:.3f}" for time in (one.real_time, one.cpu_time))
+                lines += [";".join((one.node_name, str(one.status), one.node_type, one.exec_type, *times))]
+    except RuntimeError as error:
+        raise RefusedError(_short(error)) from error
+    return Recorded("\n".join([*lines, ""]).encode(), seconds * 1e6)
+
+
 class Running:
     """A model that is ready to run, with inputs of any shape that it takes."""
 
@@ -94,12 +116,12 @@ def _sizes(shape: Any) -> list[int]:
     return [1 if size.is_dynamic else size.get_length() for size in shape]
 
 
-def _compiled(request: Request) -> tuple[Any, Any, Any]:
+def _compiled(request: Request, more: Mapping[str, Any] = MappingProxyType({})) -> tuple[Any, Any, Any]:
     core = _core()
     hints = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1} if request.variant == "CPU" else {}
     try:
         model = core.read_model(request.model)
-        return core, model, core.compile_model(model, request.variant, hints)
+        return core, model, core.compile_model(model, request.variant, {**hints, **more})
     except (RuntimeError, ValueError) as error:
         text = _short(error)
         codes = [one or two for one, two in _CODES.findall(str(error))]

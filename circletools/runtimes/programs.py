@@ -54,6 +54,10 @@ def named(name: str) -> tuple[str, str]:
     return program, variant or variants[0]
 
 
+PROFILERS = ("litert", "onert", "openvino")
+"""The programs whose packages have a profiler of operators."""
+
+
 def variable(program: str) -> str:
     """Return the environment variable that names the Python which has a program."""
     return f"CIRCLETOOLS_{program.upper().replace('-', '_')}_PYTHON"

@@ -16,7 +16,7 @@ from circletools.storage.platform import read_at
 Array = NDArray[Any]
 Make = Callable[[int, np.dtype[Any], Sequence[int]], Array]
 """Makes the values of an input: its position, type and shape."""
-Question = Literal["loads", "placement", "run"]
+Question = Literal["loads", "placement", "run", "profile"]
 Status = Literal["ok", "refused", "crash", "timeout", "memory"]
 
 
@@ -88,6 +88,19 @@ class Answer:
     inputs: list[Array]
     outputs: list[Array]
     failure: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What a program's own profiler wrote of runs, in its format, and the time to load and prepare the model.
+
+    `file` is where that will be when the process has ended.
+    """
+
+    data: bytes
+    initialization_us: float = 0.0
+    failure: str = ""
+    file: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -26,6 +27,7 @@ from circletools.runtimes.protocol import (
     Missing,
     Question,
     Ready,
+    Recorded,
     Request,
     Status,
     Timed,
@@ -104,6 +106,17 @@ class Worker:
         """Run a model once with each of these inputs; the outputs follow each other."""
         return self._run(Request("run", str(model), self.variant, [list(each) for each in inputs]))
 
+    def profile(self, request: Request) -> Recorded:
+        """Run a model with the program's own profiler."""
+        found = self._ask(replace(request, question="profile", variant=self.variant), Path(request.model))
+        if isinstance(found, Recorded) and found.file:
+            self._stop()
+            return replace(found, data=Path(found.file).read_bytes(), file="")
+        if isinstance(found, Recorded):
+            return found
+        assert isinstance(found, Verdict)
+        return Recorded(b"", failure=f"{found.words} {self._last_line()}".strip())
+
     def measure(self, request: ChainsRequest) -> Timed:
         """Take the time of chains, whose programs must be of the Python that this worker starts."""
         largest = max((step.model for chain in request.chains for step in chain), key=os.path.getsize)
@@ -137,7 +150,7 @@ class Worker:
         is_circle = identifier == b"CIR0"
         return f"{self.runtime} reads no Circle models" if is_circle and "circle" not in formats else ""
 
-    def _ask(self, request: Request | ChainsRequest, model: Path) -> Answer | Timed | Verdict:
+    def _ask(self, request: Request | ChainsRequest, model: Path) -> Answer | Recorded | Timed | Verdict:
         """Return the answer of the child, a verdict where there is none."""
         self._raise_limit_for(model)
         connection = self._connection or self._start()

@@ -1,7 +1,8 @@
-"""The command attribute: the time that a runtime measured, by operator, source and module."""
+"""The commands profile and attribute: the time that a runtime measures, by operator, source and module."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Literal, get_args
 
 from typer import Exit
@@ -11,9 +12,15 @@ import circletools as ct
 from ..console.reading import reading
 from ..console.terminal import print_notes, show_as, show_text
 from ..signature import argument, option
-from .parameters import TableForm, first_executions
+from .parameters import Form, TableForm, first_executions, listed
 
-By = Literal["operator", "source", "module"]
+By = Literal["type", "operator", "source", "module"]
+Tables = Annotated[
+    tuple[By, ...],
+    option("--by", "Show this table; may be repeated. By default all; sources and modules if the model has origins."),
+]
+Top = Annotated[int, option("--top", "How many rows a table shows, the longest first; 0 is all.", "N", min=0)]
+Depth = Annotated[int | None, option("--depth", "Cut module paths to their first N components.", "N", min=1)]
 
 
 def attribute(
@@ -23,9 +30,8 @@ def attribute(
     ],
     model: Annotated[str, option("--model", "The model that was run.", "M", show_default=False)],
     form: TableForm = "text",
-    by: Annotated[
-        tuple[By, ...], option("--by", "Show this table; may be repeated. All, if the model has origins.")
-    ] = (),
+    by: Tables = (),
+    top: Top = 10,
     skip: Annotated[
         str, option("--skip", "Skip the first N executions of each trace; auto finds the warm-up.", "N|auto")
     ] = "0",
@@ -33,9 +39,7 @@ def attribute(
         int | None, option("--process", "The process to take of a system trace.", "PID", min=0)
     ] = None,
     thread: Annotated[int | None, option("--thread", "The thread to take of a system trace.", "TID", min=0)] = None,
-    depth: Annotated[
-        int | None, option("--depth", "Cut module paths to their first N components.", "N", min=1)
-    ] = None,
+    depth: Depth = None,
 ) -> None:
     """Show where the time went, by operator and source.
 
@@ -54,8 +58,80 @@ def attribute(
     if form == "csv":
         show_text(ct.render.attribution_csv(result, by[0] if by else "operator"))
     else:
-        shown = by or (get_args(By) if form == "json" or not result.named else ("operator",))
-        show_as(form, result, shown, text=ct.render.attribution_text, json=ct.render.attribution_json, file=model)
+        text = partial(ct.render.attribution_text, top=top)
+        show_as(form, result, _shown(form, by, result.named), text=text, json=ct.render.attribution_json, file=model)
     print_notes(result.notes)
     if any(note.severity == "warning" for note in result.notes):
+        raise Exit(1)
+
+
+def _shown(form: str, by: tuple[By, ...], named: bool) -> tuple[str, ...]:
+    """Return the tables to show; without origins, sources would repeat the operators."""
+    return by or (("type", "operator") if named and form != "json" else get_args(By))
+
+
+def profile(
+    model: Annotated[str, argument("MODEL", "The model to run; - is standard input.")],
+    on: Annotated[
+        str, option("--on", "The runtimes, as in litert:xnnpack,onert,openvino.", "PROGRAM,...", show_default=False)
+    ],
+    runs: Annotated[int, option("--runs", "How many executions are recorded.", "N", min=1)] = 50,
+    inputs: Annotated[
+        str | None, option("--inputs", "An .npz file with the inputs, in their order; by default random.", "F")
+    ] = None,
+    against: Annotated[
+        str | None, option("--against", "Compare with this model, recorded in turns on one runtime.", "OLD")
+    ] = None,
+    recordings: Annotated[
+        int, option("--recordings", "How many recordings of each model --against compares.", "N", min=2)
+    ] = 6,
+    output: Annotated[
+        str | None, option("--output -o", "Keep the trace here, in the runtime's format; of one runtime.", "TRACE")
+    ] = None,
+    form: Form = "text",
+    by: Tables = (),
+    top: Top = 10,
+    depth: Depth = None,
+    seed: Annotated[int, option("--seed", "Seed of the random inputs.", "N", min=0)] = 0,
+    timeout: Annotated[float, option("--timeout", "Time limit for each runtime.", "SECONDS", min=0.1)] = 600.0,
+) -> None:
+    """Run a model and show where the time goes.
+
+    Runs it with the runtime's own profiler, one thread, in a process of its own, and shows what `attribute` shows of
+    the trace. With --against it compares two models instead, operator by operator, which takes turns in recording
+    them. Exit status 1 when the origins no longer describe the operators or one became slower, 3 when a runtime does
+    not run the model.
+    """
+    programs = listed(on)
+    if against is not None:
+        if len(programs) != 1 or output is not None or by:
+            raise ct.UsageError("--against takes one runtime, and neither -o nor --by")
+        with reading(against) as old, reading(model) as new:
+            traces = [
+                ct.profile(one, on, runs=runs, inputs=inputs, seed=seed, timeout_s=timeout).trace
+                for _ in range(recordings)
+                for one in (old, new)
+            ]
+        comparison = ct.compare_profiles(traces[::2], traces[1::2], paired=True)
+        show_as(form, comparison, text=ct.render.comparison_text, json=ct.render.comparison_json)
+        raise Exit(int(comparison.regressed))
+    if output is not None and len(programs) > 1:
+        raise ct.UsageError("-o keeps the trace of one runtime", hint="run it once for each")
+    if output is not None:
+        ct.files.check_target(output)
+    if output == "-":
+        raise ct.UsageError("the trace and the answer would mix on standard output")
+    with reading(model) as opened:
+        found = [
+            ct.profile(opened, program, runs=runs, inputs=inputs, seed=seed, timeout_s=timeout, depth=depth)
+            for program in programs
+        ]
+    if output is not None:
+        ct.files.write(output, [found[0].data])
+    named = all(one.attribution.named for one in found)
+    text = partial(ct.render.profile_text, top=top)
+    show_as(form, found, _shown(form, by, named), text=text, json=ct.render.profile_json, file=model)
+    notes = list(dict.fromkeys(note for one in found for note in one.attribution.notes))
+    print_notes(notes)
+    if any(note.severity == "warning" for note in notes):
         raise Exit(1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 from typing import Annotated, Literal
 
 from typer import Exit
@@ -67,12 +68,28 @@ def trace_compare(
     form: TableForm = "text",
     strict: Strict = False,
     operators: Annotated[bool, option("--operators", "Compare operators in operator-level traces.")] = False,
+    history: Annotated[
+        tuple[str, ...],
+        option("--history", "An earlier recording, or a directory of them; may be repeated.", "PATH"),
+    ] = (),
+    paired: Annotated[
+        bool, option("--paired", "The recordings of both sides were made in turns: compare them pair by pair.")
+    ] = False,
+    plan: Annotated[
+        bool, option("--plan", "Show what comparisons of operators could find, from recordings of one model.")
+    ] = False,
 ) -> None:
     """Show statistically significant changes between traces.
 
     Compares layers and phases, or operators. Give several recordings of each (A1 A2 A3 -- B1 B2 B3): one of each
-    shows only large differences. Exit status 1 when something is significantly slower by more than the threshold.
+    shows only large differences, unless a history shows how much recordings differ. Exit status 1 when something is
+    significantly slower by more than the threshold.
     """
+    if plan:
+        found = ct.visible_changes([ct.read_profile(source) for source in traces], threshold_percent=threshold)
+        show_as(form, found, text=ct.render.visible_text, json=ct.render.visible_json, csv=ct.render.visible_csv)
+        return
+    earlier = [path for one in history for path in _recordings(one)]
     before, after = _sides(traces)
     if traces.count("-") > 1:
         raise ct.UsageError("only one of the traces can be standard input")
@@ -80,15 +97,23 @@ def trace_compare(
     comparison: ct.types.TraceComparison | ct.types.ProfileComparison
     if operators:
         old, new = ([ct.read_profile(source) for source in side] for side in (before, after))
-        comparison = ct.compare_profiles(old, new, threshold)
+        known = [ct.read_profile(source) for source in earlier]
+        comparison = ct.compare_profiles(old, new, threshold, history=known, paired=paired)
     else:
         first, second = ([ct.read_trace(source, strict=strict) for source in side] for side in (before, after))
-        comparison = ct.compare_traces(first, second, threshold)
+        known_ = [ct.read_trace(source, strict=strict) for source in earlier]
+        comparison = ct.compare_traces(first, second, threshold, history=known_, paired=paired)
         analyses = first + second
     text, as_json = ct.render.comparison_text, ct.render.comparison_json
     show_as(form, comparison, text=text, json=as_json, csv=ct.render.rows_csv)
     if _complain(*analyses) or comparison.regressed:
         raise Exit(1)
+
+
+def _recordings(path: str) -> list[str]:
+    """Return the files of a directory, or the one that is given."""
+    folder = Path(path)
+    return sorted(map(str, folder.iterdir())) if folder.is_dir() else [path]
 
 
 def _sides(traces: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:

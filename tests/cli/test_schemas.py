@@ -11,6 +11,7 @@ from circletool_cli.signature import parameters_of
 from circletool_cli.table import COMMANDS
 
 from tests.kit.origin_support import embedded
+from tests.kit.presence import need_extra
 from tests.kit.program import MLP, TRACE, put, run
 from tests.kit.support import ROOT, path_of
 
@@ -48,7 +49,9 @@ ALONE = {
     "split": ["ANNOTATED SPLIT --force"],
     "verify-split": ["PARTS --runtime none"],
     "attribute": ["TIMES --model IF_COND"],
+    "profile": ["TWICE --on litert --runs 2"],
     "trace-compare": ["TRACE TRACE", "TIMES TIMES --operators"],
+    "trace-compare --plan": ["TIMES TIMES TIMES --plan"],
 }
 OWN_FORMATS = {"export-affinity", "measure"}
 """Commands whose JSON is that of another program, or of the cost files that --costs takes."""
@@ -114,7 +117,7 @@ def test_every_command_with_json_has_a_schema() -> None:
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
     with_json = {row.name for row in COMMANDS if any(one.name == "form" for one in parameters_of(row.function))}
     assert with_json - OWN_FORMATS == {*SEVERAL, *ALONE, "trace-stats"} - {
-        "inspect --digest", "diff --attest", "partition --what-if"
+        "inspect --digest", "diff --attest", "partition --what-if", "trace-compare --plan"
     }  # fmt: skip
     assert with_json - {"export-affinity"} < SCHEMA["$defs"].keys()
 
@@ -141,6 +144,7 @@ def test_one_file_and_three(name: str, words: str, places: dict[str, Path]) -> N
 def test_documents_of_one_file(name: str, words: str, places: dict[str, Path]) -> None:
     command, _, more = name.partition(" --")
     ran = run(*command.split(), *filled(words, places), *([f"--{more}"] if more else []), "--json")
+    need_extra(ran.err)
     check(name, json.loads(ran.out))
 
 

@@ -56,6 +56,7 @@ WORDS = {
     "trace-stats": ["trace.html", "trace.html --by bucket", "trace.html --by function"],
     "trace-compare": ["trace.html trace.html", "times.json times.json --operators"],
     "trace-export": ["trace.html out.json --to chrome"],
+    "profile": ["in.tflite --on nothing"],
     "attribute": ["times.json --model if_cond.circle"],
     "compare": ["in.tflite --on litert:reference,litert:builtin"],
     "report": ["out.circle -o report.html"],

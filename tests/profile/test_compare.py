@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import math
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
+from circletools.errors import UsageError
 from circletools.profile import compare
-from circletools.profile.compare import ASSUMED_SPREAD, ComparedTime, Row, Samples, compare_times, location, tick_of
+from circletools.profile.compare import (
+    ASSUMED_SPREAD,
+    ComparedTime,
+    Row,
+    Samples,
+    compare_times,
+    location,
+    refuse_unpaired,
+    tick_of,
+)
 from circletools.profile.student import quantile, tail
 from tests.kit.presence import Lazy
 
@@ -211,3 +222,42 @@ def test_a_slower_operator_is_found(count: int, run: float) -> None:
     tries = 40
     found = [verdicts(draw, count, run, 0.0, 1.2) for _ in range(tries)]
     assert sum(some[3] == "slower" for some in found) >= 0.95 * tries
+
+
+@pytest.mark.parametrize(("count", "earlier"), [(2, 0), (3, 0), (6, 0), (1, 5), (3, 10)])
+def test_what_is_visible_is_found_in_nine_of_ten(count: int, earlier: int) -> None:
+    draw = np.random.default_rng([count, earlier])
+    tries, found = 400, 0
+
+    def recorded(number: int, factor: float = 1.0) -> list[Samples]:
+        return side(*(1e6 * factor * np.exp(draw.normal(0, 0.05, number))))
+
+    for _ in range(tries):
+        rows = [Row(recorded(count), recorded(count), history=recorded(earlier)) for _ in range(5)]
+        ratio = compare_times(rows, limit=0.1, tick_ns=1)[0].visible
+        assert ratio is not None
+        slower = [times * ratio for times in rows[0].after]
+        found += compare_times([replace(rows[0], after=slower), *rows[1:]], limit=0.1, tick_ns=1)[0].regressed
+    assert found >= stats.binom.ppf(0.001, tries, 0.9)
+
+
+def test_a_history_shows_how_much_recordings_differ() -> None:
+    known = side(*(1e6 * np.random.default_rng(0).normal(1, 0.01, 12)))
+    (alone,), (with_history,) = (
+        compare_times([Row(side(1e6), side(1.2e6), history=some)], limit=0.1, tick_ns=1) for some in ((), known)
+    )
+    assert (alone.verdict, with_history.verdict) == ("cannot tell", "slower")
+    (same,) = compare_times([Row(side(1e6), side(1.01e6), history=known)], limit=0.1, tick_ns=1)
+    assert same.verdict == "same"
+
+
+def test_recordings_in_turns_are_compared_pair_by_pair() -> None:
+    drift = np.linspace(1, 2, 6)
+    before, after = side(*(1e6 * drift)), side(*(1.2e6 * drift + 1e3 * np.arange(6) % 2))
+    (apart,), (in_turns,) = (
+        compare_times([Row(before, after, paired=paired)], limit=0.1, tick_ns=1) for paired in (False, True)
+    )
+    assert (apart.verdict, in_turns.verdict) == ("cannot tell", "slower")
+    assert in_turns.ratio == pytest.approx(1.2, rel=0.01)
+    with pytest.raises(UsageError, match="2 before, 3 after"):
+        refuse_unpaired(2, 3, paired=True, history=False)

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from circletools.origin.source import SourceDetails
-from circletools.profile.attribution import AddedTime, AmbiguousTime, Attribution, GroupTime, OperatorTime
+from circletools.profile.attribution import (
+    AddedTime,
+    AmbiguousTime,
+    Attribution,
+    DelegatedGroup,
+    GroupTime,
+    OperatorTime,
+)
 from circletools.profile.joining import Spread, Time
 from circletools.profile.sharing import Shared
 from circletools.render.attribution import attribution_csv, attribution_json, attribution_text
+from circletools.trace.operators.profile import Whole
 
 EXPECTED = Path(__file__).with_name("expected") / "attribution.json"
 DETAILS = SourceDetails("net", "m.Net", "net.py", 42, "aten.relu.default")
@@ -22,9 +33,13 @@ FOUND = Attribution(
     incomplete=1,
     total_ns=2000,
     operators=(
-        OperatorTime(0, 0, "CONV_2D", "x", ("cpu", "npu"), (3, 4), Time(2, 1500, 700, SPREAD, 1500, 300, 690), 7),
+        OperatorTime(
+            0, 0, "CONV_2D", "x", ("cpu", "npu"), (3, 4), Time(2, 1500, 700, SPREAD, 1500, 300, 690), 7, 5000
+        ),
         OperatorTime(0, 1, "ADD", "y", (), (), Time(2, 301, None), 900),
         OperatorTime(1, 0, "RELU", "z", (), (4,), None),
+        OperatorTime(1, 1, "MUL", "w", (), (), None),
+        OperatorTime(1, 2, "SUB", "v", (), (), None),
     ),
     added=(
         AddedTime("inserted", 0, 7, "Permute", ("builtin",), Time(2, 199, 99, SPREAD, typical_ns=98)),
@@ -40,6 +55,7 @@ FOUND = Attribution(
         GroupTime(None, "net", Shared(((0, 0), (1, 0)), False, Time(2, 1500, 700, SPREAD, typical_ns=690))),
         GroupTime(None, None, Shared(((0, 1),), False, Time(2, 301, None))),
     ),
+    types=(GroupTime(None, "CONV_2D", Shared(((0, 0),), False, Time(2, 1500, 700, SPREAD, typical_ns=690))),),
     source_names={3: "net::a", 4: "net::b", 5: "gone"},
     named=False,
     unchecked=2,
@@ -51,6 +67,13 @@ FOUND = Attribution(
     medians_ns=1000,
     others=0,
     tick_ns=1000,
+    groups=(
+        DelegatedGroup(
+            "TfLiteGpuDelegateV2", ((1, 0), (1, 1)), Time(2, 400, 200, SPREAD, typical_ns=200), (300, 100)
+        ),
+    ),
+    whole=Whole(2_000_000, (1500, 900), None, None, 3 << 20),
+    warm_up=1,
 )
 AVERAGED = replace(
     FOUND,
@@ -59,78 +82,41 @@ AVERAGED = replace(
     operators=(OperatorTime(0, 0, "ADD", "x", (), (), Time(2, 1500, None)),),
     added=(),
     ambiguous=(),
+    groups=(),
+    whole=Whole(5000, (), 7000, 3000),
 )
 
 
-def test_text() -> None:
-    assert (
-        "\n".join(attribution_text(FOUND)) + "\n"
-        == """\
-onert: 2 executions, 2.000 us in all
-
-operators
-  rank  median_us  low_us  high_us  min_us  p90_us  p99_us  share  total_us  index  code     backend  delegate   sources
-     1      0.700   0.650    0.750   0.600   0.850   0.900  70.0%     1.500  0/0    CONV_2D  cpu npu  ambiguous  <- 3 net::a, 4 net::b (net.py:42)
-     2          -       -        -       -       -       -      -     0.301  0/1    ADD                          <- (no origin)
-
-rows that may be of several operators, shared evenly in the above
-  total_us  index    names
-     0.301  0/0,1/4  Add (ND), Clamp
-     0.300  0-1      Copy (ND)
-
-sources
-  rank  median_us  low_us  high_us  min_us  p90_us  p99_us  share  total_us  operators  shared  source
-    1=          -       -        -       -       -       -      -     0.750  1          yes     3 net::a
-    1=          -       -        -       -       -       -      -     0.750  2          yes     4 net::b (net.py:42)
-     3          -       -        -       -       -       -      -     0.301  1                  (no origin)
-
-modules
-  rank  median_us  low_us  high_us  min_us  p90_us  p99_us  share  total_us  operators  shared  module
-     1      0.700   0.650    0.750   0.600   0.850   0.900  70.0%     1.500  2                  net
-     2          -       -        -       -       -       -      -     0.301  1                  (no origin)
-
-inserted by the runtime
-  rank  median_us  low_us  high_us  min_us  p90_us  p99_us  share  total_us  index  backend  name
-     1      0.099   0.650    0.750   0.600   0.850   0.900   9.9%     0.199  7      builtin  Permute
-
-parts of the above, not added to the sum
-  rank  median_us  low_us  high_us  min_us  p90_us  p99_us  share  total_us  index  backend  name
-     1          -       -        -       -       -       -      -     0.050  1               part
-
-operators without a time: 1/0 RELU
-"""  # noqa: E501 - a table
-    )
-
-
-def test_text_of_averages() -> None:
-    assert (
-        "\n".join(attribution_text(AVERAGED, ["operator"])) + "\n"
-        == """\
-onert: 1 execution, averages only, 2.000 us in all
-
-operators
-  rank  total_us  mean_us  share  index  code  backend  sources
-     1     1.500    1.500  75.0%  0      ADD            <- (no origin)
-"""
-    )
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        ("attribution.txt", lambda: attribution_text(FOUND)),
+        ("averages.txt", lambda: attribution_text(AVERAGED, ["type", "operator"])),
+        ("attribution_top.txt", lambda: attribution_text(FOUND, ["operator", "source"], 1)),
+    ],
+)
+def test_text(name: str, lines: Callable[[], Iterator[str]]) -> None:
+    assert "\n".join(lines()) + "\n" == EXPECTED.with_name(name).read_text(encoding="utf-8")
 
 
 def test_text_of_some_tables() -> None:
     lines = list(attribution_text(replace(FOUND, averaged=True, executions=1, added=()), ["module"]))
-    assert (lines[0], lines[2], len(lines)) == ("onert: 1 execution, averages only, 2.000 us in all", "modules", 8)
+    assert (lines[0], lines[7]) == ("onert: 1 execution, averages only, 2.000 us in all", "modules")
 
 
 def test_a_csv_has_the_fields_of_a_table_of_the_json() -> None:
     times = "runs,total_ns,mean_ns,median_ns,typical_ns,share_percent,median_share_percent"
     spread = "min_ns,p90_ns,p99_ns,spread_ns,median_low_ns,median_high_ns"
-    head, conv, add, relu = attribution_csv(FOUND).splitlines()
+    head, conv, add, relu, *_ = attribution_csv(FOUND).splitlines()
     assert head == (
-        f"subgraph,operator_index,code,output,backends,sources,operand_bytes,{times},{spread},"
+        f"subgraph,operator_index,code,output,backends,sources,operand_bytes,macs,{times},{spread},"
         "delegated_ns,ambiguous_ns,rank,shared_rank"
     )
-    assert conv == "0,0,CONV_2D,x,cpu npu,3 4,7,2,1500,750.0,700,690,75.0,70.0,600,850,900,200,650,750,1500,300,1,1"
-    assert add == "0,1,ADD,y,,,900,2,301,150.5,,,15.05,,,,,,,,0,0,2,2"
-    assert relu == "1,0,RELU,z,,4,0" + "," * 17
+    assert (
+        conv == "0,0,CONV_2D,x,cpu npu,3 4,7,5000,2,1500,750.0,700,690,75.0,70.0,600,850,900,200,650,750,1500,300,1,1"
+    )
+    assert add == "0,1,ADD,y,,,900,,2,301,150.5,,,15.05,,,,,,,,0,0,2,2"
+    assert relu == "1,0,RELU,z,,4,0" + "," * 18
     head, first, second, *_ = attribution_csv(FOUND, "source").splitlines()
     assert head == f"id,name,path,class,file,line,call,operators,shared,{times},{spread}"
     assert first == "3,net::a,,,,,,0/0,True,2,750,375.0,350,345,37.5,35.0,,,,,,"
@@ -144,9 +130,10 @@ def test_the_one_with_more_bytes_is_first_of_what_cannot_be_told_apart() -> None
     found = replace(FOUND, operators=(*rows, OperatorTime(0, 3, "OP3", "x", (), (), None), FOUND.operators[0]))
     ranks = [(row["rank"], row["shared_rank"]) for row in attribution_json(found)["operators"]]
     assert ranks == [(4, 2), (2, 2), (3, 2), (None, None), (1, 1)]
-    table = list(attribution_text(found, ("operator",)))[4:8]
+    found = replace(found, groups=(), whole=Whole())
+    table = list(attribution_text(found, ("operator",)))[5:9]
     assert [line.split()[0] for line in table] == ["1", "2=", "2=", "2="]
-    assert [line.split()[10] for line in table] == ["CONV_2D", "OP1", "OP2", "OP0"]
+    assert [line.split()[8] for line in table] == ["CONV_2D", "OP1", "OP2", "OP0"]
 
 
 def test_json() -> None:

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
+
+import pytest
 
 from circletools.profile.compare import ComparedTime
-from circletools.profile.compare_profiles import ComparedOperator, ComparedProfile, ProfileComparison
+from circletools.profile.compare_profiles import ComparedOperator, ComparedProfile, ProfileComparison, VisibleChange
 from circletools.profile.compare_traces import ComparedBucket, ComparedTrace, TraceComparison
-from circletools.render.comparison import comparison_json, comparison_text
+from circletools.render.comparison import (
+    comparison_json,
+    comparison_text,
+    visible_csv,
+    visible_json,
+    visible_text,
+)
 from circletools.render.rows import rows_csv
 
+EXPECTED = Path(__file__).with_name("expected")
 TRACES = TraceComparison(
     (ComparedTrace("a.html", 1, 2000), ComparedTrace("a2.html", 1, 3)),
     (ComparedTrace("b.html", 2, 1),),
@@ -17,7 +28,7 @@ TRACES = TraceComparison(
     (
         ComparedBucket("", "elapsed", "execution", ComparedTime(2_000_000, 3_000_000, 1.5, 1.25, 1.75, "slower")),
         ComparedBucket("LR", "PE", "execution", ComparedTime(0, 1_500, None, None, None, "cannot tell")),
-        ComparedBucket("LD", "PC", "run", ComparedTime(4_000_000, 1_000_000, 0.25, 0.2, 0.3, "faster")),
+        ComparedBucket("LD", "PC", "run", ComparedTime(4_000_000, 1_000_000, 0.25, 0.2, 0.3, "faster", 1.35)),
     ),
 )
 PROFILES = ProfileComparison(
@@ -32,61 +43,49 @@ PROFILES = ProfileComparison(
 )
 
 
-def test_the_text_of_traces() -> None:
-    assert (
-        "\n".join(comparison_text(TRACES)) + "\n"
-        == """\
-before: a.html, 1 run, 2,000 executions
-before: a2.html, 1 run, 3 executions
-after: b.html, 2 runs, 1 execution
-
-time in ms; low and high bound the ratio (95 %)
-  layer    phase        per        before  after   delta  ratio    low   high  verdict
-  -        elapsed      execution   2.000  3.000   1.000  1.500  1.250  1.750  slower
-  Runtime  Execution    execution   0.000  0.002   0.002      -      -      -  cannot tell
-  Driver   Compilation  run         4.000  1.000  -3.000  0.250  0.200  0.300  faster
-"""
-    )
+VISIBLE = (
+    VisibleChange(None, None, "all operators", 1500, 0.01, (1.5, 1.2, 200.0)),
+    VisibleChange(1, 2, "Add", 500, 0.123, (2.5, 1.4, 1.3)),
+)
 
 
-def test_the_text_of_operators() -> None:
-    assert (
-        "\n".join(comparison_text(PROFILES)) + "\n"
-        == """\
-before: onert, 6 executions
-after: benchmark_model, 1 execution, averages only
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        ("traces", lambda: comparison_text(TRACES)),
+        ("operators", lambda: comparison_text(PROFILES)),
+        ("one_subgraph", lambda: comparison_text(replace(PROFILES, rows=PROFILES.rows[:2]))),
+        ("plan", lambda: visible_text(VISIBLE)),
+    ],
+)
+def test_text(name: str, lines: Callable[[], Iterator[str]]) -> None:
+    expected = EXPECTED / f"comparison_{name}.txt"
+    assert "\n".join(lines()) + "\n" == expected.read_text(encoding="utf-8")
 
-self time per execution in us; low and high bound the ratio (95 %)
-  operator  name           before  after   delta  ratio    low   high  verdict
-            all operators   1.500  1.501   0.001  1.001  0.900  1.100  same
-  0/12      Conv2D          1.000  1.500   0.500  1.500  1.400  1.600  slower
-  1/0       Add             0.500  0.000  -0.500  0.000      -      -  faster
-"""
-    )
-    one_subgraph = replace(PROFILES, rows=PROFILES.rows[:2])
-    assert (
-        list(comparison_text(one_subgraph))[-1]
-        == "        12  Conv2D          1.000  1.500  0.500  1.500  1.400  1.600  slower"
-    )
+
+def test_a_plan_as_json_and_csv() -> None:
+    document = visible_json(VISIBLE)
+    assert (document["recordings"], document["rows"][1]["visible"]) == ([1, 3, 6], [2.5, 1.4, 1.3])
+    assert visible_csv(VISIBLE).splitlines()[2] == "1,2,Add,500,0.123,2.5 1.4 1.3"
 
 
 def test_csv() -> None:
     assert (
         rows_csv(TRACES)
         == """\
-layer,phase,unit,before_ns,after_ns,delta_ns,ratio,low,high,verdict
-,elapsed,execution,2000000,3000000,1000000,1.5,1.25,1.75,slower
-LR,PE,execution,0,1500,1500,,,,cannot tell
-LD,PC,run,4000000,1000000,-3000000,0.25,0.2,0.3,faster
+layer,phase,unit,before_ns,after_ns,delta_ns,ratio,low,high,visible,verdict
+,elapsed,execution,2000000,3000000,1000000,1.5,1.25,1.75,,slower
+LR,PE,execution,0,1500,1500,,,,,cannot tell
+LD,PC,run,4000000,1000000,-3000000,0.25,0.2,0.3,1.35,faster
 """
     )
     assert (
         rows_csv(PROFILES)
         == """\
-subgraph,operator_index,name,before_ns,after_ns,delta_ns,ratio,low,high,verdict
-,,all operators,1500,1501,1,1.0006666666666666,0.9,1.1,same
-0,12,Conv2D,1000,1500,500,1.5,1.4,1.6,slower
-1,0,Add,500,0,-500,0.0,,,faster
+subgraph,operator_index,name,before_ns,after_ns,delta_ns,ratio,low,high,visible,verdict
+,,all operators,1500,1501,1,1.0006666666666666,0.9,1.1,,same
+0,12,Conv2D,1000,1500,500,1.5,1.4,1.6,,slower
+1,0,Add,500,0,-500,0.0,,,,faster
 """
     )
 
@@ -103,6 +102,7 @@ def test_json() -> None:
         "ratio": 1.5,
         "low": 1.25,
         "high": 1.75,
+        "visible": None,
         "verdict": "slower",
     }
     assert document == {
@@ -126,6 +126,7 @@ def test_json() -> None:
         "ratio": 0.0,
         "low": None,
         "high": None,
+        "visible": None,
         "verdict": "faster",
     }
     assert document == {

@@ -23,12 +23,12 @@ LiteRT's CompiledModel (LiteRtGetProfileSummary, seen in 2.3.0) has names withou
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import NamedTuple
 
 from circletools.errors import InvalidInputError
-from circletools.trace.operators.profile import UNKNOWN_SUBGRAPH, OperatorRun, OperatorTrace, nothing_found
+from circletools.trace.operators.profile import UNKNOWN_SUBGRAPH, OperatorRun, OperatorTrace, Whole, nothing_found
 
 DELEGATE_PREFIX = "Delegate/"
 
@@ -50,6 +50,13 @@ _TEXT_HEADER = re.compile(
 )
 _MILLISECONDS = re.compile(r"\d{1,12}(?:\.\d{0,12})?(?:e[+-]0\d)?")
 _CELLS = re.compile(r" *\t *| {2,}")
+# benchmark_performance_options and benchmark_tflite_model.cc log these when all runs are done.
+_MICROSECONDS = r"(\d{1,15}(?:\.\d{1,9})?(?:e\+\d{1,2})?)"
+_TIMINGS = re.compile(
+    rf"Inference timings in us: Init: {_MICROSECONDS}, First inference: {_MICROSECONDS},"
+    rf".* Inference \(avg\): {_MICROSECONDS}"
+)
+_MEMORY = re.compile(r"Memory footprint delta from the start of the tool \(MB\): .*overall=(\d{1,9}(?:\.\d{1,9})?)")
 _ANONYMOUS = re.compile(r"\[(?:Builtin|Delegate)\]:\d{1,9}")
 
 
@@ -77,7 +84,8 @@ def is_report(memory: memoryview) -> bool:
 
 def parse(data: bytes) -> OperatorTrace:
     """Read the report. Raises InvalidInputError."""
-    sections = _sections(data.decode("utf-8", "surrogateescape").split("\n"))
+    lines = data.decode("utf-8", "surrogateescape").split("\n")
+    sections, whole = _sections(lines), _whole(lines)
     rows = [row for section in sections for row in section.rows]
     if rows and all(_ANONYMOUS.fullmatch(row.name) for row in rows):
         return _compiled_model(rows)
@@ -93,7 +101,19 @@ def parse(data: bytes) -> OperatorTrace:
                 (inside if section.delegates else runs).append(run)
     if not runs:
         raise nothing_found("the report's tables list no operators")
-    return OperatorTrace("benchmark_model", tuple(runs), executions, averaged=True, inside=tuple(inside))
+    return OperatorTrace("benchmark_model", tuple(runs), executions, averaged=True, inside=tuple(inside), whole=whole)
+
+
+def _whole(lines: list[str]) -> Whole:
+    """Return what the log of a benchmark states beside the tables."""
+    found = Whole()
+    for line in lines:
+        if match := _TIMINGS.search(line):
+            initialization, first, mean = (int(Decimal(value) * 1000) for value in match.groups())
+            found = replace(found, initialization_ns=initialization, first_ns=first, mean_ns=mean)
+        elif match := _MEMORY.search(line):
+            found = replace(found, memory_bytes=int(Decimal(match[1]) * (1 << 20)))
+    return found
 
 
 def _compiled_model(rows: list[_Row]) -> OperatorTrace:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from circletools.trace.operators.profile import OperatorRun, OperatorTrace, nothing_found
+from circletools.trace.operators.profile import OperatorRun, OperatorTrace, Whole, nothing_found
 from circletools.trace.sources import BEGIN, Event
 
 _MARK = re.compile(rb"(.+)@(\d{1,9})/(\d{1,9})", re.DOTALL)
@@ -44,7 +44,7 @@ def collect(events: Iterable[Event]) -> OperatorTrace:
     marks: dict[bytes, _Mark | None] = {}
     stacks: dict[int, list[_Open]] = {}
     found: dict[str, list[OperatorRun]] = {"operator": [], "part": []}
-    executions = 0
+    executions, elapsed = 0, dict[int, int]()
     for event in events:
         stack = stacks.setdefault(event.tid, [])
         if event.kind == BEGIN:
@@ -55,13 +55,17 @@ def collect(events: Iterable[Event]) -> OperatorTrace:
             stack.append(begin)
         elif stack:
             begin = stack.pop()
+            if begin.role == _INVOKE and begin.execution is not None and not any(one.role for one in stack):
+                elapsed[begin.execution] = event.t_ns - begin.start_ns
             if begin.mark is not None and begin.role in found and event.t_ns >= begin.start_ns:
                 found[begin.role].append(_run(begin, begin.mark, event))
     if not found["operator"]:
         raise nothing_found("the trace has no marks of LiteRT's operators (`CONV_2D@0/0` within `Invoke@…`)")
     cut = sum(1 for stack in stacks.values() for begin in stack if begin.role is not None)
     runs, parts = tuple(found["operator"]), tuple(found["part"])
-    return OperatorTrace("litert", runs, executions, inside=parts, incomplete=cut)
+    known = all(number in elapsed for number in range(executions))
+    whole = Whole(elapsed_ns=tuple(elapsed[number] for number in range(executions)) if known else ())
+    return OperatorTrace("litert", runs, executions, inside=parts, incomplete=cut, whole=whole)
 
 
 def _begin(mark: _Mark | None, time: int, outer: _Open | None, executions: int) -> _Open:

@@ -6,21 +6,22 @@
 The names are those of `ProfiledEventData` in litert/c/litert_profiler_event.h; LiteRT has no program that writes
 them, so whoever records does (docs/trace.md shows how). Events are in the order of their begins. Of an operator the
 first number is its index and the second its subgraph. A delegate's own operators come when its run is over, with
-their time but without their start.
+their time but without their start. `end_mem_usage`, if it is there, has the memory in bytes at the end of an event.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from circletools.errors import InvalidInputError
 from circletools.storage.strict_json import read_json
-from circletools.trace.operators.profile import OperatorRun, OperatorTrace, nothing_found
+from circletools.trace.operators.profile import OperatorRun, OperatorTrace, Whole, nothing_found
 
 _DEFAULT, _OPERATOR, _OF_DELEGATE = 1, 2, 8
 _INVOKE = "Invoke"
 _NUMBERS = ("event_type", "start_timestamp_us", "elapsed_time_us", "event_metadata1", "event_metadata2")
 _LARGEST = 1 << 50
+_FOOTPRINT = 2  # of the memory usages: allocated in all, in use, and what the process has (seen in 2.3.0)
 
 
 def is_events(head: bytes) -> bool:
@@ -36,12 +37,15 @@ def parse(data: bytes) -> OperatorTrace:
         raise InvalidInputError("the JSON document has no list of `events`")
     runs: list[OperatorRun] = []
     executions, end_ns = 0, -1  # when the outermost Invoke of the execution ends
-    latest_ns = 0
+    latest_ns = memory = 0
+    invoked: list[int] = []
     for at, event in enumerate(found):
         kind, start, elapsed, *place = _numbers(event, at)
         start_ns, elapsed_ns = start * 1000, elapsed * 1000
         if kind == _DEFAULT and event["tag"] == _INVOKE and start_ns >= end_ns:
             executions, end_ns, latest_ns = executions + 1, start_ns + elapsed_ns, start_ns
+            invoked.append(elapsed_ns)
+            memory = max(memory, _resident(event))
         elif kind in (_OPERATOR, _OF_DELEGATE) and executions:
             of_delegate = kind == _OF_DELEGATE
             start_ns = latest_ns if of_delegate else start_ns
@@ -51,7 +55,15 @@ def parse(data: bytes) -> OperatorTrace:
             runs.append(run._replace(of_delegate=of_delegate))
     if not runs:
         raise nothing_found("the events have no operator within `Invoke`")
-    return OperatorTrace("litert", tuple(runs), executions)
+    whole = Whole(elapsed_ns=tuple(invoked), memory_bytes=memory or None)
+    return OperatorTrace("litert", tuple(runs), executions, whole=whole)
+
+
+def _resident(event: Mapping[str, object]) -> int:
+    """Return how many bytes the process had at the end of an event, 0 where that is unknown."""
+    usage = event.get("end_mem_usage")
+    size = usage[_FOOTPRINT] if isinstance(usage, list) and len(usage) > _FOOTPRINT else 0
+    return size if type(size) is int and 0 <= size < _LARGEST else 0
 
 
 def _numbers(event: object, at: int) -> Sequence[int]:

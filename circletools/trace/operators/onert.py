@@ -13,10 +13,11 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_right
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from circletools.errors import InvalidInputError
-from circletools.trace.operators.profile import OperatorRun, OperatorTrace, nothing_found
+from circletools.trace.operators.profile import OperatorRun, OperatorTrace, Whole, nothing_found
 
 OTHER_FILE = "onert writes trace.chrome.json beside it; use that"
 TABLE_REASON = "onert's trace.table.md loses operators that begin in the same microsecond"
@@ -83,7 +84,8 @@ def parse(data: bytes) -> OperatorTrace:
         runs.append(run)
     if not runs:
         raise nothing_found("the JSON document has no pair of onert's operator events (`@0 Conv2D`)")
-    return OperatorTrace("onert", tuple(runs), executions, incomplete=incomplete)
+    whole = Whole(elapsed_ns=_elapsed(spans) if len(first) == 1 else ())
+    return OperatorTrace("onert", tuple(runs), executions, incomplete=incomplete, whole=whole)
 
 
 def _load(data: bytes) -> list[_Event]:
@@ -111,6 +113,12 @@ def _load(data: bytes) -> list[_Event]:
     except RecursionError as error:
         raise InvalidInputError("not a trace: JSON nested too deeply") from error
     return events
+
+
+def _elapsed(spans: Sequence[_Span]) -> tuple[int, ...]:
+    """Return the time of each run of the main subgraph."""
+    whole = (span for span in spans if span.track.backend is None and span.track.subgraph == 0)
+    return tuple(span.end_ns - span.start_ns for span in sorted(whole, key=lambda span: span.start_ns))
 
 
 def _spans(events: list[_Event]) -> tuple[list[_Span], dict[int, list[int]], int]:

@@ -16,10 +16,11 @@ from typing import Any
 
 from circletools.errors import InvalidInputError
 from circletools.storage.strict_json import read_json
-from circletools.trace.operators.profile import OperatorRun, OperatorTrace, nothing_found
+from circletools.trace.operators.profile import OperatorRun, OperatorTrace, Whole, nothing_found
 
 _SUFFIX = "_kernel_time"
 _BEGINNING = re.compile(rb'\[\s*\{\s*"cat"\s*:\s*"(?:Session|Node)"')
+_INITIALIZING = ("model_loading_uri", "model_loading_array", "session_initialization")
 _LARGEST = 1 << 50
 
 
@@ -31,20 +32,25 @@ def is_profile(head: bytes) -> bool:
 def parse(data: bytes) -> OperatorTrace:
     """Read the profile. Raises InvalidInputError."""
     events = read_json(data, "")
-    begins, nodes = [], []
+    begins, nodes, elapsed, initialization_ns = [], [], dict[int, int](), 0
     for at, event in enumerate(events if isinstance(events, list) else ()):
         if not isinstance(event, dict) or event.get("ph") != "X":
             continue
         name, category = event.get("name"), event.get("cat")
         if category == "Session" and name == "model_run":
             begins.append(_time(event, "ts", at))
+            elapsed[begins[-1]] = _time(event, "dur", at) if "dur" in event else -1
+        elif category == "Session" and name in _INITIALIZING:
+            initialization_ns += _time(event, "dur", at)
         elif category == "Node" and isinstance(name, str) and name.endswith(_SUFFIX):
             nodes.append(_run(event, name.removesuffix(_SUFFIX), at))
     if not nodes:
         raise nothing_found("the profile has no node that ran (`…_kernel_time`)")
     begins.sort()
     runs = [run._replace(execution=max(0, bisect_right(begins, run.start_ns) - 1)) for run in _levelled(nodes)]
-    return OperatorTrace("onnxruntime", tuple(runs), max(1, len(begins)))
+    known = elapsed and min(elapsed.values()) >= 0
+    whole = Whole(initialization_ns or None, tuple(elapsed[begin] for begin in begins) if known else ())
+    return OperatorTrace("onnxruntime", tuple(runs), max(1, len(begins)), whole=whole)
 
 
 def _run(event: Mapping[str, Any], name: str, at: int) -> OperatorRun:

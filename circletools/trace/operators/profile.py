@@ -42,6 +42,21 @@ class OperatorRun(NamedTuple):
     of_delegate: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """What a file states of whole executions, beside their operators; None and empty where it does not.
+
+    `elapsed_ns` is the time of each execution; of averages, `mean_ns` is that of all but the warm-up, and `first_ns`
+    that of the first. `memory_bytes` is what the process had at most, or, of a benchmark, what it added.
+    """
+
+    initialization_ns: int | None = None
+    elapsed_ns: tuple[int, ...] = ()
+    first_ns: int | None = None
+    mean_ns: int | None = None
+    memory_bytes: int | None = None
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class OperatorTrace(Tabular):
     """The operators' runs in `executions` inferences.
@@ -60,6 +75,7 @@ class OperatorTrace(Tabular):
     incomplete: int = 0
     skipped: int = 0
     name: str = field(default="", compare=False)
+    whole: Whole = Whole()
 
     def to_rows(self) -> list[dict[str, Any]]:
         """Return a row for each run of an operator."""
@@ -80,7 +96,9 @@ def without_first(trace: OperatorTrace, count: int | Literal["auto"]) -> Operato
     if count >= trace.executions:
         raise UsageError(f"cannot skip {counted(count, 'execution')}: the trace has {trace.executions}")
     kept = {number: number - count for number in range(count, trace.executions)}
-    return replace(only_executions(trace, kept), skipped=trace.skipped + count)
+    found = replace(only_executions(trace, kept), skipped=trace.skipped + count)
+    first_ns = trace.whole.elapsed_ns[0] if trace.whole.elapsed_ns and not trace.skipped else trace.whole.first_ns
+    return replace(found, whole=replace(found.whole, first_ns=first_ns))
 
 
 def only_executions(trace: OperatorTrace, kept: Mapping[int, int]) -> OperatorTrace:
@@ -89,7 +107,9 @@ def only_executions(trace: OperatorTrace, kept: Mapping[int, int]) -> OperatorTr
         tuple(run._replace(execution=kept[run.execution]) for run in rows if run.execution in kept)
         for rows in (trace.runs, trace.inside)
     )
-    return replace(trace, runs=runs, inside=inside, executions=len(kept))
+    elapsed = tuple(one for at, one in enumerate(trace.whole.elapsed_ns) if at in kept)
+    whole = replace(trace.whole, elapsed_ns=elapsed)
+    return replace(trace, runs=runs, inside=inside, executions=len(kept), whole=whole)
 
 
 def warm_up(trace: OperatorTrace) -> int:
@@ -126,7 +146,10 @@ def merged(traces: Sequence[OperatorTrace]) -> OperatorTrace:
         executions += trace.executions
         lanes += 1 + max((run.lane for run in (*trace.runs, *trace.inside)), default=0)
     incomplete, skipped = (sum(getattr(trace, name) for trace in traces) for name in ("incomplete", "skipped"))
-    one = replace(traces[0], runs=tuple(runs), inside=tuple(inside), executions=executions)
+    each = [trace.whole.elapsed_ns for trace in traces]
+    elapsed = tuple(one for some in each for one in some) if all(each) else ()
+    whole = replace(traces[0].whole, elapsed_ns=elapsed)
+    one = replace(traces[0], runs=tuple(runs), inside=tuple(inside), executions=executions, whole=whole)
     return replace(one, incomplete=incomplete, skipped=skipped)
 
 

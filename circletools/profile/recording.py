@@ -1,0 +1,74 @@
+"""Run a model with a runtime's own profiler, and attribute what that records to the model."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from circletools.asking import as_file
+from circletools.errors import InvalidInputError, UsageError
+from circletools.model.model import Model
+from circletools.profile.attribution import Attribution, attribute
+from circletools.runtimes.inputs import read_inputs
+from circletools.runtimes.programs import PROFILERS, named
+from circletools.runtimes.protocol import Array, Request
+from circletools.runtimes.worker import Worker
+from circletools.trace.operators.profile import OperatorTrace, without_first
+from circletools.trace.operators.read import read_profile
+
+__all__ = ["Profile", "profile"]
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What a runtime recorded of a model: `data` is its own trace, `trace` all that was read of it.
+
+    `program` is the runtime with its variant (`litert:xnnpack`), `version` that of its package.
+    """
+
+    program: str
+    version: str
+    data: bytes
+    trace: OperatorTrace
+    attribution: Attribution
+
+
+def profile(
+    model: Model,
+    on: str = "litert",
+    *,
+    runs: int = 50,
+    inputs: str | os.PathLike[str] | Sequence[Sequence[Array]] | None = None,
+    seed: int = 0,
+    timeout_s: float = 600.0,
+    depth: int | None = None,
+) -> Profile:
+    """Run a model `runs` times on a runtime, and return where the time went; see `attribute`.
+
+    `on` is `litert`, `onert` or `openvino`, with a variant after a colon. `inputs` has the arrays of each run, or
+    those of one for all, or is an .npz file with the latter in their order; without them they are made from `seed`.
+    The warm-up is left out of the attribution. The program runs in a process of its own, one thread. Raises
+    UsageError where it has no profiler or is not installed, InvalidInputError where it does not run the model.
+
+        with ct.open("out.circle") as model:
+            found = ct.profile(model, "litert:xnnpack", runs=20)
+        print(found.attribution.total_ns)
+    """
+    program, variant = named(on)
+    if program not in PROFILERS:
+        message = f"{program} has no profiler of operators that its package gives to programs"
+        raise UsageError(message, hint=f"those of {', '.join(PROFILERS)} are used")
+    sets = [read_inputs(inputs)] if isinstance(inputs, str | os.PathLike) else inputs
+    given = None if sets is None else [list(sets[at % len(sets)]) for at in range(runs)]
+    with as_file(model) as path, Worker(on, timeout_s) as worker:
+        found = worker.profile(Request("profile", str(path), inputs=given, seed=seed, repeat=runs))
+        version = worker.version
+    name = f"{program}:{variant}"
+    if found.failure:
+        raise InvalidInputError(f"{name} does not run the model: {found.failure}", location=model.source.name)
+    trace = read_profile(found.data)
+    whole = replace(trace.whole, initialization_ns=round(found.initialization_us * 1000))
+    trace = replace(trace, name=name, whole=whole)
+    settled = trace if trace.averaged else without_first(trace, "auto")
+    return Profile(name, version, found.data, trace, attribute(model, settled, depth=depth))

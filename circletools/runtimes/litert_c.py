@@ -1,0 +1,180 @@
+"""LiteRT's C interface (litert/c/litert_profiler.h, litert_compiled_model.h), for its profiler: Python's has none."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections.abc import Sequence
+from ctypes import (
+    CDLL,
+    CFUNCTYPE,
+    Structure,
+    byref,
+    c_char_p,
+    c_int,
+    c_int32,
+    c_size_t,
+    c_uint32,
+    c_uint64,
+    c_void_p,
+    create_string_buffer,
+    memmove,
+)
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from circletools.runtimes.protocol import Array, Make, Recorded, RefusedError
+
+KERNELS = {"xnnpack": 0, "reference": 1, "builtin": 2}
+"""The kernel mode of each variant."""
+
+_CPU = c_int(1)
+_WRITE = c_int(1)
+_DTYPES = {1: "float32", 2: "int32", 3: "uint8", 4: "int64", 6: "bool", 7: "int16", 8: "complex64", 9: "int8"}
+_DTYPES |= {10: "float16", 11: "float64", 12: "complex128", 13: "uint64", 16: "uint32", 17: "uint16"}
+"""numpy's names of TfLiteType, whose numbers LiteRtElementType has."""
+
+_MOST_DIMENSIONS = 8
+_NO_DELETER = CFUNCTYPE(None, c_void_p)(lambda _: None)
+
+
+class _TensorType(Structure):
+    """`LiteRtRankedTensorType`: element type, rank and a bit of strides, dimensions; with room to spare."""
+
+    _fields_ = (
+        ("element_type", c_int),
+        ("rank", c_uint32),
+        ("dimensions", c_int32 * _MOST_DIMENSIONS),
+        ("strides", c_uint32 * 128),
+    )
+
+
+class _Event(Structure):
+    """`ProfiledEventData` of litert/c/litert_profiler_event.h."""
+
+    _fields_ = (
+        ("tag", c_char_p),
+        ("event_type", c_uint64),
+        ("start_timestamp_us", c_uint64),
+        ("elapsed_time_us", c_uint64),
+        ("begin_mem_usage", c_uint64 * 3),
+        ("end_mem_usage", c_uint64 * 3),
+        ("event_metadata1", c_uint64),
+        ("event_metadata2", c_uint64),
+        ("event_source", c_uint64),
+    )
+
+
+class LiteRt:
+    """The library; a call that fails raises RefusedError."""
+
+    def __init__(self) -> None:
+        spec = importlib.util.find_spec("ai_edge_litert")
+        if spec is None or spec.submodule_search_locations is None:
+            raise ModuleNotFoundError("ai_edge_litert is not installed")
+        folder = Path(spec.submodule_search_locations[0])
+        self._library = CDLL(str(next(folder.glob("*LiteRt.*"))))
+        self._kept: list[object] = []
+
+    def __call__(self, name: str, *arguments: object) -> None:
+        """Call a function by its name without `LiteRt`."""
+        status = getattr(self._library, f"LiteRt{name}")(*arguments)
+        if status:
+            raise RefusedError(f"LiteRt{name} fails with status {status}")
+
+    def make(self, name: str, *arguments: object) -> c_void_p:
+        """Call what returns a handle through its last argument."""
+        handle = c_void_p()
+        self(name, *arguments, byref(handle))
+        return handle
+
+    def add_options(self, options: c_void_p, identifier: bytes, text: bytes) -> None:
+        """Add options of a kind, as the TOML text that the library makes of them."""
+        self._kept.append(create_string_buffer(text))
+        self("AddOpaqueOptions", options, self.make("CreateOpaqueOptions", identifier, self._kept[-1], _NO_DELETER))
+
+
+def record(model: str, variant: str, given: Sequence[Sequence[Array]] | None, make: Make, runs: int) -> Recorded:
+    """Run the first signature with LiteRT's profiler; return its events as JSON. Raises RefusedError.
+
+    Run `n` has inputs `given[n]`, and, when there are no more, the first ones again; without any, made ones.
+    """
+    lite, begun = LiteRt(), perf_counter()
+    environment = lite.make("CreateEnvironment", c_int(0), None)
+    loaded = lite.make("CreateModelFromFile", environment, model.encode())
+    options = lite.make("CreateOptions")
+    lite("SetOptionsHardwareAccelerators", options, _CPU)
+    lite.add_options(options, b"runtime_options_string", b"enable_profiling = true\n")
+    lite.add_options(options, b"xnnpack", b"kernel_mode = %d\nnum_threads = 1\n" % KERNELS[variant])
+    compiled = lite.make("CreateCompiledModel", environment, loaded, options)
+    seconds = perf_counter() - begun
+    recorder = lite.make("CompiledModelGetProfiler", compiled)
+    inputs, outputs = (_buffers(lite, environment, loaded, compiled, kind) for kind in ("Input", "Output"))
+    sets = given or [[make(place, dtype, shape) for place, (_, dtype, shape) in enumerate(inputs)]]
+    arguments = [value for some in (inputs, outputs) for value in _handles(some)]
+    lite("StartProfiler", recorder)
+    for run in range(runs):
+        if run == 0 or len(sets) > 1:
+            _fill(lite, inputs, sets[run % len(sets)])
+        lite("RunCompiledModel", compiled, c_size_t(0), *arguments)
+    lite("StopProfiler", recorder)
+    count = c_int()
+    lite("GetNumProfilerEvents", recorder, byref(count))
+    events = (_Event * count.value)()
+    lite("GetProfilerEvents", recorder, count, events)
+    data = json.dumps({"events": [_fields(event) for event in events]}).encode()
+    return Recorded(data, seconds * 1e6)
+
+
+def _fields(event: Any) -> dict[str, Any]:
+    found = {name: getattr(event, name) for name, _ in _Event._fields_}
+    found["tag"] = event.tag.decode("utf-8", "backslashreplace")
+    found["event_type"] = event.event_type & 0xFFFFFFFF
+    for name in ("begin_mem_usage", "end_mem_usage"):
+        found[name] = list(found[name])
+    del found["event_source"]
+    return found
+
+
+_Buffer = tuple[c_void_p, np.dtype[Any], tuple[int, ...]]
+
+
+def _buffers(lite: LiteRt, environment: c_void_p, model: c_void_p, compiled: c_void_p, kind: str) -> list[_Buffer]:
+    """Return a buffer for each end of the model, filled with zeros, with its type and shape."""
+    graph = lite.make("GetModelSubgraph", model, c_size_t(0))
+    count = c_size_t()
+    lite(f"GetNumSubgraph{kind}s", graph, byref(count))
+    found = []
+    for position in range(count.value):
+        tensor = lite.make(f"GetSubgraph{kind}", graph, c_size_t(position))
+        tensor_type = _TensorType()
+        lite("GetRankedTensorType", tensor, byref(tensor_type))
+        needs = lite.make(f"GetCompiledModel{kind}BufferRequirements", compiled, c_size_t(0), c_size_t(position))
+        buffer = lite.make("CreateManagedTensorBufferFromRequirements", environment, byref(tensor_type), needs)
+        rank = tensor_type.rank & 0x7F
+        if tensor_type.element_type not in _DTYPES:
+            raise RefusedError(f"{kind.lower()} {position} has element type {tensor_type.element_type}")
+        shape = tuple(max(1, size) for size in tensor_type.dimensions[:rank])
+        found.append((buffer, np.dtype(_DTYPES[tensor_type.element_type]), shape))
+    return found
+
+
+def _handles(buffers: Sequence[_Buffer]) -> tuple[c_size_t, object]:
+    return c_size_t(len(buffers)), (c_void_p * len(buffers))(*(buffer.value for buffer, _, _ in buffers))
+
+
+def _fill(lite: LiteRt, buffers: Sequence[_Buffer], values: Sequence[Array]) -> None:
+    """Copy values to buffers. Raises RefusedError for what does not fit."""
+    if len(values) != len(buffers):
+        raise RefusedError(f"the model has {len(buffers)} inputs, not {len(values)}")
+    for position, ((buffer, _, _), value) in enumerate(zip(buffers, values, strict=True)):
+        size, place = c_size_t(), c_void_p()
+        lite("GetTensorBufferSize", buffer, byref(size))
+        if value.nbytes > size.value:
+            raise RefusedError(f"input {position} takes {size.value} bytes, not {value.nbytes}")
+        lite("LockTensorBuffer", buffer, byref(place), _WRITE)
+        memmove(place, np.ascontiguousarray(value).ctypes.data, value.nbytes)
+        lite("UnlockTensorBuffer", buffer)
