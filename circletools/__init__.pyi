@@ -41,6 +41,8 @@ from circletools.profile.compare_profiles import compare_profiles as compare_pro
 from circletools.profile.compare_profiles import visible_changes as visible_changes
 from circletools.profile.compare_traces import compare_traces as compare_traces
 from circletools.profile.recording import profile as profile
+from circletools.reduction.reduce import ReduceRequest as ReduceRequest
+from circletools.reduction.reduce import reduce as reduce
 from circletools.requires.requirements import requires as requires
 from circletools.requires.resolver import resolver_code as resolver_code
 from circletools.requires.rewrite import rewrite_requirements as rewrite_requirements

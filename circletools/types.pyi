@@ -21,6 +21,7 @@ from circletools.profile.compare_profiles import ProfileComparison as ProfileCom
 from circletools.profile.compare_profiles import VisibleChange as VisibleChange
 from circletools.profile.compare_traces import TraceComparison as TraceComparison
 from circletools.profile.recording import Profile as Profile
+from circletools.reduction.reduce import Reduction as Reduction
 from circletools.requires.requirements import Requirements as Requirements
 from circletools.trace.nnapi.analysis import Analysis as Analysis
 from circletools.trace.nnapi.export import ExportedTrace as ExportedTrace

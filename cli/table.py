@@ -77,6 +77,8 @@ GROUPS = {
             "in.tflite out.tflite --batch 4 --mend", mirrored),
         Row("expose", "surgery", "Make tensors outputs too, to see their values.",
             "in.tflite out.tflite --every CONV_2D"),
+        Row("reduce", "numbers", "Write the smallest part of a model that still fails.",
+            "in.circle small.circle --while-refused litert"),
         Row("metadata list", "metadata:list_entries", "List metadata entries with their sizes.",
             "in.tflite", many),
         Row("metadata get", "metadata:get_entry", "Write the value of a metadata entry to standard output.",

@@ -36,6 +36,7 @@ READERS: dict[str, dict[str, str]] = {
         "baseline": f"{SOUND} --on onert-ruy --baseline {{}}",
     },
     "compare": {"models tables": "{} --timeout 5"},
+    "reduce": {"models tables": "{} OUT --while-refused litert:builtin --timeout 5"},
     "report": {"models tables": "{} -o OUT", "operators": f"{path_of('circle/mlp')} --trace {{}} -o OUT"},
     "compact": {"models": "{} OUT", "models tables": "{} OUT --prune --outputs"},
     "extract": {"models": "{} OUT --operators 0", "tables": "{} OUT --origin *"},

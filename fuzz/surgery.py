@@ -16,6 +16,7 @@ from circletools.numerics.subject import subject_of
 from circletools.numerics.tasks import same_model, tasks
 from circletools.parts.extract import ExtractRequest, extract
 from circletools.parts.prune import prune
+from circletools.reduction.candidates import Candidates, Choice, anonymous
 from circletools.shapes.request import ShapeRequest
 from circletools.shapes.setting import set_shape
 from circletools.storage.files import view
@@ -108,12 +109,16 @@ def ended(data: bytes) -> None:
 
 
 def cut_out(data: bytes) -> None:
-    """Cut each operator out of a model, as for comparing values; the parts are sound."""
+    """Cut each operator out of a model, as for comparing values, and share the last; the parts are sound."""
     with open_model(data) as model, subject_of(model) as subject:
-        for task in tasks(subject, subject, same_model(subject)):
+        found = [one for one in tasks(subject, subject, same_model(subject)) if one.region is not None]
+        for task in found:
             if task.region is not None and not task.alone:
-                part = subject.cut_out(task.region)
-                _sound(b"".join(map(view, part)))
+                _sound(b"".join(map(view, subject.cut_out(task.region))))
+        candidates, choice = Candidates(subject.whole), Choice(0, tuple(one.operator for one in found[-1:]))
+        excerpt = candidates.excerpt(choice)
+        if excerpt is not None:
+            _sound(candidates.file(anonymous(candidates, choice, excerpt)))
 
 
 def shaped(data: bytes) -> None:

@@ -37,7 +37,7 @@ TARGETS = {
         Target("ends", surgery.ended, models.model_seeds, mutate_model, "signature reorder expose"),
         Target("shapes", surgery.shaped, models.model_seeds, mutate_model, "set-shape"),
         Target("page", models.page, models.model_seeds, mutate_model, "report"),
-        Target("compare", surgery.cut_out, models.model_seeds, mutate_model, "compare"),
+        Target("compare", surgery.cut_out, models.model_seeds, mutate_model, "compare reduce"),
         Target("fit", models.fit_all, models.model_seeds, mutate_model, "fit"),
         Target("baseline", documents.baseline, seeds.baselines, mutate_bytes, "fit"),
         Target("diff", pairs.difference, models.model_seeds, mutate_model, "diff"),

@@ -65,3 +65,21 @@ class Reach:
                     found.add(operator)
                     pending += self.results[operator]
         return found
+
+    def given(self, operators: Iterable[int]) -> list[int]:
+        """Return the values that these operators need from outside: not made by them, in the file or kept there."""
+        chosen, values = list(operators), self.graph.values
+        made, inputs = set(self.made_by(chosen)), set(self.graph.inputs.tolist())
+        return [
+            value
+            for value in dict.fromkeys(self.read_by(chosen))
+            if value not in made and (self.producer[value] >= 0 or value in inputs) and not values.is_variable[value]
+        ]
+
+    def seen_outside(self, operators: Iterable[int]) -> list[int]:
+        """Return the values made by these operators that others read, nobody reads, or the graph returns."""
+        chosen, ends, readers = set(operators), set(self.graph.outputs.tolist()), self.graph.readers
+        made = dict.fromkeys(self.made_by(sorted(chosen)))
+        return [
+            value for value in made if value in ends or not readers[value] or not chosen.issuperset(readers[value])
+        ]

@@ -151,9 +151,9 @@ class Judge:
         real_of = self.first.form(output).real
         return difference(real_of(joined(before[output])), real_of(joined(after[output])))
 
-    def _swapped(self, pairing: Pairing, quantized: Sequence[tuple[Array, Array]]) -> dict[bytes, bytes]:
-        """Return the bytes of float constants of the reference, and those to be in their place: rounded at random."""
-        swapped: dict[bytes, bytes] = {}
+    def _swapped(self, pairing: Pairing, quantized: Sequence[tuple[Array, Array]]) -> dict[int, bytes]:
+        """Return other contents for buffers of float constants of the reference: rounded at random."""
+        swapped: dict[int, bytes] = {}
         for tensor in dict.fromkeys(self.first.reach.read_by(pairing.theirs.operators)):
             values = self.first.graph.values
             if not values.is_constant[tensor] or values.types[tensor] != "FLOAT32":
@@ -161,7 +161,7 @@ class Judge:
             constant = self.first.constant(tensor)
             for real, step in quantized:
                 if real.shape == constant.shape:
-                    swapped[constant.tobytes()] = rounded(constant, step, 0).astype(np.float32).tobytes()
+                    swapped[int(values.buffers[tensor])] = rounded(constant, step, 0).astype(np.float32).tobytes()
         return swapped
 
     def _beyond(self, own: Difference) -> bool:

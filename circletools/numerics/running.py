@@ -22,7 +22,7 @@ Runs = list[list[Array]]
 Known = dict[int, list[Array]]
 """The values of tensors, run by run."""
 
-NOTHING: Mapping[bytes, bytes] = MappingProxyType({})
+NOTHING: Mapping[int, bytes] = MappingProxyType({})
 _MOST_CRASHES = 20
 
 
@@ -66,18 +66,15 @@ class Runner:
         return [answer.outputs[at : at + count] for at in range(0, len(answer.outputs), count or 1)] or [[]]
 
     def part(
-        self, subject: Subject, region: Region, values: Known, runs: int, swapped: Mapping[bytes, bytes] = NOTHING
+        self, subject: Subject, region: Region, values: Known, runs: int, data: Mapping[int, bytes] = NOTHING
     ) -> Known | str:
         """Run a region cut out of a model with these values; return its outputs, or why there are none.
 
-        `swapped` has the bytes of constants, and others for each.
+        `data` has other contents for buffers of the model.
         """
         inputs = [[values[tensor][run] for tensor in region.inputs] for run in range(runs)]
         try:
-            parts: Sequence[Part] = subject.cut_out(region)
-            for before, after in swapped.items():
-                parts = [b"".join(map(view, parts)).replace(before, after, 1)]
-            found = self.run(parts, subject.kind, inputs)
+            found = self.run(subject.cut_out(region, data), subject.kind, inputs)
         except CircleToolsError as error:
             return str(error)
         return found if isinstance(found, str) else _by_tensor(region.outputs, found, range(len(region.outputs)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -85,26 +85,10 @@ class Subject:
         """Return the types of what an operator reads."""
         return [self.graph.values.types[tensor] for tensor in self.reach.operands[operator]]
 
-    def given(self, operators: Iterable[int]) -> list[int]:
-        """Return the tensors that operators read, none of them makes, and that are not in the file."""
-        chosen = list(operators)
-        values, made = self.graph.values, set(self.reach.made_by(chosen))
-        inputs = set(self.graph.inputs.tolist())
-        read = dict.fromkeys(self.reach.read_by(chosen))
-        return [
-            tensor
-            for tensor in read
-            if tensor not in made
-            and (self.reach.producer[tensor] >= 0 or tensor in inputs)
-            and not values.is_variable[tensor]
-        ]
-
     def region(self, operators: Sequence[int]) -> Region:
         """Return operators with all that goes in, and all that others read or the graph returns."""
-        chosen, ends = set(operators), set(self.graph.outputs.tolist())
-        made = dict.fromkeys(self.reach.made_by(operators))
-        outputs = [tensor for tensor in made if tensor in ends or not chosen.issuperset(self.graph.readers[tensor])]
-        return Region(tuple(sorted(chosen)), tuple(self.given(operators)), tuple(outputs))
+        reach = self.reach
+        return Region(tuple(sorted(operators)), tuple(reach.given(operators)), tuple(reach.seen_outside(operators)))
 
     def exposed(self, tensors: Sequence[int]) -> tuple[list[Part], list[int]]:
         """Return the model with tensors as outputs too, its old bytes as they are, and the place of each output.
@@ -116,11 +100,11 @@ class Subject:
             outputs = edit.ends(0, "outputs")
             return edit.parts(), [outputs.index(tensor) for tensor in tensors]
 
-    def cut_out(self, region: Region) -> list[Part]:
-        """Return operators as a model of their own."""
+    def cut_out(self, region: Region, data: Mapping[int, bytes] | None = None) -> list[Part]:
+        """Return operators as a model of their own; `data` has other contents for buffers."""
         section = Section(0, region.operators, region.inputs, region.outputs)
         signature = new_signature((), self.graph, region.inputs, region.outputs)
-        return self.whole.bytes_of(Excerpt([section], {}, [signature]))
+        return self.whole.bytes_of(Excerpt([section], {}, [signature], data or {}))
 
 
 @contextmanager

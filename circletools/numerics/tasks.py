@@ -126,10 +126,10 @@ def _task(reference: Subject, subject: Subject, pairs: Partners, operator: int, 
     wanted = tuple(pairs[tensor] for tensor in compared)
     if isinstance(own, str):
         return Task(operator, Region((), (), outputs), Region((), (), wanted), alone=own)
-    inputs = tuple(tensor for tensor in subject.given(own))
+    inputs = tuple(tensor for tensor in subject.reach.given(own))
     fed = tuple(pairs[tensor] for tensor in inputs)
     theirs = sorted(reference.reach.behind(wanted, set(fed)))
-    further = tuple(tensor for tensor in reference.given(theirs) if tensor not in fed)
+    further = tuple(tensor for tensor in reference.reach.given(theirs) if tensor not in fed)
     touching = any(_touches_resource(one, chosen) for one, chosen in ((subject, own), (reference, theirs)))
     alone = "it uses a resource, whose contents cannot be fed" if touching else ""
     return Task(operator, Region(tuple(own), inputs, outputs),
@@ -140,7 +140,7 @@ def _grown(subject: Subject, pairs: Partners, operator: int) -> list[int] | str:
     """Return an operator with those in front of it that make what has no partner, or why there is no such region."""
     chosen, pending = {operator}, [operator]
     while pending:
-        for tensor in subject.given([pending.pop()]):
+        for tensor in subject.reach.given([pending.pop()]):
             maker = subject.reach.producer[tensor]
             if tensor in pairs or maker in chosen:
                 continue

@@ -49,8 +49,12 @@ class Excerpt:
 
     `metadata` are the entries (by index in the old model) that go along, with another value or, for None, with their
     own; `signatures` are those that do, by index, or new ones. They are about the first section of their subgraph.
+    `data` has other contents for buffers. An `anonymous` part has no description and no names of the old model, but
+    for those of signatures.
     """
 
     sections: Sequence[Section]
     metadata: Mapping[int, bytes | None]
     signatures: Sequence[int | NewSignature] = ()
+    data: Mapping[int, bytes] = field(default_factory=dict)
+    anonymous: bool = False

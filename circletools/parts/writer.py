@@ -45,7 +45,8 @@ class Writer:
         parts = self._flatbuffer(excerpt, contents, {})
         named = [("Buffer", row) for row in contents.buffers if self.external]
         named += [(kind, row) for kind in _OFFSETS for row in contents.rows if self.external]
-        ranges = {key: self.external[key] for key in named if key in self.external}
+        given = {("Buffer", row) for row in excerpt.data}
+        ranges = {key: self.external[key] for key in named if key in self.external and key not in given}
         if not ranges:
             return parts
         # Only now is it known where external data goes. The positions in the flatbuffer have a fixed width.
@@ -100,7 +101,9 @@ class _Tables:
             ],
             "signature_defs": [*map(self.signature, self.excerpt.signatures)] or None,
         }
-        if further:
+        if self.excerpt.anonymous:
+            fields["description"] = None
+        elif further:
             fields["metadata_buffer"] = _i4s(contents.buffers[buffer] for buffer in further)
         return self.altered("Model", int(root.at[0]), **fields)
 
@@ -117,14 +120,21 @@ class _Tables:
         operators: Tables = [self.operator(row, new) for row in self.contents.operators[index]]
         inputs, outputs = (_i4s(new[tensor] for tensor in some) for some in (section.inputs, section.outputs))
         at = self.old.at["SubGraph"][section.subgraph]
-        return self.altered("SubGraph", at, tensors=tensors, operators=operators, inputs=inputs, outputs=outputs)
+        ends: dict[str, Value] = {"inputs": inputs, "outputs": outputs}
+        return self.altered("SubGraph", at, tensors=tensors, operators=operators, **ends, **self.nameless)
+
+    @property
+    def nameless(self) -> dict[str, Value]:
+        """The name of a subgraph that is to have none."""
+        return {"name": None} if self.excerpt.anonymous else {}
 
     def callee(self, subgraph: int) -> Altered:
         """Return a subgraph that is called: it keeps its tensors and their indices."""
         rows = self.old.references.rows
         tensors: Tables = [self.tensor(row, None) for row in rows("Tensor", subgraph)]
         operators: Tables = [self.operator(row, None) for row in rows("Operator", subgraph)]
-        return self.altered("SubGraph", self.old.at["SubGraph"][subgraph], tensors=tensors, operators=operators)
+        at = self.old.at["SubGraph"][subgraph]
+        return self.altered("SubGraph", at, tensors=tensors, operators=operators, **self.nameless)
 
     def fields(self, owner: Owner, row: int, tensors: NewIndex | None) -> dict[str, Value]:
         contents = self.contents
@@ -134,6 +144,7 @@ class _Tables:
         return self.old.references.fields(owner, row, new if tensors is None else {**new, "tensor": tensors})
 
     def tensor(self, row: int, tensors: NewIndex | None, name: bytes | None = None) -> Altered:
+        name = b"%d" % row if self.excerpt.anonymous else name
         fields = self.fields("Tensor", row, tensors) | ({} if name is None else {"name": name})
         return self.altered("Tensor", self.old.at["Tensor"][row], **fields)
 
@@ -153,6 +164,8 @@ class _Tables:
             if ("Buffer", row) in self.moves:
                 offset = FILE_OFFSETS["Buffer", "offset"](offsets[row].tobytes(), self.moves["Buffer", row])
                 buffers[index] = self.altered("Buffer", old[row], offset=offset)
+        for row, data in self.excerpt.data.items():
+            buffers[self.contents.buffers[row]] = self.altered("Buffer", 0, data=data)
         values = (self.excerpt.metadata[entry] for entry in self.contents.values)
         return [*buffers, *(self.altered("Buffer", 0, data=value) for value in values)]
 

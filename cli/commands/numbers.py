@@ -11,9 +11,10 @@ from typer import Exit
 import circletools as ct
 
 from ..console.reading import reading
-from ..console.terminal import print_notes, show_as
+from ..console.terminal import print_message, print_notes, show_as
 from ..signature import argument, option
-from .parameters import TableForm, listed
+from .parameters import Form, Input, Output, TableForm, listed
+from .rewriting import refuse_inputs, target
 
 
 def compare(
@@ -55,4 +56,42 @@ def compare(
     show_as(form, found, text=text, json=ct.render.numbers_json, csv=ct.render.rows_csv)
     print_notes(found.notes)
     if found.has_faults or found.failed:
+        raise Exit(1)
+
+
+def reduce(
+    source: Input,
+    output: Output = None,
+    while_: Annotated[
+        str | None,
+        option("--while", "A command; {} is the model, and status 0 means that it still fails.", "COMMAND"),
+    ] = None,
+    while_refused: Annotated[
+        str | None, option("--while-refused", "A program that refuses the model, or crashes.", "PROGRAM")
+    ] = None,
+    while_differs: Annotated[
+        str | None, option("--while-differs", "Programs that disagree, the right one first.", "PROGRAM,...")
+    ] = None,
+    share_safe: Annotated[bool, option("--share-safe", "Write random weights and no names.")] = False,
+    timeout: Annotated[float, option("--timeout", "Time limit of a trial.", "SECONDS", min=0.1)] = 60.0,
+    log: Annotated[str | None, option("--log", "Answers, to go on from where it stopped.", "FILE")] = None,
+    form: Form = "text",
+) -> None:
+    """Write the smallest part of a model that still fails.
+
+    Operators, outputs and constants are taken away as long as the failure stays the same. Exit status 4 when the
+    model does not fail, or not each time; 1 when it fails no more with the weights of --share-safe, which is written
+    all the same. docs/reduce.md has more.
+    """
+    to = target(source, output, in_place=False)
+    refuse_inputs(to, [source])
+    ct.files.check_target(to)
+    request = ct.ReduceRequest(while_, while_refused, listed(while_differs), share_safe, timeout, log)
+    with reading(source) as model:
+        found = ct.reduce(model, to, request)
+    for line in found.changes:
+        print_message(line)
+    if form == "json":
+        show_as(form, found, json=ct.render.reduction_json, file=source)
+    if found.still_fails is False:
         raise Exit(1)

@@ -39,6 +39,7 @@ SEVERAL = {
 }
 ALONE = {
     "fix-outputs": ["TWICE --dry-run"],
+    "reduce": ["MODEL OUT --while-refused litert"],
     "requires": ["BLOCKS", "BLOCKS --runtime litert-2"],
     "annotate-affinity": [f"MODEL OUT {PLAN}"],
     "partition": ["ANNOTATED", "ANNOTATED --costs COSTS", "MODEL"],

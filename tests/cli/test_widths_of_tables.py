@@ -59,6 +59,7 @@ WORDS = {
     "profile": ["in.tflite --on nothing"],
     "attribute": ["times.json --model if_cond.circle"],
     "compare": ["in.tflite --on litert:reference,litert:builtin"],
+    "reduce": ["in.circle small.circle --while-refused litert"],
     "report": ["out.circle -o report.html"],
 }
 TABLES = {

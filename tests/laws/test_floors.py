@@ -17,6 +17,7 @@ FLOORS = [
     {"checks", "entries", "types"},
     {"html", "modelexplorer"},
     {"render"},
+    {"reduction"},
     {"numerics"},
     {"planning", "surgery"},
     {"diff", "profile", "check", "fit", "inspection", "editing", "judging", "shapes"},

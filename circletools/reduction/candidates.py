@@ -1,0 +1,130 @@
+"""Smaller models of one model: some operators of a subgraph, some of what they make, some constants zero."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from circletools.errors import UsageError
+from circletools.graph.graph import Graph
+from circletools.graph.reach import Reach
+from circletools.parts.excerpt import Excerpt, NewSignature, Section
+from circletools.parts.signatures import new_signature
+from circletools.parts.whole import Whole
+from circletools.runtimes.protocol import Array
+from circletools.storage.files import view
+
+_STRUCTURE = (
+    "INT32",
+    "INT64",
+    "BOOL",
+    "STRING",
+)  # shapes, axes, indices: an operator means something else with others
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What is kept of a subgraph: operators, ascending, outputs (None: all that can be), buffers that are zero."""
+
+    subgraph: int
+    operators: tuple[int, ...]
+    outputs: tuple[int, ...] | None = None
+    zeros: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Makes the models of choices."""
+
+    whole: Whole
+
+    def graph(self, choice: Choice) -> Graph:
+        """Return the graph that a choice is of."""
+        return self.whole.graph.graphs[choice.subgraph]
+
+    def outputs(self, choice: Choice) -> list[int]:
+        """Return what can be an output: what others read or the graph returns, or else all that is made."""
+        graph, reach = self.graph(choice), Reach(self.graph(choice))
+        seen = [tensor for tensor in reach.seen_outside(choice.operators) if not graph.is_handle[tensor]]
+        return seen or [tensor for tensor in reach.made_by(choice.operators) if not graph.is_handle[tensor]]
+
+    def constants(self, choice: Choice) -> list[int]:
+        """Return the buffers of constants that may be zero without another meaning of an operator."""
+        read = dict.fromkeys(Reach(self.graph(choice)).read_by(choice.operators))
+        return sorted({int(self.graph(choice).values.buffers[one]) for one in free(self.graph(choice), read)})
+
+    def excerpt(self, choice: Choice) -> Excerpt | None:
+        """Return the part, None where there is none: it would read or return a resource, or returns nothing."""
+        graph = self.graph(choice)
+        inputs = Reach(graph).given(choice.operators)
+        outputs = list(self.outputs(choice) if choice.outputs is None else choice.outputs)
+        if not outputs or not choice.operators or any(graph.is_handle[tensor] for tensor in inputs):
+            return None
+        section = Section(choice.subgraph, choice.operators, inputs, outputs)
+        known = set(self.constants(choice)) if choice.zeros else set()
+        data = {buffer: bytes(len(self.data(buffer))) for buffer in choice.zeros if buffer in known}
+        return Excerpt([section], {}, [new_signature((), graph, inputs, outputs)], data)
+
+    def data(self, buffer: int) -> memoryview:
+        """Return the bytes of a buffer."""
+        return self.whole.graph.buffers[buffer].data
+
+    def file(self, excerpt: Excerpt) -> bytes:
+        """Return the file of a part."""
+        return b"".join(map(view, self.whole.bytes_of(excerpt)))
+
+
+def free(graph: Graph, tensors: Iterable[int]) -> list[int]:
+    """Return the constants among tensors that are no shapes, axes or indices."""
+    values = graph.values
+    quantized = values.tables.has("quantization")
+    return [
+        tensor
+        for tensor in tensors
+        if values.is_constant[tensor] and (values.types[tensor] not in _STRUCTURE or quantized[tensor])
+    ]
+
+
+def anonymous(candidates: Candidates, choice: Choice, excerpt: Excerpt, seed: int = 0) -> Excerpt:
+    """Return a part with random weights of the same mean, deviation and range, and without names.
+
+    What are shapes, axes and indices stays, and so do options: they are what the operators are.
+    """
+    rng, contents = np.random.default_rng(seed), candidates.whole.contents(excerpt)
+    model, data = candidates.whole.writer.model, {}
+    sections = [(choice.subgraph, list(contents.tensors[0]))]
+    sections += [(index, list(range(len(model.subgraphs[index].tensors)))) for index in contents.called]
+    for index, tensors in sections:
+        graph = candidates.whole.graph.graphs[index]
+        for tensor in free(graph, tensors):
+            buffer, stored = (
+                int(graph.values.buffers[tensor]),
+                len(candidates.data(int(graph.values.buffers[tensor]))),
+            )
+            try:
+                made = _random_like(model.subgraphs[index].array_of(tensor), rng).tobytes()
+            except UsageError:  # a type that has no array
+                made = b""
+            # Of what is sparse or packed, any bytes are numbers.
+            data[buffer] = made if len(made) == stored else rng.integers(0, 256, stored, np.uint8).tobytes()
+    (section,), (signature,) = excerpt.sections, excerpt.signatures
+    assert isinstance(signature, NewSignature)
+    sides = [
+        [(f"{what}_{place}".encode(), tensor) for place, (_, tensor) in enumerate(side)]
+        for what, side in (("input", signature.inputs), ("output", signature.outputs))
+    ]
+    named = NewSignature(signature.key, section.subgraph, *sides)
+    return replace(excerpt, signatures=[named], data={**data, **excerpt.data}, anonymous=True)
+
+
+def _random_like(array: Array, rng: np.random.Generator) -> Array:
+    """Return random values with the mean, deviation and range of these."""
+    if not array.size or array.dtype.kind not in "iuf":
+        return array
+    real = array.astype(np.float64)
+    finite = real[np.isfinite(real)] if np.isfinite(real).any() else np.zeros(1)
+    return np.clip(rng.normal(finite.mean(), finite.std(), array.shape), finite.min(), finite.max()).astype(
+        array.dtype
+    )

@@ -1,0 +1,230 @@
+"""Make the smallest model that still fails as a given one does.
+
+First its operators are taken away, then outputs, then constants become zero; again from the beginning, until nothing
+can be taken. What an operator that is taken away made becomes an input.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from circletools.errors import CircleToolsError, EditError, InvalidInputError
+from circletools.model.model import Model
+from circletools.parts.excerpt import Excerpt
+from circletools.parts.whole import read_whole
+from circletools.reduction.candidates import Candidates, Choice, anonymous
+from circletools.reduction.failures import Ask, Symptom, asking
+from circletools.reduction.search import minimal, window
+from circletools.storage.files import write
+from circletools.wording import counted, ranges
+
+
+@dataclass(frozen=True, slots=True)
+class ReduceRequest:
+    """What has to stay true of a model: one of three.
+
+    `while_` is a command with `{}` for the model, whose status 0 means that the failure is still there;
+    `while_refused` a program that refuses the model or crashes, `while_differs` programs of which the first is right.
+    With `share_safe`, weights become random and names go. `log` is a file that has the answers, to go on from.
+    """
+
+    while_: str | None = None
+    while_refused: str | None = None
+    while_differs: tuple[str, ...] = ()
+    share_safe: bool = False
+    timeout_s: float = 60.0
+    log: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """What is left: the operators of a subgraph, `subgraph/index` in the model, and how many trials it took.
+
+    `symptom` is what was asked for, `is_minimal` says that taking away anything more ends the failure, and
+    `still_fails` whether a model to share does, None where that was not asked for.
+    """
+
+    subgraph: int
+    operators: tuple[int, ...]
+    codes: tuple[str, ...]
+    outputs: int
+    zeros: int
+    trials: int
+    symptom: tuple[str, ...]
+    still_fails: bool | None
+    changes: tuple[str, ...]
+
+
+def reduce(model: Model, target: str | os.PathLike[str], request: ReduceRequest) -> Reduction:
+    """Write the smallest part of a model to `target` that still fails; return what it has.
+
+    Raises EditError where the model does not fail, or not each time, UsageError for a request that makes no sense or
+    a program that is not installed, InvalidInputError for a file that is no log, ModelFormatError for a broken model.
+
+    >>> with ct.open("in.tflite") as model:
+    ...     ct.reduce(model, "small.tflite", ct.ReduceRequest(while_refused="litert-gpu"))
+    """
+    model.source.check_other(target, in_place=False)
+    candidates = Candidates(read_whole(model))
+    with ExitStack() as stack:
+        ask = stack.enter_context(
+            asking(request.while_, request.while_refused, request.while_differs, request.timeout_s)
+        )
+        folder = Path(stack.enter_context(TemporaryDirectory(prefix="circletools-")))
+        trials = _Trials(ask, folder, model.format, _read_log(request.log), request.log)
+        whole = folder / f"whole.{model.format}"
+        whole.write_bytes(model.source.memory)
+        trials.begin(whole)
+        choice = _smallest(candidates, trials)
+        excerpt = candidates.excerpt(choice)
+        assert excerpt is not None
+        if not trials.fails(candidates.file(excerpt), again=True):
+            raise _comes_and_goes()
+        still_fails = None
+        if request.share_safe:
+            excerpt = anonymous(candidates, choice, excerpt)
+            still_fails = trials.fails(candidates.file(excerpt))
+        write(target, [candidates.file(excerpt)], source=model.source)
+    return _described(candidates, choice, excerpt, trials, still_fails)
+
+
+def _comes_and_goes() -> EditError:
+    return EditError("the failure comes and goes: the same model fails, and then it does not", hint="fix what varies")
+
+
+@dataclass
+class _Trials:
+    """Asks about files, each once; answers go to the log as they come."""
+
+    ask: Ask
+    folder: Path
+    kind: str
+    known: dict[str, bool]
+    log: str | None
+    count: int = 0
+    symptom: Symptom = field(default_factory=frozenset)
+
+    def begin(self, model: Path) -> None:
+        """Ask about the whole model, twice. Raises EditError where it does not fail, or not each time."""
+        answers = [self.ask(model) for _ in range(2)]
+        if not any(answers):
+            raise EditError("the model does not fail", hint="nothing was written")
+        if not all(answers):
+            raise _comes_and_goes()
+        self.count, self.symptom = 2, answers[0]
+
+    def fails(self, data: bytes, *, again: bool = False) -> bool:
+        """Return whether a file fails as the whole model does, for no other reasons."""
+        key = blake2b(data, digest_size=16).hexdigest()
+        if again or key not in self.known:
+            path = self.folder / f"{key}.{self.kind}"
+            path.write_bytes(data)
+            found = self.ask(path)
+            path.unlink()
+            self.count += 1
+            self.known[key] = bool(found) and found <= self.symptom
+            if self.log is not None:
+                with open(self.log, "a", encoding="utf-8") as file:
+                    file.write(json.dumps({"model": key, "fails": self.known[key]}) + "\n")
+        return self.known[key]
+
+
+def _read_log(name: str | None) -> dict[str, bool]:
+    if name is None or not os.path.exists(name):
+        return {}
+    try:
+        rows = [
+            json.loads(line) for line in Path(name).read_text(encoding="utf-8").splitlines() if line.endswith("}")
+        ]
+        return {str(row["model"]): bool(row["fails"]) for row in rows}
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise InvalidInputError(f"no log of `reduce`: {error}", location=name) from error
+
+
+def _smallest(candidates: Candidates, trials: _Trials) -> Choice:
+    """Return a choice that fails, from which nothing can be taken."""
+
+    def fails(choice: Choice) -> bool:
+        try:
+            excerpt = candidates.excerpt(choice)
+            return excerpt is not None and trials.fails(candidates.file(excerpt))
+        except CircleToolsError:  # no such part, as of a broken model
+            return False
+
+    model = candidates.whole.graph
+    choices = (Choice(index, tuple(range(len(model.graphs[index])))) for index in model.entries)
+    choice = next((one for one in choices if fails(one)), None)
+    if choice is None:
+        raise EditError("no subgraph fails when it is written anew", hint="the failure depends on the file's layout")
+    while True:
+        before = choice
+        choice = _fewer(candidates, choice, fails)
+        inner = next((one for one in _called(candidates, choice) if fails(one)), None)
+        choice = inner or choice
+        if choice == before:
+            return choice
+
+
+def _called(candidates: Candidates, choice: Choice) -> Iterator[Choice]:
+    """Yield the subgraphs that the operators call, each as the main one."""
+    graph = candidates.graph(choice)
+    for index in sorted(graph.called(choice.operators)):
+        yield Choice(index, tuple(range(len(candidates.whole.graph.graphs[index]))))
+
+
+def _fewer(candidates: Candidates, choice: Choice, fails: Callable[[Choice], bool]) -> Choice:
+    """Return a choice with fewer operators, outputs and constants, as far as each goes now."""
+    order = [one for one in candidates.graph(choice).dag.order if one in set(choice.operators)]
+
+    def operators(some: list[int]) -> Choice:
+        return Choice(choice.subgraph, tuple(sorted(some)), None, choice.zeros)
+
+    if choice.outputs is None:
+        order = list(window(order, lambda some: fails(operators(list(some)))))
+    kept = minimal(order, lambda some: fails(operators(list(some))))
+    if len(kept) < len(choice.operators) or choice.outputs is None:
+        choice = operators(list(kept))
+    free = candidates.constants(choice)
+    choice = replace(choice, zeros=tuple(one for one in choice.zeros if one in free))
+    outputs = candidates.outputs(choice) if choice.outputs is None else list(choice.outputs)
+    kept = minimal(outputs, lambda some: fails(replace(choice, outputs=tuple(some))))
+    choice = replace(choice, outputs=tuple(kept))
+    filled = [one for one in free if one not in choice.zeros]
+
+    def zeros(some: list[int]) -> Choice:
+        return replace(choice, zeros=tuple(one for one in free if one not in some))
+
+    return zeros(list(minimal(filled, lambda some: fails(zeros(list(some))), least=0))) if filled else choice
+
+
+def _described(
+    candidates: Candidates, choice: Choice, excerpt: Excerpt, trials: _Trials, still_fails: bool | None
+) -> Reduction:
+    graph = candidates.graph(choice)
+    codes = tuple(graph.operators.code_names[one] for one in choice.operators)
+    outputs = excerpt.sections[0].outputs
+    changes = [
+        f"operators of subgraph {graph.index}: {ranges(choice.operators)} of {len(graph):,}, {', '.join(codes[:8])}",
+        f"{counted(len(outputs), 'output')}, {counted(len(choice.zeros), 'constant')} zero, "
+        f"{counted(trials.count, 'trial')}",
+    ]
+    if still_fails is not None:
+        changes.append("weights and names are replaced; it " + ("still fails" if still_fails else "fails no more"))
+    return Reduction(
+        choice.subgraph,
+        choice.operators,
+        codes,
+        len(outputs),
+        len(choice.zeros),
+        trials.count,
+        tuple(sorted(trials.symptom)),
+        still_fails,
+        tuple(changes),
+    )

@@ -1,0 +1,46 @@
+"""Delta debugging: what is left of a list so that a test still fails, and from which nothing can be taken.
+
+1..222 in order     bisect the shortest head that fails, then the shortest tail of that: one guilty operator
+                    takes 2 log2(222) trials
+the rest            leave out halves, quarters, ... single ones (Zeller and Hildebrandt's ddmin, by complements),
+                    until no single one can be left out
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+Item = TypeVar("Item")
+Fails = Callable[[Sequence[Item]], bool]
+
+
+def window(items: Sequence[Item], fails: Fails[Item]) -> Sequence[Item]:
+    """Return a run of items that fails, where all together do: as short as bisecting both ends makes it."""
+    head = items[: _shortest(len(items), lambda size: fails(items[:size]))]
+    return head[len(head) - _shortest(len(head), lambda size: fails(head[len(head) - size :])) :]
+
+
+def _shortest(size: int, fails: Callable[[int], bool]) -> int:
+    """Return the least size that fails, by bisection."""
+    low = 0
+    while size - low > 1:
+        middle = (low + size) // 2
+        low, size = (low, middle) if fails(middle) else (middle, size)
+    return size
+
+
+def minimal(items: Sequence[Item], fails: Fails[Item], *, least: int = 1) -> Sequence[Item]:
+    """Return items that fail, of which none can be left out, where all together do; at least `least` are kept."""
+    size = max(1, len(items) // 2)
+    while True:
+        place, is_changed = 0, False
+        while place < len(items):
+            rest = [*items[:place], *items[place + size :]]
+            if least <= len(rest) < len(items) and fails(rest):
+                items, is_changed = rest, True
+            else:
+                place += size
+        if size == 1 and not is_changed:
+            return items
+        size = max(1, size // 2)

@@ -1,0 +1,152 @@
+"""The smallest model that still fails: nothing more can be taken from it, and nothing of the original is shared."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import circletools as ct
+from circletools.reduction.search import minimal, window
+from tests.kit.build import Build, Code
+from tests.kit.program import run
+from tests.kit.support import ROOT, bytes_of, path_of
+from tests.laws.test_docs import blocks, shell
+
+
+@given(st.integers(1, 40).flatmap(lambda count: st.tuples(st.just(count), st.sets(st.integers(0, count - 1)))))
+def test_nothing_can_be_left_out_of_what_is_found(case: tuple[int, set[int]]) -> None:
+    count, guilty = case
+
+    def fails(some: Sequence[int]) -> bool:
+        return guilty <= set(some)
+
+    found = minimal(window(range(count), fails), fails, least=0)
+    assert set(found) == guilty
+
+
+@given(st.sets(st.frozensets(st.integers(0, 7), min_size=1, max_size=3), min_size=1, max_size=4))
+def test_any_of_several_reasons_is_enough(reasons: set[frozenset[int]]) -> None:
+    def fails(some: Sequence[int]) -> bool:
+        return any(reason <= set(some) for reason in reasons)
+
+    found = set(minimal(range(8), fails))
+    assert fails(sorted(found))
+    assert not any(fails(sorted(found - {one})) for one in found)
+
+
+def chain(count: int, *guilty: int) -> bytes:
+    """Return a chain of operators, some of them with a code of their own."""
+    build = Build()
+    graph = build.graph()
+    value = first = graph.tensor("secret/first", (1, 4))
+    for at in range(count):
+        code = Code("CUSTOM", 1, f"Guilty{at}") if at in guilty else Code("ADD")
+        constant = graph.constant(f"secret/weight{at}", np.arange(4, dtype=np.float32) + 100 + at)
+        output = graph.tensor(f"secret/value{at}", (1, 4))
+        graph.operator(code, [value, constant], [output])
+        value = output
+    graph.ends([first], [value])
+    return build.to_bytes("tflite")
+
+
+def reduced(data: bytes, folder: Path, **asked: object) -> tuple[ct.types.Reduction, Path]:
+    out = folder / "small.tflite"
+    with ct.open(data) as model:
+        return ct.reduce(model, out, ct.ReduceRequest(**asked)), out  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("guilty", [0, 1, 110, 221])
+def test_one_guilty_operator_of_222(guilty: int, tmp_path: Path) -> None:
+    found, out = reduced(chain(222, guilty), tmp_path, while_="grep -q Guilty {}")
+    assert (found.operators, found.codes) == ((guilty,), (f"CUSTOM:Guilty{guilty}",))
+    assert found.trials <= 30
+    with ct.open(out) as model:
+        assert len(model.subgraphs[0].operators) == 1
+
+
+def test_two_that_fail_together(tmp_path: Path) -> None:
+    words = "sh -c 'grep -q Guilty5 {} && grep -q Guilty30 {}'"
+    found, _ = reduced(chain(40, 5, 30), tmp_path, while_=words)
+    assert found.operators == (5, 30)
+
+
+def test_a_model_that_does_not_fail_or_not_each_time(tmp_path: Path) -> None:
+    with pytest.raises(ct.EditError, match="does not fail"):
+        reduced(chain(3), tmp_path, while_="grep -q Guilty {}")
+    flag = tmp_path / "flag"
+    with pytest.raises(ct.EditError, match="comes and goes"):
+        reduced(chain(3), tmp_path, while_=f"sh -c 'test -e {flag} && rm {flag} || (touch {flag}; false) # {{}}'")
+    assert run("reduce", path_of("tflite/cnn"), tmp_path / "out", "--while", "false {}").status == 4
+    assert not (tmp_path / "out").exists()
+    for words in ((), ("--while", "true"), ("--while", "true {}", "--while-refused", "onert")):
+        assert run("reduce", path_of("tflite/cnn"), tmp_path / "out", *words).status == 2
+
+
+def test_a_log_is_gone_on_from(tmp_path: Path) -> None:
+    log, asked = tmp_path / "log", tmp_path / "asked"
+    words = f"sh -c 'echo >> {asked}; grep -q Guilty {{}}'"
+    found, out = reduced(chain(50, 20), tmp_path, while_=words, log=str(log))
+    first, data = asked.read_text().count("\n"), out.read_bytes()
+    lines = log.read_text().splitlines(keepends=True)
+    log.write_text("".join(lines[:5]) + '{"model": "cut of')
+    again, _ = reduced(chain(50, 20), tmp_path, while_=words, log=str(log))
+    assert (again.operators, out.read_bytes()) == (found.operators, data)
+    assert asked.read_text().count("\n") - first == first - 5
+    log.write_text("[1]}\n")
+    with pytest.raises(ct.InvalidInputError):
+        reduced(chain(3, 1), tmp_path, while_=words, log=str(log))
+
+
+@pytest.mark.parametrize("name", ["cnn", "cnn_int8", "cnn_float16", "transformer_block", "blockwise_int4", "sparse"])
+def test_what_is_shared_has_nothing_of_the_original(name: str, tmp_path: Path) -> None:
+    data = bytes_of(f"tflite/{name}")
+    found, out = reduced(data, tmp_path, while_="test -s {}", share_safe=True)
+    assert found.still_fails
+    shared = out.read_bytes()
+    with ct.open(data) as model:
+        graph = model.subgraphs[0]
+        texts = [one.name.encode() for one in graph.tensors] + [one.key.encode() for one in model.signatures]
+        texts += [one.name.encode() for one in model.metadata] + [model.description.encode()]
+        texts = [text for text in texts if len(text) > 6 and text != b"serving_default"]
+        weights = [bytes(one.data) for one in model.buffers if len(one.data) >= 16]
+    assert [text for text in texts if text in shared] == []
+    assert [at for data in weights for at in range(0, len(data) - 15, 16) if len(set(data[at : at + 16])) > 8
+            and data[at : at + 16] in shared] == []  # fmt: skip
+
+
+def test_names_and_weights_of_a_whole_model_go(tmp_path: Path) -> None:
+    words = "sh -c 'test $(grep -ao Guilty {} | wc -l) -ge 3'"
+    found, out = reduced(chain(6, 1, 2, 4), tmp_path, while_=words, share_safe=True)
+    assert found.operators == (1, 2, 4)
+    assert b"secret" not in out.read_bytes()
+    assert np.float32(103).tobytes() not in out.read_bytes()
+
+
+def test_the_document(tmp_path: Path) -> None:
+    out = tmp_path / "out.tflite"
+    done = run("reduce", path_of("tflite/cnn"), out, "--while", "test -s {}", "--json")
+    document = json.loads(done.out)
+    assert (done.status, len(document["operators"]), document["still_fails"]) == (0, 1, None)
+
+
+def test_a_loop_gives_its_body(tmp_path: Path) -> None:
+    data = bytes_of("tflite/while_nested")
+    found, out = reduced(data, tmp_path, while_="test -s {}")
+    with ct.open(out) as model:
+        assert len(model.subgraphs) == 1
+    assert len(found.operators) == 1
+
+
+def test_the_page_shows_what_is_printed(tmp_path: Path) -> None:
+    (tmp_path / "testdata").symlink_to(ROOT / "testdata")
+    text = (ROOT / "docs" / "reduce.md").read_text(encoding="utf-8")
+    for step in re.split(r"^\$ ", blocks(text, "console")[0], flags=re.MULTILINE)[1:]:
+        command, _, expected = step.partition("\n")
+        assert shell(f"{command} 2>&1; true", tmp_path) == expected
