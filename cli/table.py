@@ -89,6 +89,10 @@ GROUPS = {
             "in.tflite out.tflite --name min_runtime_version", mirrored),
         Row("metadata rename", "metadata:rename_entries", "Rename metadata entries, all at once.",
             "in.tflite out.tflite --name min_runtime_version=runtime", mirrored),
+        Row("metadata describe", "metadata:describe", "Describe a model, its inputs and its outputs.",
+            "in.tflite out.tflite --name cats --input 0=image --mean 127.5 --std 127.5", mirrored),
+        Row("metadata labels", "metadata:labels", "Name the classes of an output.",
+            "in.tflite out.tflite --labels labels.txt", mirrored),
         Row("compact", "rewriting", "Write a minimal file of only what the model uses.",
             "edited.circle small.circle", mirrored),
     ),
@@ -132,5 +136,5 @@ GROUPS = {
 
 COMMANDS = tuple(row for rows in GROUPS.values() for row in rows)
 
-VERBS = {"metadata": "List, get, set, remove and rename metadata entries."}
+VERBS = {"metadata": "List and change metadata entries, describe and label."}
 """Commands that have commands of their own."""

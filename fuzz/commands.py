@@ -20,7 +20,7 @@ from circletool_cli.main import app, main  # type: ignore[import-not-found, unus
 
 import circletools
 from circletools.errors import CircleToolsError
-from tests.kit.support import path_of
+from tests.kit.support import ROOT, path_of
 
 SOUND = path_of("circle/inception")
 _TRACES = ("trace-text", "trace-html", "trace-packed", "trace-chrome", "trace-perfetto")
@@ -67,6 +67,8 @@ READERS: dict[str, dict[str, str]] = {
     "metadata get": {"tables": "{} ONE_op_table -o OUT"},
     "metadata set": {"models": "{} OUT --name note --text x"},
     "metadata remove": {"tables": "{} OUT --origins --affinity"},
+    "metadata describe": {"models tables": "{} OUT --name x --input 0=y"},
+    "metadata labels": {"models": f"{{}} OUT --values --labels {ROOT / 'LICENSE'}"},
     "metadata rename": {"tables": "{} OUT --name ONE_op_table=x"},
     "trace-stats": {" ".join(_TRACES): "{} --json --per-execution"},
     "trace-export": {" ".join(_TRACES): "{} OUT --to perfetto"},

@@ -8,6 +8,7 @@ from functools import cache
 from typing import NamedTuple
 from zlib import crc32
 
+from circletools import entries
 from circletools.affinity.assign.partfile import format_part
 from circletools.affinity.exports.dot import dot_graph
 from circletools.affinity.exports.model_explorer import model_explorer_data
@@ -308,6 +309,23 @@ def strip_all(data: bytes) -> None:
     after = _same_graph(rewritten(data, change, tuple(names)))
     with open_model(after) as model:
         assert not {entry.name for entry in model.metadata} & set(names)
+
+
+def describe_all(data: bytes) -> None:
+    """Describe the model and its inputs, and label its last output; twice is once."""
+
+    def change(edit: ModelEdit) -> None:
+        entries.describe(edit, entries.Description("fuzz", inputs=(("0", "an input"),)))
+        entries.labels(edit, ["a", "b"], values=True)
+
+    with open_model(data) as model:
+        edit = ModelEdit(model)
+        change(edit)
+        after = edit.to_bytes()
+    with open_model(after) as model:
+        edit = ModelEdit(model)
+        change(edit)
+        assert edit.to_bytes() == after, "twice is not once"
 
 
 def compact(data: bytes) -> None:

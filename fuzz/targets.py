@@ -30,6 +30,7 @@ TARGETS = {
         ),
         Target("fix-outputs", models.fix, models.model_seeds, mutate_model, "fix-outputs"),
         Target("metadata", models.strip_all, models.model_seeds, mutate_model, "metadata list get set remove rename"),
+        Target("description", models.describe_all, models.model_seeds, mutate_model, "metadata describe labels"),
         Target("compact", models.compact, models.model_seeds, mutate_model, "compact"),
         Target("prune", surgery.pruned, models.model_seeds, mutate_model, "compact"),
         Target("extract", surgery.cut, models.model_seeds, mutate_model, "extract"),

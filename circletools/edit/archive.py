@@ -61,6 +61,29 @@ def archive_entries(model: Model) -> list[ZipInfo] | None:
         return None
 
 
+def central_directory(file: memoryview) -> tuple[int, list[tuple[bytes, bytes]], int, bytes] | None:
+    """Return where the central directory starts, its entries by name, where it says that it is, and the comment.
+
+    None without an archive. Raises EditError for one that is broken, or larger than 32 bits count.
+    """
+    start, end = directory_start(file), _end_place(file)
+    if start is None or end is None:
+        return None
+    entries, place = [], start
+    while place < end:
+        if file[place : place + 4] != _ENTRY or place + _ENTRY_BYTES > end:
+            raise EditError("the ZIP archive behind the flatbuffer is broken", hint="its directory cannot be read")
+        lengths = _LENGTHS.unpack_from(file, place + 28)
+        after = place + _ENTRY_BYTES + sum(lengths)
+        name = bytes(file[place + _ENTRY_BYTES : place + _ENTRY_BYTES + lengths[0]])
+        entries.append((name, bytes(file[place:after])))
+        place = after
+    *_, recorded, comment = _END_FIELDS.unpack_from(file, end)
+    if recorded == _ZIP64:
+        raise EditError("the ZIP archive behind the flatbuffer is a ZIP64 archive", hint="it cannot be changed")
+    return start, entries, recorded, bytes(file[len(file) - comment :] if comment else b"")
+
+
 def _end_place(file: memoryview) -> int | None:
     """Return where the end record stands: its comment must end where the file does."""
     first = max(len(file) - _END_BYTES - _COMMENT_BYTES, 0)

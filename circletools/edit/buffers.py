@@ -6,6 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
+from circletools.edit.members import check_index
 from circletools.flatbuf.columns import MAX_FLATBUFFER_BYTES, too_large
 from circletools.flatbuf.overlay import NewTable, Overlay
 from circletools.model.indices import model_indices
@@ -112,10 +113,11 @@ class BufferPool:
         return index
 
     def name(self, index: int) -> None:
-        """Count one more name of a buffer."""
+        """Count one more name of a buffer. Raises UsageError for one that does not exist."""
+        check_index("buffer", index, self.count)
         if index in self._reserved:
             self._reserved.remove(index)
-        elif index < len(self._named):
+        else:
             self._named[index] += 1
 
     def assign(self, index: int, data: bytes, original: int | None) -> int:
@@ -146,7 +148,8 @@ class BufferPool:
         self._leave(index)
         if data:
             return self.add(data)
-        self.name(0)
+        if self._named:
+            self._named[0] += 1
         return 0
 
     def _data(self, index: int) -> bytes | memoryview:

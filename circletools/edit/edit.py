@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from circletools.edit.archive import move_archive
+from circletools.edit.associated import has_file, with_files
 from circletools.edit.compact import compact
 from circletools.edit.editable import check_editable, original_model, original_start
 from circletools.edit.entries import Entries
@@ -69,6 +70,7 @@ class ModelEdit:
         self._added: list[AddedOperator] = []
         self.renamed: dict[tuple[int, int], bytes] = {}  # (subgraph, tensor) -> the new name
         self._ends: dict[tuple[int, Direction], list[int]] = {}  # that were set
+        self._files: dict[str, bytes] = {}
         self._followers: list[Callable[[ModelEdit], None]] = []
 
     def __enter__(self) -> ModelEdit:
@@ -114,15 +116,19 @@ class ModelEdit:
         check_index("metadata entry", index, len(self._entries.now))
         self._entries.rename(index, name)
 
+    def associate(self, name: str, data: bytes) -> bool:
+        """Put a file into the ZIP archive behind the model, in place of one of its name; return whether it is new."""
+        changed = not has_file(self.model, name, data)
+        if changed:
+            self._files[name] = data
+        return changed
+
     def add_buffer(self, data: bytes) -> int:
         """Append a buffer, 16-byte aligned, and return its index (a place that an edit left free is used first)."""
         return self._entries.pool.reserve(data)
 
-    def _check_subgraph(self, index: int) -> None:
-        check_index("subgraph", index, len(self.model.subgraphs))
-
     def _subgraph(self, index: int) -> NewTable:
-        self._check_subgraph(index)
+        check_index("subgraph", index, len(self.model.subgraphs))
         return self._overlay.element(self._overlay.references(self._overlay.root, "subgraphs"), "SubGraph", index)
 
     def _list(self, subgraph: int, field: str) -> References:
@@ -140,7 +146,6 @@ class ModelEdit:
     ) -> int:
         """Append a tensor and return its index. `type` is a TensorType name, `buffer` 0 means no data."""
         if buffer:
-            check_index("buffer", buffer, self._entries.pool.count)
             self._entries.pool.name(buffer)
         kind = member_number(self.model.schema.enums["TensorType"], type, "tensor type")
         table = self._table(
@@ -155,9 +160,8 @@ class ModelEdit:
         Shape and quantization are shared with the original, not duplicated.
         """
         self._check_tensors(subgraph, [like])
-        tensors = self._list(subgraph, "tensors")
-        model = tensors[like]
-        source = self._overlay.open("Tensor", model) if isinstance(model, int) else model
+        known = self._list(subgraph, "tensors")[like]
+        source = self._overlay.open("Tensor", known) if isinstance(known, int) else known
         table = NewTable(source.type)
         for field in ("shape", "shape_signature", "type", "quantization", "has_rank"):
             table.share(field, source)
@@ -172,9 +176,9 @@ class ModelEdit:
         return table
 
     def _append_tensor(self, subgraph: int, table: NewTable) -> int:
+        self._new_tensors[subgraph] += 1
         tensors = self._list(subgraph, "tensors")
         tensors.append(table)
-        self._new_tensors[subgraph] += 1
         return len(tensors) - 1
 
     def add_operator_code(self, name: str, version: int = 1, custom_code: str = "") -> int:
@@ -232,12 +236,10 @@ class ModelEdit:
             field, number_of_member = options_member(schema, member, fields)
             table.set(f"{field}_type", number_of_member)
             table.set(field, self._table(member, **fields))
-        operators = self._list(subgraph, "operators")
-        operators.append(table)
+        self._list(subgraph, "operators").append(table)
         names = tuple(self._tensor_name(subgraph, tensor) for tensor in outputs)
-        added = AddedOperator(subgraph, len(operators) - 1, self._codes[code].name, names, tuple(inherits))
-        self._added.append(added)
-        return added.index
+        self._added.append(AddedOperator(subgraph, count, self._codes[code].name, names, tuple(inherits)))
+        return count
 
     def set_option(self, subgraph: int, operator: int, name: str, value: FieldValue) -> None:
         """Set an option of an operator. Raises UsageError where there is no such operator or option."""
@@ -246,7 +248,7 @@ class ModelEdit:
         change_option(self._overlay, operators, operator, name, value)
 
     def _check_tensors(self, subgraph: int, tensors: Sequence[int], lowest: int = 0) -> None:
-        self._check_subgraph(subgraph)
+        check_index("subgraph", subgraph, len(self.model.subgraphs))
         count = len(self.model.subgraphs[subgraph].tensors) + self._new_tensors[subgraph]
         for tensor in tensors:
             if not lowest <= tensor < count:
@@ -350,7 +352,8 @@ class ModelEdit:
         if root is not None:
             open_file_offsets(self.model, self._overlay, root, self._entries.put_back)
             prefix = write_prefix(self._overlay, root, self.model.reachable.end)
-        return [*([prefix] if prefix else []), *move_archive(self.model, self._base, len(prefix) - self._base)]
+        parts = [*([prefix] if prefix else []), *move_archive(self.model, self._base, len(prefix) - self._base)]
+        return with_files(parts, self._files) if self._files else parts
 
     def to_bytes(self) -> bytes:
         """Return the whole result."""
@@ -378,16 +381,14 @@ class ModelEdit:
             return
         folder = None if os.fspath(target) == "-" else Path(target).absolute().parent
         with TemporaryDirectory(dir=folder, prefix=".circletools-") as scratch:
-            whole = Path(scratch) / "whole"
-            write(whole, self.parts(), source=self.model.source)
+            write(whole := Path(scratch) / "whole", self.parts(), source=self.model.source)
             with open_model(whole, schema=self.model.newer) as model:
                 compact(model, target, progress=progress)
 
     def remaining(self) -> tuple[Finding, ...]:
         """Return a note for each metadata entry that the edit changes or removes, but whose old value stays.
 
-        The original file stands behind what an edit writes: what is removed there is no longer referred to, but
-        anyone can read it. `save` with `erase` leaves it out.
+        Anyone can read it in the original file, which stands behind the edit. `save` with `erase` leaves it out.
         """
         return self._entries.remaining(self._base)
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from circletools.edit.signatures import Direction
 from circletools.errors import EditError, UsageError
 from circletools.graph.graph import Graph
 from circletools.model.model import Model
@@ -33,25 +34,28 @@ class ShapeRequest:
     subgraph: int = 0
 
 
-class InputNames:
-    """The inputs of a subgraph by position, by the names of its signatures, and by those of their tensors."""
+class EndNames:
+    """Inputs or outputs of a subgraph by position, by the names of its signatures, and by those of their tensors."""
 
-    def __init__(self, model: Model, graph: Graph) -> None:
-        self._ends: list[int] = graph.inputs.tolist()
+    def __init__(self, model: Model, graph: Graph, side: Direction = "inputs") -> None:
+        self._side, self._ends = side, list(getattr(graph, side).tolist())
         self._tensors = TensorNames(graph)
-        signed = (one.inputs for one in model.signatures if one.subgraph == graph.index)
-        self._signed = {name: tensor for inputs in signed for name, tensor in inputs}
+        signed = (getattr(one, side) for one in model.signatures if one.subgraph == graph.index)
+        self._signed = {name: tensor for ends in signed for name, tensor in ends}
+
+    @property
+    def names(self) -> list[str]:
+        """The names of their tensors."""
+        return [self._tensors.names[tensor] for tensor in self._ends]
 
     def find(self, words: str) -> int:
-        """Return the position of an input. Raises UsageError."""
+        """Return a position. Raises UsageError."""
         if words.isdecimal() and len(words) < 6 and int(words) < len(self._ends):
             return int(words)
         tensor = self._signed[words] if words in self._signed else self._tensors.find(words)
         if tensor not in self._ends:
-            names = ", ".join(self._tensors.shown(one) for one in self._ends[:8])
-            raise UsageError(
-                f"{quoted(words)} is no input", location=self._tensors.place, hint=f"the inputs are {names}"
-            )
+            hint = f"the {self._side} are {', '.join(self._tensors.shown(one) for one in self._ends[:8])}"
+            raise UsageError(f"{quoted(words)} is no {self._side[:-1]}", location=self._tensors.place, hint=hint)
         return self._ends.index(tensor)
 
 
@@ -71,7 +75,7 @@ def wanted_shapes(
         after = size + 1 if request.batch is None else request.batch
         batch = Batch(size, after, request.mend, request.dynamic_batch)
         return [(after, *shape[1:]) if shape else shape for shape in before], batch
-    names, wanted, given = InputNames(model, graph), list(before), set[int]()
+    names, wanted, given = EndNames(model, graph), list(before), set[int]()
     for pair in request.inputs:
         name, shape = _split(pair)
         position = names.find(name)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import circletools as ct
 
-from ..console.reading import reading
+from ..console.reading import read_text, reading
 from ..console.terminal import show_as, show_bytes
 from ..signature import argument, option
 from .parameters import Erase, InPlace, Input, Output, TableForm
@@ -103,3 +104,71 @@ def rename_entries(
 ) -> None:
     """Rename metadata entries, all at once."""
     rewrite(source, output, in_place, lambda edit: ct.metadata.rename(edit, pairs))
+
+
+def labels(
+    source: Input,
+    output: Output = None,
+    *,
+    file: Annotated[Path, option("--labels", "A text file with a label in each line.", "FILE")],
+    of: Annotated[str, option("--output", "The output, by position or name.", "OUTPUT")] = "0",
+    name: Annotated[str | None, option("--name", "The name of the file in the archive.", "NAME")] = None,
+    locale: Annotated[str, option("--locale", "The language of the labels, as en.", "LOCALE")] = "",
+    values: Annotated[bool, option("--values", "They name the numbers in the output, as detectors have it.")] = False,
+    in_place: InPlace = False,
+) -> None:
+    """Name the classes of an output.
+
+    The file goes into the ZIP archive behind the model, and TFLITE_METADATA names it, as tflite-support and MediaPipe
+    read it. Labels name the entries of the output's last dimension.
+    """
+    lines = read_text(file).splitlines()
+
+    def change(edit: ct.ModelEdit) -> ct.types.RewriteResult:
+        return ct.metadata.labels(edit, lines, output=of, file=name or file.name, locale=locale, values=values)
+
+    rewrite(source, output, in_place, change, inputs=[file])
+
+
+def describe(
+    source: Input,
+    output: Output = None,
+    name: Annotated[str | None, option("--name", "The name of the model.", "TEXT")] = None,
+    description: Annotated[str | None, option("--description", "What it does.", "TEXT")] = None,
+    version: Annotated[str | None, option("--model-version", "Its version.", "TEXT")] = None,
+    author: Annotated[str | None, option("--author", "Who made it.", "TEXT")] = None,
+    license_: Annotated[str | None, option("--license", "Its licence.", "TEXT")] = None,
+    inputs: Annotated[tuple[str, ...], option("--input", "What an input is; may be repeated.", "INPUT=TEXT")] = (),
+    outputs: Annotated[
+        tuple[str, ...], option("--output", "What an output is; may be repeated.", "OUTPUT=TEXT")
+    ] = (),
+    mean: Annotated[str | None, option("--mean", "The mean of the first input: one, or by channel.", "N,...")] = None,
+    std: Annotated[str | None, option("--std", "Its standard deviation.", "N,...")] = None,
+    in_place: InPlace = False,
+) -> None:
+    """Describe a model, its inputs and its outputs.
+
+    TFLITE_METADATA gets the texts, as tflite-support and MediaPipe read them; the rest of it stays. With --mean and
+    --std, the model wants (value - mean) / std.
+    """
+    if (mean is None) != (std is None):
+        raise ct.UsageError("--mean and --std go together", hint="give both")
+    sides = [
+        tuple((words.partition("=")[0], words.partition("=")[2]) for words in side) for side in (inputs, outputs)
+    ]
+    texts = ct.metadata.Description(name, description, version, author, license_, *sides)
+
+    def change(edit: ct.ModelEdit) -> ct.types.RewriteResult:
+        result = ct.metadata.describe(edit, texts)
+        if mean is None or std is None:
+            return result
+        return ct.metadata.normalize(edit, _numbers(mean), _numbers(std))
+
+    rewrite(source, output, in_place, change)
+
+
+def _numbers(words: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(word) for word in words.split(","))
+    except ValueError as error:
+        raise ct.UsageError(f"{words!r} are no numbers", hint="write 127.5, or 123.7,116.3,103.5") from error

@@ -29,6 +29,7 @@ WRITERS = {
     "fix-outputs": ("fix-outputs", "outputs.circle", "out"),
     "annotate-affinity": ("annotate-affinity", "in.circle", "out", *AFFINITY),
     "metadata remove": ("metadata", "remove", "in.circle", "out", "--origins", "--affinity"),
+    "metadata labels": ("metadata", "labels", "in.circle", "out", "--labels", "labels.txt", "--values"),
     "compact": ("compact", "in.circle", "out"),
     "compact --in-place": ("compact", "in.circle", "--in-place"),
     "compact --prune": ("compact", "in.circle", "out", "--prune"),
@@ -58,6 +59,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "in.circle").write_bytes(bytes_of("circle/mlp"))
     (folder / "outputs.circle").write_bytes(bytes_of("circle/output_twice"))
     (folder / "trace.html").write_bytes((TESTDATA / "trace" / "benchmark.html").read_bytes())
+    (folder / "labels.txt").write_bytes(b"one\n")
     (folder / "out").write_bytes(b"what was there")
     for words in (
         ("embed-origins", "in.circle", "--in-place"),

@@ -71,6 +71,7 @@ def test_the_example_of_a_command_runs(row: Row, tmp_path: Path) -> None:
     for name in ("trace", "before", "after"):
         put(tmp_path / f"{name}.html", TRACE.read_bytes())
     put(tmp_path / "trace.chrome.json", OPERATOR_TRACE)
+    put(tmp_path / "labels.txt", b"1\n2\n3\n4\n5\n")
     assert run(*words, cwd=tmp_path).status == WITHOUT_TABLES.get(row.name, 0)
     annotated = with_affinity(embedded(MLP.read_bytes()), ["cpu"], default="cpu")
     for name in ("in", "out") if row.name == "export-affinity" else ("out",):

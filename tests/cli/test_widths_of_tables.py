@@ -45,6 +45,8 @@ WORDS = {
     "metadata get": ["out.circle ONE_op_table -o table.bin"],
     "metadata set": ["out.circle set.circle --name note --text x"],
     "metadata remove": ["out.circle stripped.circle --origins"],
+    "metadata describe": ["out.circle described.circle --name x"],
+    "metadata labels": ["out.circle labelled.circle --values --labels times.json"],
     "metadata rename": ["out.circle renamed.circle --name ONE_op_table=x"],
     "compact": ["in.circle compact.circle", "in.circle pruned.circle --prune"],
     "inspect": ["in.tflite --operators --tensors", MANY, "in.circle --digest"],

@@ -97,10 +97,10 @@ def test_a_word_of_models_is_seen() -> None:
     assert list(words('"""operator"""\nx = f("the operator")')) == [(2, "x"), (2, "f"), (2, "the operator")]
 
 
-# What reads a file by itself: wire, model, edits of what is behind a prefix, and ETDump, a format of its own.
+# What reads a file by itself: wire, model, edits of what is behind a prefix, and formats of their own.
 READS = (
     "circletools/flatbuf/", "circletools/model/", "circletools/edit/compact.py", "circletools/edit/editable.py",
-    "circletools/diff/files.py", "circletools/trace/operators/etdump.py",
+    "circletools/diff/files.py", "circletools/trace/operators/etdump.py", "circletools/metadata/tflite.py",
 )  # fmt: skip
 WRITES = ("cli/console/", "cli/main.py")
 
