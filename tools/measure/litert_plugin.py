@@ -1,0 +1,64 @@
+"""Ask a compiler plugin of LiteRT what it takes, for tools.measure.own_device. No device is needed.
+
+    LITERT_PLUGIN=intel_openvino:IntelOpenVINO:PTL LITERT_LIBRARIES=DIR \
+        python -m tools.measure.own_device tools/measure/litert_plugin.py --device intel-npu --out intel-npu.json
+
+`LITERT_PLUGIN` has the folder below `ai_edge_litert/vendors`, the manufacturer and the chip, `LITERT_LIBRARIES` the
+folder of the SDK's libraries. `apply_plugin_main --cmd=partition` moves what the plugin takes behind custom operators
+(DISPATCH_OP); what is still in subgraph 0 is left.
+"""
+
+import os
+import subprocess
+import tempfile
+from importlib.util import find_spec
+from pathlib import Path
+
+import circletools as ct
+from circletools.graph.build import model_graph
+
+_DISPATCH = "CUSTOM:DISPATCH_OP"
+
+
+def prepare() -> None:
+    """Nothing is imported: each question starts the tool."""
+
+
+def ask(model: bytes) -> str:
+    """Return `taken`, `left`, or the step that failed."""
+    left = _left(model)
+    return "partition" if left is None else "left" if left else "taken"
+
+
+def refused(model: bytes) -> list[str]:
+    """Return the first output names of the operators that stay in subgraph 0."""
+    return _left(model) or []
+
+
+def _left(model: bytes) -> list[str] | None:
+    folder, manufacturer, chip = os.environ["LITERT_PLUGIN"].split(":")
+    package = find_spec("ai_edge_litert")
+    if package is None or package.origin is None:
+        raise SystemExit("ai_edge_litert is not installed")
+    litert = Path(package.origin).parent
+    libraries = f"{os.environ.get('LITERT_LIBRARIES', '')}:{litert}"
+    with tempfile.TemporaryDirectory() as scratch:
+        given, made = Path(scratch, "in.tflite"), Path(scratch, "out.tflite")
+        given.write_bytes(model)
+        command = [
+            str(litert / "tools" / "apply_plugin_main"),
+            "--cmd=partition",
+            f"--soc_manufacturer={manufacturer}",
+            f"--soc_model={chip}",
+            f"--libs={litert / 'vendors' / folder / 'compiler'}",
+            f"--model={given}",
+            f"--o={made}",
+        ]
+        environment = os.environ | {"LD_LIBRARY_PATH": libraries}
+        done = subprocess.run(command, capture_output=True, check=False, env=environment, cwd=scratch)
+        if done.returncode or not made.exists():
+            return None
+        with ct.open(made) as partitioned:
+            graph = model_graph(partitioned).graphs[0]
+            codes, first = graph.operators.code_names, graph.first_results.tolist()
+            return [graph.values.name(value) for code, value in zip(codes, first, strict=True) if code != _DISPATCH]
