@@ -18,7 +18,7 @@ from circletools.flatbuf.verify import Reachable, walk
 from circletools.model.views import OperatorCode, text
 
 Indices = NDArray[np.int32]
-Mentions = Iterable[NDArray[np.int64]]
+Mentions = Iterable[tuple[NDArray[np.int64], int]]
 
 MOST_SUBGRAPHS = 10_000
 """Each costs time of its own."""
@@ -49,7 +49,9 @@ class TensorColumns(_Columns):
         are held against the file's size here, once, and so for every reader.
         """
         lengths = self.tables.vectors("name").count
-        whole = int(lengths.sum()) + sum(int(lengths[rows].sum()) for rows in self._mentions())
+        whole = int(lengths.sum())
+        for rows, each in self._mentions():
+            whole += int(lengths[rows].sum()) + each * len(rows)
         self.tables.wire.budget.charge("the names of tensors, each at all of its places", whole)
         return self.tables.strings("name")
 
@@ -189,23 +191,20 @@ class ModelColumns:
         return OperatorColumns(*self.subgraph_tables.children("operators", self.schema))
 
     def _mentioned(self) -> Mentions:
-        """Yield the rows of the tensors that operators, subgraphs and signatures name."""
+        """Yield the rows of tensors that operators, subgraphs and signatures name, and the bytes of each object."""
         splits, subgraphs = self.tensor_columns.splits, self.subgraph_tables
         firsts, counts = splits[:-1], np.diff(splits)
         operators = self.operator_columns
         owners = np.repeat(np.arange(len(subgraphs)), np.diff(operators.splits))
         signatures, _ = self.root.children("signature_defs", self.schema)
         named = signatures.scalars("subgraph_index").astype(np.int64)
-        for tables, fields, rows in (
-            (operators.tables, ("inputs", "outputs"), owners),
-            (subgraphs, ("inputs", "outputs"), np.arange(len(subgraphs))),
-        ):
-            for field in fields:
-                vectors = tables.vectors(field)
-                yield _rows(vectors.flat(), np.repeat(rows, vectors.count), firsts, counts)
         for field in ("inputs", "outputs"):
-            maps, vectors = signatures.children(field, self.schema)
-            yield _rows(maps.scalars("tensor_index"), np.repeat(named, vectors.count), firsts, counts)
+            slots, ends = operators.tables.vectors(field), subgraphs.vectors(field)
+            maps, of_signatures = signatures.children(field, self.schema)
+            yield _rows(slots.flat(), np.repeat(owners, slots.count), firsts, counts), 0
+            yield _rows(ends.flat(), np.repeat(np.arange(len(subgraphs)), ends.count), firsts, counts), OBJECT_BYTES
+            given = np.repeat(named, of_signatures.count)
+            yield _rows(maps.scalars("tensor_index"), given, firsts, counts), OBJECT_BYTES
 
     def code_names(self, subgraph: int) -> list[str]:
         """Return the code name of each operator of a subgraph.

@@ -59,6 +59,7 @@ from circletools.render.rewrite import rewrite_json as rewrite_json
 from circletools.render.rows import entries_json as entries_json
 from circletools.render.rows import rows_csv as rows_csv
 from circletools.render.rows import rows_text as rows_text
+from circletools.render.sarif import SarifText as SarifText
 from circletools.render.sarif import sarif_log as sarif_log
 from circletools.render.sarif import sarif_run as sarif_run
 from circletools.render.split import split_json as split_json

@@ -215,7 +215,7 @@ def fit_sarif(found: Fit) -> dict[str, Any]:
         for asked in target.asked
         for one in asked.disagreements
     ]
-    return sarif_run(_RULES, results)
+    return sarif_run("fit", found.file, _RULES, results)
 
 
 def _obstacle(found: Fit, target: str, one: Obstacle) -> dict[str, Any]:

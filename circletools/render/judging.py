@@ -52,7 +52,7 @@ def judgement_json(file: str, found: Judgement, error: str | None = None) -> dic
 def judgement_sarif(file: str, found: Judgement, error: str | None = None) -> dict[str, Any]:
     """Return the run of a SARIF log."""
     results = (_result(file, *one, found.fixed is not None) for one in zip(found.findings, found.is_new, strict=True))
-    return sarif_run([one.code for one in found.findings], results, error)
+    return sarif_run("check", file, [one.code for one in found.findings], results, error)
 
 
 def _result(file: str, finding: Finding, new: bool, has_baseline: bool) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -14,21 +15,76 @@ SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
 def sarif_log(runs: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the document that holds runs, one for each model."""
-    return {"$schema": SCHEMA, "version": "2.1.0", "runs": list(runs)}
+    """Return the document of several models: one run, as code hosts take few in a document."""
+    merged = _Merged()
+    results = [result for run in runs for result in merged.add(run)]
+    return {"$schema": SCHEMA, "version": "2.1.0", "runs": [{"results": results, **merged.rest()}]}
 
 
-def sarif_run(codes: Iterable[str], results: Iterable[Mapping[str, Any]], error: str | None = None) -> dict[str, Any]:
+class SarifText:
+    """The text of `sarif_log`, written model by model: results are not kept until the last is there."""
+
+    def __init__(self) -> None:
+        """Begin without a model."""
+        self._merged = _Merged()
+        self._before = f'{{"$schema": {json.dumps(SCHEMA)}, "version": "2.1.0", "runs": [{{"results": [\n'
+
+    def add(self, run: Mapping[str, Any]) -> str:
+        """Return the text of a model's run."""
+        results = ",\n".join(map(json.dumps, self._merged.add(run)))
+        before, self._before = (self._before, ",\n") if results else ("", self._before)
+        return before + results
+
+    def end(self) -> str:
+        """Return the text behind the last model."""
+        before = "" if self._before == ",\n" else self._before
+        return f"{before}\n], {json.dumps(self._merged.rest())[1:]}]}}\n"
+
+
+class _Merged:
+    """What stands beside the results in the runs of several models."""
+
+    def __init__(self) -> None:
+        self._rules: dict[str, Any] = {}
+        self._artifacts: dict[str, Any] = {}
+        self._notifications: list[Any] = []
+        self._details: dict[str, Any] = {}
+
+    def add(self, run: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Add the run of a model, and return its results."""
+        self._rules |= {rule["id"]: rule for rule in run["tool"]["driver"]["rules"]}
+        self._artifacts |= {artifact["location"]["uri"]: artifact for artifact in run["artifacts"]}
+        self._notifications += run["invocations"][0].get("toolExecutionNotifications", ())
+        self._details = self._details or run.get("automationDetails", {})
+        results: list[dict[str, Any]] = run["results"]
+        return results
+
+    def rest(self) -> dict[str, Any]:
+        """Return the run of all, without results."""
+        return _run(list(self._rules.values()), list(self._artifacts.values()), self._notifications, self._details)
+
+
+def sarif_run(
+    command: str, file: str, codes: Iterable[str], results: Iterable[Mapping[str, Any]], error: str | None = None
+) -> dict[str, Any]:
     """Return the run of one model: `codes` are those of the results, `error` is why it could not be read."""
-    driver = {
-        "name": "circletools",
-        "version": __version__,
-        "rules": [_rule(explain(code)) for code in dict.fromkeys(codes)],
+    notifications = [] if error is None else [{"level": "error", "message": {"text": error}}]
+    artifacts = [{"location": _artifact(file)}]
+    rules = [_rule(explain(code)) for code in dict.fromkeys(codes)]
+    details = {"id": f"circletools/{command}/"} if command else {}
+    return _run(rules, artifacts, notifications, details) | {"results": list(results)}
+
+
+def _run(rules: list[Any], artifacts: list[Any], notifications: list[Any], details: dict[str, Any]) -> dict[str, Any]:
+    invocation: dict[str, Any] = {"executionSuccessful": not notifications}
+    if notifications:
+        invocation["toolExecutionNotifications"] = notifications
+    run = {
+        "tool": {"driver": {"name": "circletools", "version": __version__, "rules": rules}},
+        "artifacts": artifacts,
+        "invocations": [invocation],
     }
-    invocation: dict[str, Any] = {"executionSuccessful": error is None}
-    if error is not None:
-        invocation["toolExecutionNotifications"] = [{"level": "error", "message": {"text": error}}]
-    return {"tool": {"driver": driver}, "invocations": [invocation], "results": list(results)}
+    return run | ({"automationDetails": details} if details else {})
 
 
 def _rule(rule: Explanation) -> dict[str, Any]:
@@ -38,6 +94,10 @@ def _rule(rule: Explanation) -> dict[str, Any]:
 def sarif_location(file: str, place: str) -> dict[str, Any]:
     """Return a place in a model, such as `subgraphs[0].operators[5]`."""
     return {
-        "physicalLocation": {"artifactLocation": {"uri": quote(os.fsencode(file))}},
+        "physicalLocation": {"artifactLocation": _artifact(file)},
         "logicalLocations": [{"fullyQualifiedName": place}],
     }
+
+
+def _artifact(file: str) -> dict[str, str]:
+    return {"uri": quote(os.fsencode(file))}

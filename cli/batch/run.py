@@ -83,11 +83,12 @@ def in_order(tasks: Iterable[Task], workers: Workers) -> Iterator[tuple[Task, Ou
 class _Printer:
     """Shows outcomes: results apart by an empty line under headings, tables under one line of column names.
 
-    Runs of SARIF become one log, suites of JUnit one document; findings are summed up.
+    Runs of SARIF become one, suites of JUnit one document; findings are summed up.
     """
 
     def __init__(self) -> None:
         self._columns = self._end = b""
+        self._sarif: ct.render.SarifText | None = None
         self._begun = False
         self._counts: list[tuple[ct.render.Tally, bool]] = []
         self._statistics = False
@@ -100,7 +101,8 @@ class _Printer:
                 out = rows if columns == self._columns else columns + end + rows
                 self._columns = columns
             elif task.form == "sarif":
-                out = (b"," if self._begun else self._begin_log()) + out
+                self._sarif = self._sarif or ct.render.SarifText()
+                out = self._sarif.add(json.loads(out)).encode()
             elif task.form == "junit":
                 self._end = ct.render.JUNIT_END.encode()
                 out = (b"" if self._begun else ct.render.JUNIT_BEGIN.encode()) + out
@@ -115,13 +117,10 @@ class _Printer:
             self._counts.append((outcome.counts, outcome.error is not None))
             self._statistics = task.options["statistics"]
 
-    def _begin_log(self) -> bytes:
-        begin, self._end = json.dumps(ct.render.sarif_log([])).encode().split(b"[]")
-        self._end = b"]" + self._end + b"\n"
-        return begin + b"[\n"
-
     def end(self) -> None:
         """Write what is to follow the last result."""
+        if self._sarif is not None:
+            self._end = self._sarif.end().encode()
         if self._end:
             show_bytes(self._end)
         if self._counts:

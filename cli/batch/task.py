@@ -171,7 +171,7 @@ def _line_of_error(file: str, outcome: Outcome) -> bytes:
 
 
 def _run_of_error(file: str, outcome: Outcome) -> bytes:
-    return json.dumps(ct.render.sarif_run({}, [], _naming(file, _error(outcome)))).encode() + b"\n"
+    return json.dumps(ct.render.sarif_run("", file, (), (), _naming(file, _error(outcome)))).encode() + b"\n"
 
 
 def _suite_of_error(file: str, outcome: Outcome) -> bytes:

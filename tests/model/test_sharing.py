@@ -103,7 +103,7 @@ def test_who_ever_reads_what_is_shared_too_often_is_refused(few: bytes, many: by
         assert opened.reachable.visits > 0  # its structure is sound
 
 
-@pytest.mark.parametrize(("outputs", "refused"), [(9, False), (100, True)])
+@pytest.mark.parametrize(("outputs", "refused"), [(6, False), (100, True)])
 def test_a_long_name_is_not_repeated_for_ever(outputs: int, refused: bool) -> None:
     raw = Raw()
     data = model(raw, name=raw.string("n" * MEBIBYTE), outputs=outputs)

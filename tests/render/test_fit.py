@@ -294,7 +294,7 @@ def test_a_fingerprint_is_of_what_a_finding_is_known_by(change: dict[str, Any]) 
 
 
 def test_a_run_of_a_model_that_cannot_be_read() -> None:
-    run = ct.render.sarif_run({}, [], "x: it is broken")
+    run = ct.render.sarif_run("", "x", (), (), "x: it is broken")
     assert run["results"] == []
     assert run["invocations"] == [
         {

@@ -43,8 +43,14 @@ def test_check_of_all_models(tmp_path: Path) -> None:
     broken = tmp_path / "broken.tflite"
     broken.write_bytes(b"nothing")
     log = ct.render.sarif_log(map(checked, [*MODELS, broken]))
-    assert sum(bool(run["results"]) for run in log["runs"]) > 5
-    assert log["runs"][-1]["invocations"][0]["executionSuccessful"] is False
+    (run,) = log["runs"]
+    found = {one["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for one in run["results"]}
+    assert len(found) > 5
+    assert found < {one["location"]["uri"] for one in run["artifacts"]}
+    assert len(run["artifacts"]) == len(MODELS) + 1
+    assert {one["ruleId"] for one in run["results"]} == {one["id"] for one in run["tool"]["driver"]["rules"]}
+    assert run["automationDetails"] == {"id": "circletools/check/"}
+    assert run["invocations"][0]["executionSuccessful"] is False
     assert complaints(log) == []
 
 
@@ -85,3 +91,10 @@ def test_a_wrong_log_is_seen() -> None:
         wrong["runs"][0]["results"][0][place] = value
         assert complaints(wrong)
     assert complaints({**log, "version": "2.2"})
+
+
+def test_the_text_of_a_log_is_the_log() -> None:
+    runs = [checked(path) for path in MODELS]
+    for some in ([], runs[:1], runs):
+        text = ct.render.SarifText()
+        assert json.loads("".join(map(text.add, some)) + text.end()) == ct.render.sarif_log(some)
