@@ -1,6 +1,6 @@
 """Multiply-accumulates of operators, from the shapes in the file.
 
-Counted are the products of convolutions, matrices and recurrent cells, as torch's FlopCounterMode and fvcore count
+Counted are the products of convolutions, matrices and recurrent cells, as torch's FlopCounterMode counts
 them (a FLOP there is half of one here); pooling, elementwise operators, biases and activations are none. A dimension
 that is open counts as 1. Circle's and custom operators with work that cannot be read from shapes count as `UNKNOWN`.
 """
