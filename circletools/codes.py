@@ -24,7 +24,8 @@ class Explanation:
     """The explanation of a code.
 
     `subject`: what it is about, or `check` for all that `check` reports. `severity`: in words, where it differs from
-    case to case. `example`: the location and message of a case.
+    case to case. `example`: the location and message of a case. `repair`: whether `repair` mends it always, or where
+    it is asked to.
     """
 
     code: str
@@ -33,6 +34,7 @@ class Explanation:
     meaning: str
     remedy: str
     example: str
+    repair: Literal["", "always", "asked"] = ""
 
 
 @cache

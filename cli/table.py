@@ -65,6 +65,8 @@ GROUPS = {
     "Edit": (
         Row("fix-outputs", "outputs", "Give every output of a model a tensor of its own.",
             "in.circle out.circle", mirrored),
+        Row("repair", "repairing", "Apply the certain remedies of findings.",
+            "in.tflite out.tflite", mirrored),
         Row("extract", "surgery", "Write a part of a model as a model of its own.",
             "in.tflite head.tflite --operators 2-6"),
         Row("rename", "surgery", "Rename tensors, inputs, outputs and signatures.",

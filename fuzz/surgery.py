@@ -22,6 +22,7 @@ from circletools.shapes.setting import set_shape
 from circletools.storage.files import view
 from circletools.surgery.ends import SignatureRequest, expose, reorder, sign
 from circletools.surgery.rename import RenameRequest, rename
+from circletools.surgery.repair import REMEDIES, repair
 from fuzz.target import no_refusal
 
 
@@ -128,3 +129,16 @@ def shaped(data: bytes) -> None:
             edit = ModelEdit(model)
             set_shape(edit, request)
             _sound(edit.to_bytes())
+
+
+def repaired(data: bytes) -> None:
+    """Repair all that can be; twice is once."""
+    with open_model(data) as model:
+        edit = ModelEdit(model)
+        repair(edit, tuple(REMEDIES))
+        after = edit.to_bytes()
+    _sound(after)
+    with open_model(after) as model:
+        edit = ModelEdit(model)
+        repair(edit, tuple(REMEDIES))
+        assert edit.to_bytes() == after, "twice is not once"

@@ -36,6 +36,7 @@ TARGETS = {
         Target("extract", surgery.cut, models.model_seeds, mutate_model, "extract"),
         Target("rename", surgery.named, models.model_seeds, mutate_model, "rename"),
         Target("ends", surgery.ended, models.model_seeds, mutate_model, "signature reorder expose"),
+        Target("repair", surgery.repaired, models.model_seeds, mutate_model, "repair"),
         Target("shapes", surgery.shaped, models.model_seeds, mutate_model, "set-shape"),
         Target("page", models.page, models.model_seeds, mutate_model, "report"),
         Target("compare", surgery.cut_out, models.model_seeds, mutate_model, "compare reduce"),

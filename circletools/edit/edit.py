@@ -31,7 +31,7 @@ from circletools.edit.members import change_option, check_index, member_number, 
 from circletools.edit.positions import open_file_offsets
 from circletools.edit.results import AddedOperator, IndexMap
 from circletools.edit.signatures import Direction, Ends, Signatures
-from circletools.edit.tensors import constant_bytes, number, original_tensor, resize
+from circletools.edit.tensors import change_quantized_dimension, constant_bytes, number, original_tensor, resize
 from circletools.errors import UsageError
 from circletools.findings import Finding
 from circletools.flatbuf.inert import Inert
@@ -223,7 +223,6 @@ class ModelEdit:
         `options` is the name of an options table and its fields; `inherits` names the operators whose work the
         new one continues, for the tables that follow (origins, devices).
         """
-        schema = self.model.schema
         check_index("operator code", code, len(self._codes))
         self._check_tensors(subgraph, (*inputs, *outputs), OPTIONAL)
         count = len(self._list(subgraph, "operators"))
@@ -233,7 +232,7 @@ class ModelEdit:
         table = self._table("Operator", opcode_index=code, **ends)
         if options is not None:
             member, fields = options
-            field, number_of_member = options_member(schema, member, fields)
+            field, number_of_member = options_member(self.model.schema, member, fields)
             table.set(f"{field}_type", number_of_member)
             table.set(field, self._table(member, **fields))
         self._list(subgraph, "operators").append(table)
@@ -291,8 +290,7 @@ class ModelEdit:
     def _tensor(self, subgraph: int, index: int) -> NewTable:
         """Return the table of a tensor for changes. In a file, one table can stand for several tensors."""
         self._check_tensors(subgraph, [index])
-        tensors = self._list(subgraph, "tensors")
-        if isinstance(table := tensors[index], int):
+        if isinstance(table := (tensors := self._list(subgraph, "tensors"))[index], int):
             table = tensors[index] = self._overlay.copy("Tensor", table)
         return table
 
@@ -303,8 +301,11 @@ class ModelEdit:
 
         Raises UsageError for a tensor that does not exist, and sizes that are no 32-bit integers.
         """
-        before = original_tensor(self._original, self._overlay, subgraph, tensor)
-        resize(self._tensor(subgraph, tensor), before, shape, shape_signature)
+        resize(self._tensor(subgraph, tensor), self._before(subgraph, tensor), shape, shape_signature)
+
+    def set_quantized_dimension(self, subgraph: int, tensor: int, axis: int) -> None:
+        """Set the dimension that a tensor's scales are for. Raises UsageError where it is not quantized."""
+        change_quantized_dimension(self._overlay, self._tensor(subgraph, tensor), axis)
 
     def set_constant(self, subgraph: int, tensor: int, data: bytes | NDArray[Any]) -> None:
         """Give a tensor other data, which other tensors and entries that shared it do not get; empty is none.
@@ -312,13 +313,15 @@ class ModelEdit:
         An array is written as it is. Raises UsageError for a tensor that does not exist or an array of another type,
         EditError for one whose data is in another file.
         """
-        table = self._tensor(subgraph, tensor)
+        table, before = self._tensor(subgraph, tensor), self._before(subgraph, tensor)
         raw = constant_bytes(table, data, self.model.schema.enums["TensorType"])
-        before = original_tensor(self._original, self._overlay, subgraph, tensor)
         buffer = None if before is None else number(before, "buffer")
         table.set("buffer", self._entries.pool.assign(number(table, "buffer"), raw, buffer) or None)
         if before is not None and number(table, "buffer") == buffer:
             table.share("buffer", before)
+
+    def _before(self, subgraph: int, tensor: int) -> NewTable | None:
+        return original_tensor(self._original, self._overlay, subgraph, tensor)
 
     @cached_property
     def signatures(self) -> Signatures:
@@ -369,8 +372,7 @@ class ModelEdit:
     ) -> None:
         """Write the result to `target` whole or not at all (`-`: standard output).
 
-        With `erase` it is a minimal file, as `compact` writes it: nothing is in it that the model does not use, such
-        as values of metadata that were removed.
+        With `erase` it is a minimal file, as `compact` writes it, without values of metadata that were removed.
 
         Raises UsageError when the target is the file being read and `in_place` is not set, or when the model is
         closed; EditError when it cannot be written; InvalidInputError when the file changed since it was opened.

@@ -39,6 +39,16 @@ def resize(
     table.set("shape_signature", list(shape_signature) if shape_signature is not None and kept else None)
 
 
+def change_quantized_dimension(overlay: Overlay, table: NewTable, axis: int) -> None:
+    """Set the dimension of a tensor's scales. Raises UsageError for a tensor that is not quantized."""
+    known = table["quantization"]
+    if not isinstance(known, int | NewTable):
+        raise UsageError("the tensor is not quantized")
+    quantization = overlay.copy("QuantizationParameters", known) if isinstance(known, int) else known
+    quantization.set("quantized_dimension", axis or None)
+    table.set("quantization", quantization)
+
+
 def constant_bytes(table: NewTable, data: bytes | NDArray[Any], types: Mapping[int, str]) -> bytes:
     """Return data of a tensor as it stands in a buffer.
 

@@ -112,4 +112,6 @@ def explanation_text(found: Explanation) -> Iterator[str]:
     yield f"{found.code} ({found.severity})"
     yield f"  {found.meaning}"
     yield f"  To do: {found.remedy}"
+    if found.repair:
+        yield f"  Repaired by: circletool repair{f' --only {found.code}' if found.repair == 'asked' else ''}"
     yield f"  Example: {found.example}"

@@ -10,3 +10,4 @@ from circletools.surgery.ends import sign as sign
 from circletools.surgery.rename import RenameRequest as RenameRequest
 from circletools.surgery.rename import rename as rename
 from circletools.surgery.rename import strip_names as strip_names
+from circletools.surgery.repair import repair as repair

@@ -64,6 +64,7 @@ def test_a_code_is_explained() -> None:
         "the tensor is already an earlier output",
         "`fix-outputs`",
         ct.checks.explain("DUPLICATE_OUTPUT").example,
+        "asked",
     )
 
 

@@ -38,6 +38,7 @@ WRITERS = {
     "signature": ("signature", "in.circle", "out", "--add", "x"),
     "reorder": ("reorder", "outputs.circle", "out", "--outputs", "2,1,0"),
     "set-shape": ("set-shape", "in.circle", "out", "--batch", "2"),
+    "repair": ("repair", "outputs.circle", "out", "--only", "DUPLICATE_OUTPUT"),
     "expose": ("expose", "in.circle", "out", "--every", "*"),
     "dump-origins": ("dump-origins", "in.circle", "--tables", "tables"),
     "export-affinity": ("export-affinity", "in.circle", "--to", "part", "-o", "out"),

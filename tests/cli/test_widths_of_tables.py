@@ -40,6 +40,7 @@ WORDS = {
     "signature": ["in.circle signed.circle --add detect"],
     "reorder": ["in.circle ordered.circle --inputs 0"],
     "set-shape": ["in.circle shaped.circle --batch 2"],
+    "repair": ["in.circle repaired.circle --only OUTPUT_TAP"],
     "expose": ["in.circle exposed.circle --every CONV_2D"],
     "metadata list": ["out.circle"],
     "metadata get": ["out.circle ONE_op_table -o table.bin"],

@@ -1,0 +1,151 @@
+"""Findings with one certain remedy, applied: `codes.json` says which are, and which only where they are asked for.
+
+What a program refuses because of a finding is mended always. What runs stays as it is unless it is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from circletools import runtimes
+from circletools.asking import as_file
+from circletools.codes import explain, explanations
+from circletools.edit.edit import ModelEdit
+from circletools.edit.results import RewriteResult
+from circletools.edit.signatures import SIDES
+from circletools.errors import EditError, UsageError
+from circletools.findings import Finding
+from circletools.graph.build import model_graph
+from circletools.outputs.fixing import behaviour, difference, fix_outputs
+from circletools.parts.names import TensorNames, quoted
+from circletools.parts.signatures import proper, unique_names
+from circletools.surgery.rename import RenameRequest, rename
+
+
+def repair(edit: ModelEdit, only: Sequence[str] = (), *, with_: Sequence[str] = ()) -> RewriteResult:
+    """Apply the remedies of findings: those that programs refuse models for, or those of the codes in `only`.
+
+    `with_` names programs (docs/runtimes.md): what took the model has to take the result, with the same outputs. They
+    see the model as it was opened. Raises UsageError for a code without one certain remedy, EditError where a program
+    no longer takes the model.
+
+    >>> with ct.open("in.tflite") as model, ct.edit(model) as edit:
+    ...     ct.surgery.repair(edit)
+    ...     edit.save("out.tflite")
+    """
+    for code in only:
+        if not explain(code).repair:
+            hint = f"these have one: {', '.join(_codes())}"
+            raise UsageError(f"{code} has no remedy that is certain", hint=hint)
+    chosen = only or [code for code, kind in _codes().items() if kind == "always"]
+    changes: dict[str, None] = {}
+    notes: list[Finding] = []
+    for remedy in dict.fromkeys(REMEDIES[code] for code in _codes() if code in chosen):
+        result = remedy(edit)
+        changes.update(dict.fromkeys(result.changes))
+        notes += result.notes
+    if changes and with_:
+        notes += _judged(edit, with_)
+    return RewriteResult(tuple(changes), tuple(notes))
+
+
+def _codes() -> dict[str, str]:
+    return {code: rule.repair for code, rule in explanations().items() if rule.repair}
+
+
+def _judged(edit: ModelEdit, names: Sequence[str]) -> Iterator[Finding]:
+    """Yield what programs say that refused the model before, and do so still. Raises EditError for others."""
+    with ExitStack() as stack:
+        path = stack.enter_context(as_file(edit.model))
+        after = Path(stack.enter_context(TemporaryDirectory())) / path.name
+        edit.save(after)
+        for name in names:
+            worker = stack.enter_context(runtimes.Worker(name))
+            was, now = behaviour(worker, path), behaviour(worker, after)
+            if not was[0] and (reason := difference(was, now)):
+                raise EditError(f"{name} no longer takes the model: {reason}", hint="repair fewer codes with `only`")
+            if was[0] and now[0]:
+                yield Finding("NOT_LOADED", "warning", "model", f"{name} refuses the model still: {now[0]}")
+
+
+def _quantized_dimensions(edit: ModelEdit) -> RewriteResult:
+    """A quantized dimension that a tensor does not have: the one of as many sizes as there are scales, if one is."""
+    lines = []
+    for subgraph in edit.model.subgraphs:
+        for tensor in subgraph.tensors:
+            found = tensor.quantization
+            if found is None or not tensor.shape or 0 <= found.axis < len(tensor.shape):
+                continue
+            count = len(found.scale)
+            able = [0] if count == 1 else [axis for axis, size in enumerate(tensor.shape) if size == count]
+            if len(able) == 1 and len(found.zero_point) == count:
+                edit.set_quantized_dimension(subgraph.index, tensor.index, able[0])
+                place = f"subgraphs[{subgraph.index}].tensors[{tensor.index}]"
+                lines.append(f"{place}: quantized_dimension {found.axis} -> {able[0]}")
+    return RewriteResult(tuple(lines))
+
+
+def _names(edit: ModelEdit) -> RewriteResult:
+    """Later tensors of a name get one of their own."""
+    changes: list[str] = []
+    for graph in model_graph(edit.model).graphs:
+        names = TensorNames(graph, edit.renamed)
+        twice = [tensor for found in names.found.values() for tensor in found[1:] if names.names[tensor]]
+        taken, pairs = set(names.found), []
+        for tensor in sorted(twice):
+            number = 1
+            while (new := f"{names.names[tensor]}_{number}") in taken:
+                number += 1
+            taken.add(new)
+            pairs.append((f"index:{tensor}", new))
+        if pairs:
+            changes += rename(edit, RenameRequest(tensors=tuple(pairs), subgraph=graph.index)).changes
+    return RewriteResult(tuple(changes))
+
+
+def _signatures(edit: ModelEdit) -> RewriteResult:
+    """Inputs and outputs without a name get one, and so do entries whose name is empty or there already."""
+    lines = []
+    for index, one in enumerate(edit.signatures.now):
+        names = TensorNames(model_graph(edit.model).graphs[one.subgraph], edit.renamed)
+        for side in SIDES:
+            ends, maps = edit.ends(one.subgraph, side), one.side(side)
+            if any(tensor not in ends for _, tensor in maps):
+                continue  # which it should be is not known
+            named = {tensor for _, tensor in maps}
+            missing = [tensor for tensor in dict.fromkeys(ends) if tensor not in named]
+            wanted = [name or proper(names.names[tensor]) for name, tensor in maps]
+            called = unique_names([*wanted, *(proper(names.names[tensor]) for tensor in missing)], side[:-1])
+            for slot, (name, _) in enumerate(list(maps)):
+                if name != called[slot]:
+                    edit.signatures.set_entry(index, side, slot, name=called[slot])
+                    lines.append(f"signature {quoted(one.key)}: {side[:-1]} {slot} is {quoted(called[slot])}")
+            for name, tensor in zip(called[len(wanted) :], missing, strict=True):
+                edit.signatures.add_entry(index, side, name, tensor)
+                lines.append(f"signature {quoted(one.key)}: {side[:-1]} {quoted(name)} added")
+    return RewriteResult(tuple(lines))
+
+
+def _outputs(edit: ModelEdit) -> RewriteResult:
+    return fix_outputs(edit)
+
+
+def _taps(edit: ModelEdit) -> RewriteResult:
+    return fix_outputs(edit, detach_taps=True)
+
+
+REMEDIES: dict[str, Callable[[ModelEdit], RewriteResult]] = {
+    "INVALID_QUANTIZATION": _quantized_dimensions,
+    "CONSTANT_OUTPUT": _outputs,
+    "INPUT_ALIASED_OUTPUT": _outputs,
+    "DUPLICATE_OUTPUT": _outputs,
+    "OUTPUT_TAP": _taps,
+    "CROSS_DEVICE_TAP": _taps,
+    "INVALID_SIGNATURE": _signatures,
+    "INCOMPLETE_SIGNATURE": _signatures,
+    "DUPLICATE_NAME": _names,
+}
+"""A remedy for each code that codes.json says can be repaired."""

@@ -1,0 +1,34 @@
+"""The command repair."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import circletools as ct
+
+from ..signature import option
+from .parameters import DryRun, InPlace, Input, Output, With, listed
+from .rewriting import rewrite
+
+
+def repair(
+    source: Input,
+    output: Output = None,
+    only: Annotated[tuple[str, ...], option("--only", "Repair this code instead; may be repeated.", "CODE")] = (),
+    with_: With = None,
+    in_place: InPlace = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Apply the certain remedies of findings.
+
+    What programs refuse a model for is repaired; a model that runs stays as it is, byte for byte, unless a code is
+    named by --only. With --with, programs that took the model must take the result. docs/findings.md lists the codes.
+    """
+    rewrite(
+        source,
+        output,
+        in_place,
+        lambda edit: ct.surgery.repair(edit, only, with_=listed(with_)),
+        dry=dry_run,
+        rewires=True,
+    )
