@@ -7,10 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from circletools.trace.nnapi.analysis import analyse
-from circletools.trace.nnapi.export import export_trace, perfetto_parts
 from circletools.trace.sources import events, open_trace
-from circletools.trace.sources.batch import LATEST_NS, TRACK_NAME, Fault, FaultKind, Trace
+from circletools.trace.sources.batch import LATEST_NS, Fault, FaultKind, Trace
 from circletools.trace.sources.wire import (
     CONTENT,
     FIXED,
@@ -22,7 +20,6 @@ from circletools.trace.sources.wire import (
     varint,
     varints,
 )
-from tests.kit.trace_support import US
 
 EDGES = [0, 1, 127, 128, 129, 255, 256, 16383, 16384, 2**31, 2**32 - 1, 2**32, 2**56 - 1, 2**56, 2**62, 2**63 - 1]
 
@@ -242,56 +239,10 @@ TEXT = (
 ).encode()
 
 
-def test_the_packets_of_an_export() -> None:
-    def described(body: bytes) -> bytes:
-        return field_bytes(1, field_number(10, 1) + field_bytes(60, body))
-
-    def slice_of(time: int, track: int, body: bytes | None) -> bytes:
-        kind = field_number(9, 2 if body is None else 1)
-        event = field_bytes(11, kind + field_number(11, track) + (body or b""))
-        return field_bytes(1, field_number(8, time) + field_number(10, 1) + event)
-
-    def note(key: bytes, value: bytes) -> bytes:
-        return field_bytes(4, field_bytes(10, key) + field_bytes(6, value))
-
-    second, lane = 10**9, (1 << 41) + (7 << 20)
-    thread = field_number(1, 7) + field_number(2, 8) + field_bytes(5, b"task")
-    name = b"ANeuralNetworksExecution_compute"
-    whole, tagged = b"[NN_LR_PE]" + name, b"[NN_LA_PO]open"
-    compute = field_bytes(23, name) + note(b"mark", whole) + note(b"layer", b"LR") + note(b"phase", b"PE")
-    opened = field_bytes(23, b"open") + note(b"mark", tagged) + note(b"layer", b"LA") + note(b"phase", b"PO")
-    (kind,) = {execution.kind for execution in analyse(open_trace(TEXT)).executions}
-    assert b"".join(export_trace(TEXT, "perfetto").pieces) == b"".join(
-        [
-            described(field_number(1, 8) + field_bytes(2, TRACK_NAME) + field_bytes(4, thread)),
-            described(field_number(1, (1 << 40) + 7) + field_bytes(3, field_number(1, 7))),
-            described(field_number(1, lane) + field_bytes(2, b"executions") + field_number(5, (1 << 40) + 7)),
-            slice_of(second + US, 8, compute),
-            slice_of(second + 2 * US, 8, field_bytes(23, b"other") + note(b"mark", b"other")),
-            slice_of(second + 3 * US, 8, None),
-            slice_of(second + 4 * US, 8, None),
-            slice_of(second + 6 * US, 8, opened),
-            slice_of(second + 6 * US, 8, None),
-            slice_of(second + US, lane, field_bytes(23, kind.encode())),
-            slice_of(second + 4 * US, lane, None),
-        ]
-    )
-
-
-def test_an_export_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    trace = open_trace(TEXT)
-    whole = list(perfetto_parts(trace, analyse(trace)))
-    assert len(whole) == 1
-    monkeypatch.setattr("circletools.trace.nnapi.export._PART_BYTES", 1)
-    pieces = list(perfetto_parts(trace, analyse(trace)))
-    assert len(pieces) > 3
-    assert b"".join(pieces) == whole[0]
-
-
 # --- track events -------------------------------------------------------------------------------------------
 
 
-def track(uuid: int | None, tid: int | None, pid: int | None = 7, name: bytes = TRACK_NAME) -> bytes:
+def track(uuid: int | None, tid: int | None, pid: int | None = 7, name: bytes = b"thread") -> bytes:
     """Return the packet that says which thread a track is; None leaves a number out."""
     parts = [field_number(number, value) for number, value in ((1, pid), (2, tid)) if value is not None]
     own = b"" if uuid is None else field_number(1, uuid)
@@ -305,19 +256,12 @@ def slice_event(time: int | None, kind: int, uuid: int | None, *body: bytes) -> 
     return field_bytes(1, (b"" if time is None else field_number(8, time)) + event)
 
 
-def note(key: bytes, value: bytes | None) -> bytes:
-    return field_bytes(4, field_bytes(10, key) + (b"" if value is None else field_bytes(6, value)))
-
-
 @pytest.mark.parametrize(
     ("packets", "found"),
     [
         ([track(5, 8), slice_event(9, 1, 5, field_bytes(23, b"n"))], [(9, 8, 7, "B", b"n")]),
         ([track(5, 8), slice_event(9, 2, 5)], [(9, 8, 7, "E", b"")]),
         ([track(5, 8), slice_event(9, 1, 5)], [(9, 8, 7, "B", b"")]),
-        ([track(5, 8), slice_event(9, 1, 5, field_bytes(23, b"n"), note(b"mark", b"m"))], [(9, 8, 7, "B", b"m")]),
-        ([track(5, 8), slice_event(9, 1, 5, note(b"mark", None), field_bytes(23, b"n"))], [(9, 8, 7, "B", b"")]),
-        ([track(5, 8), slice_event(9, 1, 5, field_bytes(23, b"n"), note(b"layer", b"m"))], [(9, 8, 7, "B", b"n")]),
         ([track(5, 8, None), slice_event(9, 2, 5)], [(9, 8, 0, "E", b"")]),
         ([track(None, 8), slice_event(9, 2, 0)], [(9, 8, 7, "E", b"")]),
         ([track(5, 0), slice_event(9, 2, 5)], [(9, 0, 7, "E", b"")]),
@@ -325,7 +269,6 @@ def note(key: bytes, value: bytes | None) -> bytes:
         ([track(5, 2**32), slice_event(9, 2, 5)], []),
         ([track(5, None), slice_event(9, 2, 5)], []),
         ([track(5, 8, name=b"other"), slice_event(9, 2, 5)], [(9, 8, 7, "E", b"")]),
-        ([track(5, 8), track(6, 9, name=b"other"), slice_event(9, 2, 6)], []),
         ([track(5, 8), slice_event(9, 2, 6)], []),
         ([track(5, 8), slice_event(9, 2, None)], []),
         ([track(5, 8), slice_event(None, 2, 5)], []),

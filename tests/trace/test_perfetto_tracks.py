@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from circletools.trace.sources import Event, events, open_trace
-from circletools.trace.sources.batch import LATEST_NS, TRACK_NAME, Fault, FaultKind
+from circletools.trace.sources.batch import LATEST_NS, Fault, FaultKind
 from circletools.trace.sources.wire import field_bytes, field_number
 
 BEGIN, END = 1, 2
@@ -173,7 +173,6 @@ def test_slices_of_others_count_where_the_kernel_has_no_marks(first: bool) -> No
     assert both(printed(b"E"), b"x") == [4]
     assert both(printed(b"C|7|counter|1"), b"x") == [9]
     assert both(printed(b""), b"x") == [9]
-    assert both(printed(b"E"), TRACK_NAME) == [9, 4]
 
 
 def test_a_broken_packet_of_tracks_is_told_once() -> None:

@@ -7,14 +7,13 @@ import struct
 import pytest
 
 from circletools.trace.sources import Event, Trace, events, open_trace
-from circletools.trace.sources.batch import TRACK_NAME
 from circletools.trace.sources.wire import bytes_in, contents, field_bytes, field_number, message_in, number_in
 
 TIME, THREAD, TEXT = field_number(1, 10), field_number(2, 5), field_bytes(2, b"B|7|x")
 MARK = field_bytes(3, TEXT)
 WHOLE = field_bytes(2, TIME + THREAD + MARK)
 THREAD_OF_TRACK = field_number(1, 70) + field_number(2, 8)
-TRACK = field_bytes(60, field_number(1, 5) + field_bytes(2, TRACK_NAME) + field_bytes(4, THREAD_OF_TRACK))
+TRACK = field_bytes(60, field_number(1, 5) + field_bytes(2, b"thread") + field_bytes(4, THREAD_OF_TRACK))
 
 
 def fixed(number: int, value: int = 0) -> bytes:

@@ -49,7 +49,8 @@ class Analysis(Tabular):
     `wall_clock` has the shares of `executions` by the clock, `run_clock` those of `runs`, and `scheduling` what
     threads did, where the trace has their switches. Where the runtime has no marks, executions are those of the
     application ([NN_LA_PE]) or calls of the HAL, as their kind says.
-    `threads` are those with time in the tables, `ordered` is whether the times of the trace never decrease.
+    `threads` are those with time in the tables, `marked` those with any mark of NNAPI, `ordered` is whether the times
+    of the trace never decrease.
     """
 
     name: str
@@ -64,6 +65,7 @@ class Analysis(Tabular):
     functions: list[Function]
     diagnostics: list[Diagnostic]
     threads: frozenset[int]
+    marked: frozenset[int]
     last_ns: int
     ordered: bool
     scheduling: list[Scheduled] = field(default_factory=list)
@@ -144,6 +146,7 @@ class _Pass:
         self._tids: list[int] = []
         self._kinds = array("q")
         self._unsure: set[int] = set()
+        self._marked: set[int] = set()
         self._late = False
 
     def read(self) -> bool:
@@ -181,6 +184,7 @@ class _Pass:
             functions(self.automaton.paths),
             self.collector.finish(self.trace.place),
             frozenset(self._tids[thread] for thread in self.seen.counted),
+            frozenset(self._tids[thread] for thread in self._marked),
             self.last_ns,
             not self.known.sort,
             self.scheduling.finish(self._tids),
@@ -250,6 +254,7 @@ class _Pass:
             return symbols
         width = len(self._tids)
         pairs = [divmod(pair, width) for pair in distinct(symbols[at] * width + threads[at])]
+        self._marked.update(thread for _, thread in pairs)
         self._note_marks([(self.automaton.marks[symbol], self._processes[thread]) for symbol, thread in pairs])
         drivers = np.array([process in self.learnt.drivers for process in self._processes], np.bool_)
         return np.where(drivers[threads], both[batch.texts, 1], symbols)

@@ -19,8 +19,6 @@ END: Literal["E"] = "E"
 NO_PROCESS = NO_THREAD = -1
 _MOST_FAULTS = 1000
 LATEST_NS = 1 << 62
-TRACK_NAME = b"NN marks"
-"""The name of the tracks in Perfetto exports whose slices are begins and ends of marks."""
 
 
 class Event(NamedTuple):

@@ -1,6 +1,7 @@
 """Traces in the JSON of Chrome's trace viewer, as `trace-export` writes them: begins and ends of slices.
 
-`ts` is in microseconds; `args.mark` holds the text of a mark where the name is something shorter.
+`ts` is in microseconds; `args.mark` holds the text of a mark where the name is something shorter. An end without a
+begin is an instant of that name (LONE_END): viewers complain of such ends.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from circletools.errors import InvalidInputError
 from circletools.trace.sources.batch import LATEST_NS, Batch, Trace
 from circletools.trace.sources.content import EXPECTED, Pieces
 
+LONE_END = "end without a begin"
 _MOST_BYTES = 512 << 20
 _BATCH_EVENTS = 1 << 15
 
@@ -24,7 +26,9 @@ def read_chrome(trace: Trace, pieces: Pieces) -> Iterator[Batch]:
     """Yield the begins and ends. Raises InvalidInputError for JSON that is broken, or something else."""
     columns: list[tuple[int, int, bytes | None, int]] = []
     for where, event in enumerate(_events(trace, pieces)):
-        if not isinstance(event, dict) or event.get("ph") not in ("B", "E"):
+        if not isinstance(event, dict):
+            continue
+        if event.get("ph") not in ("B", "E") and (event.get("ph"), event.get("name")) != ("i", LONE_END):
             continue
         tid, pid, time = event.get("tid"), event.get("pid"), event.get("ts")
         if type(tid) is not int or not 0 <= tid < 1 << 32 or type(time) not in (int, Decimal):

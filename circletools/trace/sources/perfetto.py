@@ -67,7 +67,8 @@ def _blocks(trace: Trace, pieces: Pieces, marked: dict[int, int]) -> Iterator[Ba
         batch = block.read(marked)
         printed = printed or bool(len(batch))
         yield batch
-    yield from tracks.finish(foreign=not printed)
+    if not printed:
+        yield from tracks.finish()
     for tid, process in marked.items():
         trace.processes.setdefault(tid, process)
 

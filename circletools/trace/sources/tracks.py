@@ -1,4 +1,4 @@
-"""Track events of Perfetto: slices of `trace-export` (its field numbers are there), and of other programs.
+"""Track events of Perfetto: the slices that programs write themselves.
 
 Fields, from protos/perfetto/trace/: TracePacket { clock_snapshot = 6; timestamp = 8; trusted_packet_sequence_id = 10;
 track_event = 11; interned_data = 12; sequence_flags = 13; timestamp_clock_id = 58; trace_packet_defaults = 59;
@@ -8,7 +8,7 @@ name = 2 } }; TracePacketDefaults { track_event_defaults = 11; timestamp_clock_i
 { clock_id = 1; timestamp = 2; is_incremental = 3; unit_multiplier_ns = 4 } }.
 
 Names are interned by sequences of packets, and timestamps of their own clocks may count from the one before. Slices
-of other programs count only where no `ftrace/print` has recorded marks: the same slices may be in both.
+count only where no `ftrace/print` has recorded marks: the same slices may be in both.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from circletools.trace.sources.batch import LATEST_NS, TRACK_NAME, Batch, FaultKind, Trace
+from circletools.trace.sources.batch import LATEST_NS, Batch, FaultKind, Trace
 from circletools.trace.sources.packets import Field
 from circletools.trace.sources.wire import (
     CONTENT,
@@ -60,12 +60,11 @@ class _Sequence:
 
 
 class TrackEvents:
-    """Gathers the slices of threads: of tracks that hold marks, else of all."""
+    """Gathers the slices of threads."""
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
         self._threads: dict[int, tuple[int, int, str]] = {}
-        self._own: set[int] = set()
         self._sequences: dict[int, _Sequence] = {}
         self._names: dict[bytes, int] = {}
         self._rows: list[tuple[int, int, int, int]] = []
@@ -109,8 +108,6 @@ class TrackEvents:
         if tid >= 1 << 32:
             return
         self._threads[uuid] = tid, number_in(thread, 1), bytes_in(thread, 5).decode("utf-8", "backslashreplace")
-        if bytes_in(parts, 2) == TRACK_NAME:
-            self._own.add(uuid)
 
     def _set_clocks(self, sequence: _Sequence, snapshot: bytes) -> None:
         for at, value, start, end in fields(snapshot, 0, len(snapshot)):
@@ -130,16 +127,12 @@ class TrackEvents:
         text = -1
         if kind == _BEGIN:
             name = bytes_in(event, 23) if 23 in event else sequence.names.get(number_in(event, 10), b"")
-            for at, value, start, end in fields(data, 0, len(data)):
-                note = contents(data, start, end) if at == 4 and value == CONTENT else {}
-                name = bytes_in(note, 6) if bytes_in(note, 10) == b"mark" else name
             text = self._names.setdefault(name, len(self._names))
         self._rows.append((time, uuid, text, where))
 
-    def finish(self, *, foreign: bool) -> Iterator[Batch]:
-        """Yield the events, if there are any; those of other programs' tracks where they are asked for."""
-        known = self._own or (set(self._threads) if foreign else set())
-        rows = [row for row in self._rows if row[1] in known]
+    def finish(self) -> Iterator[Batch]:
+        """Yield the events, if there are any."""
+        rows = [row for row in self._rows if row[1] in self._threads]
         for uuid in {row[1] for row in rows}:
             tid, process, name = self._threads[uuid]
             self._trace.processes[tid], self._trace.thread_names[tid] = process, name
