@@ -76,13 +76,11 @@ def reader_of(exporter: Exporter | None, tensors: Iterable[str] = ()) -> Callabl
     known: set[str] = set()
 
     def read_nodes(name: str) -> Sequence[AnySource]:
-        if name[-1:].isdecimal():
-            known.update(() if known else tensors)
-            found = _NUMBERED.fullmatch(name)
-            name = found[1] if found and found[1] in known else name
-        return _nodes(name)
+        known.update(() if known else tensors)
+        found = _NUMBERED.fullmatch(name)
+        return _nodes(found[1] if found and found[1] in known else name)
 
-    return read_nodes
+    return lambda name: read_nodes(name) if name[-1:].isdecimal() else _nodes(name)
 
 
 def parts_of(name: str) -> list[str]:
@@ -119,12 +117,13 @@ def _class_and_name(element: str) -> tuple[str, str]:
 
 def _nodes(name: str) -> Sequence[AnySource]:
     parts = name.split(";")
-    if len(parts) == len(set(parts)) and "Const" not in name:
-        for part in parts:
-            if not part or part.isdigit() or f"{part}/" in name:
-                break
-        else:
-            return parts  # as nearly all names: nothing of them is left out
+    if len(parts) <= 2 and "Const" not in name:
+        first, last = parts[0], parts[-1]
+        if first and last and not last.isdigit() and not first.isdigit() and f"{first}/" not in name:
+            if first is last:
+                return parts
+            if first != last and f"{last}/" not in name:
+                return parts  # as nearly all names: nothing of them is left out
     parts = parts_of(name)
     # What lies below another node is an input of it: the weights of `dense/MatMul` are `dense/MatMul/ReadVariableOp`.
     if len(parts) > 1:

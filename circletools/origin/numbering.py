@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, count
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,13 +61,26 @@ def number_sources(subgraph_count: int, named: SourcesByOperator) -> Origins:
 
 def numbered(named: SourcesByOperator) -> OriginColumns:
     """Return origins as columns; equal sources are one."""
-    numbers = defaultdict[AnySource, int](count().__next__)
+    flat = {subgraph: list(chain.from_iterable(found)) for subgraph, found in named.items()}
+    distinct = dict.fromkeys(chain.from_iterable(flat.values()))
+    total = sum(map(len, flat.values()))
+    numbers = dict(zip(distinct, count(), strict=False)) if len(distinct) < total else None
     keys: dict[int, NDArray[np.uint64]] = {}
+    start = 0
     for subgraph, found in named.items():
+        size = len(flat[subgraph])
+        if numbers is None:  # as in nearly all models: every source has one operator
+            sources = np.arange(start, start + size, dtype=np.uint64)
+        else:
+            sources = np.fromiter(map(numbers.__getitem__, flat[subgraph]), np.uint64, size)
+        start += size
         lengths = np.fromiter(map(len, found), np.int64, len(found))
-        sources = np.fromiter(map(numbers.__getitem__, chain.from_iterable(found)), np.uint64, int(lengths.sum()))
         keys[subgraph] = np.repeat(np.arange(len(found), dtype=np.uint64), lengths) << np.uint64(32) | sources
-    described = [source for source in numbers if not isinstance(source, str)]
-    details = {numbers[source]: source.details for source in described if source.details != NOTHING}
-    names = [source if isinstance(source, str) else source.name for source in numbers]
-    return OriginColumns(range(len(numbers)), names, details, keys)
+    plain = set(map(type, distinct)) <= {str}
+    names = list(distinct) if plain else [one if isinstance(one, str) else one.name for one in distinct]
+    details = {
+        number: source.details
+        for number, source in enumerate(() if plain else distinct)
+        if not isinstance(source, str) and source.details != NOTHING
+    }
+    return OriginColumns(range(len(names)), cast("list[str]", names), details, keys)
