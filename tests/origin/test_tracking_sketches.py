@@ -109,16 +109,6 @@ FOLDED = {
         "a = FC1 x; c = CUSTOM a; d = TANH c -> d",
         ["a", "bc", "d"],
     ),
-    "into weights that stay, as factors of one": (
-        "a = TANH x; b = MUL#1 a; c = ADD#2 b; d = FC2 c; e = FC3 c; f = ADD d e -> f",
-        "a = TANH x; d = FC2 a; e = FC3 a; f = ADD d e -> f",
-        ["a", "bcd", "bce", "f"],
-    ),
-    "into all that take it, though a factor of another came up behind them": (
-        "a = TANH x; b = MUL#1 a; c = FC2 b; d = FC3 b; e = RESHAPE c; f = MINIMUM e d; g = MUL~3 f; h = ABS g -> h",
-        "a = TANH x; c = FC2*2 a; d = FC3*2 a; e = RESHAPE c; g = MUL~3 e; f = MINIMUM g d; h = ABS f -> h",
-        ["a", "bc", "bd", "e", "g", "f", "h"],
-    ),
     "who takes it has no weights": (
         "a = TANH x; b = MUL#1 a; c = NEG b -> c",
         "a = TANH x; c = NEG a -> c",

@@ -13,7 +13,7 @@ from circletools.origin.tracking.ends import cut_ends
 from circletools.origin.tracking.evidence import Evidence, evidence_of
 from circletools.origin.tracking.pairs import Pairs
 from circletools.origin.tracking.side import CONVERSIONS, NONE
-from circletools.origin.tracking.view import Views
+from circletools.origin.tracking.view import Views, same_slots
 
 Shares = NDArray[np.float64]
 
@@ -35,12 +35,7 @@ def agreement(views: Views, pairs: Pairs, opaque: set[int]) -> Shares:
     is_opaque = np.zeros(count + 1, np.bool_)
     is_opaque[list(opaque)] = True
     cut_inputs, cut_outputs = (np.isin(np.arange(len(now.value)), list(cut)) for cut in cut_ends(now, pairs))
-    # Slots of AFTER, each with the one of BEFORE at its place.
-    news = np.flatnonzero(paired[now.reader])
-    starts, lengths = (np.searchsorted(view.reader, np.arange(len(view) + 1)) for view in views)
-    olds = starts[pairs.to_before[now.reader[news]]] + now.slot[news]
-    both = olds < starts[pairs.to_before[now.reader[news]] + 1]
-    more, news, olds = news[~both], news[both], olds[both]
+    news, olds, more = same_slots(views, pairs)
     swallowed = is_opaque[now.giver[news]] & (np.append(pairs.to_after, NONE)[was.giver[olds]] == NONE)
     decided = (was.giver[olds] == NONE) | ~(cut_inputs[now.read[news]] | swallowed)
     same = _same(views, pairs, olds, news)
@@ -48,8 +43,8 @@ def agreement(views: Views, pairs: Pairs, opaque: set[int]) -> Shares:
     np.add.at(agreeing, now.reader[news[decided & same]], 1)
     # Slots that only one of the two has: a constant, as a bias, may come or go.
     np.add.at(total, now.reader[more[~now.side.is_constant[now.read[more]]]], 1)
-    mine = pairs.to_after[was.reader]
-    extra = (mine != NONE) & (was.slot >= np.append(np.diff(lengths), 0)[mine]) & ~was.side.is_constant[was.read]
+    mine, lengths = pairs.to_after[was.reader], np.bincount(now.reader, minlength=count + 1)
+    extra = (mine != NONE) & (was.slot >= lengths[mine]) & ~was.side.is_constant[was.read]
     np.add.at(total, mine[extra], 1)
     # Slots that read what is made.
     made = now.giver[news[same]]
@@ -126,40 +121,19 @@ def drop_the_disconnected(views: Views, pairs: Pairs) -> Pairs:
     """Return the pairs without those of parts of AFTER that fit in several places of BEFORE.
 
     What was cut out of a network that repeats itself, as an unrolled LSTM with its tied weights does, fits in several
-    places: a part must be held in one by an end, a name, or an operator that is the only one of its kind.
+    places: a part must be held in one by an end, a name, a constant, or an operator that is the only one of its code.
     """
     now = views[1]
+    paired = ~pairs.unpaired(1)
     if not pairs.unpaired(0).any() or not any(cut_ends(now, pairs)):
         return pairs
-    linked = (now.giver != NONE) & ~pairs.unpaired(1)[now.reader]
-    linked[linked] &= ~pairs.unpaired(1)[now.giver[linked]]
+    linked = (now.giver != NONE) & paired[now.reader] & np.append(paired, False)[now.giver]
     part = np.array(components(len(now), now.reader[linked].tolist(), now.giver[linked].tolist()), np.int64)
-    held = np.unique(part[_held_in_place(views, pairs)])
-    return pairs.without(np.flatnonzero(~pairs.unpaired(1) & ~np.isin(part, held)))
-
-
-def _held_in_place(views: Views, pairs: Pairs) -> list[int]:
-    """Return AFTER's operators that can have one partner only: by an end, a name, or what they are and hold."""
-    was, now = views
-    held = {reader for _, new in pairs.inputs for reader, _ in now.readers[int(now.value[new])]}
-    held |= {int(now.side.graph.producer[now.value[new]]) for _, new in pairs.outputs}
-    looks = [_looks(views, side) for side in (0, 1)]
-    counts = [Counter(own) for own in looks]
-    firsts = was.side.first, now.side.first
-    for new in np.flatnonzero(~pairs.unpaired(1)).tolist():
-        old = int(pairs.to_before[new])
-        alone = looks[0][old] == looks[1][new] and counts[0][looks[0][old]] == counts[1][looks[1][new]] == 1
-        named = pairs.by_name and was.side.names[firsts[0][old]] == now.side.names[firsts[1][new]] != b""
-        if alone or (named and NONE not in (firsts[0][old], firsts[1][new])):
-            held.add(new)
-    return sorted(held - {NONE})
-
-
-def _looks(views: Views, side: int) -> list[tuple[int, ...]]:
-    """Return what each operator is by itself: its code, and which constants it holds where."""
-    view = views[side]
-    constant = view.side.constant.tolist()
-    return [
-        (code, *(constant[value] for *_, value in view.reads[row]))
-        for row, code in enumerate(view.side.code.tolist())
-    ]
+    held = np.array([one is not Evidence.POSITION for one in evidence_of(views, pairs, frozenset())], np.bool_)
+    held[[reader for _, new in pairs.inputs for reader, _ in now.readers[int(now.value[new])]]] = True
+    makers = now.side.graph.producer[now.value[[new for _, new in pairs.outputs]]]
+    held[makers[makers != NONE]] = True
+    codes = [view.side.code for view in views]
+    counts = [np.bincount(code, minlength=1 + max(own.max(initial=0) for own in codes)) for code in codes]
+    held |= (counts[0] == 1)[codes[1]] & (counts[1] == 1)[codes[1]]
+    return pairs.without(np.flatnonzero(paired & ~np.isin(part, part[held & paired])))

@@ -32,15 +32,13 @@ def gather(count: int, keys: Indices, colours: Colours) -> Colours:
     return sums
 
 
-def histories(
-    views: Views, pairs: Pairs, free: list[Indices], sizes: list[Indices], *, with_constants: bool
-) -> list[list[Colours]]:
+def histories(views: Views, pairs: Pairs, free: list[Indices], sizes: list[Indices]) -> list[list[Colours]]:
     """Return the colours of both models after 0, 1, 2, … rounds.
 
     They end where no operators `free` of the two have a colour in common: nor would they after more rounds.
     """
     edges = [_Edges(view) for view in views]
-    history = [[_first(views, pairs, sizes, side, with_constants=with_constants)] for side in (0, 1)]
+    history = [[_first(views, pairs, sizes, side)] for side in (0, 1)]
     for _ in range(DEPTH):
         free = list(_in_common(free, [rounds[-1] for rounds in history]))
         if not all(map(len, free)):
@@ -74,7 +72,7 @@ class _Edges:
         return new
 
 
-def _first(views: Views, pairs: Pairs, sizes: list[Indices], side: int, *, with_constants: bool) -> Colours:
+def _first(views: Views, pairs: Pairs, sizes: list[Indices], side: int) -> Colours:
     """Return what each operator is by itself; one that has a partner is like that one and no other."""
     view, this = views[side], views[side].side
     value, reader, slot = (column[view.giver == NONE] for column in (view.read, view.reader, view.slot))
@@ -82,7 +80,7 @@ def _first(views: Views, pairs: Pairs, sizes: list[Indices], side: int, *, with_
     for number, pair in enumerate(pairs.inputs, 1):
         given[pair[side]] = number
     known = this.constant[value]
-    shared = np.append(this.constants.shared, False)[known] & with_constants
+    shared = np.append(this.constants.shared, False)[known]
     kind = np.where(shared, known + 8, np.where(this.is_constant[value], 1, 0))
     read = gather(len(this), reader, mixed(kind, given[value], slot, 4))
     makers = this.graph.producer[view.value[np.array([pair[side] for pair in pairs.outputs], np.int64)]]

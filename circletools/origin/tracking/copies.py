@@ -25,20 +25,8 @@ def twins_of(views: Views, pairs: Pairs) -> dict[int, int]:
 
 
 def copies_of(views: Views, pairs: Pairs) -> dict[int, int]:
-    """Return, by operator of AFTER without a partner, the one of BEFORE that it computes once more.
-
-    So does one of another code that holds a constant, hardly equal by chance, which one operator of BEFORE holds
-    alone: its bias has got an operator of its own.
-    """
-    was, now = views
-    found = {copy: int(pairs.to_before[row]) for copy, row in _same(now, pairs.to_before).items()}
-    for row, held in now.held.items():
-        if pairs.to_before[row] == NONE and row not in found:
-            holders = {old for number in held for old in was.holders.get(number, ())}
-            old = holders.pop() if len(holders) == 1 else NONE
-            if old != NONE and pairs.to_after[old] != NONE and was.side.code[old] != now.side.code[row]:
-                found[row] = old
-    return found
+    """Return, by operator of AFTER without a partner, the one of BEFORE that it computes once more."""
+    return {copy: int(pairs.to_before[row]) for copy, row in _same(views[1], pairs.to_before).items()}
 
 
 def _same(view: View, partner: np.ndarray) -> dict[int, int]:

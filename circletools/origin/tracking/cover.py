@@ -19,12 +19,25 @@ import numpy as np
 
 from circletools.origin.tracking.copies import copies_of, twins_of
 from circletools.origin.tracking.evidence import Evidence, Found, grounds
-from circletools.origin.tracking.folded import ARITHMETIC, FUSING, is_behind, is_linear
-from circletools.origin.tracking.inserted import LAYOUT_OPS, PREPARING, continue_inserted
+from circletools.origin.tracking.folded import is_changed
+from circletools.origin.tracking.inserted import LAYOUT_OPS, continue_inserted
 from circletools.origin.tracking.pairs import Pairs
 from circletools.origin.tracking.regions import Region, both_regions, one_by_one, pair_regions, same_values
 from circletools.origin.tracking.side import NONE
 from circletools.origin.tracking.view import Views
+
+PREPARING = frozenset({"PAD", "PADV2", "MIRROR_PAD", "DEQUANTIZE", "DENSIFY"})
+"""Operators that are folded into what takes their output."""
+
+ARITHMETIC = frozenset({"ADD", "SUB", "MUL", "DIV"})
+FUSING = ARITHMETIC | {
+    "AVERAGE_POOL_2D", "BATCH_MATMUL", "CONCATENATION", "CONV_2D", "CONV_3D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED",
+    "L2_NORMALIZATION", "L2_POOL_2D", "MAX_POOL_2D", "SVDF", "TRANSPOSE_CONV",
+}  # fmt: skip
+"""Operators that have a bias or an activation of their own."""
+
+LINEAR = ARITHMETIC | LAYOUT_OPS | PREPARING | {"NEG"}
+"""Operators that can be folded into the constants of the one that reads their output."""
 
 SEPARABLE = ARITHMETIC | {"RELU", "RELU6", "RELU_0_TO_1", "RELU_N1_TO_1", "TANH"}
 """Operators that can be a part of the one in front of them: its activation, its bias, its scale."""
@@ -34,17 +47,14 @@ _MOST_SHARED = 1 << 14  # operators times operators: beyond, nothing is known ra
 _MOST_FUSED = 4  # operators that are usually fused into one; where more are gone, they may as well have been cut off
 
 
-def cover(
-    views: Views, pairs: Pairs, evidence: list[Evidence], heirs: Mapping[int, int], opaque: set[int]
-) -> list[Found]:
+def cover(views: Views, pairs: Pairs, evidence: list[Evidence], opaque: set[int]) -> list[Found]:
     """Return for each operator of AFTER what it computes of BEFORE's.
 
-    The views must show everything but conversions that a tool put in. `heirs` are AFTER's operators by those of
-    BEFORE whose names they have.
+    The views must show everything but conversions that a tool put in.
     """
     found: list[Found] = [{} for _ in evidence]
     for new in np.flatnonzero(~pairs.unpaired(1)).tolist():
-        found[new][int(pairs.to_before[new])] = grounds(evidence[new], chosen=bool(pairs.choices[new] > 1))
+        found[new][int(pairs.to_before[new])] = grounds(evidence[new])
     copies, twins = copies_of(views, pairs), twins_of(views, pairs)
     for new, old in copies.items():
         found[new][old] = found[int(pairs.to_after[old])][old]
@@ -53,7 +63,7 @@ def cover(
     for _ in range(_MOST_ROUNDS):
         known = same_values(views, pairs, copies, twins)
         olds, news = both_regions(views, pairs, known, (twins, copies))
-        alike, left = pair_regions(olds, news, heirs)
+        alike, left = pair_regions(olds, news)
         inside = _pairs_inside(views, pairs, alike)
         for old, new in inside:
             found[new][old] = grounds(Evidence.REGION)
@@ -62,16 +72,13 @@ def cover(
             break
     for parts, region in alike:
         _share_out(views, parts, region, opaque, found)
-    _place_the_rest(views, pairs, left, news, heirs, opaque, found)
+    _place_the_rest(views, pairs, left, news, found)
     _split_off(views, news, known, found)
     continue_inserted(views[1].side, opaque, found)
     return found
 
 
-def _place_the_rest(
-    views: Views, pairs: Pairs, left: list[Region], news: list[Region], heirs: Mapping[int, int], opaque: set[int],
-    found: list[Found],
-) -> None:  # fmt: skip
+def _place_the_rest(views: Views, pairs: Pairs, left: list[Region], news: list[Region], found: list[Found]) -> None:
     """Give regions of BEFORE without a counterpart to what they have become elsewhere, or to what absorbed them."""
     beside: dict[int, list[Region]] = defaultdict(list)
     for region in news:
@@ -80,7 +87,7 @@ def _place_the_rest(
     for region in left:
         moved = _moved(views, region, beside, found)
         if moved is None:
-            _absorb(views, pairs, region, heirs, opaque, found)
+            _absorb(views, pairs, region, found)
             continue
         olds, news_ = (
             sorted(one.operators, key=lambda row, codes=view.side.codes: (codes[row], row))  # type: ignore[misc]
@@ -127,21 +134,12 @@ def _moved(views: Views, region: Region, beside: Mapping[int, list[Region]], fou
     after               RELU -> MINIMUM -> RESHAPE
     """
     codes = Counter(views[0].side.codes[row] for row in region.operators)
-    held = _held(views, 0, region)
     for end in _passed(views, region):
         for other in beside.get(end, ())[:_MOST_BESIDE]:
             is_free = not any(found[row] for row in other.operators)
-            same = is_free and Counter(views[1].side.codes[row] for row in other.operators) == codes
-            if same and _held(views, 1, other) <= held:  # else its constants are those of another one of BEFORE
+            if is_free and Counter(views[1].side.codes[row] for row in other.operators) == codes:
                 return other
     return None
-
-
-def _held(views: Views, side: int, region: Region) -> set[int]:
-    """Return the classes of constants that both models have which the operators of a region read."""
-    this = views[side].side
-    classes = {int(this.constant[value]) for row in region.operators for *_, value in views[side].reads[row]}
-    return {number for number in classes if number != NONE and this.constants.shared[number]}
 
 
 def _passed(views: Views, region: Region) -> Iterator[int]:
@@ -162,28 +160,20 @@ def _passed(views: Views, region: Region) -> Iterator[int]:
                 others = step(others[0])
 
 
-def _absorb(
-    views: Views, pairs: Pairs, region: Region, named: Mapping[int, int], opaque: set[int], found: list[Found]
-) -> None:
-    """Give a region of BEFORE that is gone to what took over its work."""
-    codes = views[0].side.codes, views[1].side.codes
-    by_name = {named[row] for row in region.operators if row in named}
-    feeds, takers = sorted(region.feeds), sorted(region.takers)
-    laying_out = all(codes[0][row] in LAYOUT_OPS for row in region.operators)
-    laid_out = [row for row in takers if laying_out and codes[1][row] in LAYOUT_OPS]
-    if by_name:
-        heirs = sorted(by_name)
-    elif not feeds or all(codes[0][row] in PREPARING for row in region.operators):
-        heirs = takers
-    elif laid_out and codes[1][feeds[-1]] not in LAYOUT_OPS:
-        heirs = laid_out
-    else:
-        linear = all(is_linear(codes[0][row]) for row in region.operators)
-        behind = linear and is_behind(views, pairs, region.operators, feeds[-1], takers, opaque)
-        heirs = takers if behind else feeds[-1:]
+def _absorb(views: Views, pairs: Pairs, region: Region, found: list[Found]) -> None:
+    """Give a region of BEFORE that is gone to what took over its work.
+
+    That is what feeds it; or what it feeds, where it prepares an input, or is linear and only that holds other
+    constants than before.
+    """
+    codes = {views[0].side.codes[row] for row in region.operators}
+    feeds, heirs = sorted(region.feeds), sorted(region.takers)
+    behind = codes <= LINEAR and not (feeds and is_changed(views, pairs, feeds[-1]))
+    if feeds and not codes <= PREPARING and not (behind and any(is_changed(views, pairs, row) for row in heirs)):
+        heirs = feeds[-1:]
     if len(heirs) * len(region.operators) > _MOST_SHARED:
         return
-    why = grounds(Evidence.FUSED, chosen=not by_name and len(region.operators) > _MOST_FUSED)
+    why = grounds(Evidence.FUSED, chosen=len(region.operators) > _MOST_FUSED)
     for heir in heirs:
         for row in region.operators:
             found[heir].setdefault(row, why)

@@ -1,6 +1,6 @@
-"""Which inputs and outputs of two graphs are the same: by signature, by place, by name, and again by what makes them.
+"""Which inputs and outputs of two graphs are the same: by signature, by place where they are as many, else by name.
 
-A part that was cut out of a model has ends of its own. Where it has as many as the whole, they are paired at first:
+A part that was cut out of a model may have as many as the whole; they are looked at again once operators are paired:
 
     before   x -> CONV_2D a -> RELU -> CONV_2D b -> y      what lies between `x` and `b` holds constants that AFTER
     after                     x' ----> CONV_2D b -> y'     has nowhere, so `x'` is not `x`: the model was cut there
@@ -17,10 +17,10 @@ from circletools.origin.tracking.pairs import Pairs
 from circletools.origin.tracking.side import NONE, Side, ends_of
 from circletools.origin.tracking.view import View, Views
 
+_MOST_BETWEEN = 6  # operators that were fused into others; where more are gone between two values, they are two
+
 Names = Mapping[str, int]
 """The ends of a graph by the names that a signature gives them."""
-
-_MOST_BETWEEN = 6  # operators without a partner that may be gone between an end and what is beside it now
 
 
 def pair_ends(
@@ -43,30 +43,17 @@ def _same_ends(
     if common:
         yield from ((named[0][name], named[1][name]) for name in sorted(common))
     elif len(ends[0]) == len(ends[1]):
-        asked = [{side.names[end] for end in own} for side, own in zip(sides, ends, strict=True)]
-        outer = set(ends[0])
-        inner = {name: row for row, name in enumerate(before.names) if name in asked[1] and row not in outer}
-        left = asked[0].intersection(after.names)
+        outer = [{side.names[end] for end in own} for side, own in zip(sides, ends, strict=True)]
+        inner = outer[1].intersection(before.names) - outer[0] - {b""}
+        left = outer[0].intersection(after.names)
         for old, new in zip(*ends, strict=True):
-            was, now = before.names[old], after.names[new]
             # The end may be a value inside BEFORE: then the model was cut there.
-            cut = was and now in inner and was not in left and _is_inside(sides, inner[now], new)
+            cut = after.names[new] in inner and before.names[old] not in left
             if not cut and _alike(sides, old, new):
                 yield old, new
     else:
         names = {before.names[value]: value for value in ends[0] if before.names[value]}
         yield from ((names[after.names[end]], end) for end in ends[1] if after.names[end] in names)
-
-
-def _is_inside(sides: tuple[Side, Side], old: int, new: int) -> bool:
-    """Say whether an end is this value inside BEFORE: operators of one code make it, or of one code read it."""
-    makers = [int(side.graph.producer[value]) for side, value in zip(sides, (old, new), strict=True)]
-    if NONE not in makers:
-        return sides[0].codes[makers[0]] == sides[1].codes[makers[1]]
-    readers = [
-        {side.codes[row] for row in side.graph.readers[value]} for side, value in zip(sides, (old, new), strict=True)
-    ]
-    return makers[1] == NONE and not readers[0].isdisjoint(readers[1])
 
 
 def _alike(sides: tuple[Side, Side], old: int, new: int) -> bool:
@@ -96,9 +83,6 @@ def cut_ends(now: View, pairs: Pairs) -> tuple[set[int], set[int]]:
         for own, known in zip(ends, (pairs.inputs, pairs.outputs), strict=True)
     )
     return inputs, outputs
-
-
-# ---------------------------------------------------------------------- looking again, once operators are paired
 
 
 def recheck_ends(views: Views, pairs: Pairs) -> Pairs:
@@ -154,7 +138,7 @@ def _same_made(views: Views, pairs: Pairs, new: int) -> int:
 
 
 def _is_far(views: Views, pairs: Pairs, lost: set[int], value: int, goal: int) -> bool:
-    """Say whether no way back from one value to another goes through a few operators that can have been fused."""
+    """Say whether no way back from one value to another goes through operators that can have been fused alone."""
     was, waiting, seen = views[0], [value], set[int]()
     while waiting:
         value = waiting.pop()

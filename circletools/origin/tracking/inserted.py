@@ -6,9 +6,6 @@ from circletools.graph.algorithms import rows_by_key
 from circletools.origin.tracking.evidence import Evidence, Found, grounds
 from circletools.origin.tracking.side import CONVERSIONS, NONE, Side
 
-PREPARING = frozenset({"PAD", "PADV2", "MIRROR_PAD", "DEQUANTIZE", "DENSIFY"})
-"""Operators that are folded into what takes their output."""
-
 LAYOUT_OPS = frozenset({"EXPAND_DIMS", "RESHAPE", "SQUEEZE", "TRANSPOSE"})
 """Operators that give the same elements another shape or order; one behind the other are one."""
 

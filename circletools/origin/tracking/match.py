@@ -6,7 +6,6 @@ What is certain comes first, and each pair makes others certain:
     2. what alone holds a constant that both models have                 w -> [FULLY_CONNECTED]
     3. what alone has its colour in each model, the deepest first        (see `colours`)
     4. what reads and what makes the same values as a pair does, slot by slot, from every new pair on
-    5. what looks alike everywhere, in its order: a choice among so many
 """
 
 from __future__ import annotations
@@ -19,31 +18,24 @@ import numpy as np
 
 from circletools.graph.algorithms import Indices
 from circletools.model.keys import alone_in_both
-from circletools.origin.tracking.colours import DEPTH, Colours, histories
+from circletools.origin.tracking.colours import histories
 from circletools.origin.tracking.pairs import Pairs
 from circletools.origin.tracking.side import NONE
 from circletools.origin.tracking.view import Views
 
-_ROUNDS = 8  # of colours; each begins with the pairs of the one before, and the second seldom finds any
 
-
-def match(views: Views, pairs: Pairs, sizes: list[Indices], *, choosing: bool = True) -> Pairs:
+def match(views: Views, pairs: Pairs, sizes: list[Indices]) -> Pairs:
     """Return the pairs with all that follow from them in these views.
 
-    `sizes` are numbers that must agree where both are known, by operator; without `choosing`, what looks alike is
-    left open.
+    `sizes` are numbers that must agree where both are known, by operator.
     """
     if pairs.complete:
         return pairs
     search = _Search(views, pairs, sizes)
     search.from_ends()
     search.by_constants()
-    for with_constants in (True, False) if any(map(np.any, sizes)) else (False,):
-        for _ in range(_ROUNDS):
-            if search.complete or not search.by_colours(with_constants=with_constants):
-                break
-    if choosing and not search.complete:
-        search.choose()
+    if not search.complete:
+        search.by_colours()
     return search.pairs
 
 
@@ -53,7 +45,6 @@ class _Search:
     def __init__(self, views: Views, pairs: Pairs, sizes: list[Indices]) -> None:
         self.views, self.start, self.sizes = views, pairs, sizes
         self.to_after, self.to_before = (partner.tolist() for partner in pairs.partners)
-        self.choices: list[int] = pairs.choices.tolist()
         self.hidden = [view.hidden.tolist() for view in views]
         self.codes = [view.side.code.tolist() for view in views]
         self.moving = [view.moving.tolist() for view in views]
@@ -70,9 +61,8 @@ class _Search:
     @property
     def pairs(self) -> Pairs:
         """The pairs as they stand."""
-        numbers = (np.array(row, np.int64) for row in (self.to_after, self.to_before, self.choices))
-        to_after, to_before, choices = numbers
-        return replace(self.start, to_after=to_after, to_before=to_before, choices=choices)
+        to_after, to_before = (np.array(row, np.int64) for row in (self.to_after, self.to_before))
+        return replace(self.start, to_after=to_after, to_before=to_before)
 
     @property
     def complete(self) -> bool:
@@ -100,12 +90,12 @@ class _Search:
         held = self.views[0].held.get(old), self.views[1].held.get(new)
         return held[0] is None or held[1] is None or not held[0].isdisjoint(held[1])
 
-    def pair(self, old: int, new: int, choices: int = 1) -> None:
+    def pair(self, old: int, new: int) -> None:
         """Pair two operators that have no partner yet, if they fit."""
         if NONE in (old, new) or self.to_after[old] != NONE or self.to_before[new] != NONE:
             return
         if not self.hidden[0][old] and not self.hidden[1][new] and self.fits(old, new):
-            self.to_after[old], self.to_before[new], self.choices[new] = new, old, choices
+            self.to_after[old], self.to_before[new] = new, old
             self.fresh.append((old, new))
 
     def spread(self) -> None:
@@ -114,20 +104,19 @@ class _Search:
         to_after, to_before = self.to_after, self.to_before
         while self.fresh:
             old, new = self.fresh.popleft()
-            choices = self.choices[new]
             for (giver, place, _), (its, other, _) in zip(was.reads[old], now.reads[new], strict=False):
                 if giver != NONE != its and place == other and to_after[giver] == NONE == to_before[its]:
-                    self.pair(giver, its, choices)
+                    self.pair(giver, its)
             for value, its in zip(was.made[old], now.made[new], strict=False):
-                self.pair_readers(value, its, choices)
+                self.pair_readers(value, its)
 
-    def pair_readers(self, old: int, new: int, choices: int = 1) -> None:
+    def pair_readers(self, old: int, new: int) -> None:
         """Pair the operators that read a value in either model, where there is one of a kind."""
         olds = self._unpaired_readers(0, old, self.to_after)
         news = self._unpaired_readers(1, new, self.to_before) if olds else []
         if len(olds) == len(news) == 1:
             if olds[0][1] == news[0][1]:
-                self.pair(olds[0][0], news[0][0], choices)
+                self.pair(olds[0][0], news[0][0])
             return
         kinds: dict[tuple[int, int], tuple[list[int], list[int]]] = {}
         for side, readers in enumerate((olds, news) if news else ()):
@@ -135,7 +124,7 @@ class _Search:
                 kinds.setdefault((self.codes[side][operator], slot), ([], []))[side].append(operator)
         for first, second in kinds.values():
             if len(first) == len(second) == 1:
-                self.pair(first[0], second[0], choices)
+                self.pair(first[0], second[0])
 
     def _unpaired_readers(self, side: int, value: int, partner: list[int]) -> list[tuple[int, int]]:
         return [(reader, slot) for reader, slot in self.views[side].readers[value] if partner[reader] == NONE]
@@ -157,10 +146,10 @@ class _Search:
                 self.pair(olds[0], news[0])
         self.spread()
 
-    def by_colours(self, *, with_constants: bool) -> bool:
-        """Pair operators whose colours stand alone, the deepest first; say whether any were."""
-        free, before = self.free(), self.to_before.count(NONE)
-        history = histories(self.views, self.pairs, free, self.sizes, with_constants=with_constants)
+    def by_colours(self) -> None:
+        """Pair operators whose colours stand alone, the deepest first."""
+        free = self.free()
+        history = histories(self.views, self.pairs, free, self.sizes)
         for depth in reversed(range(len(history[0]))):
             still = [
                 rows[np.array(part, np.int64)[rows] == NONE] for rows, part in zip(free, self._partners, strict=True)
@@ -171,24 +160,7 @@ class _Search:
                 if depth or (old in self.views[0].held and new in self.views[1].held):
                     self.pair(old, new)
             self.spread()
-        return bool(self.to_before.count(NONE) < before)
 
     @property
     def _partners(self) -> Iterable[list[int]]:
         return self.to_after, self.to_before
-
-    def choose(self) -> None:
-        """Pair what has the same colour as others, as many in each model, in the order of the operators."""
-        free = self.free()
-        history = histories(self.views, self.pairs, free, self.sizes, with_constants=True)
-        groups: dict[int, tuple[list[int], list[int]]] = {}
-        if len(history[0]) > DEPTH:
-            for side, rows in enumerate(free):
-                last: Colours = history[side][-1]
-                for row, colour in zip(rows.tolist(), last[rows].tolist(), strict=True):
-                    groups.setdefault(colour, ([], []))[side].append(row)
-        even = [pair for pair in groups.values() if len(pair[0]) == len(pair[1])]
-        for olds, news in sorted(even, key=lambda pair: pair[1][0]):
-            for old, new in zip(olds, news, strict=True):
-                self.pair(old, new, len(olds))
-                self.spread()

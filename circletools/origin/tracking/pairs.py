@@ -16,13 +16,12 @@ from circletools.origin.tracking.side import NONE, Side
 class Pairs:
     """The partner of each operator, or -1.
 
-    `choices` has for each operator of AFTER among how many it was chosen that look just alike. `inputs` and
-    `outputs` are pairs of values: the ends of the two graphs that are the same. `by_name` says whether names count.
+    `inputs` and `outputs` are pairs of values: the ends of the two graphs that are the same. `by_name` says whether
+    names count.
     """
 
     to_after: Indices
     to_before: Indices
-    choices: Indices
     inputs: tuple[tuple[int, int], ...] = ()
     outputs: tuple[tuple[int, int], ...] = ()
     by_name: bool = False
@@ -30,7 +29,7 @@ class Pairs:
     @classmethod
     def none(cls, before: Side, after: Side) -> Pairs:
         """Return no pairs."""
-        return cls(np.full(len(before), NONE), np.full(len(after), NONE), np.ones(len(after), np.int64))
+        return cls(np.full(len(before), NONE), np.full(len(after), NONE))
 
     @property
     def partners(self) -> tuple[Indices, Indices]:
@@ -47,15 +46,14 @@ class Pairs:
         """Whether one of the models has no operator left to pair."""
         return not (self.unpaired(0).any() and self.unpaired(1).any())
 
-    def added(self, found: Sequence[tuple[int, int]], choices: Sequence[int] | None = None) -> Pairs:
+    def added(self, found: Sequence[tuple[int, int]]) -> Pairs:
         """Return these pairs with more, of operators without partners."""
         if not found:
             return self
         olds, news = np.array(found, np.int64).T
-        to_after, to_before, chosen = self.to_after.copy(), self.to_before.copy(), self.choices.copy()
+        to_after, to_before = self.to_after.copy(), self.to_before.copy()
         to_after[olds], to_before[news] = news, olds
-        chosen[news] = 1 if choices is None else choices
-        return replace(self, to_after=to_after, to_before=to_before, choices=chosen)
+        return replace(self, to_after=to_after, to_before=to_before)
 
     def without(self, news: Indices) -> Pairs:
         """Return these pairs without those of some operators of AFTER."""

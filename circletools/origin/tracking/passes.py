@@ -4,7 +4,6 @@ Each pass is a pure function: it takes views of the two graphs and the pairs so 
 view hides decides what stands beside what:
 
     names, match     conversions (QUANTIZE, ...) are looked through
-    match            ... and what only hands one value on and has no partner; sizes need not agree
     match            nothing is hidden: conversions are paired, too
     recheck, drop    pairs that their surroundings do not bear out are given up
     cover            what has no partner: regions, what was fused, folded, put in
@@ -24,7 +23,7 @@ from circletools.origin.tracking.evidence import Found, evidence_of
 from circletools.origin.tracking.match import match
 from circletools.origin.tracking.names import pair_by_name
 from circletools.origin.tracking.pairs import Pairs
-from circletools.origin.tracking.side import CONVERSIONS, NONE, Side
+from circletools.origin.tracking.side import CONVERSIONS, Side
 from circletools.origin.tracking.view import Views, look
 
 _OPAQUE = ("CUSTOM", "DELEGATE")
@@ -59,11 +58,10 @@ def track_graphs(
     custom = after.is_any(codes)
 
     views = _views(sides, conversions)
-    named = pair_by_name(
+    pairs = pair_by_name(
         views, pairs, unknown if is_resized else sizes, tagged=bool(tags), opaque=set(np.flatnonzero(custom).tolist())
     )
-    pairs = match(views, named.pairs, sizes)
-    pairs = match(_views(sides, _left(handing, pairs)), pairs, unknown)
+    pairs = match(views, pairs, sizes)
     pairs = match(_views(sides, [np.zeros(len(side), np.bool_) for side in sides]), pairs, sizes)
     pairs = recheck_ends(_views(sides, _left(conversions, pairs)), pairs)
     opaque = set(np.flatnonzero(custom & pairs.unpaired(1)).tolist())
@@ -75,8 +73,7 @@ def track_graphs(
     evidence = evidence_of(views, pairs, tags)
     agreeing = float(agreement(views, pairs, opaque)[~conversions[1]].sum())
     inserted = [np.zeros(len(before), np.bool_), conversions[1] & pairs.unpaired(1)]
-    heirs = {old: new for old, new in named.heirs.items() if pairs.to_after[old] == NONE}
-    found = cover(_views(sides, inserted), pairs, evidence, heirs, opaque)
+    found = cover(_views(sides, inserted), pairs, evidence, opaque)
     return Tracked(views, pairs, found, agreeing, opaque)
 
 

@@ -194,38 +194,19 @@ def _regions(
     return regions
 
 
-def pair_regions(
-    olds: list[Region], news: list[Region], named: Mapping[int, int]
-) -> tuple[list[tuple[list[Region], Region]], list[Region]]:
-    """Return the regions of AFTER with those of BEFORE whose work they do, and the rest of BEFORE's.
-
-    `named` are AFTER's operators by those of BEFORE whose names they have.
-    """
+def pair_regions(olds: list[Region], news: list[Region]) -> tuple[list[tuple[list[Region], Region]], list[Region]]:
+    """Return the regions of AFTER with those of BEFORE whose work they do, and the rest of BEFORE's."""
     by_value = by_made(news)
-    region_of = {row: index for index, region in enumerate(news) for row in region.operators}
     assigned: dict[int, list[Region]] = defaultdict(list)
-    left = []
+    left: list[Region] = []
     for region in olds:
-        by_name = {region_of[named[row]] for row in region.operators if named.get(row) in region_of}
         ranks = [
             (region.overlap(news[at]), len(region.takers & news[at].takers), at not in assigned, -at)
             for at in _touched(region, by_value)
         ]
         best = max(ranks, default=(0.0, 0, False, 0))
-        if by_name:
-            for at in by_name:
-                assigned[at].append(region)
-        elif best[0] >= _OVERLAP and _is_tied(region, news[-best[-1]]):
-            assigned[-best[-1]].append(region)
-        else:
-            left.append(region)
+        (assigned[-best[-1]] if best[0] >= _OVERLAP else left).append(region)
     return [(parts, news[at]) for at, parts in assigned.items()], left
-
-
-def _is_tied(old: Region, new: Region) -> bool:
-    """Say whether two regions share more than the ends of the model, or one is a single operator."""
-    between = bool(old.feeds & new.feeds or old.takers & new.takers)
-    return between or len(old.operators) == 1 or len(new.operators) == 1
 
 
 def one_by_one(views: Views, pairs: Pairs, olds: Sequence[int], news: Sequence[int]) -> list[tuple[int, int]]:

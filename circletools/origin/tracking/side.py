@@ -93,13 +93,9 @@ class Side:
     def sizes(self, is_resized: bool) -> Indices:
         """Return the number of elements of each operator's first output, 0 where it is not known.
 
-        Of resized models it is the last dimension, which mostly stays when the batch or the resolution changes.
+        Of resized models none is known.
         """
-        sizes = self.elements
-        if is_resized:
-            last = np.nan_to_num(self.graph.values.shapes.element(-1))
-            sizes = np.where(sizes > 0, last, 0).astype(np.int64)
-        return np.append(sizes, 0)[self.graph.first_results]
+        return np.append(self.elements * (not is_resized), 0)[self.graph.first_results]
 
     @cached_property
     def hands_on(self) -> Mask:

@@ -15,6 +15,7 @@ import numpy as np
 
 from circletools.graph.algorithms import Indices, rows_by_key
 from circletools.graph.columns import Mask
+from circletools.origin.tracking.pairs import Pairs
 from circletools.origin.tracking.side import NONE, Side
 
 
@@ -128,3 +129,14 @@ def look(side: Side, hidden: Mask) -> View:
     shown = ~hidden[reader]
     slot, reader, read = side.slot[shown], reader[shown], value[read[shown]]
     return View(side, hidden, value, reader, slot, read, side.graph.producer[read], side.place[read])
+
+
+def same_slots(views: Views, pairs: Pairs) -> tuple[Indices, Indices, Indices]:
+    """Return input slots of AFTER's paired operators, BEFORE's at the same places, and those without such."""
+    was, now = views
+    news = np.flatnonzero(~pairs.unpaired(1)[now.reader])
+    starts = np.searchsorted(was.reader, np.arange(len(was) + 1))
+    partner = pairs.to_before[now.reader[news]]
+    olds = starts[partner] + now.slot[news]
+    both = olds < starts[partner + 1]
+    return news[both], olds[both], news[~both]
