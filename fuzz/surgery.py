@@ -112,10 +112,10 @@ def ended(data: bytes) -> None:
 def cut_out(data: bytes) -> None:
     """Cut each operator out of a model, as for comparing values, and share the last; the parts are sound."""
     with open_model(data) as model, subject_of(model) as subject:
-        found = [one for one in tasks(subject, subject, same_model(subject)) if one.region is not None]
+        found = [one for one in tasks(subject, subject, same_model(subject)) if not one.skipped]
         for task in found:
-            if task.region is not None and not task.alone:
-                _sound(b"".join(map(view, subject.cut_out(task.region))))
+            if not task.alone:
+                _sound(b"".join(map(view, subject.cut_out(task.own))))
         candidates, choice = Candidates(subject.whole), Choice(0, tuple(one.operator for one in found[-1:]))
         excerpt = candidates.excerpt(choice)
         if excerpt is not None:

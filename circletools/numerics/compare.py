@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
 
+import numpy as np
+
 from circletools.asking import as_file, operators_of
 from circletools.errors import UsageError
 from circletools.fit.naming import Naming
 from circletools.model.model import Model
-from circletools.numerics.cells import Judge, largest
+from circletools.numerics.cells import Judge
 from circletools.numerics.request import CompareRequest, more_runs, read_inputs
 from circletools.numerics.results import Cell, Column, Comparison, Group, OperatorCells
 from circletools.numerics.running import Known, Runner, Runs
@@ -75,6 +77,10 @@ class _Comparing:
         is_one = self.first is self.second
         return (same_model(self.first), {}) if is_one else partners(self.first, self.second)
 
+    @property
+    def _judge(self) -> Judge:
+        return Judge(self.request, self.first, self.second, self.reference)
+
     def result(self) -> Comparison:
         """Compare."""
         inputs = self._inputs()
@@ -123,8 +129,9 @@ class _Comparing:
                 yield Group(runner.name, device, region.operators, None, known)
                 continue
             given = self._with_inputs(known, inputs)
-            made = runner.part(self.first, region, given, len(inputs))
-            own = None if isinstance(made, str) else largest(self.first, region.outputs, given, made)
+            made = runner.part(self.first, region, given)
+            group = Task(-1, region, region)
+            own = None if isinstance(made, str) else self._judge.largest(group, group.expected(given), made)
             yield Group(runner.name, device, region.operators, own, made if isinstance(made, str) else "")
 
     def _with_inputs(self, known: Known, inputs: Runs) -> Known:
@@ -160,20 +167,18 @@ class _Comparing:
     def _wanted(self, some: Sequence[Task]) -> list[int]:
         """Return the tensors of the reference whose values tasks need."""
         inputs = set(self.first.graph.inputs.tolist())
-        regions = [task.reference for task in some if task.reference is not None]
-        wanted = dict.fromkeys(tensor for one in regions for tensor in (*one.inputs, *one.outputs))
+        wanted = dict.fromkeys(tensor for task in some for tensor in (*task.theirs.inputs, *task.theirs.outputs))
         return [tensor for tensor in wanted if tensor not in inputs and not self.first.graph.is_handle[tensor]]
 
     def _slice(
         self, some: Sequence[Task], given: Known, inputs: Runs, plains: Sequence[Runs | str]
     ) -> dict[int, tuple[Cell, ...]]:
         """Return the cells of some operators."""
-        judge = Judge(self.request, self.first, self.second, self.reference)
-        wanted = [tensor for task in some if task.region is not None for tensor in task.region.outputs]
+        wanted = [tensor for task in some for tensor in task.own.outputs]
         columns: list[list[Cell]] = []
         for runner, plain in zip(self.runners, plains, strict=True):
             whole = plain if isinstance(plain, str) else runner.exposed(self.second, wanted, inputs, plain)
-            columns.append([judge.cell(runner, task, given, whole) for task in some])
+            columns.append([self._judge.cell(runner, task, given, whole) for task in some])
         return {task.operator: cells for task, cells in zip(some, zip(*columns, strict=True), strict=True)}
 
     def _made(
@@ -222,8 +227,8 @@ def _slices(subject: Subject, plan: Iterable[Task], size_bytes: int) -> Iterator
     some: list[Task] = []
     taken = 0.0
     for task in plan:
-        tensors = [] if task.region is None else [*task.region.inputs, *task.region.outputs]
-        size = float(subject.graph.values.bytes[tensors].sum()) if tensors else 0.0
+        tensors = np.array([*task.own.inputs, *task.own.outputs], np.int64)
+        size = float(subject.graph.values.bytes[tensors].sum())
         if some and taken + size > size_bytes:
             yield some
             some, taken = [], 0.0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 
@@ -12,11 +11,10 @@ from circletools.errors import InvalidInputError, UsageError
 from circletools.graph.graph import Graph
 from circletools.model.views import Signature
 from circletools.numerics.running import Runs
+from circletools.numerics.values import Difference
 from circletools.runtimes.inputs import make_input
 from circletools.runtimes.programs import named
 from circletools.runtimes.protocol import Array
-
-By = Literal["operator", "source", "module"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +53,15 @@ class CompareRequest:
     def has_thresholds(self) -> bool:
         """Whether anything is to replace what rounding explains."""
         return (self.min_snr_db, self.max_abs, self.max_steps) != (None, None, None)
+
+    def forbids(self, own: Difference) -> bool:
+        """Return whether a difference is beyond the thresholds."""
+        return (
+            own.non_finite > 0
+            or (self.min_snr_db is not None and own.snr_db is not None and own.snr_db < self.min_snr_db)
+            or (self.max_abs is not None and own.max_abs > self.max_abs)
+            or (self.max_steps is not None and own.max_steps is not None and own.max_steps > self.max_steps)
+        )
 
 
 def more_runs(first: list[Array], request: CompareRequest) -> Runs:

@@ -66,13 +66,14 @@ class Runner:
         return [answer.outputs[at : at + count] for at in range(0, len(answer.outputs), count or 1)] or [[]]
 
     def part(
-        self, subject: Subject, region: Region, values: Known, runs: int, data: Mapping[int, bytes] = NOTHING
+        self, subject: Subject, region: Region, values: Known, data: Mapping[int, bytes] = NOTHING
     ) -> Known | str:
         """Run a region cut out of a model with these values; return its outputs, or why there are none.
 
         `data` has other contents for buffers of the model.
         """
-        inputs = [[values[tensor][run] for tensor in region.inputs] for run in range(runs)]
+        runs = range(len(next(iter(values.values()), [[]])))
+        inputs = [[values[tensor][run] for tensor in region.inputs] for run in runs]
         try:
             found = self.run(subject.cut_out(region, data), subject.kind, inputs)
         except CircleToolsError as error:

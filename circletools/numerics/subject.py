@@ -31,9 +31,12 @@ from circletools.surgery.ends import expose
 class Region:
     """Operators that are cut out together, ascending, the tensors that they are fed, and those that are compared."""
 
-    operators: tuple[int, ...]
-    inputs: tuple[int, ...]
-    outputs: tuple[int, ...]
+    operators: tuple[int, ...] = ()
+    inputs: tuple[int, ...] = ()
+    outputs: tuple[int, ...] = ()
+
+
+NO_REGION = Region()
 
 
 @dataclass(frozen=True, eq=False)

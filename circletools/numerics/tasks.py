@@ -8,16 +8,17 @@ other         x -> QUANTIZE -> q -> CONV_2D -> b                q has no partner
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from circletools.graph.graph import Graph
-from circletools.numerics.subject import Region, Subject
+from circletools.numerics.subject import NO_REGION, Region, Subject
 from circletools.origin.tags import tags_of
 from circletools.origin.tracking.models import track_models
 from circletools.origin.tracking.relation import STRANGERS, relation
+from circletools.runtimes.protocol import Array
 
 _RANDOM = ("MULTINOMIAL", "RANDOM_STANDARD_NORMAL", "RANDOM_UNIFORM")
 _MOST_IN_REGION = 64  # operators without partners that one with a partner may need
@@ -25,18 +26,27 @@ _MOST_IN_REGION = 64  # operators without partners that one with a partner may n
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """An operator, what is compared of it, and the reference's region for it.
+    """An operator, the region that is cut out for it, and the reference's region for that.
 
-    `inputs` of `region` are those of `reference` that `fed` names, in this order. Without a region, `skipped` is why.
+    The inputs of `own` are fed those tensors of the reference that `fed` names. `skipped` is why nothing is compared,
+    `alone` why the operator cannot be cut out, though its values are compared.
     """
 
     operator: int
-    region: Region | None = None
-    reference: Region | None = None
+    own: Region = NO_REGION
+    theirs: Region = NO_REGION
     fed: tuple[int, ...] = ()
     skipped: str = ""
     alone: str = ""
-    """Why the operator cannot be cut out, though its values are compared; else empty."""
+
+    @property
+    def outputs(self) -> list[tuple[int, int]]:
+        """The tensors that are compared, each with that of the reference."""
+        return list(zip(self.own.outputs, self.theirs.outputs, strict=True))
+
+    def expected(self, found: Mapping[int, list[Array]]) -> dict[int, list[Array]]:
+        """Return values of the reference by the tensors of the other model."""
+        return {tensor: found[partner] for tensor, partner in self.outputs}
 
 
 Partners = dict[int, int]
@@ -71,11 +81,9 @@ def partners(reference: Subject, subject: Subject) -> tuple[Partners, dict[int, 
     taken = set(pairs.values())
     operators = {int(now): int(was) for now, was in enumerate(found.pairs.to_before.tolist()) if was >= 0}
     activations = [graph.operators.option("fused_activation_function").tolist() for graph in (old, new)]
+    codes = [graph.operators.code_names for graph in (old, new)]
     for now, was in operators.items():
-        if (
-            old.operators.code_names[was] != new.operators.code_names[now]
-            or activations[0][was] != activations[1][now]
-        ):
+        if codes[0][was] != codes[1][now] or activations[0][was] != activations[1][now]:
             continue
         for before, after in zip(old.results.of(was), new.results.of(now), strict=False):
             if min(before, after) >= 0 and after not in pairs and before not in taken:
@@ -85,11 +93,9 @@ def partners(reference: Subject, subject: Subject) -> tuple[Partners, dict[int, 
 
 def _made_by_name(graph: Graph) -> dict[bytes, int]:
     """Return the tensors that operators make, by name, where that is no other's."""
-    made = np.unique(graph.definitions.values).tolist()
-    names = Counter(graph.values.names[tensor] for tensor in made)
-    return {
-        graph.values.names[at]: at for at in made if names[graph.values.names[at]] == 1 and graph.values.names[at]
-    }
+    names = {tensor: graph.values.names[tensor] for tensor in np.unique(graph.definitions.values).tolist()}
+    count = Counter(names.values())
+    return {name: tensor for tensor, name in names.items() if name and count[name] == 1}
 
 
 def _same_shape(old: Graph, before: int, new: Graph, after: int) -> bool:
@@ -125,7 +131,7 @@ def _task(reference: Subject, subject: Subject, pairs: Partners, operator: int, 
     outputs = tuple(compared)
     wanted = tuple(pairs[tensor] for tensor in compared)
     if isinstance(own, str):
-        return Task(operator, Region((), (), outputs), Region((), (), wanted), alone=own)
+        return Task(operator, Region(outputs=outputs), Region(outputs=wanted), alone=own)
     inputs = tuple(tensor for tensor in subject.reach.given(own))
     fed = tuple(pairs[tensor] for tensor in inputs)
     theirs = sorted(reference.reach.behind(wanted, set(fed)))

@@ -8,22 +8,20 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from circletools.errors import CircleToolsError, EditError, InvalidInputError
 from circletools.model.model import Model
-from circletools.parts.excerpt import Excerpt
 from circletools.parts.whole import read_whole
 from circletools.reduction.candidates import Candidates, Choice, anonymous
 from circletools.reduction.failures import Ask, Symptom, asking
 from circletools.reduction.search import minimal, window
 from circletools.storage.files import write
-from circletools.wording import counted, ranges
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,21 +43,21 @@ class ReduceRequest:
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """What is left: the operators of a subgraph, `subgraph/index` in the model, and how many trials it took.
+    """What is left: operators of a subgraph and their codes, how many outputs, and how many constants are now zero.
 
-    `symptom` is what was asked for, `is_minimal` says that taking away anything more ends the failure, and
-    `still_fails` whether a model to share does, None where that was not asked for.
+    `operator_count` is how many operators the subgraph had, `trials` how often was asked, `symptom` what stayed the
+    same, and `still_fails` whether a model to share does, None where that was not asked for.
     """
 
     subgraph: int
     operators: tuple[int, ...]
     codes: tuple[str, ...]
+    operator_count: int
     outputs: int
     zeros: int
     trials: int
     symptom: tuple[str, ...]
     still_fails: bool | None
-    changes: tuple[str, ...]
 
 
 def reduce(model: Model, target: str | os.PathLike[str], request: ReduceRequest) -> Reduction:
@@ -78,10 +76,8 @@ def reduce(model: Model, target: str | os.PathLike[str], request: ReduceRequest)
             asking(request.while_, request.while_refused, request.while_differs, request.timeout_s)
         )
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="circletools-")))
-        trials = _Trials(ask, folder, model.format, _read_log(request.log), request.log)
-        whole = folder / f"whole.{model.format}"
-        whole.write_bytes(model.source.memory)
-        trials.begin(whole)
+        trials = _Trials(ask, folder, model.format, request.log)
+        trials.begin(bytes(model.source.memory))
         choice = _smallest(candidates, trials)
         excerpt = candidates.excerpt(choice)
         assert excerpt is not None
@@ -92,57 +88,58 @@ def reduce(model: Model, target: str | os.PathLike[str], request: ReduceRequest)
             excerpt = anonymous(candidates, choice, excerpt)
             still_fails = trials.fails(candidates.file(excerpt))
         write(target, [candidates.file(excerpt)], source=model.source)
-    return _described(candidates, choice, excerpt, trials, still_fails)
+    graph, outputs = candidates.graph(choice), len(excerpt.sections[0].outputs)
+    codes = tuple(graph.operators.code_names[one] for one in choice.operators)
+    symptom, zeros = tuple(sorted(trials.symptom)), len(choice.zeros)
+    count = len(graph)
+    return Reduction(graph.index, choice.operators, codes, count, outputs, zeros, trials.count, symptom, still_fails)
 
 
 def _comes_and_goes() -> EditError:
     return EditError("the failure comes and goes: the same model fails, and then it does not", hint="fix what varies")
 
 
-@dataclass
 class _Trials:
-    """Asks about files, each once; answers go to the log as they come."""
+    """Asks about files, each once; answers go to the log as they come, and those in it are not asked for again."""
 
-    ask: Ask
-    folder: Path
-    kind: str
-    known: dict[str, bool]
-    log: str | None
-    count: int = 0
-    symptom: Symptom = field(default_factory=frozenset)
+    def __init__(self, ask: Ask, folder: Path, kind: str, log: str | None) -> None:
+        self._ask, self._folder, self._kind, self._log = ask, folder, kind, log
+        self._known = {} if log is None or not os.path.exists(log) else _read_log(log)
+        self.count, self.symptom = 0, Symptom()
 
-    def begin(self, model: Path) -> None:
+    def begin(self, data: bytes) -> None:
         """Ask about the whole model, twice. Raises EditError where it does not fail, or not each time."""
-        answers = [self.ask(model) for _ in range(2)]
+        answers = [self._answer(data, "whole") for _ in range(2)]
         if not any(answers):
             raise EditError("the model does not fail", hint="nothing was written")
         if not all(answers):
             raise _comes_and_goes()
-        self.count, self.symptom = 2, answers[0]
+        self.symptom = answers[0]
 
     def fails(self, data: bytes, *, again: bool = False) -> bool:
         """Return whether a file fails as the whole model does, for no other reasons."""
         key = blake2b(data, digest_size=16).hexdigest()
-        if again or key not in self.known:
-            path = self.folder / f"{key}.{self.kind}"
-            path.write_bytes(data)
-            found = self.ask(path)
-            path.unlink()
-            self.count += 1
-            self.known[key] = bool(found) and found <= self.symptom
-            if self.log is not None:
-                with open(self.log, "a", encoding="utf-8") as file:
-                    file.write(json.dumps({"model": key, "fails": self.known[key]}) + "\n")
-        return self.known[key]
+        if again or key not in self._known:
+            found = self._answer(data, key)
+            self._known[key] = bool(found) and found <= self.symptom
+            if self._log is not None:
+                with open(self._log, "a", encoding="utf-8") as file:
+                    file.write(json.dumps({"model": key, "fails": self._known[key]}) + "\n")
+        return self._known[key]
+
+    def _answer(self, data: bytes, name: str) -> Symptom:
+        self.count += 1
+        path = self._folder / f"{name}.{self._kind}"
+        path.write_bytes(data)
+        found = self._ask(path)
+        path.unlink()
+        return found
 
 
-def _read_log(name: str | None) -> dict[str, bool]:
-    if name is None or not os.path.exists(name):
-        return {}
+def _read_log(name: str) -> dict[str, bool]:
     try:
-        rows = [
-            json.loads(line) for line in Path(name).read_text(encoding="utf-8").splitlines() if line.endswith("}")
-        ]
+        lines = Path(name).read_text(encoding="utf-8").splitlines()
+        rows = [json.loads(line) for line in lines if line.endswith("}")]  # the last one can be cut off
         return {str(row["model"]): bool(row["fails"]) for row in rows}
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise InvalidInputError(f"no log of `reduce`: {error}", location=name) from error
@@ -166,17 +163,11 @@ def _smallest(candidates: Candidates, trials: _Trials) -> Choice:
     while True:
         before = choice
         choice = _fewer(candidates, choice, fails)
-        inner = next((one for one in _called(candidates, choice) if fails(one)), None)
-        choice = inner or choice
+        called = sorted(candidates.graph(choice).called(choice.operators))
+        inner = (Choice(index, tuple(range(len(model.graphs[index])))) for index in called)
+        choice = next((one for one in inner if fails(one)), choice)
         if choice == before:
             return choice
-
-
-def _called(candidates: Candidates, choice: Choice) -> Iterator[Choice]:
-    """Yield the subgraphs that the operators call, each as the main one."""
-    graph = candidates.graph(choice)
-    for index in sorted(graph.called(choice.operators)):
-        yield Choice(index, tuple(range(len(candidates.whole.graph.graphs[index]))))
 
 
 def _fewer(candidates: Candidates, choice: Choice, fails: Callable[[Choice], bool]) -> Choice:
@@ -202,29 +193,3 @@ def _fewer(candidates: Candidates, choice: Choice, fails: Callable[[Choice], boo
         return replace(choice, zeros=tuple(one for one in free if one not in some))
 
     return zeros(list(minimal(filled, lambda some: fails(zeros(list(some))), least=0))) if filled else choice
-
-
-def _described(
-    candidates: Candidates, choice: Choice, excerpt: Excerpt, trials: _Trials, still_fails: bool | None
-) -> Reduction:
-    graph = candidates.graph(choice)
-    codes = tuple(graph.operators.code_names[one] for one in choice.operators)
-    outputs = excerpt.sections[0].outputs
-    changes = [
-        f"operators of subgraph {graph.index}: {ranges(choice.operators)} of {len(graph):,}, {', '.join(codes[:8])}",
-        f"{counted(len(outputs), 'output')}, {counted(len(choice.zeros), 'constant')} zero, "
-        f"{counted(trials.count, 'trial')}",
-    ]
-    if still_fails is not None:
-        changes.append("weights and names are replaced; it " + ("still fails" if still_fails else "fails no more"))
-    return Reduction(
-        choice.subgraph,
-        choice.operators,
-        codes,
-        len(outputs),
-        len(choice.zeros),
-        trials.count,
-        tuple(sorted(trials.symptom)),
-        still_fails,
-        tuple(changes),
-    )

@@ -45,6 +45,7 @@ from circletools.render.measuring import measurement_text as measurement_text
 from circletools.render.numerics import numbers_json as numbers_json
 from circletools.render.numerics import numbers_text as numbers_text
 from circletools.render.numerics import reduction_json as reduction_json
+from circletools.render.numerics import reduction_text as reduction_text
 from circletools.render.origin_tree import origins_tree as origins_tree
 from circletools.render.origins import origins_csv as origins_csv
 from circletools.render.origins import origins_json as origins_json

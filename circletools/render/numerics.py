@@ -44,6 +44,18 @@ def reduction_json(found: Reduction) -> dict[str, Any]:
     return {"schema_version": SCHEMA_VERSION} | fields_json(found)
 
 
+def reduction_text(found: Reduction) -> Iterator[str]:
+    """Yield what is left of a model, and how often was asked."""
+    yield (
+        f"operators of subgraph {found.subgraph}: {ranges(found.operators)} of {found.operator_count:,}, "
+        f"{', '.join(found.codes[:8])}"
+    )
+    left = counted(found.outputs, "output"), f"{counted(found.zeros, 'constant')} zero"
+    yield ", ".join((*left, counted(found.trials, "trial")))
+    if found.still_fails is not None:
+        yield "weights and names are replaced; it " + ("still fails" if found.still_fails else "fails no more")
+
+
 def numbers_text(found: Comparison, by: By = "operator") -> Iterator[str]:
     """Yield for each program the first operator at fault, and a table of the operators, sources or modules."""
     runs = counted(found.runs, "run")

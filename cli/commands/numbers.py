@@ -11,7 +11,7 @@ from typer import Exit
 import circletools as ct
 
 from ..console.reading import reading
-from ..console.terminal import print_message, print_notes, show_as
+from ..console.terminal import print_notes, show_as
 from ..signature import argument, option
 from .parameters import Form, Input, Output, TableForm, listed
 from .rewriting import refuse_inputs, target
@@ -38,6 +38,7 @@ def compare(
         float | None, option("--max-steps", "Fault: more steps of the quantization than this.", "N")
     ] = None,
     timeout: Annotated[float, option("--timeout", "Time limit of one run of a program.", "SECONDS", min=0.1)] = 600.0,
+    html: Annotated[str | None, option("--html", "Also write a page with the graph by own error.", "FILE")] = None,
     form: TableForm = "text",
 ) -> None:
     """Show which operator computes something else.
@@ -51,7 +52,12 @@ def compare(
     with ExitStack() as stack:
         first = stack.enter_context(reading(source))
         second = None if other is None else stack.enter_context(reading(other))
+        if html is not None:
+            refuse_inputs(html, [source, other, *inputs])
+            ct.files.check_target(html)
         found = ct.compare(first, request, other=second)
+        if html is not None:
+            ct.files.write(html, [ct.numbers_html(second or first, found)])
     text = partial(ct.render.numbers_text, by=by)
     show_as(form, found, text=text, json=ct.render.numbers_json, csv=ct.render.rows_csv)
     print_notes(found.notes)
@@ -89,9 +95,6 @@ def reduce(
     request = ct.ReduceRequest(while_, while_refused, listed(while_differs), share_safe, timeout, log)
     with reading(source) as model:
         found = ct.reduce(model, to, request)
-    for line in found.changes:
-        print_message(line)
-    if form == "json":
-        show_as(form, found, json=ct.render.reduction_json, file=source)
+    show_as(form, found, text=ct.render.reduction_text, json=ct.render.reduction_json, file=source)
     if found.still_fails is False:
         raise Exit(1)

@@ -184,6 +184,20 @@ def test_requests_that_compare_nothing() -> None:
 def test_the_page_shows_what_is_printed(tmp_path: Path) -> None:
     (tmp_path / "testdata").symlink_to(ROOT / "testdata")
     text = (ROOT / "docs" / "compare.md").read_text(encoding="utf-8")
-    for step in re.split(r"^\$ ", blocks(text, "console")[0], flags=re.MULTILINE)[1:]:
+    for step in re.split(r"^\$ ", "".join(blocks(text, "console")), flags=re.MULTILINE)[1:]:
         command, _, expected = step.partition("\n")
-        assert shell(command, tmp_path) == expected
+        assert shell(f"{command}; true", tmp_path) == expected
+
+
+def test_the_page_of_a_comparison_is_plain_markup(tmp_path: Path) -> None:
+    data = bytes_of("tflite/cnn_int8")
+    (fault, *_) = faults.plant(data, faults.saturation)
+    (tmp_path / "<b>.tflite").write_bytes(fault.model)
+    page = tmp_path / "page.html"
+    assert run("compare", path_of("tflite/cnn_int8"), tmp_path / "<b>.tflite", "--html", page).status == 1
+    html = page.read_text(encoding="utf-8")
+    assert "<b>" not in html
+    assert "<script" not in html
+    assert html.count("<rect") == 2 * len(compared(data).operators)
+    assert html.count("#d73027") >= 2
+    assert f"operator {fault.operator} CONV_2D is the first" in html
