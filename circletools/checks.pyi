@@ -4,3 +4,5 @@ from circletools.codes import explain as explain
 from circletools.judging import CheckRequest as CheckRequest
 from circletools.judging import Judgement as Judgement
 from circletools.judging import judge as judge
+from circletools.settings import find_settings as find_settings
+from circletools.settings import read_settings as read_settings

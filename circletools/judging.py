@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
+from fnmatch import fnmatch
+from itertools import chain
+from pathlib import Path
 from typing import Any, Literal
 
 from circletools.codes import explain_selectable
@@ -26,18 +30,31 @@ class CheckRequest:
 
     `select`: only these codes, all where it is empty; `ignore`: not these. `baseline`: the JSON of an earlier run;
     what it has is not new. `fail_on`: the least severity for which a model fails, or `never`.
+    `per_file_ignores`: more codes to ignore, by patterns of `fnmatch` of paths from `folder`, or of names of files.
     """
 
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     baseline: str | os.PathLike[str] | None = None
     fail_on: FailOn = "warning"
+    per_file_ignores: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    folder: Path = Path()
 
     def __post_init__(self) -> None:
         """Raise UsageError for a code that `check` never reports."""
         with naming_files():
-            for code in (*self.select, *self.ignore):
+            for code in (*self.select, *self.ignore, *chain(*self.per_file_ignores.values())):
                 explain_selectable(code)
+
+    def ignored(self, file: str) -> frozenset[str]:
+        """Return the codes that do not count for a file."""
+        names = {file, os.path.basename(file)}
+        with suppress(ValueError):  # no name, or one on another drive
+            names.add(os.path.relpath(file, self.folder).replace(os.sep, "/"))
+        more = (
+            codes for pattern, codes in self.per_file_ignores.items() if any(fnmatch(one, pattern) for one in names)
+        )
+        return frozenset(self.ignore).union(*more)
 
     def read(self) -> CheckInputs:
         """Read the baseline, once for several models. Raises InvalidInputError."""
@@ -103,16 +120,17 @@ def judge(findings: Sequence[Finding], file: str, request: CheckRequest | CheckI
     """
     inputs = request.read() if isinstance(request, CheckRequest) else request
     request = inputs.request
-    counting = tuple(one for one in findings if _counts(one, request))
+    ignored = request.ignored(file)
+    counting = tuple(one for one in findings if _counts(one, request, ignored))
     fails = _FAILING[request.fail_on]
     if inputs.baseline is None:
         return Judgement(counting, (True,) * len(counting), None, fails)
     of_file = inputs.baseline.get(file, ())
     if len(inputs.baseline) == 1:
         (of_file,) = inputs.baseline.values()
-    earlier = [one for one in of_file if _counts(one, request)]
+    earlier = [one for one in of_file if _counts(one, request, ignored)]
     return Judgement(counting, *against(counting, earlier), fails)
 
 
-def _counts(finding: Finding, request: CheckRequest) -> bool:
-    return (not request.select or finding.code in request.select) and finding.code not in request.ignore
+def _counts(finding: Finding, request: CheckRequest, ignored: frozenset[str]) -> bool:
+    return (not request.select or finding.code in request.select) and finding.code not in ignored

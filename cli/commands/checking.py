@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 from typer import Exit
 
@@ -31,9 +33,14 @@ def check(
     select: Annotated[str | None, option("--select", "Report only these findings.", "CODE,...")] = None,
     ignore: Annotated[str | None, option("--ignore", "Do not report these findings.", "CODE,...")] = None,
     fail_on: Annotated[
-        Literal["warning", "error", "never"], option("--fail-on", "Least severity that gives exit status 1.")
-    ] = "warning",
+        Literal["warning", "error", "never"] | None,
+        option("--fail-on", "Least severity that gives exit status 1; warning unless the settings have another."),
+    ] = None,
     baseline: Baseline = None,
+    config: Annotated[
+        Path | None,
+        option("--config", "Settings; without it, circletools.toml or pyproject.toml here or above.", "FILE"),
+    ] = None,
     statistics: Annotated[bool, option("--statistics", "Count the findings of each code.")] = False,
     explain: Annotated[
         str | None, option("--explain", "Show what a finding means and what to do about it.", "CODE", shows=_explain)
@@ -49,8 +56,15 @@ def check(
         raise ct.UsageError("--statistics is for text", hint="count the findings of the document")
     if structure_only and with_:
         raise ct.UsageError("--structure-only and --with exclude each other")
-    codes = listed(select), listed(ignore)
-    request = ct.checks.CheckRequest(select=codes[0], ignore=codes[1], baseline=baseline, fail_on=fail_on).read()
+    given: dict[str, Any] = {
+        "select": listed(select),
+        "ignore": listed(ignore),
+        "baseline": baseline,
+        "fail_on": fail_on,
+    }
+    file = config or ct.checks.find_settings()
+    settings = ct.checks.CheckRequest() if file is None else ct.checks.read_settings(file)
+    request = replace(settings, **{name: value for name, value in given.items() if value}).read()
     names = listed(with_)
     findings, broken = list[ct.Finding](), None
     try:

@@ -1,0 +1,84 @@
+"""Settings of a project, in `circletools.toml` or in the table `tool.circletools` of `pyproject.toml`.
+
+[check]                                # [tool.circletools.check] in pyproject.toml
+ignore = ["NOT_USED"]
+fail-on = "error"
+baseline = "known.jsonl"
+
+[check.per-file-ignores]
+"legacy/*.tflite" = ["DUPLICATE_OUTPUT"]
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from circletools.errors import InvalidInputError, UsageError
+from circletools.judging import CheckRequest
+from circletools.storage.documents import naming_files, read_bytes
+
+NAMES = ("circletools.toml", "pyproject.toml")
+_KEYS = ("select", "ignore", "fail-on", "baseline", "per-file-ignores")
+
+
+def find_settings(folder: str | os.PathLike[str] = ".") -> Path | None:
+    """Return the file with settings that is nearest, in a folder or above it; None where there is none."""
+    start = Path(folder).resolve()
+    for place in (start, *start.parents):
+        for name in NAMES:
+            path = place / name
+            if path.is_file() and (name == NAMES[0] or b"[tool.circletools." in read_bytes(path)):
+                return path
+    return None
+
+
+def read_settings(path: str | os.PathLike[str]) -> CheckRequest:
+    """Return what a file says of `check`. Raises InvalidInputError, and UsageError without a reader of TOML.
+
+    Patterns of files are those of `fnmatch`, of paths from the folder of the file, or of the last part of a path.
+    """
+    name, data = os.fspath(path), read_bytes(path)
+    try:
+        document = _toml(name)(data.decode())
+        whole = document.get("tool", {}).get("circletools", {}) if Path(name).name == NAMES[1] else document
+        table = whole.get("check", {})
+        unknown = sorted(({*table} - {*_KEYS}) | ({*whole} - {"check"}))
+        if unknown:
+            raise ValueError(f"{unknown[0]!r} is not known; {', '.join(_KEYS)} are")
+        ignores = {pattern: _codes(codes) for pattern, codes in table.get("per-file-ignores", {}).items()}
+        fail_on = table.get("fail-on", "warning")
+        if fail_on not in ("warning", "error", "never"):
+            raise ValueError(f"fail-on is {fail_on!r}, not 'warning', 'error' or 'never'")
+        folder = Path(name).resolve().parent
+        baseline = table.get("baseline")
+        with naming_files():
+            return CheckRequest(
+                select=_codes(table.get("select", [])),
+                ignore=_codes(table.get("ignore", [])),
+                baseline=None if baseline is None else folder / baseline,
+                fail_on=fail_on,
+                per_file_ignores=ignores,
+                folder=folder,
+            )
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise InvalidInputError(f"not settings of circletools: {error}", location=name) from error
+
+
+def _codes(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(code, str) for code in value):
+        raise TypeError(f"{value!r} is not a list of codes")
+    return tuple(value)
+
+
+def _toml(name: str) -> Callable[[str], Mapping[str, Any]]:
+    for module in ("tomllib", "tomli"):
+        try:
+            found: Callable[[str], Mapping[str, Any]] = import_module(module).loads
+        except ImportError:
+            continue
+        return found
+    raise UsageError("TOML needs Python 3.11, or tomli", location=name, hint="pip install tomli")

@@ -1,0 +1,70 @@
+"""Settings of a project: what counts, and for which files."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+import circletools as ct
+from tests.kit.command_support import run_bytes as run
+from tests.kit.support import path_of
+
+pytestmark = pytest.mark.skipif(sys.version_info < (3, 11), reason="Python reads TOML since 3.11")
+TWICE = path_of("tflite/output_twice")
+
+
+def project(folder: Path, name: str, text: str) -> Path:
+    """Make a project with settings and two models, each with a warning."""
+    for place in ("old/a.tflite", "new/b.tflite"):
+        (folder / place).parent.mkdir()
+        (folder / place).write_bytes(TWICE.read_bytes())
+    (folder / name).write_text(text)
+    return folder / name
+
+
+@pytest.mark.parametrize(
+    ("text", "status"),
+    [
+        ("", 1),
+        ('[check]\nfail-on = "error"', 0),
+        ('[check]\nignore = ["DUPLICATE_OUTPUT"]', 0),
+        ('[check.per-file-ignores]\n"old/*" = ["DUPLICATE_OUTPUT"]', 1),
+        ('[check.per-file-ignores]\n"old/*" = ["DUPLICATE_OUTPUT"]\n"b.tflite" = ["DUPLICATE_OUTPUT"]', 0),
+    ],
+)
+@pytest.mark.parametrize("name", ["circletools.toml", "pyproject.toml"])
+def test_settings_are_found_and_count(
+    text: str, status: int, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = text.replace("[check", "[tool.circletools.check") if name == "pyproject.toml" else text
+    file = project(tmp_path, name, whole)
+    monkeypatch.chdir(tmp_path / "new")
+    assert run("check", tmp_path).returncode == status
+    assert run("check", tmp_path, "--config", file).returncode == status
+    assert run("check", tmp_path, "--fail-on", "never").returncode == 0
+
+
+def test_a_baseline_is_beside_the_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project(tmp_path, "circletools.toml", '[check]\nbaseline = "known.jsonl"')
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "known.jsonl").write_bytes(run("check", "old", "new", "--json", "--config", "/dev/null").stdout)
+    assert run("check", "old", "new").returncode == 0
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[check", "[check]\nfail-on = 1", '[check]\nignore = "A"', "[check]\nno = 1", "[other]\n", "check = 1",
+     '[check.per-file-ignores]\n"*" = [1]'],
+)  # fmt: skip
+def test_wrong_settings_are_refused_by_name(text: str, tmp_path: Path) -> None:
+    file = project(tmp_path, "circletools.toml", text)
+    with pytest.raises(ct.InvalidInputError, match="not settings of circletools"):
+        ct.checks.read_settings(file)
+    assert run("check", tmp_path, "--config", file).returncode == 3
+
+
+def test_a_code_that_is_not_known(tmp_path: Path) -> None:
+    file = project(tmp_path, "circletools.toml", '[check]\nignore = ["NOT_A_CODE"]')
+    assert run("check", tmp_path, "--config", file).returncode == 2
