@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from circletools.numerics.judging import Allowance, allowance, nearly, rounded
+from circletools.numerics.judging import HALF_PRECISION, Allowance, allowance, nearly, rounded
 from circletools.numerics.request import CompareRequest
 from circletools.numerics.results import Cell
-from circletools.numerics.running import Known, Runner
+from circletools.numerics.running import Known, NotRunError, Runner
 from circletools.numerics.subject import Subject, real_constants
 from circletools.numerics.tasks import Task
 from circletools.numerics.values import Difference, difference, joined
@@ -28,23 +28,26 @@ class Judge:
     second: Subject
     reference: Runner
 
-    def cell(self, runner: Runner, task: Task, given: Known, whole: Known | str) -> Cell:
+    def cell(self, runner: Runner, task: Task, given: Known, whole: Known | None) -> Cell:
         """Return the cell of an operator in a program, where `given` are values of the reference.
 
-        `whole` has what the whole model computed there, or why it did not run.
+        `whole` has what the whole model computed there, if it ran.
         """
         if task.skipped:
             return Cell("skipped", words=task.skipped)
-        inherited = None if isinstance(whole, str) else self.largest(task, task.expected(given), whole)
+        inherited = None if whole is None else self.largest(task, task.expected(given), whole)
         if task.alone:
             return Cell("skipped", inherited=inherited, words=task.alone)
-        fed, expected = self._fed(task, given)
-        if isinstance(expected, str):
-            return Cell("skipped", inherited=inherited, words=f"{self.reference.name}: {expected}")
-        found = runner.part(self.second, task.own, fed)
-        if isinstance(found, str):
-            runs = not isinstance(whole, str)  # as a part of the model it does run
-            return Cell("skipped" if runs else "not_run", inherited=inherited, words=" ".join(found.split()))
+        try:
+            fed, expected = self._fed(task, given)
+        except NotRunError as error:
+            return Cell("skipped", inherited=inherited, words=f"{self.reference.name}: {error}")
+        try:
+            found = runner.part(self.second, task.own, fed)
+        except NotRunError as error:  # where the whole model runs, the operator does too as a part of it
+            return Cell(
+                "not_run" if whole is None else "skipped", inherited=inherited, words=" ".join(str(error).split())
+            )
         if words := other_shape(expected, found):
             return Cell("fault", inherited=inherited, words=words)
         own, allowed = self._own(runner, task, given, expected, found)
@@ -60,8 +63,8 @@ class Judge:
         every = (self._difference(*ends, expected, found)[0] for ends in task.outputs)
         return max(every, key=lambda one: (one.non_finite, one.max_abs))
 
-    def _fed(self, task: Task, given: Known) -> tuple[Known, Known | str]:
-        """Return what the region of the second model is fed, and what is expected of it.
+    def _fed(self, task: Task, given: Known) -> tuple[Known, Known]:
+        """Return what the region of the second model is fed, and what is expected of it. Raises NotRunError.
 
         Where its numbers cannot stand for the reference's, the reference computes with what they do stand for.
         """
@@ -74,8 +77,7 @@ class Judge:
                 again[partner] = [theirs.stored(form.real(array)) for array in fed[tensor]]
         if all(same(values, given[partner]) is None for partner, values in again.items()):
             return fed, task.expected(given)
-        found = self.reference.part(self.first, task.theirs, given | again)
-        return fed, found if isinstance(found, str) else task.expected(found)
+        return fed, task.expected(self.reference.part(self.first, task.theirs, given | again))
 
     def _difference(
         self, tensor: int, partner: int, expected: Known, found: Known
@@ -94,6 +96,7 @@ class Judge:
         for tensor, partner in task.outputs:
             one, wanted, step = self._difference(tensor, partner, expected, found)
             kind, step = self.first.form(partner).type, 0.0 if is_one else step
+            kind = "FLOAT16" if kind == "FLOAT32" and runner.worker.runtime in HALF_PRECISION else kind
             allowed = allowance(wanted, kind, step)
             if not allowed.covers(one):
                 allowed = allowance(wanted, kind, step, self._sensitivity(task, given, partner, is_one=is_one))
@@ -122,9 +125,12 @@ class Judge:
                 if quantized and tensor in floats and form.type == "FLOAT32":  # some kernels quantize what they read
                     real = rounded(real, float(np.abs(real).max(initial=0.0)) / 127, run)
                 near[tensor].append(form.stored(real))
-        before = self.reference.part(self.first, task.theirs, given)
-        after = self.reference.part(self.first, task.theirs, near, self._rounded(task, quantized))
-        if isinstance(before, str) or isinstance(after, str) or other_shape(before, after):
+        try:
+            before = self.reference.part(self.first, task.theirs, given)
+            after = self.reference.part(self.first, task.theirs, near, self._rounded(task, quantized))
+        except NotRunError:
+            return None
+        if other_shape(before, after):
             return None
         real_of = self.first.form(output).real
         return difference(real_of(joined(before[output])), real_of(joined(after[output])))

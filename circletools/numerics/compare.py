@@ -7,7 +7,7 @@ values of the reference: what is wrong then is its own.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
@@ -21,7 +21,7 @@ from circletools.model.model import Model
 from circletools.numerics.cells import Judge
 from circletools.numerics.request import CompareRequest, more_runs, read_inputs
 from circletools.numerics.results import Cell, Column, Comparison, Group, OperatorCells
-from circletools.numerics.running import Known, Runner, Runs
+from circletools.numerics.running import Known, NotRunError, Runner, Runs
 from circletools.numerics.subject import Subject, subject_of
 from circletools.numerics.tasks import Partners, Task, partners, same_model, tasks
 from circletools.origin.source import NOTHING
@@ -83,31 +83,39 @@ class _Comparing:
 
     def result(self) -> Comparison:
         """Compare."""
-        inputs = self._inputs()
-        plain = inputs if isinstance(inputs, str) else self.reference.run(self.first.plain(), self.first.kind, inputs)
-        others = inputs if isinstance(inputs, str) else self._others(inputs)
-        if isinstance(inputs, str) or isinstance(plain, str) or isinstance(others, str):
-            words = next(one for one in (inputs, plain, others) if isinstance(one, str))
-            self.reference.failure = words
+        try:
+            inputs = self._inputs()
+            others = self._others(inputs)
+            plain = self.reference.run(self.first.plain(), self.first.kind, inputs)
+        except NotRunError as error:
+            self.reference.failure = str(error)
             return self._made([], 0)
-        plains = [runner.run(self.second.plain(), self.second.kind, others) for runner in self.runners]
-        for runner, found in zip(self.runners, plains, strict=True):
-            runner.failure = found if isinstance(found, str) else ""
+        plains = [self._plain(runner, others) for runner in self.runners]
         plan = list(tasks(self.first, self.second, self.pairs[0]))
         cells: dict[int, tuple[Cell, ...]] = {}
         waiting = list(_slices(self.second, plan, self.request.slice_bytes // len(inputs)))[::-1]
         while waiting:
             some = waiting.pop()
-            known = self.reference.exposed(self.first, self._wanted(some), inputs, plain)
-            if isinstance(known, str) and len(some) > 1:  # one of them stops the reference: which?
-                waiting += (some[len(some) // 2 :], some[: len(some) // 2])
-            elif isinstance(known, str):
-                words = f"{self.reference.name} does not run with its values as outputs: {known}"
+            try:
+                known = self.reference.exposed(self.first, self._wanted(some), inputs, plain)
+            except NotRunError as error:
+                if len(some) > 1:  # one of them stops the reference: which?
+                    waiting += (some[len(some) // 2 :], some[: len(some) // 2])
+                    continue
+                words = f"{self.reference.name} does not run with its values as outputs: {error}"
                 cells[some[0].operator] = (Cell("skipped", words=words),) * len(plains)
             else:
                 cells |= self._slice(some, self._with_inputs(known, inputs), others, plains)
         groups = [one for runner in self.runners for one in self._groups(runner, inputs, plain)]
         return self._made(((task, cells[task.operator]) for task in plan), len(inputs), groups)
+
+    def _plain(self, runner: Runner, inputs: Runs) -> Runs | None:
+        """Return what the second model computes in a program, None where it does not run."""
+        try:
+            return runner.run(self.second.plain(), self.second.kind, inputs)
+        except NotRunError as error:
+            runner.failure = str(error)
+            return None
 
     def _groups(self, runner: Runner, inputs: Runs, plain: Runs) -> Iterator[Group]:
         """Yield the operators that a delegate of a program takes together, run as a whole; none of two models."""
@@ -116,40 +124,37 @@ class _Comparing:
         with as_file(self.first.model) as path:
             found = located(runner.worker.placement(path), operators_of(self.first.whole.graph))
         devices = {one.operator: one.device for one in found.operators if one.subgraph == 0}
-        order = self.first.graph.dag.order
-        for device, some in groupby(order, lambda operator: devices.get(operator, "")):
+        for device, some in groupby(self.first.graph.dag.order, lambda operator: devices.get(operator, "")):
             region = self.first.region(list(some))
             if device in ("", "cpu") or len(region.operators) < 2 or not region.outputs:
                 continue
-            wanted = [
-                tensor for tensor in (*region.inputs, *region.outputs) if self.first.reach.producer[tensor] >= 0
-            ]
-            known = self.reference.exposed(self.first, wanted, inputs, plain)
-            if isinstance(known, str):
-                yield Group(runner.name, device, region.operators, None, known)
-                continue
-            given = self._with_inputs(known, inputs)
-            made = runner.part(self.first, region, given)
-            group = Task(-1, region, region)
-            own = None if isinstance(made, str) else self._judge.largest(group, group.expected(given), made)
-            yield Group(runner.name, device, region.operators, own, made if isinstance(made, str) else "")
+            task = Task(-1, region, region)
+            try:
+                known = self.reference.exposed(self.first, self._wanted([task]), inputs, plain)
+                given = self._with_inputs(known, inputs)
+                own = self._judge.largest(task, task.expected(given), runner.part(self.first, region, given))
+                yield Group(runner.name, device, region.operators, own)
+            except NotRunError as error:
+                yield Group(runner.name, device, region.operators, None, str(error))
 
     def _with_inputs(self, known: Known, inputs: Runs) -> Known:
         """Return what is known, and the inputs of the reference."""
         ends = zip(self.first.graph.inputs.tolist(), zip(*inputs, strict=True), strict=True)
         return known | {tensor: list(values) for tensor, values in ends}
 
-    def _inputs(self) -> Runs | str:
-        """Return the inputs of the first model, or why the reference does not run it."""
+    def _inputs(self) -> Runs:
+        """Return the inputs of the first model. Raises NotRunError where the reference does not run it."""
         with as_file(self.first.model) as path:
             answer = self.reference.worker.run(path, seed=self.request.seed)
         if not self.request.inputs:
-            return answer.failure or more_runs(answer.inputs, self.request)
+            if answer.failure:
+                raise NotRunError(answer.failure)
+            return more_runs(answer.inputs, self.request)
         signature = next((one for one in self.first.model.signatures if one.subgraph == 0), None)
-        return read_inputs(self.request, self.first.graph, signature, None if answer.failure else answer.inputs)
+        return read_inputs(self.request, self.first.graph, signature, answer.inputs)
 
-    def _others(self, inputs: Runs) -> Runs | str:
-        """Return the inputs of the second model that stand for the same numbers."""
+    def _others(self, inputs: Runs) -> Runs:
+        """Return the inputs of the second model that stand for the same numbers. Raises NotRunError."""
         if self.first is self.second:
             return inputs
         places = {tensor: place for place, tensor in enumerate(self.first.graph.inputs.tolist())}
@@ -157,7 +162,7 @@ class _Comparing:
         for tensor in self.second.graph.inputs.tolist():
             partner = self.pairs[0].get(tensor, -1)
             if partner not in places:
-                return f"no input of the reference stands for {self.second.graph.values.name(tensor)!r}"
+                raise NotRunError(f"no input stands for {self.second.graph.values.name(tensor)!r} of the other model")
             chosen.append((tensor, partner))
         return [
             [self.second.form(at).stored(self.first.form(to).real(run[places[to]])) for at, to in chosen]
@@ -171,13 +176,16 @@ class _Comparing:
         return [tensor for tensor in wanted if tensor not in inputs and not self.first.graph.is_handle[tensor]]
 
     def _slice(
-        self, some: Sequence[Task], given: Known, inputs: Runs, plains: Sequence[Runs | str]
+        self, some: Sequence[Task], given: Known, inputs: Runs, plains: Sequence[Runs | None]
     ) -> dict[int, tuple[Cell, ...]]:
         """Return the cells of some operators."""
         wanted = [tensor for task in some for tensor in task.own.outputs]
         columns: list[list[Cell]] = []
         for runner, plain in zip(self.runners, plains, strict=True):
-            whole = plain if isinstance(plain, str) else runner.exposed(self.second, wanted, inputs, plain)
+            whole = None
+            if plain is not None:
+                with suppress(NotRunError):  # with these outputs, though it runs without
+                    whole = runner.exposed(self.second, wanted, inputs, plain)
             columns.append([self._judge.cell(runner, task, given, whole) for task in some])
         return {task.operator: cells for task, cells in zip(some, zip(*columns, strict=True), strict=True)}
 

@@ -23,6 +23,9 @@ import numpy as np
 from circletools.numerics.values import Difference
 from circletools.runtimes.protocol import Array
 
+HALF_PRECISION = ("litert-gpu",)
+"""Programs that compute with FLOAT16 unless they are asked not to."""
+
 _SIGMAS = 5.0  # what chance does not reach in millions of values
 _HALF_OF_DIGITS = {"FLOAT16": sqrt(2.0**-10), "BFLOAT16": sqrt(2.0**-7)}
 _SINGLE = sqrt(2.0**-23)

@@ -73,49 +73,30 @@ def more_runs(first: list[Array], request: CompareRequest) -> Runs:
     return [first, *made]
 
 
-def read_inputs(request: CompareRequest, graph: Graph, signature: Signature | None, like: list[Array] | None) -> Runs:
-    """Return the inputs of each run from the files; `like` are arrays with the types and shapes of the model's.
+def read_inputs(request: CompareRequest, graph: Graph, signature: Signature | None, like: list[Array]) -> Runs:
+    """Return the inputs of each run from the files; `like` are arrays of the model's types and shapes, if known.
 
     Raises InvalidInputError for a file that cannot be read or lacks an input.
     """
-    names = {tensor: [name] for name, tensor in (signature.inputs if signature else ())}
+    named = {tensor: name for name, tensor in (signature.inputs if signature else ())}
     runs: Runs = []
     for file in request.inputs:
-        arrays = _arrays(file)
+        try:
+            if file.endswith(".npz"):
+                with np.load(file, allow_pickle=False) as found:
+                    arrays = dict(found)
+            else:
+                (only,) = like
+                arrays = {"0": np.frombuffer(Path(file).read_bytes(), only.dtype).reshape(only.shape)}
+        except (OSError, ValueError, EOFError, KeyError) as error:
+            raise InvalidInputError(f"cannot read the inputs: {error}", location=file) from error
         run: list[Array] = []
         for place, tensor in enumerate(graph.inputs.tolist()):
-            keys = [*names.get(tensor, ()), graph.values.name(tensor), str(place), f"arr_{place}"]
-            found = (
-                arrays if isinstance(arrays, bytes) else next((arrays[key] for key in keys if key in arrays), None)
-            )
-            if found is None:
-                raise InvalidInputError(
-                    f"it has no array {keys[0]!r}", location=file, hint=f"or {', '.join(keys[1:])}"
-                )
-            run.append(_fitted(file, found, None if like is None else like[place]))
-        if isinstance(arrays, bytes) and len(run) != 1:
-            raise InvalidInputError(
-                f"bytes for {len(run)} inputs", location=file, hint="write an .npz with a name each"
-            )
+            keys = (named.get(tensor, ""), graph.values.name(tensor), str(place), f"arr_{place}")
+            key = next((one for one in keys if one in arrays), None)
+            if key is None:
+                raise InvalidInputError(f"no array for input {place}", location=file, hint=f"name it {keys[1]!r}")
+            is_number = like and arrays[key].dtype.kind in "iufb"
+            run.append(arrays[key].astype(like[place].dtype) if is_number else arrays[key])
         runs.append(run)
     return runs
-
-
-def _arrays(file: str) -> dict[str, Array] | bytes:
-    try:
-        if not file.endswith(".npz"):
-            return Path(file).read_bytes()
-        with np.load(file, allow_pickle=False) as found:
-            return {name: found[name] for name in found.files}
-    except (OSError, ValueError, EOFError, KeyError) as error:
-        raise InvalidInputError(f"cannot read it: {error}", location=file) from error
-
-
-def _fitted(file: str, found: Array | bytes, like: Array | None) -> Array:
-    if not isinstance(found, bytes):
-        if like is not None and found.dtype.kind in "iufb" and found.dtype != like.dtype:
-            found = found.astype(like.dtype)
-        return found
-    if like is None or len(found) != like.nbytes:
-        raise InvalidInputError(f"{len(found)} bytes are not the input", location=file, hint="write an .npz")
-    return np.frombuffer(found, like.dtype).reshape(like.shape)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from circletools.findings import Finding
@@ -133,9 +133,8 @@ class Comparison(Tabular):
         ]
 
 
-_NOTHING = Difference(0, 0, 0.0, 0.0, None, None, None, 0)
+_FIELDS = tuple(field.name for field in fields(Difference))
 
 
 def _columns(what: str, found: Difference | None) -> dict[str, Any]:
-    fields = asdict(found or _NOTHING)
-    return {f"{what}_{name}": None if found is None else value for name, value in fields.items()}
+    return {f"{what}_{name}": getattr(found, name, None) for name in _FIELDS}

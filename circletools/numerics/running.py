@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,6 +24,10 @@ Known = dict[int, list[Array]]
 
 NOTHING: Mapping[int, bytes] = MappingProxyType({})
 _MOST_CRASHES = 20
+
+
+class NotRunError(Exception):
+    """A program does not run a model, or a part of it, and why."""
 
 
 @dataclass
@@ -50,10 +54,10 @@ class Runner:
         """End the program."""
         self._stack.close()
 
-    def run(self, parts: Sequence[Part], form: str, inputs: Runs) -> Runs | str:
-        """Return the outputs of each run, or why there are none."""
+    def run(self, parts: Sequence[Part], form: str, inputs: Runs) -> Runs:
+        """Return the outputs of each run. Raises NotRunError."""
         if self.crashes >= _MOST_CRASHES:
-            return f"{self.name} was given up after {_MOST_CRASHES} crashes"
+            raise NotRunError(f"{self.name} was given up after {_MOST_CRASHES} crashes")
         path = self._folder / f"{uuid4().hex}.{form}"  # programs map files, so none is written over
         with path.open("wb") as file:
             file.writelines(map(view, parts))
@@ -61,45 +65,46 @@ class Runner:
         path.unlink()
         if answer.failure:
             self.crashes += " ended with " in answer.failure or answer.failure.startswith("no answer")
-            return answer.failure
+            raise NotRunError(answer.failure)
         count = len(answer.outputs) // len(inputs)
-        return [answer.outputs[at : at + count] for at in range(0, len(answer.outputs), count or 1)] or [[]]
+        return [answer.outputs[at * count : (at + 1) * count] for at in range(len(inputs))]
 
-    def part(
-        self, subject: Subject, region: Region, values: Known, data: Mapping[int, bytes] = NOTHING
-    ) -> Known | str:
-        """Run a region cut out of a model with these values; return its outputs, or why there are none.
+    def part(self, subject: Subject, region: Region, values: Known, data: Mapping[int, bytes] = NOTHING) -> Known:
+        """Run a region cut out of a model with these values; return its outputs. Raises NotRunError.
 
         `data` has other contents for buffers of the model.
         """
         runs = range(len(next(iter(values.values()), [[]])))
         inputs = [[values[tensor][run] for tensor in region.inputs] for run in runs]
-        try:
-            found = self.run(subject.cut_out(region, data), subject.kind, inputs)
-        except CircleToolsError as error:
-            return str(error)
-        return found if isinstance(found, str) else _by_tensor(region.outputs, found, range(len(region.outputs)))
+        with _refusing():
+            parts = subject.cut_out(region, data)
+        found = self.run(parts, subject.kind, inputs)
+        return _by_tensor(region.outputs, found, range(len(region.outputs)))
 
-    def exposed(self, subject: Subject, tensors: Sequence[int], inputs: Runs, plain: Runs | str) -> Known | str:
-        """Run the whole model; return the values of tensors, or why there are none.
+    def exposed(self, subject: Subject, tensors: Sequence[int], inputs: Runs, plain: Runs) -> Known:
+        """Run the whole model; return the values of tensors. Raises NotRunError.
 
         Notes where outputs are no longer those of `plain`, what the model computes when nothing is exposed.
         """
-        try:
+        with _refusing():
             parts, places = subject.exposed(tensors)
-        except CircleToolsError as error:
-            return str(error)
         found = self.run(parts, subject.kind, inputs)
-        if isinstance(found, str):
-            return found
-        if not self.exposing_changes and not isinstance(plain, str):
-            count = len(plain[0])
-            changes = (same(one, two[:count]) for one, two in zip(plain, found, strict=True))
+        if not self.exposing_changes:
+            changes = (same(one, two[: len(one)]) for one, two in zip(plain, found, strict=True))
             self.exposing_changes = next(filter(None, changes), "")
         return _by_tensor(tensors, found, places)
 
 
-def _by_tensor(tensors: Sequence[int], found: Runs, places: Sequence[int]) -> Known | str:
+@contextmanager
+def _refusing() -> Iterator[None]:
+    """Have a part that cannot be made count as one that does not run."""
+    try:
+        yield
+    except CircleToolsError as error:
+        raise NotRunError(str(error)) from error
+
+
+def _by_tensor(tensors: Sequence[int], found: Runs, places: Sequence[int]) -> Known:
     if any(len(outputs) <= max(places, default=-1) for outputs in found):
-        return f"{len(found[0])} outputs came back, not {len(places)}"
+        raise NotRunError(f"{len(found[0])} outputs came back, not {len(places)}")
     return {tensor: [outputs[place] for outputs in found] for tensor, place in zip(tensors, places, strict=True)}

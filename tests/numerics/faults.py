@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import flatbuffers
@@ -203,12 +203,12 @@ KINDS: tuple[Callable[[Planting], bool], ...] = (
 )  # fmt: skip
 
 
-def plant(data: bytes, kind: Callable[[Planting], bool]) -> Iterator[Fault]:
-    """Yield the model with a fault of a kind, in each operator that can have it."""
+def plant(data: bytes, kind: Callable[[Planting], bool], operators: Iterable[int] = ()) -> Iterator[Fault]:
+    """Yield the model with a fault of a kind, in each operator that can have it, of all or of these."""
     count = len(tflite.ModelT.InitFromPackedBuf(data, 0).subgraphs[0].operators)
-    for operator in range(count):
+    for operator in operators or range(count):
         at = Planting(data, operator)
-        if kind(at):
+        if at.operator.outputs is not None and kind(at):
             builder = flatbuffers.Builder(len(data))
             builder.Finish(at.model.Pack(builder), b"TFL3")
             yield Fault(kind.__name__, operator, bytes(builder.Output()))
