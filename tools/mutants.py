@@ -7,7 +7,8 @@ constant, boolean operator or condition is another. The tests of `tests/ROOM` th
 quickest first, until one fails. What no test notices is printed, with its line as it was and as it became.
 
 The first run of a room measures which test reaches which line (needs pytest-cov) and keeps it in a file of the folder
-for temporary files; `--fresh` measures again. Some mutants change nothing that anyone could notice.
+for temporary files, as long as neither the room nor its tests change. Some mutants change nothing that anyone could
+notice.
 """
 
 from __future__ import annotations
@@ -230,6 +231,15 @@ def _run(name: str, path: Path, copy: Path, tests: list[str], folder: Path) -> N
         os._exit(status if status != 5 else 0)
 
 
+def _files(place: Path) -> list[Path]:
+    return sorted(place.rglob("*.py")) if place.is_dir() else [place]
+
+
+def _digest(paths: list[Path], words: str) -> str:
+    """Return a digest of files: tests that were renamed since would not be found, and count as failed."""
+    return hashlib.sha256(b"\0".join([words.encode(), *(path.read_bytes() for path in paths)])).hexdigest()[:12]
+
+
 def main() -> None:
     """Sample the mutants of a room and count those that are noticed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -237,15 +247,12 @@ def main() -> None:
     parser.add_argument("--tests", nargs="*", help="tests/ROOM unless given")
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--fresh", action="store_true", help="measure again which test reaches which line")
     given = parser.parse_args()
     room = ROOT / ("cli" if given.room == "cli" else f"circletools/{given.room}")
-    paths = sorted(room.rglob("*.py")) if room.is_dir() else [room.with_suffix(".py")]
+    paths = _files(room) if room.is_dir() else [room.with_suffix(".py")]
     tests = given.tests or [f"tests/{given.room}"]
-    key = hashlib.sha256(repr((str(ROOT), given.room, tests)).encode()).hexdigest()[:12]
+    key = _digest([*paths, *(path for test in tests for path in _files(ROOT / test))], repr((str(ROOT), tests)))
     database = Path(tempfile.gettempdir()) / f"mutants-{given.room.replace('/', '-')}-{key}.coverage"
-    if given.fresh:
-        database.unlink(missing_ok=True)
     where, seconds = reached(tests, database, room if room.is_dir() else room.parent)
     every = [mutant for path in paths for mutant in mutants_of(path)]
     sample = Random(given.seed).sample(every, min(given.count, len(every)))  # noqa: S311
