@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from circletools.affinity.costs.constants import constants_us
-from circletools.affinity.costs.evaluate import Estimate, evaluate
+from circletools.affinity.costs.evaluate import Estimate, constants_us, evaluate
 from circletools.affinity.costs.memory import Footprint, contents, footprints
 from circletools.affinity.costs.table import CostTable
 from circletools.affinity.partitioning import Partitioning, SubgraphPartitioning

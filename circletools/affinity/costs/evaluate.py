@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from circletools.affinity.costs.memory import Contents
 from circletools.affinity.costs.table import CostTable, Indices
 
 
@@ -54,3 +55,16 @@ def crossings(problem: CostTable, devices: Indices) -> tuple[Indices, Indices]:
     count = problem.times_us.shape[1]
     pairs = np.unique(problem.read[across] * count + targets[across])
     return pairs // count, pairs % count
+
+
+def constants_us(what: Contents, problem: CostTable, home: Sequence[int], devices: Sequence[int]) -> float:
+    """Return the time for the constants that partitions bring, each its own; `home`, `devices` go by operator."""
+    rate = problem.links.constant_us_per_byte
+    if rate is None:
+        return 0.0
+    operators, buffers = what.constants
+    rows = np.stack(
+        [np.asarray(home, np.int64)[operators], np.asarray(devices, np.int64)[operators], buffers], axis=1
+    )
+    rows = np.unique(rows, axis=0)
+    return float((what.buffer_bytes[rows[:, 2]] * rate[rows[:, 1]]).sum())
