@@ -51,7 +51,6 @@ class Contraction:
         self._behind = [*range(1, count), -1, 0]
         self._detours = Detours(graph) if detours is None else detours.copy()
         self._visits = _VISITS + _VISITS_PER_GROUP * count
-        self.merges: int = 0
 
     def homes(self) -> list[int]:
         """Return the merged group of each group, numbered from 0 in topological order."""
@@ -87,7 +86,6 @@ class Contraction:
         merged = self._join(merging, stays=merging[-1 if forward else 0])
         if between:
             self._put(between, merged, forward=forward)
-        self.merges += 1
         return True
 
     def _search(self, merging: Sequence[int], *, forward: bool) -> list[int] | None:

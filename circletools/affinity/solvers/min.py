@@ -7,11 +7,12 @@
    with edges between operators of one level first: equally many changes of device before them, or behind them. The
    fewest partitions count.
 3. Ruin and recreate (G. Schrimpf et al., Record breaking optimization results using the ruin and recreate principle,
-   2000): a random share of the partitions is broken up, edges are contracted in another order, and what is no worse
-   stays. This ends where a path shows that there are no fewer, or when the effort for the model is spent.
+   2000): a random share of the partitions, in large graphs a tenth, is broken up, edges are contracted in another
+   order, and what is no worse stays. This ends where a path shows that there are no fewer, or when the effort for the
+   model is spent.
 
 Operators that may share a partition though nothing connects them (`beside`) are merged after those that feed each
-other, or before. docs/decisions/007 has what each step was measured to be worth.
+other, or before. docs/decisions/014 has what each step was measured to be worth.
 """
 
 from __future__ import annotations
@@ -34,8 +35,10 @@ from circletools.graph.algorithms import strong_components
 from circletools.graph.dag import Dag
 
 OperatorSets = list[tuple[int, ...]]
-_ORDERS, _EDGES = 128, 80_000
+_ORDERS, _EDGES = 128, 96_000
 """Random orders for each cycle, and how many edges may be contracted in them for a whole model."""
+_RUINED = 0.1
+"""The share of partitions that are broken up where the effort is for few orders: most of what was gained stays."""
 _NEAR = 8
 """Each of operators beside each other is merged with one of so many before it, or with none."""
 
@@ -145,14 +148,12 @@ def _ruin_and_recreate(
     generator = random.Random(0)  # noqa: S311 - the same at every run, no secret
     for _ in range(orders):
         count = max(home) + 1
-        share = generator.random()
-        is_ruined = [generator.random() >= share for _ in range(count)]
+        share = generator.random() if orders == _ORDERS else _RUINED
+        is_ruined = [generator.random() < share for _ in range(count)]
         generator.shuffle(edges)
         edges.sort(key=lambda edge: home[edge[0]] != home[edge[1]] or is_ruined[home[edge[0]]])
-        contraction, before = Contraction(graph, detours), -1
-        while before < contraction.merges:
-            before = contraction.merges
-            contraction.merge_edges(edges)
+        contraction = Contraction(graph, detours)
+        contraction.merge_edges(edges)
         found = contraction.homes()
         if max(found) < count:
             home = found
