@@ -141,7 +141,8 @@ def test_the_older_parsers_time_of_the_runtime(shared: Path) -> None:
 def test_executions_can_be_looked_at_in_blocks(monkeypatch: pytest.MonkeyPatch, block: int) -> None:
     trace = encoded(list(workload(2000)), "ftrace")
     whole = read_trace(trace).wall_clock
-    monkeypatch.setattr(wall_clock, "_BLOCK", block)
+    monkeypatch.setattr(wall_clock, "_EXECUTIONS", block)
+    monkeypatch.setattr(wall_clock, "_RUNS", block)
     found = read_trace(trace).wall_clock
     assert found.shares() == whole.shares()
     assert [(key, times.tolist()) for key, times in found.each()] == [

@@ -166,7 +166,7 @@ class _Pass:
         """Return the results."""
         contexts = self.automaton.contexts
         executions, layer = self.executions.all(), "LR"
-        if not executions and not self.executions.ignored():
+        if not self.executions:
             executions = self.driver.executions()
             layer = "LI" if executions and executions[0].kind == HAL_CALL else "LA"
         threads = list(zip(self._tids, self._processes, strict=True))
@@ -304,8 +304,9 @@ class _Pass:
         """Handle begins and ends of executions and of the driver's work."""
         self._kinds.extend(kind_of(path.mark) for path in self.automaton.paths[len(self._kinds) :])
         kinds = np.array(self._kinds, np.int64)[batch.paths]
-        self.driver.add(batch, kinds)
-        return self.executions.add(batch, kinds)
+        changes = self.executions.add(batch, kinds)
+        self.driver.add(batch, kinds, of_driver=bool(self.executions))
+        return changes
 
     def on_misplaced_mark(
         self, code: str, mark: Mark, outer: Mark | None, where: int, find: Callable[[], int]

@@ -181,6 +181,10 @@ class Executions:
         """Return the executions that have ended."""
         return self._chosen(np.flatnonzero(np.array(self._columns[-1]) >= 0))
 
+    def __bool__(self) -> bool:
+        """Return whether one has begun."""
+        return bool(self._columns[0])
+
     def ignored(self) -> list[Execution]:
         """Return the executions that began and that no wait follows."""
         return self._chosen(np.array(sorted(self._ignored), np.int64) - 1)
@@ -264,18 +268,18 @@ class Evidence:
         self._served, self._application, self._calls = (Outermost(processes, segments) for _ in range(3))
         self._server, self._client = Callbacks(processes), Callbacks(processes)
 
-    def add(self, batch: EventBatch, kinds: Numbers) -> None:
-        """Add events of a batch, in time order."""
+    def add(self, batch: EventBatch, kinds: Numbers, *, of_driver: bool) -> None:
+        """Add events of a batch, in time order; only those `of_driver` where the runtime's marks are known."""
         some = np.flatnonzero(kinds & _EXECUTES == 0)
         batch, kinds = batch.only(some), kinds[some]
         back, from_server = kinds & _ROLE == _CALLBACK, kinds & _SERVED != 0
-        for chosen, found in (
-            (~back & (kinds & (_APPLICATION | _CALLS) == 0), self._served),
-            (kinds & _APPLICATION != 0, self._application),
-            (kinds & _CALLS != 0, self._calls),
-        ):
-            found.add(batch.only(chosen), kinds[chosen])
+        served = ~back & (kinds & (_APPLICATION | _CALLS) == 0)
+        self._served.add(batch.only(served), kinds[served])
         self._server.add(batch, kinds & _REQUESTS != 0, back & ~from_server)
+        if of_driver:
+            return
+        for kind, found in ((_APPLICATION, self._application), (_CALLS, self._calls)):
+            found.add(batch.only(kinds & kind != 0), kinds[kinds & kind != 0])
         self._client.add(batch, kinds & _ASYNCHRONOUS != 0, back & from_server)
 
     @property

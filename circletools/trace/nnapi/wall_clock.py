@@ -37,7 +37,7 @@ _BITS = {(layer, phase): 1 << BUCKET[layer, phase] for layer in _DEPTH for phase
 _WORK = sum(_BITS.values())
 _DRIVER = sum(bit for (layer, _), bit in _BITS.items() if layer == "LD")
 _MOST_DRIVERS, _MOST_CLIENTS = 32, 64
-_BLOCK = 4096  # windows
+_EXECUTIONS, _RUNS = 4096, 64  # windows of a block
 _LIMIT = 1 << 62
 _SEVERAL, _OUTSIDE = -1, 0
 
@@ -154,7 +154,7 @@ def wall_clock(
     # A driver serves all, so only without one are processes apart.
     apart = clients if not drivers and len(clients) <= _MOST_CLIENTS else None
     found: list[tuple[int, int, Key, Numbers, Numbers]] = []
-    for first, last in _blocks(windows):
+    for first, last in _blocks(windows, _EXECUTIONS if phases == EXECUTING else _RUNS):
         some = windows.only(first, last)
         rows = work.rows(int(some.starts.min(initial=_LIMIT)), int(some.ends.max(initial=-_LIMIT)))
         found += ((first, last, *share) for share in _shares(rows, some, of_threads, known, apart, phases))
@@ -168,11 +168,11 @@ def wall_clock(
     return WallClock(keys, every)
 
 
-def _blocks(windows: Windows) -> Iterable[tuple[int, int]]:
+def _blocks(windows: Windows, size: int) -> Iterable[tuple[int, int]]:
     """Return ranges of windows that overlap no others, so that a long trace needs little memory."""
     count = len(windows.starts)
     gaps = np.flatnonzero(np.maximum.accumulate(windows.ends)[:-1] <= windows.starts[1:]) + 1
-    cuts = np.unique(gaps[np.searchsorted(gaps, np.arange(_BLOCK, int(gaps.max(initial=0)) + 1, _BLOCK))])
+    cuts = np.unique(gaps[np.searchsorted(gaps, np.arange(size, int(gaps.max(initial=0)) + 1, size))])
     bounds = [0, *cuts.tolist(), count]
     return pairwise(bounds)
 
