@@ -12,12 +12,14 @@ from circletools.findings import Finding, Findings, against
 from circletools.graph.build import model_graph
 from circletools.graph.graph import ModelGraph
 from circletools.model.model import Model
-from circletools.model.verify import check_model, is_dangling, is_index
+from circletools.model.verify import breaks_graph, check_model, is_dangling, is_index
 from circletools.origin.findings import origin_findings
 from circletools.origin.read import Origins, origins_in
 from circletools.outputs.analysis import output_findings
 from circletools.requires.minimum import minimum_findings
-from circletools.soundness.soundness import soundness_findings
+from circletools.soundness.operator_findings import unresolved_findings
+from circletools.soundness.refusals import weighed
+from circletools.soundness.soundness import operation_findings, soundness_findings
 from circletools.wording import ranges
 
 _ENDS = {
@@ -30,7 +32,12 @@ _LISTED = 5  # of the sources that operators came from
 
 
 def check(
-    model: Model, with_: Sequence[str] = (), *, structure_only: bool = False, timeout_s: float = 600.0
+    model: Model,
+    with_: Sequence[str] = (),
+    *,
+    for_: Sequence[str] = (),
+    structure_only: bool = False,
+    timeout_s: float = 600.0,
 ) -> Findings:
     """Return all findings about a model: indices and external data out of range; if there are none, all others.
 
@@ -38,18 +45,22 @@ def check(
     metadata lies outside the file, origins and affinity.
 
     `with_` names runtimes and compilers to load the model in, as `PROGRAM` or `PROGRAM:VARIANT` (docs/runtimes.md);
-    each may take `timeout_s` seconds. Raises ModelFormatError when the structure is broken, UsageError where a
-    program is not known or not installed.
+    each may take `timeout_s` seconds. `for_` names those that are meant to run it, installed or not: what keeps one
+    from doing so is an error, what all of them ignore is for information (`soundness.refusals.weighed`).
+    Raises ModelFormatError when the structure is broken, UsageError where a program is not known or not installed.
     """
     findings = check_model(model)
+    findings += unresolved_findings(model) if for_ and not structure_only else ()
     if structure_only or any(map(is_index, findings)):
-        return findings
+        is_graph = not structure_only and not any(map(breaks_graph, findings))
+        return weighed(Findings([*findings, *operation_findings(model)]) if is_graph else findings, for_)
     outside = {finding.location for finding in findings if is_dangling(finding)}
     unreadable = any(f"buffers[{entry.buffer}]" in outside for entry in model.metadata)
     graph = model_graph(model)
     origins = [] if unreadable else list(origin_findings(graph))
     findings += [*soundness_findings(model), *output_findings(graph), *origins]
     findings += [] if unreadable else [*findings_of_affinity(graph), *minimum_findings(graph)]
+    findings = weighed(findings, for_)
     if with_:
         unknown = unreadable or any(one.severity != "info" for one in origins)
         sources = None if unknown else origins_in(graph)

@@ -61,6 +61,11 @@ def is_index(finding: Finding) -> bool:
     return finding.code == _INDEX and not finding.location.endswith("debug_metadata_index")
 
 
+def breaks_graph(finding: Finding) -> bool:
+    """Return whether a finding is about an out-of-range index of a subgraph: not of a signature or of metadata."""
+    return is_index(finding) and finding.location.startswith("subgraphs[") and "external_" not in finding.location
+
+
 def is_dangling(finding: Finding) -> bool:
     """Return whether a finding is about an index or a file position out of range, which an edit could make valid."""
     return is_index(finding) or finding.code == _EXTERNAL
@@ -98,7 +103,14 @@ class _Bounds:
             return
         known = self.model.root.children("external_buffers", self.model.schema)[0].scalars("id")
         bad = np.flatnonzero(~np.isin(values, known) & ~np.isin(values, indices.role.none))
-        yield from findings_at(_INDEX, bad, indices.place, lambda at: f"external buffer {values[at]} does not exist")
+        data = np.isin(self.model.tensor_columns.buffers, np.flatnonzero(self.model.buffers.filled))
+
+        def message(at: int) -> str:
+            return f"external buffer {values[at]} does not exist" + "; LiteRT refuses one beside data" * bool(
+                data[at]
+            )
+
+        yield from findings_at(_INDEX, bad, indices.place, message)
 
     def _check_debug_metadata(self, indices: Indices) -> Iterator[Finding]:
         """Check the indices into debug metadata, where there is any that can be read."""

@@ -24,6 +24,10 @@ def graph_findings(model: Model, whole: Whole) -> Iterator[Finding]:
     """Yield findings about the graph of each subgraph; all indices of the model must be in range."""
     if not len(model.subgraphs):
         yield Finding("NO_SUBGRAPH", "error", "model", f"there is no subgraph; {CORRECT}")
+    if model.format == "tflite":
+        for index in np.flatnonzero(~model.subgraph_tables.has("tensors")).tolist():
+            message = f"the subgraph has no list of tensors; LiteRT refuses the model; {CORRECT}"
+            yield Finding("NO_SUBGRAPH", "warning", f"subgraphs[{index}]", message)
     yield from _unproduced(whole)
     yield from _produced_twice(whole)
     yield from _produced_anyway(whole)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from circletools.errors import shortened
 from circletools.findings import Finding
 from circletools.flatbuf.columns import Tables
 from circletools.flatbuf.roles import load_roles
@@ -21,13 +22,17 @@ from circletools.model.enums import enum_of_field
 from circletools.model.model import Model
 from circletools.model.places import findings_at
 from circletools.soundness.graph_findings import CORRECT
-from circletools.soundness.whole import Whole, first_slots
+from circletools.soundness.kernel_findings import kernel_findings
+from circletools.soundness.whole import Whole, first_slots, is_rewritten
 
 _SCHEMA_VERSION = 3
 _MANY = 1 << 40
 _TYPES = 256  # more than there are
 _STEPS = re.compile(r"(stride|dilation)_[dhw](_factor)?")
 _LONGEST_STEP = 1 << 16
+_LONGEST = 100
+_RESOLVED = ("AudioSpectrogram", "Mfcc", "NumericVerify", "TFLite_Detection_PostProcess")
+"""The custom operators that LiteRT's package has (`tflite::ops::builtin::BuiltinOpResolver`)."""
 _LETTERS = {
     "FLOAT32": "f", "FLOAT16": "h", "INT32": "i", "INT64": "l", "UINT8": "u", "INT8": "b", "INT16": "s", "BOOL": "o",
     "STRING": "t",
@@ -48,7 +53,8 @@ def operator_findings(model: Model, whole: Whole) -> Iterator[Finding]:
         message = f"the schema version is {model.version}, not {_SCHEMA_VERSION}; LiteRT refuses the model"
         yield Finding("SCHEMA_VERSION", "warning", "model.version", message)
     if not len(model.buffers):
-        refused = "LiteRT refuses the model; " if model.format == "tflite" else ""
+        absent = model.format == "tflite" and not model.root.has("buffers")[0]
+        refused = "LiteRT refuses the model; " if absent else ""
         yield Finding("NO_BUFFERS", "warning", "model", f"there are no buffers; {refused}{CORRECT}")
     if not model.root.has("operator_codes")[0]:
         message = f"there is no list of operator codes; TICO's tools refuse the model; {CORRECT}"
@@ -59,6 +65,7 @@ def operator_findings(model: Model, whole: Whole) -> Iterator[Finding]:
         yield from _versions(model, used)
         yield from _counts(model, whole, used)
         yield from _types(model, whole, used)
+        yield from kernel_findings(model, whole, _kernels())
     yield from _options(model)
 
 
@@ -70,6 +77,15 @@ def _codes(model: Model, used: list[int]) -> Iterator[Finding]:
             yield Finding("UNKNOWN_OPERATOR", "warning", place, f"no operator has the code {code.code}; {CORRECT}")
         elif code.name == "CUSTOM:":
             yield Finding("UNKNOWN_OPERATOR", "warning", place, f"a custom operator has no name; {CORRECT}")
+
+
+def unresolved_findings(model: Model) -> Iterator[Finding]:
+    """Yield the custom operators that neither LiteRT's package nor onert's has a kernel for."""
+    for index in np.unique(model.operator_columns.code_indices).tolist():
+        name = model.operator_codes[index].name if index < len(model.operator_codes) else ""
+        if name.startswith("CUSTOM:") and name[7:] not in _RESOLVED:
+            message = f"{shortened(name, _LONGEST)} is in neither LiteRT's package nor onert's: register a kernel"
+            yield Finding("UNKNOWN_OPERATOR", "warning", f"operator_codes[{index}]", message)
 
 
 def _versions(model: Model, used: list[int]) -> Iterator[Finding]:
@@ -119,7 +135,8 @@ def _types(model: Model, whole: Whole, used: list[int]) -> Iterator[Finding]:
         taken, count = frozenset(kernel["types"].split()), kernel["inputs"][0]
         rows = np.flatnonzero(names_of == at)
         slots = first_slots(whole.graph, rows, count)
-        rows, slots = rows[(slots >= 0).all(axis=1)], slots[(slots >= 0).all(axis=1)]
+        known = (slots >= 0).all(axis=1) & ~is_rewritten(whole, slots[:, :-1]).any(axis=1)
+        rows, slots = rows[known], slots[known]
         combined = kinds[slots].astype(np.int64) @ (_TYPES ** np.arange(count + 1))
         _, first, which = np.unique(combined, return_index=True, return_inverse=True)
         texts = ["".join(numbers.get(number, "") for number in one) for one in kinds[slots[first]].tolist()]

@@ -25,12 +25,17 @@ def broken_graphs(model: Model) -> list[Finding]:
     return check_indices_as_read(model) or list(graph_findings(model, Whole(model)))
 
 
-def soundness_findings(model: Model) -> Iterator[Finding]:
-    """Yield findings that keep runtimes from loading or executing the model; none of its indices `is_dangling`."""
+def operation_findings(model: Model) -> Iterator[Finding]:
+    """Yield those about graphs, tensors and operators, whose indices lead somewhere; others may not."""
     whole = Whole(model)
     yield from graph_findings(model, whole)
     yield from tensor_findings(model, whole)
     yield from operator_findings(model, whole)
+
+
+def soundness_findings(model: Model) -> Iterator[Finding]:
+    """Yield findings that keep runtimes from loading or executing the model; none of its indices `is_dangling`."""
+    yield from operation_findings(model)
     yield from window_findings(model)
     yield from signature_findings(model)
     yield from name_findings(model)

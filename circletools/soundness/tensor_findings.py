@@ -92,9 +92,11 @@ def _data(model: Model, whole: Whole, elements: NDArray[np.float64]) -> Iterator
     if not len(buffers):
         return
     indices = columns.buffers.astype(np.int64)
-    actual = np.where(buffers.external, buffers.sizes.astype(np.float64), buffers.data.count)[indices]
+    inside = buffers.tables.has("data") if model.format == "tflite" else buffers.data.count > 0
+    outside = np.where(buffers.external, buffers.sizes.astype(np.float64), 0)
+    actual = np.where(inside, buffers.data.count, outside)[indices]
     sparse = columns.tables.has("sparsity")
-    compared = (indices > 0) & ((actual > 0) | buffers.external[indices]) & (bits > 0)
+    compared = (indices > 0) & (inside | buffers.external)[indices] & (bits > 0)
     for row in np.flatnonzero(compared & sparse).tolist():
         stored = sparse_elements(columns.tables.take(slice(row, row + 1)), model.schema)
         if isinstance(stored, str):
@@ -178,6 +180,9 @@ def _blocks(model: Model, whole: Whole, tables: Tables, rows: NDArray[np.int64])
     if not found.size:
         return
     targets = tables.targets("details")
+    message = f"the sizes of its blocks are missing; {CORRECT}"
+    missing = rows[found[targets[found] == 0]]
+    yield from findings_at("INVALID_QUANTIZATION", missing, whole.tensor, lambda _: message)
     columns = model.tensor_columns
     for at in found[targets[found] != 0].tolist():
         row = int(rows[at])

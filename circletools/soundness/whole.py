@@ -60,7 +60,8 @@ class Whole:
             return np.zeros(len(values), np.bool_)
         found: Mask = buffers.filled[values.buffers] & (values.buffers > 0)
         if "external_buffer" in values.tables.type.by_name:
-            found |= values.tables.scalars("external_buffer") > 0
+            known = self.model.root.children("external_buffers", self.model.schema)[0].scalars("id")
+            found |= np.isin(values.tables.scalars("external_buffer"), known[known > 0])
         return found
 
     def operator(self, row: int) -> str:
@@ -89,4 +90,15 @@ def first_slots(graph: Graph, operators: Indices, count: int) -> Indices:
         places = slots.splits[operators] + slot
         there = places < slots.splits[operators + 1]
         found[there, at] = np.maximum(slots.values[places[there]], -1)
+    return found
+
+
+def is_rewritten(whole: Whole, tensors: Indices) -> Mask:
+    """Return which tensors LiteRT may give another type than the file: many kernels set that of their output.
+
+    That is where an operator makes them from a first input of another type.
+    """
+    types, makers = whole.tensors.types, whole.first_producer[tensors]
+    sources = first_slots(whole.graph, makers.reshape(-1).clip(0), 1)[:, 0].reshape(tensors.shape)
+    found: Mask = (tensors >= 0) & (makers >= 0) & ((sources < 0) | (types[sources] != types[tensors]))
     return found

@@ -27,6 +27,9 @@ def check(
     structure_only: Annotated[
         bool, option("--structure-only", "Only check that the file is well formed and every index is in range.")
     ] = False,
+    for_: Annotated[
+        str | None, option("--for", "Severity as for those who run the model in litert or onert.", "NAME,...")
+    ] = None,
     with_: With = None,
     seconds: Timeout = 600.0,
     form: Annotated[Literal["text", "json", "sarif", "github", "junit"], FORMAT] = "text",
@@ -50,7 +53,8 @@ def check(
 
     Checks the structure of the file and every index in it; then graph, tensors, signatures, aliased outputs, and
     origins and devices that are broken or stale. --with also loads the model in litert, litert-gpu, onert, openvino,
-    vela or tflm. Exit status 3 when the structure of a model is broken, 1 when there is a new error or warning.
+    vela or tflm; --for makes an error of what keeps litert or onert from running it. Exit status 3 when the structure
+    of a model is broken, 1 when there is a new error or warning.
     """
     if statistics and form != "text":
         raise ct.UsageError("--statistics is for text", hint="count the findings of the document")
@@ -69,7 +73,7 @@ def check(
     findings, broken = list[ct.Finding](), None
     try:
         with reading(source) as model:
-            findings = ct.check(model, names, structure_only=structure_only, timeout_s=seconds)
+            findings = ct.check(model, names, for_=listed(for_), structure_only=structure_only, timeout_s=seconds)
     except ct.InvalidInputError as error:
         broken = str(error)
     judged = ct.checks.judge(findings, source, request)

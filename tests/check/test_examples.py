@@ -72,7 +72,7 @@ def check_found(_: Path) -> Found:
     for change, _expected, _words in BROKEN.values():
         yield from chain(change)
     none = Build()
-    none.model.buffers = []
+    none.model.buffers = None
     yield from findings_of(none.to_bytes())
     sparse = Table("SparsityParameters", traversal_order=[0], dim_metadata=[])
     yield from chain(lambda graph: setattr(graph.table.tensors[2], "sparsity", sparse))

@@ -1,0 +1,93 @@
+"""Which findings keep a program from loading and running a model.
+
+    refusals(model, "litert")       # the findings for which LiteRT refuses the model
+
+A finding without a rule here is about something that no program was seen to refuse, or about another program. Rules
+were counted on models of LiteRT, onert and others' corpora that were changed in one place
+(`tools.measure.check_mutations`); the tests ask the programs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from circletools.errors import UsageError
+from circletools.findings import Finding, Findings
+from circletools.model.model import Model
+from circletools.model.verify import breaks_graph, check_model
+from circletools.soundness.operator_findings import unresolved_findings
+from circletools.soundness.soundness import operation_findings
+from circletools.wording import suggestion
+
+_OPERANDS = r"\.(inputs\[\d+\]|outputs\[\d+\]|opcode_index)"
+_REFUSED = {
+    "litert": (
+        "NO_SUBGRAPH|SCHEMA_VERSION|OPERATOR_VERSION|OPERATOR_SLOTS|OPERATOR_TYPES"
+        "|UNKNOWN_OPERATOR|UNKNOWN_TENSOR_TYPE|UNPRODUCED_TENSOR|INVALID_VARIABLE|OUTPUT_LEFT_OUT"
+        "|NEGATIVE_DIMENSION|CONSTANT_TOO_SHORT",
+        r"NO_BUFFERS .*LiteRT refuses",
+        rf"INDEX_OUT_OF_RANGE subgraphs\[\d+\](\.operators\[\d+\])?{_OPERANDS}",
+        r"INDEX_OUT_OF_RANGE .*(LiteRT refuses|subgraph \d+ does not exist; there are 0)",
+        r"INDEX_OUT_OF_RANGE subgraphs\[\d+\]\.(tensors\[\d+\]\.buffer|operators.*(?<!decomposition)_subgraph_index)",
+        r"INVALID_QUANTIZATION (?!.*a scale is not)",
+        r"INVALID_SIGNATURE .*has no key",
+        r"UNKNOWN_OPTION .*(is no step|quantized_bias_type|LiteRT's kernel refuses)",
+        r"UNKNOWN_OPTION (Conv2D|DepthwiseConv2D)Options\.padding",
+    ),
+    "onert": (
+        "NO_SUBGRAPH|UNKNOWN_OPERATOR|UNKNOWN_TENSOR_TYPE|UNPRODUCED_TENSOR|IN_PLACE_OPERATOR|OUTPUT_LEFT_OUT"
+        "|CONSTANT_TOO_SHORT",
+    ),
+}
+"""By program the codes, or beginnings of `CODE location: message`, of what it does not load or cannot run."""
+_IGNORED = {
+    "litert": (
+        "SHAPE_SIGNATURE_MISMATCH|SENTINEL_BUFFER_NOT_EMPTY|MIN_RUNTIME_VERSION"
+        "|CONSTANT_OUTPUT|DUPLICATE_OUTPUT|INPUT_ALIASED_OUTPUT",
+        r"UNKNOWN_OPTION .*ActivationFunctionType",
+        r"INDEX_OUT_OF_RANGE (metadata\[|.*external_buffer)",
+        r"INVALID_SIGNATURE .*\.name",
+    ),
+}
+"""The same of what it never reads: a model runs as if it were not there."""
+JUDGED = tuple(_REFUSED)
+
+
+def refusals(model: Model, program: str) -> list[Finding]:
+    """Return the findings that keep a program, one of `JUDGED`, from loading and running a model; none for others.
+
+    Raises ModelFormatError where the structure is broken.
+    """
+    if program not in _REFUSED:
+        return []
+    found = [*check_model(model), *unresolved_findings(model)]
+    if not any(map(breaks_graph, found)):
+        found += operation_findings(model)
+    return [finding for finding in found if _matches(_REFUSED[program], finding)]
+
+
+def weighed(findings: Findings, programs: Sequence[str]) -> Findings:
+    """Return the findings with the severity that they have for those who want to run the model in these programs.
+
+    That is `error` where one of the programs refuses the model for it, `info` where all ignore it, and else at most
+    `warning`; without programs they stay as they are. Raises UsageError for a program of which nothing is known.
+    """
+    for program in programs:
+        if program not in _REFUSED:
+            raise UsageError(f"nothing is known of what {program!r} refuses", hint=suggestion(program, JUDGED))
+    return Findings(_weigh(finding, programs) for finding in findings) if programs else findings
+
+
+def _weigh(finding: Finding, programs: Sequence[str]) -> Finding:
+    if any(_matches(_REFUSED[program], finding) for program in programs):
+        return replace(finding, severity="error")
+    if all(_matches(_IGNORED.get(program, ()), finding) for program in programs):
+        return replace(finding, severity="info")
+    return replace(finding, severity="warning") if finding.severity == "error" else finding
+
+
+def _matches(rules: Iterable[str], finding: Finding) -> bool:
+    text = f"{finding.code} {finding.location}: {finding.message}"
+    return any(re.match(rf"({rule})\b" if " " not in rule else rule, text) for rule in rules)
