@@ -1,7 +1,7 @@
 """The entry point: commands, and what an error becomes.
 
-Exit statuses: 0 done, 1 findings, 2 usage, 3 unreadable or invalid input, 4 the edit cannot be made. SIGINT,
-SIGTERM and SIGHUP end it as they end any program: 130, 143 and 129 in a shell.
+Exit statuses: 0 done, 1 findings, 2 usage, 3 unreadable or invalid input, 4 the edit cannot be made, 5 not known
+(fit). SIGINT, SIGTERM and SIGHUP end it as they end any program: 130, 143 and 129 in a shell.
 """
 
 from __future__ import annotations
@@ -89,7 +89,8 @@ def _command_line() -> Any:
         name="circletool",
         cls=_Grouped,
         help="Inspect, diagnose, repair and annotate TFLite and Circle model files.",
-        epilog="Exit status: 0 done, 1 findings, 2 usage, 3 unreadable or invalid input, 4 the edit cannot be made.",
+        epilog="Exit status: 0 done, 1 findings, 2 usage, 3 unreadable or invalid input, 4 the edit cannot be made, "
+        "5 not known (fit).",
         no_args_is_help=True,
     )
     whole.callback()(_options)

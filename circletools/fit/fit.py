@@ -80,7 +80,8 @@ def _target(model: ModelGraph, naming: Naming, question: _Question) -> TargetFit
     known = Counter(question.known.misfits)
     refused = [why_not(question.table, subgraph) for subgraph in facts]
     for (subgraph, operator), refusal in question.refused.items():
-        refused[subgraph][operator] = refused[subgraph][operator] or refusal
+        before = refused[subgraph][operator]
+        refused[subgraph][operator] = before if before and before.measured else refusal
     needed = [facts[index] for index in needed_subgraphs(model, refused)]
     obstacles = tuple(end_findings(model)) if reads_signatures(question.name) else ()
     is_new, gone = against(obstacles, question.known.obstacles)
@@ -95,6 +96,7 @@ def _target(model: ModelGraph, naming: Naming, question: _Question) -> TargetFit
         known.total() + gone,
         obstacles=tuple(map(Obstacle, obstacles, is_new)),
     )
+    target = replace(target, cause=_cause(target, question.table, needed))
     places = [subgraph.index for subgraph in needed]
     asked = tuple(compare(target, places, verdict) for verdict in question.verdicts)
     memory = micro_memory(model, question.file_bytes) if question.name == "tflm" and not target.refused else None
@@ -102,6 +104,27 @@ def _target(model: ModelGraph, naming: Naming, question: _Question) -> TargetFit
         if memory and answer.verdict and answer.verdict.arena_bytes is not None:
             memory = memory.measured(answer.verdict.arena_bytes)
     return replace(target, asked=asked, memory=memory)
+
+
+def _cause(target: TargetFit, table: Capability, needed: Sequence[Graph]) -> str:
+    """Return what explains the verdict about the whole model, empty where nothing does."""
+    if target.obstacles:
+        finding = target.obstacles[0].finding
+        return f"does not load: {finding.code} {finding.location}: {finding.message}"
+    if not target.operators:
+        return "the model has no operators"
+    if table.float_model and target.refused:
+        floats = sum(_floats(graph) for graph in needed)
+        if 2 * floats > target.operators:
+            return f"float model ({floats:,} of {target.operators:,} operators): {table.float_model}"
+    return ""
+
+
+def _floats(graph: Graph) -> int:
+    """Return how many operators make floats."""
+    kinds = [number for number, name in graph.values.schema.enums["TensorType"].items() if name.startswith("FLOAT")]
+    results = graph.first_results
+    return int(np.isin(graph.values.type_numbers[results[results >= 0]], kinds).sum())
 
 
 def _misfits(

@@ -32,7 +32,9 @@ def remedy_of(refusal: Refusal, code: str) -> str:
     """Return the change that makes a target take an operator with this code."""
     if refusal.reason == LARGE_WINDOW:
         return "give the model a shape that the window fits into"
-    return _remedy(refusal.reason, code) if refusal.measured else NOT_MEASURED
+    if not refusal.measured:
+        return NOT_MEASURED
+    return refusal.remedy or _remedy(refusal.conditions or refusal.reason, code)
 
 
 @cache
@@ -115,7 +117,7 @@ _REMEDIES: tuple[tuple[str, Callable[..., str]], ...] = (
     (r"[\d,]+ (?P<what>input|output)s?, not 1", "give it 1 {what}".format),
     (r"[\d,]+ (?P<what>input|output)s?, not (?P<allowed>.+)", "give it {allowed} {what}s".format),
     (rf"{_PLACE} has rank (?P<rank>\d+), not (?P<allowed>.+)", _rank),
-    (rf"{_PLACE} has an unknown dimension", lambda place: "fix the shape of @"),
+    (rf"{_PLACE} has an unknown dimension(?: beside the first)?", lambda place: "fix the shape of @"),
     (rf"{_PLACE} is (?P<tensor>.+), not (?P<allowed>.+)", _tensor),
     (r"(?P<name>\w+) is (?P<value>.+), not (?P<allowed>.+)", _option),
     (rf"{_LEFT} is \S+, which must be {_SIGN} (?P<right>.+?)(?: \(\S+\))?", _comparison),

@@ -92,6 +92,7 @@ class TargetFit(Tabular):
     `sources` are those whose change would leave no refused operator, the worst first; what was not measured is not
     blamed on any. `obstacles` keep its runtime from loading the model as a whole. `fixed` is the number of findings
     that only the baseline has. `memory` is what TFLM needs, None for other targets.
+    `cause` is what explains the verdict of the whole model, where one thing does.
     """
 
     name: str
@@ -104,6 +105,7 @@ class TargetFit(Tabular):
     asked: tuple[Asked, ...] = ()
     obstacles: tuple[Obstacle, ...] = ()
     memory: MicroMemory | None = None
+    cause: str = ""
 
     @property
     def new_count(self) -> int:
@@ -152,6 +154,11 @@ class Fit(Tabular):
     targets: tuple[TargetFit, ...]
     has_baseline: bool
     notes: tuple[Finding, ...]
+
+    @property
+    def unknown_count(self) -> int:
+        """The number of targets of which it is not known whether the model runs there."""
+        return sum(target.verdict == "not_known" for target in self.targets)
 
     @property
     def new_refusals(self) -> int:

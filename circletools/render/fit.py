@@ -20,7 +20,7 @@ from circletools.render.sarif import sarif_location, sarif_run
 from circletools.render.table import table_text
 from circletools.wording import SCHEMA_VERSION, counted, ranges
 
-_MOST_ROWS = 30
+_MOST_ROWS, _MOST_REASONS, _FEW_ROWS = 30, 5, 4
 _RULES = ("REFUSED_OPERATOR", "REFUSED_MODEL", "TABLE_DISAGREES", "NOT_MEASURED")
 
 
@@ -39,6 +39,7 @@ def _target_json(target: TargetFit) -> dict[str, Any]:
         "target": target.name,
         "runtime": target.runtime,
         "verdict": target.verdict,
+        "cause": target.cause,
         "operator_count": target.operators,
         "refused_count": target.refused,
         "not_measured_count": len(target.misfits) - target.refused,
@@ -85,8 +86,11 @@ def _target_json(target: TargetFit) -> dict[str, Any]:
     }
 
 
-def fit_text(found: Fit) -> Iterator[str]:
-    """Yield a table of the targets; then, for each that does not take all, what is new, and the sources to change."""
+def fit_text(found: Fit, *, full: bool = False) -> Iterator[str]:
+    """Yield a table of the targets; then, for each that does not take all, what is new, and the sources to change.
+
+    What explains the whole model stands alone; else the most frequent reasons, all of them with `full`.
+    """
     head = ["target", "verdict", "operators", "refused", "not measured", "partitions", "bytes across"]
     rows = [head + ["new", "fixed"] * found.has_baseline]
     for target in found.targets:
@@ -101,11 +105,12 @@ def fit_text(found: Fit) -> Iterator[str]:
         new = [misfit for misfit in target.misfits if misfit.is_new]
         if target.new_count:
             yield ""
-            yield f"{target.name}: {_words(target)}"
-            for one in [obstacle.finding for obstacle in target.obstacles if obstacle.is_new]:
+            yield f"{target.name}: {_words(target)}" + (f": {target.cause}" if target.cause else "")
+            for one in [obstacle.finding for obstacle in target.obstacles if obstacle.is_new][not full :]:
                 yield f"  {one.code} {one.location}: {one.message}"
-            yield from _misfits_text(new)
-            yield from _sources_text(target)
+            if full or not target.cause:
+                yield from _misfits_text(new, full)
+                yield from _sources_text(target, _MOST_ROWS if full else 2 * _MOST_REASONS)
     for target in found.targets:
         for asked in target.asked:
             yield ""
@@ -142,17 +147,23 @@ def _asked_text(target: TargetFit, asked: Asked) -> Iterator[str]:
         yield f"  the table {table} {place}, {asked.program} {stance}" + (f": {one.words}" if one.words else "")
 
 
-def _misfits_text(misfits: Sequence[Misfit]) -> Iterator[str]:
+def _misfits_text(misfits: Sequence[Misfit], full: bool) -> Iterator[str]:
     """Yield the operators by reason of refusal, the most frequent reason first."""
 
     def about(misfit: Misfit) -> tuple[bool, str, str, str]:
         return not misfit.measured, misfit.code, misfit.reason, misfit.remedy
 
     groups = [list(group) for _, group in groupby(sorted(misfits, key=about), about)]
-    for group in sorted(groups, key=lambda group: (not group[0].measured, -len(group), group[0].operator)):
+    groups.sort(key=lambda group: (not group[0].measured, -len(group), group[0].operator))
+    shown = groups if full else groups[:_MOST_REASONS]
+    for group in shown:
         yield from refused_text(len(group), group[0])
-        rows = [(_place(one.subgraph, one.operator), _origin(one)) for one in group[:_MOST_ROWS]]
+        most = _MOST_ROWS if full or len(groups) == 1 else _FEW_ROWS
+        rows = [(_place(one.subgraph, one.operator), _origin(one)) for one in group[:most]]
         yield from _first_rows(rows, len(group), "      ")
+    left = groups[len(shown) :]
+    if left:
+        yield f"  and {counted(len(left), 'other reason')} for {counted(sum(map(len, left)), 'operator')} (--full)"
 
 
 def refused_text(count: int, first: Misfit | RefusedOperators) -> Iterator[str]:
@@ -171,7 +182,7 @@ def _place(subgraph: int, operator: int) -> str:
     return f"{subgraph}/{operator}" if subgraph else str(operator)
 
 
-def _sources_text(target: TargetFit) -> Iterator[str]:
+def _sources_text(target: TargetFit, most: int) -> Iterator[str]:
     if target.sources and any(misfit.from_tables for misfit in target.misfits):
         yield f"  change {_these(len(target.sources))} and nothing is refused:"
         rows = [
@@ -181,7 +192,7 @@ def _sources_text(target: TargetFit) -> Iterator[str]:
                 places_text(source.operators),
                 with_line(source.name, source.details),
             ]
-            for source in target.sources[:_MOST_ROWS]
+            for source in target.sources[:most]
         ]
         yield from _first_rows(rows, len(target.sources), "    ", right=(0, 1))
 
@@ -194,7 +205,7 @@ def _first_rows(rows: Sequence[Sequence[str]], count: int, indent: str, right: S
     """Yield the first rows of a table of `count`, and how many are left."""
     yield from table_text(rows, right=right, indent=indent)
     if count > len(rows):
-        yield f"{indent}and {counted(count - len(rows), 'other')}, which are in --json"
+        yield f"{indent}and {counted(count - len(rows), 'other')}, which --full or --json shows"
 
 
 def places_text(operators: Iterable[tuple[int, int]]) -> str:

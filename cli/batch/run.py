@@ -18,12 +18,14 @@ from .sources import identities
 from .task import Outcome, Task
 from .workers import Processes, ThisProcess, Workers, without_interrupts
 
+UNKNOWN = 5
+"""The exit status of `fit` where it is not known whether a model runs."""
 _HELD_BYTES = 64 << 20
 """How much of what is done may wait for its turn, before no further task is begun."""
 
 
 def run(tasks: Iterable[Task], batch: BatchOptions) -> int:
-    """Run tasks as the options want it; return the exit status, which is the greatest of all."""
+    """Run tasks as the options want it; return the exit status: the greatest of all, where UNKNOWN is less than 1."""
     statuses: list[int] = []
     done = 0
     with ExitStack() as stack:
@@ -54,7 +56,7 @@ def run(tasks: Iterable[Task], batch: BatchOptions) -> int:
         printer.end()
     if done:
         print_message(f"{done} done before: {batch.log}")
-    return max(statuses, default=0)
+    return max(statuses, key=lambda status: 0.5 if status == UNKNOWN else status, default=0)
 
 
 def in_order(tasks: Iterable[Task], workers: Workers) -> Iterator[tuple[Task, Outcome]]:

@@ -28,8 +28,8 @@ _BEGIN = b'{"log": "circletool", "schema_version": '
 class RunLog:
     """A log that is written, and which models it has as done already.
 
-    Done is what ended with exit status 0 or 1 in a run of the same command, options and version, while the file had
-    the size and modification time it has now, and its output, if it has one, is there. All else is done again.
+    Done is what ended with exit status 0, 1 or 5 in a run of the same command, options and version, while the file
+    had the size and modification time it has now, and its output, if it has one, is there. All else is done again.
     """
 
     def __init__(self, path: Path, *, resume: bool) -> None:
@@ -81,7 +81,7 @@ class RunLog:
     def done(self, task: Task) -> int | None:
         """Return the exit status that a task had when it was done; None when it is to be done."""
         entry = self._done.get(os.path.abspath(task.file))
-        if entry is None or entry["exit_status"] not in (0, 1):
+        if entry is None or entry["exit_status"] not in (0, 1, 5):
             return None
         if any(entry.get(name) != value for name, value in _identity(task).items()):
             return None

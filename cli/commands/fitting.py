@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Literal
 
 from typer import Exit
 
 import circletools as ct
 
+from ..batch.run import UNKNOWN
 from ..console.captured import record
 from ..console.reading import reading
 from ..console.terminal import print_notes, show_as
@@ -23,20 +25,31 @@ def fit(
     form: Annotated[Literal["text", "json", "sarif"], FORMAT] = "text",
     baseline: Baseline = None,
     with_: With = None,
+    full: Annotated[bool, option("--full", "Show every reason and operator.")] = False,
+    strict: Annotated[bool, option("--strict", "Exit with 1 also where it is not known.")] = False,
     seconds: Timeout = 600.0,
 ) -> None:
     """Show whether models run on targets, and what stops them.
 
     For each operator that a target does not take: why, what to change, and the source that it came from; then the
-    sources to change, the worst first. Exit status 1 when a model is not resident on a target; with --baseline only
-    when an operator is refused that was not before, with --with also when a program disagrees with the table.
-    docs/fit.md has more.
+    sources to change, the worst first. Exit status 1 when a model is not resident on a target, 5 when that is not
+    known of one; with --baseline only when an operator is refused that was not before, with --with also when a
+    program disagrees with the table. docs/fit.md has more.
     """
     request = ct.FitRequest(on=listed(on), baseline=baseline, with_=listed(with_), timeout_s=seconds).read()
     with reading(source) as model:
         found = ct.fit(model, request)
     record(sum(len(target.misfits) for target in found.targets))
-    show_as(form, found, text=ct.render.fit_text, json=ct.render.fit_json, sarif=ct.render.fit_sarif, file=source)
+    show_as(
+        form,
+        found,
+        text=partial(ct.render.fit_text, full=full),
+        json=ct.render.fit_json,
+        sarif=ct.render.fit_sarif,
+        file=source,
+    )
     print_notes(found.notes)
     if found.new_refusals or found.contradictions:
         raise Exit(1)
+    if found.unknown_count and baseline is None:
+        raise Exit(1 if strict else UNKNOWN)

@@ -20,6 +20,16 @@ _DOCS = ROOT / "docs"
 PAGE, GPU = ((_DOCS / f"{name}.md").read_text(encoding="utf-8") for name in ("fit", "gpu"))
 
 
+def test_the_exit_status_of_what_is_not_known(tmp_path: Path) -> None:
+    table = tmp_path / "npu.json"
+    table.write_text('{"operators": {}, "measured": [{"operators": ["ADD"]}]}')
+    asked = ("fit", path_of("tflite/cnn"), "--on", table)
+    assert (run(*asked).returncode, run(*asked, "--strict").returncode) == (5, 1)
+    both = run("fit", path_of("tflite/cnn"), path_of("tflite/cnn"), "--on", table)
+    worst = run("fit", path_of("tflite/cnn"), path_of("tflite/cnn"), "--on", f"{table},onert-ruy")
+    assert (both.returncode, worst.returncode) == (5, 1)
+
+
 @pytest.mark.parametrize(
     ("model", "targets", "status"),
     [
@@ -27,7 +37,7 @@ PAGE, GPU = ((_DOCS / f"{name}.md").read_text(encoding="utf-8") for name in ("fi
         ("tflite/cnn", "xnnpack, litert-cpu", 0),
         ("tflite/cnn", "onert-ruy", 1),
         ("tflite/cnn", "xnnpack,onert-ruy", 1),
-        ("tflite/flex_op", "litert-cpu", 0),  # which nobody asked about
+        ("tflite/flex_op", "litert-cpu", 1),
     ],
 )
 def test_the_exit_status(model: str, targets: str, status: int) -> None:

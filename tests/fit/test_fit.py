@@ -87,7 +87,9 @@ def test_nothing_is_taken(fitted: Any) -> None:
 
 
 def test_no_operator_at_all(fitted: Any) -> None:
-    assert fitted(chain([]), {}) == TargetFit("npu", "", 0, (), (), Cuts(0, 0, 0), 0)
+    assert fitted(chain([]), {}) == TargetFit(
+        "npu", "", 0, (), (), Cuts(0, 0, 0), 0, cause="the model has no operators"
+    )
 
 
 MEASURED = [{"operators": ["TANH", "NEG"], "types": ["FLOAT32"]}]
@@ -95,7 +97,8 @@ MEASURED = [{"operators": ["TANH", "NEG"], "types": ["FLOAT32"]}]
 
 def test_what_was_not_measured_is_neither(fitted: Any) -> None:
     found = fitted(chain(["TANH", "COS"]), {"TANH": [{}]}, measured=MEASURED)
-    assert found.misfits == (misfit(1, "COS", "t1", measured=False, remedy=NOT_MEASURED),)
+    unknown = misfit(1, "COS", "t1", measured=False, remedy=NOT_MEASURED, reason="COS was not tried")
+    assert found.misfits == (unknown,)
     assert (found.verdict, found.refused, found.sources, found.cuts) == ("not_known", 0, (), Cuts(1, 1, 16))
     found = fitted(chain(["NEG", "COS"]), {"TANH": [{}]}, measured=MEASURED)
     assert (found.verdict, found.refused, len(found.misfits)) == ("not_resident", 1, 2)

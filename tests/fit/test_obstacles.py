@@ -107,7 +107,8 @@ def test_obstacles_are_told_in_every_form(tmp_path: Path) -> None:
     found = fitted(signed([]), "litert-gpu")
     message = "1 of 1 outputs of the subgraph have no name in the signature"
     text = list(ct.render.fit_text(found))
-    assert text[-2:] == ["litert-gpu: not resident", f"  INCOMPLETE_SIGNATURE signature_defs[0].outputs: {message}"]
+    cause = f"does not load: INCOMPLETE_SIGNATURE signature_defs[0].outputs: {message}"
+    assert text[-1] == f"litert-gpu: not resident: {cause}"
     (result,) = ct.render.fit_sarif(found)["results"]
     assert (result["ruleId"], result["level"]) == ("REFUSED_MODEL", "error")
     assert result["message"]["text"] == f"litert-gpu does not load the model: {message}."

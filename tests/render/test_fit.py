@@ -78,16 +78,30 @@ def test_text() -> None:
 def test_text_has_the_first_operators_and_the_worst_sources(count: int, last: list[str]) -> None:
     misfits = tuple(misfit(at, "ADD", "late", origin=(f"s{at}",)) for at in range(count))
     sources = tuple(Blamed(f"s{at}", ((0, at),), 1) for at in range(count))
-    lines = list(ct.render.fit_text(found(TargetFit("npu", "", 9, misfits, sources, Cuts(0, 0, 0), 0))))
+    lines = list(ct.render.fit_text(found(TargetFit("npu", "", 9, misfits, sources, Cuts(0, 0, 0), 0)), full=True))
     for indent, before in (
         ("      ", "    do late"),
         ("    ", f"  change these {count:,} sources and nothing is refused:"),
     ):
         start = lines.index(before) + 1
         assert [line.split()[-1] for line in lines[start : start + 30]] == [f"s{at}" for at in range(30)]
-        more = [f"{indent}{words}, which are in --json" for words in last]
+        more = [f"{indent}{words}, which --full or --json shows" for words in last]
         assert lines[start + 30 : start + 30 + len(more)] == more
     assert len(lines) == start + 30 + len(last)
+
+
+def test_text_is_a_screen_where_there_are_many_reasons() -> None:
+    misfits = tuple(misfit(at, "ADD", f"late {at % 40}") for at in range(4000))
+    target = TargetFit("npu", "", 4000, misfits, (), Cuts(0, 0, 0), 0)
+    lines = list(ct.render.fit_text(found(target)))
+    assert len(lines) <= 41
+    assert lines[-1] == "  and 35 other reasons for 3,500 operators (--full)"
+    assert len(list(ct.render.fit_text(found(target), full=True))) > 1000
+
+
+def test_what_explains_the_model_stands_alone() -> None:
+    target = TargetFit("npu", "", 9, MISFITS, SOURCES, Cuts(0, 0, 0), 0, cause="float model")
+    assert list(ct.render.fit_text(found(target)))[2:] == ["", "npu: not resident: float model"]
 
 
 def test_text_of_what_nobody_knows() -> None:
@@ -133,6 +147,7 @@ def test_json() -> None:
             {
                 "target": "npu",
                 "runtime": "npu 1.2",
+                "cause": "",
                 "verdict": "not_resident",
                 "operator_count": 9,
                 "refused_count": 2,

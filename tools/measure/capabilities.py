@@ -42,8 +42,6 @@ from tools.measure.capability.template import Template
 from tools.measure.capability.variation import Variation, compared
 from tools.measure.isolation import CRASH, ROOT, answers
 
-DOCUMENT = ROOT / "docs" / "capabilities.md"
-_MARKS = ("<!-- overview -->", "<!-- end of the overview -->")
 TABLES = ROOT / "circletools" / "affinity" / "capability" / "tables"
 _FAMILIES: tuple[Callable[[], Iterator[Template]], ...] = (
     templates.elementwise,
@@ -89,6 +87,11 @@ def all_companies() -> tuple[company.Company, ...]:
     """Return what templates cannot make."""
     families = (company.variables, company.sparse, special.customs, special.composites, special.blockwise)
     return tuple(one for family in (*families, stateful.recurrent) for one in family())
+
+
+def all_variations() -> list[Variation]:
+    """Return all variations."""
+    return [variation for family in _VARIATIONS for variation in family()]
 
 
 def ask(device: Device, questions: Sequence[Question]) -> list[str]:
@@ -256,6 +259,12 @@ def updated(device: Device, path: Path, document: dict[str, Any], wanted: Wanted
     return {**document, "measured": measured, "context": before.get("context", []), "operators": operators}
 
 
+def with_rules(path: Path, document: dict[str, Any]) -> dict[str, Any]:
+    """Return a document with the rules that the file has, which come from the source of programs."""
+    before = json.loads(path.read_text()) if path.exists() else {}
+    return document | {key: before[key] for key in ("rules", "unread", "float_model") if key in before}
+
+
 def compared_anew(device: Device, document: dict[str, Any]) -> dict[str, Any]:
     """Return a document with the comparisons of its forms measured anew."""
     found = {
@@ -278,48 +287,17 @@ def context(device: Device) -> list[dict[str, Any]]:
 def dump(document: dict[str, Any]) -> str:
     """Return JSON with one form on a line."""
     lines = [f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in document.items() if isinstance(value, str)]
-    groups = ",\n".join(f"    {json.dumps(group)}" for group in document["measured"])
-    lines.append(f'  "measured": [\n{groups}\n  ]')
-    if document.get("context"):
-        rules = ",\n".join(f"    {json.dumps(rule)}" for rule in document["context"])
-        lines.append(f'  "context": [\n{rules}\n  ]')
+    if document.get("unread"):
+        lines.append(f'  "unread": {json.dumps(document["unread"])}')
+    for key in ("rules", "measured", "context"):
+        if document.get(key):
+            rows = ",\n".join(f"    {json.dumps(row)}" for row in document[key])
+            lines.append(f'  "{key}": [\n{rows}\n  ]')
     of_code = (
         f"    {json.dumps(code)}: [\n" + ",\n".join(f"      {json.dumps(form)}" for form in found) + "\n    ]"
         for code, found in document["operators"].items()
     )
     return "{\n" + ",\n".join([*lines, '  "operators": {\n' + ",\n".join(of_code) + "\n  }"]) + "\n}\n"
-
-
-_SHORT = {"FLOAT": "F", "BFLOAT": "BF", "UINT": "U", "INT": "I", "COMPLEX": "C"}
-
-
-def overview(documents: Sequence[dict[str, Any]]) -> str:
-    """Return a table of operators and devices: the types of the first computed input, and the largest rank."""
-    codes = sorted({code for document in documents for code in document["operators"]})
-    names = [document["device"] for document in documents]
-    lines = ["| operator | " + " | ".join(names) + " |", "|---" * (len(names) + 1) + "|"]
-    for code in codes:
-        cells = [_cell(document["operators"].get(code, [])) for document in documents]
-        lines.append(f"| {code} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
-
-
-def _cell(found: Sequence[dict[str, Any]]) -> str:
-    types: list[str] = []
-    for form in found:
-        places = [place if isinstance(place, list) else [place] for place in (*form["inputs"], *form["outputs"])]
-        computed = [[text for text in place if not text.endswith((" constant", "none", "..."))] for place in places]
-        types += [_short(text) for text in next(filter(None, computed), [])]
-    unique = list(dict.fromkeys(types))
-    ranks = {form["max_rank"] for form in found if "max_rank" in form}
-    return f"{' '.join(unique)} ≤{max(ranks)}" if unique and ranks else " ".join(unique)
-
-
-def _short(text: str) -> str:
-    element, *words = text.split()
-    stem = element.rstrip("0123456789")
-    name = _SHORT.get(stem, stem) + element.removeprefix(stem)
-    return name + ("q" if "per_tensor" in words else "c" if "per_channel" in words else "")
 
 
 def main() -> None:
@@ -345,13 +323,7 @@ def main() -> None:
                 document = updated(device, path, document, lambda code: code in codes)
             if options.context or (codes is None and not options.no_context):
                 document["context"] = context(device) if device.pairs else []
-            same &= _report(path, dump(document), options)
-    documents = [
-        json.loads(path.read_text()) for device in DEVICES if (path := TABLES / f"{device.name}.json").exists()
-    ]
-    before, _, rest = DOCUMENT.read_text().partition(_MARKS[0])
-    text = f"{before}{_MARKS[0]}\n{overview(documents)}\n{_MARKS[1]}{rest.partition(_MARKS[1])[2]}"
-    same &= _report(DOCUMENT, text, options)
+            same &= _report(path, dump(with_rules(path, document)), options)
     if options.check:
         sys.exit(not same)
 

@@ -11,14 +11,13 @@ import sys
 from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 from circletools.affinity.capability.file import load_capability
-from tools.measure.against_models import compared, lines, models_of
 from tools.measure.capabilities import all_templates, context, dump, table, updated
 from tools.measure.capability.accelerators import is_among, output_name
 from tools.measure.capability.runtimes import ON_CHIPS, TAKEN, Device, Question
 from tools.measure.isolation import CRASH, answers
+from tools.measure.scoreboard import HEAD, digest, held, models_in, report
 
 _SECONDS = 60.0
 
@@ -43,11 +42,7 @@ def ask_one(module: ModuleType, question: Question) -> str:
 
 def ask_whole(module: ModuleType, path: Path) -> str:
     """Return as JSON what the SDK does with a whole model."""
-    model = path.read_bytes()
-    found: dict[str, Any] = {"resident": module.ask(model) == TAKEN}
-    if hasattr(module, "refused"):
-        found["names"] = list(module.refused(model))
-    return json.dumps(found)
+    return json.dumps({"resident": module.ask(path.read_bytes()) == TAKEN})
 
 
 def main() -> None:
@@ -70,7 +65,7 @@ def main() -> None:
         cpu_seconds=_SECONDS, slow=True, types=frozenset() if options.all_types else ON_CHIPS,
     )  # fmt: skip
     if options.compare:
-        _compare(device, module, options)
+        _compare(module, options)
         return
     codes, path = options.codes, Path(options.out)
     document = table(device, all_templates(), lambda code: codes is None or code in codes)
@@ -82,13 +77,14 @@ def main() -> None:
     print(f"{path}: written")
 
 
-def _compare(device: Device, module: ModuleType, options: argparse.Namespace) -> None:
-    paths = models_of(device, options.folders)
+def _compare(module: ModuleType, options: argparse.Namespace) -> None:
+    paths = [path for folder in options.folders for path in models_in(Path(folder))]
     said = answers(paths, partial(ask_whole, module), module.prepare, cpu_seconds=_SECONDS)
-    programs = [{"resident": False, "error": "died"} if text == CRASH else json.loads(text) for text in said]
-    known = load_capability(options.compare)
-    found = [compared(known, path, program) for path, program in zip(paths, programs, strict=True)]
-    sys.stdout.writelines(f"{line}\n" for line in lines(device, [one for one in found if one], options.list))
+    rows = [{"resident": False} if text == CRASH else json.loads(text) for text in said]
+    truth = dict(zip(map(digest, paths), rows, strict=True))
+    table = load_capability(options.compare)
+    lines = report(table.device, list(held(table, paths, truth)), options.list)
+    sys.stdout.writelines(f"{line}\n" for line in (HEAD, *lines))
 
 
 if __name__ == "__main__":

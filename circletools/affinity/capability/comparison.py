@@ -25,7 +25,7 @@ _OPERATORS: dict[str, Callable[[float, float], bool]] = {
 }
 _SIDES = re.compile(r"(.+?)\s*(<=|>=|==|<|>)\s*(.+)")
 _NUMBER = re.compile(r"(-?\d+(?:\.\d+)?)(?:\^(-?\d{1,3}))?")
-_TENSOR = re.compile(r"(input|output)(s|\d{1,3})\.(?:(scale|zero_point|rank|size)|(dim|value)(-?\d{1,3})?)")
+_TENSOR = re.compile(r"(input|output)(s|\d{1,3})\.(?:(scale|zero_point|rank|size|axis)|(dim|value|span)(-?\d{1,3})?)")
 _LEAST, _MOST = "least", "most"
 
 
@@ -102,7 +102,7 @@ class Comparison:
 
 def is_several(term: TensorTerm) -> bool:
     """Say whether there may be several numbers: of each tensor, or of each element of a constant."""
-    return term.place is None or (term.what == "value" and term.element is None)
+    return term.place is None or term.what == "axis" or (term.what == "value" and term.element is None)
 
 
 def parse_comparison(text: str) -> Comparison:
@@ -146,7 +146,7 @@ def _term(word: str) -> Term:
             raise ValueError(f"{word!r} is neither a number, an option nor a property of a tensor")
         return word
     side, index, simple, indexed, element = found.groups()
-    if indexed == "dim" and element is None:
-        raise ValueError(f"{word!r} must say which dimension, as dim0")
+    if indexed in ("dim", "span") and element is None:
+        raise ValueError(f"{word!r} must say which dimension, as {indexed}0")
     place = None if index == "s" else int(index)
     return TensorTerm(side, place, simple or indexed, None if element is None else int(element))

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import resources
 from typing import Any, NoReturn, TypeVar
 
 from circletools.affinity.capability.comparison import Comparison, parse_comparison
 from circletools.affinity.capability.context import ContextRule, Link
-from circletools.affinity.capability.form import Bounds, Form, Kind, OptionValues, Places, TensorPattern
+from circletools.affinity.capability.form import Bounds, Form, Kind, OptionValues, Places, Rule, TensorPattern
 from circletools.affinity.capability.table import ANY, Capability
-from circletools.affinity.capability.traits import QUANTIZABLE, QUANTIZATIONS
+from circletools.affinity.capability.traits import HAS_OPTIONS, QUANTIZABLE, QUANTIZATIONS
 from circletools.errors import InvalidInputError, UsageError
 from circletools.flatbuf.schema import load_schema
 from circletools.model.enums import enum_of
@@ -24,7 +24,19 @@ from circletools.wording import did_you_mean
 T = TypeVar("T")
 
 SCHEMA_VERSION = "1"
-_KEYS = ("schema_version", "device", "runtime", "method", "measured", "operators", "context")
+_KEYS = (
+    "schema_version",
+    "device",
+    "runtime",
+    "method",
+    "measured",
+    "operators",
+    "context",
+    "rules",
+    "unread",
+    "float_model",
+)
+_RULE_KEYS = ("operators", "without", "when", "needs", "reason", "remedy", "known", "probes")
 FORM_KEYS = (
     *("types", "inputs", "min_inputs", "max_inputs", "outputs", "min_outputs", "max_outputs"),
     *("min_rank", "max_rank", "min_version", "max_version", "static", "options", "where", "unpacks"),
@@ -82,7 +94,7 @@ def _options() -> frozenset[str]:
         for table in schema.unions.get(union, {}).values()
         for field in (schema.tables[table].fields if table in schema.tables else ())
         if field.kind in {"scalar", "string"}
-    )
+    ) | {HAS_OPTIONS}
 
 
 @cache
@@ -144,7 +156,13 @@ class _Reader:
         device, runtime, method = (self._text(top.get(key, ""), key) for key in ("device", "runtime", "method"))
         measured = self._measured(top["measured"]) if "measured" in top else None
         name = device or self._name.removesuffix(".json")
-        return Capability(name, operators, runtime, method, measured, self._context(top.get("context", [])))
+        context, rules = self._several(top, "context", self._pair), self._several(top, "rules", self._rule)
+        unread = {
+            self._code(code, "unread"): self._typed(place, int, f"unread.{code}", "a whole number")
+            for code, place in self._object(top.get("unread", {}), "unread").items()
+        }
+        floats = self._text(top.get("float_model", ""), "float_model")
+        return Capability(name, operators, runtime, method, measured, context, rules, unread, floats)
 
     def _measured(self, value: Any) -> dict[str, tuple[Form, ...]]:
         found: dict[str, tuple[Form, ...]] = {}
@@ -162,12 +180,30 @@ class _Reader:
             self._code(self._text(code, place), place): (form,) for code in self._list(group.get("operators"), place)
         }
 
-    def _context(self, value: Any) -> tuple[ContextRule, ...]:
-        if not isinstance(value, list):
-            self._fail("context", "must be a list")
-        return tuple(self._rule(rule, f"context[{index}]") for index, rule in enumerate(value))
+    def _several(self, top: Mapping[str, Any], key: str, read: Callable[[Any, str], T]) -> tuple[T, ...]:
+        found = self._typed(top.get(key, []), list, key, "a list")
+        return tuple(read(one, f"{key}[{index}]") for index, one in enumerate(found))
 
-    def _rule(self, value: Any, place: str) -> ContextRule:
+    def _rule(self, value: Any, place: str) -> Rule:
+        rule = self._object(value, place, _RULE_KEYS)
+        codes, without = (
+            frozenset(self._code(self._text(code, f"{place}.{key}"), f"{place}.{key}") for code in codes)
+            for key, codes in (
+                ("operators", self._list(rule.get("operators"), f"{place}.operators")),
+                ("without", self._typed(rule.get("without", []), list, f"{place}.without", "a list")),
+            )
+        )
+        needs = rule.get("needs", [])
+        needs = self._forms([needs] if isinstance(needs, dict) else needs, f"{place}.needs")
+        when = self._form(rule["when"], f"{place}.when") if "when" in rule else None
+        reason, remedy = (self._text(rule.get(key, ""), f"{place}.{key}") for key in ("reason", "remedy"))
+        if not reason and not needs:
+            self._fail(place, "has neither needs nor a reason")
+        probes = self._typed(rule.get("probes", 0), int, f"{place}.probes", "a whole number")
+        known = self._typed(rule.get("known", True), bool, f"{place}.known", "true or false")
+        return Rule(codes, without, when, needs, reason, remedy, known, probes)
+
+    def _pair(self, value: Any, place: str) -> ContextRule:
         rule = self._object(value, place, ("first", "then", "link", "reason"))
         link = rule.get("link", "feeds")
         if link not in _LINKS:
@@ -197,7 +233,7 @@ class _Reader:
             self._places(form, "outputs", place),
             self._bounds(form, "rank", place, 0),
             self._bounds(form, "version", place, 1),
-            self._flag(form, "static", place),
+            self._open(form, place),
             self._flag(form, "unpacks", place),
             {
                 name: self._option(name, allowed, f"{place}.options.{name}")
@@ -264,6 +300,12 @@ class _Reader:
         if low is not None and high is not None and low > high:
             self._fail(f"{place}.max_{what}", f"is less than min_{what}: nothing fits")
         return Bounds(least if low is None else low, math.inf if high is None else high)
+
+    def _open(self, form: Mapping[str, Any], place: str) -> int:
+        static = form.get("static", False)
+        if static == "batch":
+            return 1
+        return 0 if self._typed(static, bool, f"{place}.static", "true, false or batch") else 2
 
     def _flag(self, form: Mapping[str, Any], key: str, place: str) -> bool:
         return self._typed(form.get(key, False), bool, f"{place}.{key}", "true or false")

@@ -95,7 +95,8 @@ class Places:
 class Form:
     """One form in which a device takes an operator; docs/capabilities.md describes each condition.
 
-    What is None may be anything. `where` has comparisons that are all true.
+    What is None may be anything. `open` is the most that dimensions may be unknown: none (0), the first (1), any (2).
+    `where` has comparisons that are all true.
     """
 
     types: Patterns | None
@@ -103,7 +104,7 @@ class Form:
     outputs: Places | None
     rank: Bounds
     version: Bounds
-    static: bool
+    open: int
     unpacks: bool
     options: Mapping[str, OptionValues]
     input_count: Bounds
@@ -114,3 +115,33 @@ class Form:
     def terms(self) -> frozenset[Term]:
         """What must be read of an operator, beside its tensors, to tell whether it has this form."""
         return frozenset(self.options).union(*(comparison.terms for comparison in self.where))
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A condition under which a device refuses operators, in the words of its program where it has some.
+
+    It is about `codes`, less `without`, that have the form `when`; refused is what has none of the forms `needs`, or
+    everything where there are none. Not `known`: the device was not asked about these. `probes` is how many answers
+    stand behind it.
+    """
+
+    codes: frozenset[str]
+    without: frozenset[str]
+    when: Form | None
+    needs: tuple[Form, ...]
+    reason: str
+    remedy: str
+    known: bool
+    probes: int
+
+    def concerns(self, code: str) -> bool:
+        """Say whether it is about an operator code; `CUSTOM:*` is every custom one."""
+        if code in self.without:
+            return False
+        return code in self.codes or "*" in self.codes or (code.startswith("CUSTOM:") and "CUSTOM:*" in self.codes)
+
+    @property
+    def terms(self) -> frozenset[Term]:
+        """What must be read of an operator, as for a form."""
+        return frozenset[Term]().union(*(form.terms for form in (*self.needs, *([self.when] if self.when else ()))))

@@ -35,11 +35,21 @@ class Measures:
         slots = self._facts.operands if term.side == "input" else self._facts.results
         if term.place is None:
             return self._extremes(term, slots)[rows]
+        if term.what == "axis":
+            return self._axes(term, slots, rows)
         places = slots.splits[rows] + term.place
         there = places < slots.splits[rows + 1]
         tensors = np.full(len(rows), -1, np.int64)
         tensors[there] = slots.values[places[there]]
         return self._of_tensors(term, tensors)
+
+    def _axes(self, term: TensorTerm, slots: Slots, rows: NDArray[np.int64]) -> Column:
+        """Return the axes that a constant names, counted from the last one, -1, of the first input."""
+        values = self.of(term._replace(what="value"), rows)
+        ranks = self.of(TensorTerm("input", 0, "rank", None), rows)
+        several = self.of(term._replace(what="value", extreme="least"), rows) >= 0
+        mixed = several != (self.of(term._replace(what="value", extreme="most"), rows) >= 0)
+        return np.where(mixed, np.nan, np.where(values >= 0, values - ranks, values))
 
     def _extremes(self, term: TensorTerm, slots: Slots) -> Column:
         """Return the least or the most of all inputs or outputs of every operator."""
@@ -58,8 +68,8 @@ class Measures:
         if term.what == "value":
             unique, which = np.unique(tensors, return_inverse=True)
             return np.array([self._value(term, int(tensor)) for tensor in unique], np.float64)[which]
-        if term.what == "dim":
-            every = self._shapes.element(term.element or 0)
+        if term.what in ("dim", "span"):
+            every = self._shapes.element(term.element or 0) - (term.what == "span")
         else:
             every = {
                 "scale": self._scales,

@@ -9,8 +9,9 @@ The tables that are shipped were measured; docs/capabilities.md tells how, and w
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 
 from circletools.affinity.capability.comparison import Term
 from circletools.affinity.capability.context import ContextRule, Side, in_context
-from circletools.affinity.capability.form import Form, Patterns, Places
+from circletools.affinity.capability.form import Form, Patterns, Places, Rule
 from circletools.affinity.capability.traits import Kinds, OperatorTraits, SubgraphTraits, TensorTraits
 from circletools.graph.build import graph_of
 from circletools.graph.graph import Graph
@@ -33,11 +34,14 @@ class Refusal:
     """Why a device does not take an operator, in words.
 
     Not `measured`: the device was never asked about such an operator, and may take it. Who needs a yes or a no counts
-    it as refused.
+    it as refused. `conditions` are those of the table that are not met, where the reason is that of the program;
+    `remedy` is what to do where the table has it.
     """
 
     reason: str
     measured: bool = True
+    conditions: str = ""
+    remedy: str = ""
 
     def __str__(self) -> str:
         """Return the reason, and that it is a guess where it is one."""
@@ -50,7 +54,9 @@ class Capability:
 
     Custom operators are named as everywhere here, `CUSTOM:<custom code>`. `runtime` and `method` tell what was
     measured and how; empty in a table that does not say. `measured` has the forms that the device was asked about;
-    None in a table that knows all. `context` has operators that are not taken together.
+    None in a table that knows all. `context` has operators that are not taken together. `rules` come first: what one
+    of them refuses is refused, whatever form it has. `unread` has by operator code an input that the device does not
+    read: what only such inputs need is not run. `float_model` is what to say of a model of floats, if it takes none.
     """
 
     device: str
@@ -59,6 +65,9 @@ class Capability:
     method: str = ""
     measured: Mapping[str, tuple[Form, ...]] | None = None
     context: tuple[ContextRule, ...] = ()
+    rules: tuple[Rule, ...] = ()
+    unread: Mapping[str, int] = field(default_factory=dict)
+    float_model: str = ""
 
     def forms(self, code: str) -> tuple[Form, ...]:
         """Return the forms for an operator code name, those for every operator last."""
@@ -72,6 +81,9 @@ class Capability:
         for table in (self.operators, self.measured or {}, *sides):
             for code, forms in table.items():
                 named.setdefault(code, set()).update(term for form in forms for term in form.terms)
+        for rule in self.rules:
+            for code in rule.codes:
+                named.setdefault(ANY if code.endswith(ANY) else code, set()).update(rule.terms)
         every = named.get(ANY, set())
         return {code: tuple(sorted(names | every, key=str)) for code, names in named.items() if names | every}
 
@@ -83,13 +95,19 @@ class Capability:
     def why_not(self, operator: OperatorTraits) -> Refusal | None:
         """Return why the device does not take an operator, None when it does.
 
-        Of several forms, the nearest one is what the words are about.
+        Of several forms, the nearest one is what the words are about; of what was not asked, what is different from
+        all that was.
         """
-        every = (mismatches(form, operator) for form in self.forms(operator.code))
-        nearest = min(every, key=_distance, default=None)
-        if not nearest:
-            return None if nearest == [] else Refusal(f"{self.device} has no {operator.code}", self._asked(operator))
-        return Refusal("; ".join(nearest), self._asked(operator))
+        for rule in self.rules:
+            if rule.concerns(operator.code) and (refusal := _refused_by(rule, operator)):
+                return refusal
+        nearest = _nearest(self.forms(operator.code), operator)
+        if nearest == []:
+            return None
+        if self._asked(operator):
+            return Refusal("; ".join(nearest) if nearest else f"{self.device} has no {operator.code}")
+        asked = (*self.forms(operator.code), *(self.measured or {}).get(operator.code, ()))
+        return Refusal(untried(_nearest(asked, operator) or nearest or [], operator.code), measured=False)
 
     def _asked(self, operator: OperatorTraits) -> bool:
         """Say whether the device was asked about such an operator."""
@@ -127,9 +145,29 @@ def why_not(capability: Capability, facts: Graph) -> list[Refusal | None]:
         fits = [any(not mismatches(form, operator) for form in side.get(operator.code, ())) for operator in operators]
         return np.array(fits, np.bool_)[kinds.of]
 
+    for index in _unread(capability.unread, facts, reasons):
+        reasons[index] = None
     for index, reason in in_context(capability.context, facts, on_side):
         reasons[index] = reasons[index] or Refusal(reason)
     return reasons
+
+
+def _unread(unread: Mapping[str, int], facts: Graph, reasons: Sequence[Refusal | None]) -> list[int]:
+    """Return the refused operators whose results nothing needs but inputs that a device does not read."""
+    names = facts.operators.code_names
+    if not any(reasons) or unread.keys().isdisjoint(names):
+        return []
+    needed = set(facts.outputs.tolist())
+    found = []
+    slots = list(zip(facts.operands.lists(), facts.results.lists(), strict=True))
+    for index in range(len(slots) - 1, -1, -1):
+        operands, results = slots[index]
+        if results and needed.isdisjoint(results):
+            found.append(index)
+        else:
+            place = unread.get(names[index], -1)
+            needed.update(value for at, value in enumerate(operands) if at != place)
+    return [index for index in found if reasons[index] is not None]
 
 
 def _unpack(capability: Capability, traits: SubgraphTraits, kinds: Kinds) -> list[int]:
@@ -165,6 +203,30 @@ def _keep_unpacked(traits: SubgraphTraits, unpacking: Sequence[int], reasons: li
         if reading is not None:
             words = f"operator {at}, which reads the constant that it unpacks, is not taken"
             reasons[index] = Refusal(words, reading.measured)
+
+
+def _refused_by(rule: Rule, operator: OperatorTraits) -> Refusal | None:
+    if rule.when is not None and mismatches(rule.when, operator):
+        return None
+    broken = _nearest(rule.needs, operator)
+    if broken == []:
+        return None
+    conditions = "; ".join(broken or ())
+    if not rule.known:
+        return Refusal(f"{rule.reason or conditions} was not tried", measured=False)
+    reason = ": ".join(filter(None, (rule.reason.rstrip(".") if conditions else rule.reason, conditions)))
+    return Refusal(reason, conditions=conditions or rule.reason, remedy=rule.remedy)
+
+
+def _nearest(forms: Sequence[Form], operator: OperatorTraits) -> list[str] | None:
+    """Return what keeps an operator from the nearest of some forms; None where there is none."""
+    return min((mismatches(form, operator) for form in forms), key=_distance, default=None)
+
+
+def untried(found: Sequence[str], code: str) -> str:
+    """Return in words what was not tried of an operator that differs like this from all that was."""
+    parts = [re.split(r", not |, which must be ", words)[0] for words in found]
+    return f"not tried with: {'; '.join(parts)}" if parts else f"{code} was not tried"
 
 
 def _distance(found: Sequence[str]) -> tuple[int, int]:
@@ -226,6 +288,6 @@ def _each_tensor(form: Form, operator: OperatorTraits, any_empty: bool) -> list[
                 found.append(f"{what} {index} is {tensor}, not {_either(form.types)}")
             if not form.rank.holds(tensor.rank) and (tensor.rank or not any_empty):
                 found.append(f"{what} {index} has rank {tensor.rank}, not {form.rank}")
-            if form.static and tensor.dynamic:
-                found.append(f"{what} {index} has an unknown dimension")
+            if tensor.dynamic > form.open:
+                found.append(f"{what} {index} has an unknown dimension" + " beside the first" * form.open)
     return found

@@ -17,6 +17,8 @@ from circletools.flatbuf.columns import Vectors, places_in_rows
 from circletools.graph.columns import Slots, Values
 from circletools.graph.graph import Graph
 
+HAS_OPTIONS = "has_options"
+"""What stands for an option: whether an operator has a table of options."""
 QUANTIZATIONS = ("unquantized", "per_tensor", "per_channel", "blockwise", "custom")
 QUANTIZABLE = frozenset(("INT2", "INT4", "INT8", "INT16", "INT32", "INT64", "UINT4", "UINT8"))
 """The types whose quantization counts; a scale that some other tensor has does not change what it is."""
@@ -28,13 +30,14 @@ Key = tuple[int, int, bytes, bytes]
 class TensorTraits:
     """A tensor, as far as tables tell. `quantization` is empty for types that have none.
 
-    A constant has data in the file, or is unpacked from one. `dynamic`: a dimension is unknown.
+    A constant has data in the file, or is unpacked from one. `dynamic`: which dimensions are unknown, none (0), the
+    first one only (1), or others (2).
     """
 
     type: str
     quantization: str
     rank: int
-    dynamic: bool
+    dynamic: int
     constant: bool
 
     def __str__(self) -> str:
@@ -144,7 +147,7 @@ class SubgraphTraits:
             kind, quantization, rank, dynamic = self._kinds[key[0]]
             name = self._facts.values.schema.enums["TensorType"].get(kind, f"UNKNOWN:{kind}")
             word = QUANTIZATIONS[quantization] if name in QUANTIZABLE else ""
-            self._traits[key] = TensorTraits(name, word, rank, bool(dynamic), key[1])
+            self._traits[key] = TensorTraits(name, word, rank, dynamic, key[1])
         return self._traits[key]
 
     def inputs_of(self, index: int) -> list[int]:
@@ -167,6 +170,15 @@ class SubgraphTraits:
         np.maximum.at(last, read[chosen], reader[chosen])
         return last
 
+    def _option(self, name: str, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        if name != HAS_OPTIONS:
+            return self._facts.operators.option(name, rows)
+        tables = self._facts.operators.tables.take(rows)
+        unions = [one for one in ("builtin_options", "builtin_options_2") if one in tables.type.by_name]
+        there = [tables.union_codes(tables.field(one)) != 0 for one in unions]
+        found: NDArray[np.float64] = np.any(there, axis=0).astype(np.float64)
+        return found
+
     def _read_terms(self, terms: Mapping[str, tuple[Term, ...]]) -> list[int]:
         """Number the different values of the terms that count, operator by operator; 0 is none."""
         found = np.zeros(len(self), np.int64)
@@ -177,10 +189,7 @@ class SubgraphTraits:
                 continue
             rows = np.flatnonzero(codes == code)
             values = np.column_stack(
-                [
-                    self._facts.operators.option(name, rows) if isinstance(name, str) else measures.of(name, rows)
-                    for name in names
-                ]
+                [self._option(name, rows) if isinstance(name, str) else measures.of(name, rows) for name in names]
             )
             # By their bits, as NaN is not equal to itself.
             first, which = _distinct(values.view(np.int64))
@@ -191,7 +200,7 @@ class SubgraphTraits:
 
 def _tensor_classes(values: Values) -> tuple[NDArray[np.int64], list[list[int]]]:
     """Return for each tensor the number of its class, and of each class type, quantization, rank and dynamic."""
-    dynamic = _has_negative(values.shapes) | _has_negative(values.shape_signatures)
+    dynamic = np.maximum(_open(values.shapes), _open(values.shape_signatures))
     columns = [values.type_numbers, _quantizations(values), values.shapes.count, dynamic]
     rows = np.column_stack(columns).astype(np.int64)
     if not len(rows):
@@ -210,9 +219,14 @@ def _distinct(rows: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]
     return order[is_new], number
 
 
-def _has_negative(vectors: Vectors) -> NDArray[np.bool_]:
-    found = np.zeros(len(vectors.count), np.bool_)
-    found[vectors.rows_where(vectors.flat() < 0)] = True
+def _open(vectors: Vectors) -> NDArray[np.int64]:
+    """Return for each shape which of its dimensions are unknown: 0 none, 1 the first one only, 2 others."""
+    negative = vectors.flat() < 0
+    found = np.zeros(len(vectors.count), np.int64)
+    found[vectors.rows_where(negative)] = 1
+    filled = vectors.count > 0
+    negative[(np.cumsum(vectors.count) - vectors.count)[filled]] = False
+    found[vectors.rows_where(negative)] = 2
     return found
 
 

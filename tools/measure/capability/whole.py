@@ -1,0 +1,78 @@
+"""Ask programs about whole models: is all of a model on a target, and which operators are refused."""
+
+import contextlib
+import importlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from circletools.model.model import open_model
+from circletools.runtimes.plan import plans
+from tools.measure.capability import accelerators
+from tools.measure.capability.runtimes import DEVICES, TAKEN, Device
+from tools.measure.capability.witness import Whole
+
+Answer = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Program:
+    """Who decides about a target: `prepare` imports it, `answer` asks it about the model in a file."""
+
+    prepare: Callable[[], object]
+    answer: Callable[[Path], Answer]
+
+
+def ask(program: Program, path: Path) -> str:
+    """Return as JSON whether a model is resident, and the codes of the operators that are refused, if known."""
+    try:
+        return json.dumps(program.answer(path))
+    except Exception as error:  # whatever a program raises of a model: it does not take it
+        return json.dumps({"resident": False, "words": repr(error)[:200]})
+
+
+def _in_partitions(path: Path) -> Answer:
+    """Return what the partitions of LiteRT's default delegate leave."""
+    litert = importlib.import_module("ai_edge_litert.interpreter")
+    interpreter = litert.Interpreter(model_content=path.read_bytes(), num_threads=1)
+    with contextlib.suppress(RuntimeError, ValueError):
+        interpreter.allocate_tensors()  # that an operator is missing shows after the delegate took its own
+    found = plans(interpreter)
+    left = [(at, step.operators[0]) for at, plan in enumerate(found) for step in plan if not step.delegate]
+    return {"resident": not left, "refused": _codes(path, left)}
+
+
+def _on_accelerator(program: str, variant: str, device: str, path: Path) -> Answer:
+    """Return what a program refuses to put on a device."""
+    placed = accelerators.placed_by(program, variant, path.read_bytes())
+    left = [place for place, (found, _) in placed.items() if found != device]
+    refused = [place for place in left if placed[place][1]]
+    return {"resident": not left, "refused": _codes(path, refused or left)}
+
+
+def _codes(path: Path, places: list[tuple[int, int]]) -> list[str]:
+    with open_model(path) as model:
+        return sorted({model.subgraphs[at].operators[step].code.name for at, step in places})
+
+
+def _as_one(device: Device, path: Path) -> Answer:
+    """Return whether a program runs a model; of one that only fails when it runs, its inputs may be the reason."""
+    outcome = device.ask(Whole(path.read_bytes()))
+    return {"resident": None if outcome == "run" else outcome == TAKEN, "words": outcome}
+
+
+def _programs() -> dict[str, Program]:
+    found = {device.name: Program(device.prepare, partial(_as_one, device)) for device in DEVICES}
+    found["xnnpack"] = Program(found["xnnpack"].prepare, _in_partitions)
+    placing = {name: ("vela", variant, "npu") for name, variant in accelerators.CONFIGURATIONS.items()}
+    placing["litert-gpu"] = ("litert_gpu", "", "gpu")
+    for name, how in placing.items():
+        found[name] = Program(found[name].prepare, partial(_on_accelerator, *how))
+    return found
+
+
+PROGRAMS = _programs()
+"""By target."""

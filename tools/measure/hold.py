@@ -1,0 +1,95 @@
+"""Hold a capability table against its program, probe by probe, and count what stands behind each of its rules.
+
+    VELA-PYTHON -m tools.measure.hold ethos-u65 --one-in 50      ask about some probes; print where the two differ
+    VELA-PYTHON -m tools.measure.hold ethos-u65 --codes MEAN     about one operator, all of them
+
+Probes are models of one operator: all templates with their types, ranks, versions and options, and the variations of
+sizes, scales and constants. A rule that the program contradicts is printed first, then forms that the table takes and
+the program does not, and how much of what was asked the table does not know.
+"""
+
+import argparse
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from circletools.affinity.capability.file import load_capability
+from circletools.affinity.capability.table import Capability, why_not
+from circletools.graph.build import graph_of
+from circletools.model.model import open_model
+from tools.measure.capabilities import all_companies, all_templates, all_variations, ask
+from tools.measure.capability.runtimes import DEVICES, TAKEN, Device, Question
+
+_SHOWN = 3
+
+
+def questions(device: Device, codes: Sequence[str] | None) -> Iterator[Question]:
+    """Yield what to ask about: each signature at each rank, then its other versions and options at the first."""
+    for template in all_templates():
+        if codes is None or template.code in codes:
+            for bases in template.bases_of():
+                yield from bases
+                if device.asks_first(bases[0]):
+                    yield from (one for one in template.rest_of(bases[-1], template.bases[-1]) if _is_moderate(one))
+    for variation in all_variations():
+        if codes is None or variation.probes[0].code in codes:
+            yield from variation.probes
+    for other in all_companies():
+        if codes is None or other.probe.code in codes:
+            yield other
+
+
+def _is_moderate(probe: Any) -> bool:
+    return probe.feature != "version" or probe.version in (2, 4, 16)
+
+
+def said(table: Capability, question: Question) -> tuple[str, str]:
+    """Return whether a table takes the operator that is asked about (taken, refused, unknown), and its words."""
+    with open_model(question.model) as model:
+        refusal = why_not(table, graph_of(model, 0))[question.focus]
+        code = model.subgraphs[0].operators[question.focus].code.name
+    if refusal is None:
+        return "taken", code
+    return ("refused" if refusal.measured else "unknown"), f"{code}: {refusal.reason}"
+
+
+def _text(question: Question) -> str:
+    probe: Any = getattr(question, "probe", question)
+    sides = (" ".join(f"{one.text()}{list(one.shape)}" for one in side) for side in (probe.inputs, probe.outputs))
+    options = {key: value for key, value in probe.options if value}
+    return f"{' -> '.join(sides)} {options or ''} {probe.feature} {probe.version if probe.version > 1 else ''}"
+
+
+def compared(table: Capability, asked: Sequence[Question], outcomes: Sequence[str]) -> Iterator[str]:
+    """Yield where table and program differ, the most frequent words first."""
+    wrong: dict[tuple[str, str], list[str]] = defaultdict(list)
+    count: Counter[tuple[str, bool]] = Counter()
+    for question, outcome in zip(asked, outcomes, strict=True):
+        mine, words = said(table, question)
+        takes = outcome.startswith(TAKEN)
+        count[mine, takes] += 1
+        if mine != "unknown" and (mine == "taken") != takes:
+            wrong[mine, words].append(f"{_text(question)} {outcome}")
+    for (mine, words), found in sorted(wrong.items(), key=lambda item: (item[0][0], -len(item[1]))):
+        yield f"{mine} {words}: the program differs x{len(found)}"
+        yield from (f"      {one}" for one in found[:_SHOWN])
+    yield f"{table.device}: {dict(count)}"
+
+
+def main() -> None:
+    """Ask, and compare."""
+    parser = argparse.ArgumentParser(prog="tools.measure.hold", description=__doc__.split("\n", 1)[0])
+    parser.add_argument("device", choices=[device.name for device in DEVICES])
+    parser.add_argument("--codes", nargs="+", metavar="CODE", help="only these operators")
+    parser.add_argument("--table", help="the table, if not the one that is built in")
+    parser.add_argument("--one-in", type=int, default=1, metavar="N", help="only each N-th probe")
+    options = parser.parse_args()
+    device = next(device for device in DEVICES if device.name == options.device)
+    table = load_capability(options.table or device.name)
+    asked = list(questions(device, options.codes))[:: options.one_in]
+    sys.stdout.writelines(f"{line}\n" for line in compared(table, asked, ask(device, asked)))
+
+
+if __name__ == "__main__":
+    main()
