@@ -69,6 +69,8 @@ GROUPS = {
             "in.tflite out.tflite", mirrored),
         Row("extract", "surgery", "Write a part of a model as a model of its own.",
             "in.tflite head.tflite --operators 2-6"),
+        Row("replace", "surgery", "Put a model into a bundle, in the place of one.",
+            "face.task!face.tflite face.tflite"),
         Row("rename", "surgery", "Rename tensors, inputs, outputs and signatures.",
             "in.tflite out.tflite --input 0=image --signature serving_default=detect"),
         Row("signature", "surgery", "Add and remove signatures.",

@@ -42,6 +42,7 @@ READERS: dict[str, dict[str, str]] = {
     "extract": {"models": "{} OUT --operators 0", "tables": "{} OUT --origin *"},
     "rename": {"models tables": "{} OUT --tensor *=new/*"},
     "signature": {"models": "{} OUT --add attack"},
+    "replace": {"models": f"{{}}!0 {SOUND} OUT"},
     "repair": {"models tables": "{} OUT --only DUPLICATE_NAME --only INVALID_SIGNATURE --only OUTPUT_TAP"},
     "reorder": {"models": "{} OUT --inputs 0"},
     "set-shape": {"models tables": "{} OUT --batch 3 --mend"},

@@ -7,9 +7,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from zlib import crc32
 
+from circletools.edit.bundles import replace_member
 from circletools.edit.edit import ModelEdit
 from circletools.edit.results import RewriteResult
 from circletools.errors import CircleToolsError
+from circletools.model.bundles import bundle_members
 from circletools.model.model import Model, open_model
 from circletools.model.verify import check_model, is_dangling
 from circletools.numerics.subject import subject_of
@@ -24,6 +26,8 @@ from circletools.surgery.ends import SignatureRequest, expose, reorder, sign
 from circletools.surgery.rename import RenameRequest, rename
 from circletools.surgery.repair import REMEDIES, repair
 from fuzz.target import no_refusal
+from tests.kit.bundles import litertlm, task
+from tests.kit.support import path_of
 
 
 def _sound(data: bytes) -> None:
@@ -142,3 +146,24 @@ def repaired(data: bytes) -> None:
         edit = ModelEdit(model)
         repair(edit, tuple(REMEDIES))
         assert edit.to_bytes() == after, "twice is not once"
+
+
+def bundle_seeds() -> list[bytes]:
+    """Return a bundle of each kind."""
+    model = path_of("tflite/scalar").read_bytes()
+    return [task([("a", model), ("b.txt", b"text")]), litertlm([("a", 3, model), ("", 1, b"text"), ("c", 7, b"")])]
+
+
+def bundled(data: bytes) -> None:
+    """Put a model into each member; the others stay."""
+    with TemporaryDirectory() as folder:
+        for member in bundle_members(memoryview(data)):
+            bundle = Path(folder) / "bundle"
+            bundle.write_bytes(data)
+            others = [data[one.start : one.end] for one in bundle_members(memoryview(data)) if one != member]
+            replace_member(f"{bundle}!{member.name}", path_of("tflite/cnn"))
+            after = bundle.read_bytes()
+            kept = [
+                after[one.start : one.end] for one in bundle_members(memoryview(after)) if one.name != member.name
+            ]
+            assert len(kept) < len(others) or kept == others

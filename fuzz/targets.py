@@ -37,6 +37,7 @@ TARGETS = {
         Target("rename", surgery.named, models.model_seeds, mutate_model, "rename"),
         Target("ends", surgery.ended, models.model_seeds, mutate_model, "signature reorder expose"),
         Target("repair", surgery.repaired, models.model_seeds, mutate_model, "repair"),
+        Target("bundles", surgery.bundled, surgery.bundle_seeds, mutate_bytes, "replace"),
         Target("shapes", surgery.shaped, models.model_seeds, mutate_model, "set-shape"),
         Target("page", models.page, models.model_seeds, mutate_model, "report"),
         Target("compare", surgery.cut_out, models.model_seeds, mutate_model, "compare reduce"),

@@ -7,7 +7,7 @@ from typing import Any
 
 from circletools.diff.comparison import ModelComparison
 from circletools.diff.tolerance import between
-from circletools.edit.archive import archive_entries, directory_start
+from circletools.edit.archive import archive_entries
 from circletools.edit.editable import original_start
 from circletools.findings import Finding
 from circletools.flatbuf.columns import Wire
@@ -16,6 +16,7 @@ from circletools.flatbuf.leaves import same_bytes
 from circletools.flatbuf.verify import walk
 from circletools.model.external import external_data
 from circletools.model.model import Model
+from circletools.storage.zips import directory_start
 
 _Members = dict[str, dict[str, Any]]
 

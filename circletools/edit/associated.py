@@ -10,10 +10,11 @@ from collections.abc import Mapping, Sequence
 from struct import Struct
 from zipfile import BadZipFile, ZipFile, ZipInfo
 
-from circletools.edit.archive import archive_entries, central_directory
+from circletools.edit.archive import archive_entries
 from circletools.errors import EditError
 from circletools.model.model import Model
 from circletools.storage.files import Part, Range, view
+from circletools.storage.zips import central_directory
 
 _OFFSET = Struct("<I")
 _END = Struct("<4s4H2LH")

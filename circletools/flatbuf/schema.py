@@ -15,7 +15,7 @@ import numpy as np
 
 from circletools.errors import EditError
 
-SchemaName = Literal["circle", "tflite", "debug_metadata", "etdump", "reflection", "tflite_metadata"]
+SchemaName = Literal["circle", "tflite", "debug_metadata", "etdump", "reflection", "tflite_metadata", "litertlm"]
 Kind = Literal["scalar", "string", "table", "vector", "union"]
 
 _DTYPES: Mapping[str, np.dtype[Any]] = {
@@ -183,7 +183,7 @@ def schema_document(name: str) -> dict[str, Any]:
 
 @cache
 def load_schema(
-    format_name: Literal["circle", "tflite", "debug_metadata", "etdump", "reflection", "tflite_metadata"],
+    format_name: Literal["circle", "tflite", "debug_metadata", "etdump", "reflection", "tflite_metadata", "litertlm"],
 ) -> Schema:
     """Load schema/<format_name>.json."""
     data = schema_document(format_name)

@@ -17,6 +17,7 @@ from circletools.flatbuf.columns import Tables, Wire
 from circletools.flatbuf.newer import newer_schema
 from circletools.flatbuf.schema import Schema, format_of, load_schema
 from circletools.flatbuf.verify import check_header
+from circletools.model.bundles import bundle_members, open_member
 from circletools.model.columns import ModelColumns
 from circletools.model.foreign import foreign_format
 from circletools.model.rows import Buffers, Rows, Subgraph
@@ -55,6 +56,7 @@ class Model(ModelColumns):
             )
             if what:
                 message = f"{what}, not a TFLite or Circle model"
+                hint = _models_in(self.source) or hint
             raise ModelFormatError(message, location=self.source.name, hint=hint)
         return load_schema(name)
 
@@ -142,18 +144,30 @@ class Model(ModelColumns):
         return [tuple(entries[start:end]) for start, end in pairwise(bounds)]
 
 
+def _models_in(source: Source) -> str:
+    """Return how the models of a bundle are named, empty for what is no bundle, or a broken one."""
+    try:
+        members = bundle_members(source.memory)
+    except ModelFormatError:
+        return ""
+    names = [one.name for one in members if one.kind == "model" or one.name.endswith((".tflite", "TF_LITE"))]
+    return f"name a model in it: {', '.join(f'{source.name}!{name}' for name in names[:5])}" if names else ""
+
+
 def open_model(
     source: str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO,
     *,
     schema: str | os.PathLike[str] | bytes | None = None,
 ) -> Model:
-    """Open a model: a path (mapped, `-` is standard input), bytes, or a binary file object.
+    """Open a model: a path (mapped, `-` is standard input), `BUNDLE!MEMBER`, bytes, or a binary file object.
 
     `schema` is a newer schema of the format, as `flatc --schema --binary` writes it: edits then carry what only it
     knows. Use the model as a context manager. Raises InvalidInputError when it cannot be read or is no model.
     """
     newer = None if schema is None else _read(schema)
-    opened = open_source(source)
+    opened = (open_member(os.fspath(source)) if isinstance(source, str | os.PathLike) else None) or open_source(
+        source
+    )
     try:
         return Model(opened, newer)
     except BaseException:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from circletools.edit.archive import directory_start
 from circletools.edit.editable import check_editable
 from circletools.findings import Finding
 from circletools.graph.build import model_graph
@@ -26,6 +25,7 @@ from circletools.parts.metadata import (
 from circletools.parts.references import References
 from circletools.parts.writer import Writer, writer_of
 from circletools.storage.files import Part, Source
+from circletools.storage.zips import directory_start
 
 
 @dataclass(frozen=True)

@@ -31,11 +31,19 @@ def target(source: str, output: str | None, in_place: bool) -> str:
             )
     elif in_place and not ct.files.same_file(source, output):
         raise ct.UsageError("--in-place writes over IN, but OUT is another file", hint="give one of the two")
+    if is_member(output):
+        hint = "write a file, and use `circletool replace`"
+        raise ct.UsageError("a model in a bundle cannot be written over", location=output, hint=hint)
     if output == "-" and sys.stdout is not None and sys.stdout.isatty():
         raise ct.UsageError(
             "the output is binary and standard output is a terminal", hint="name a file, or use a pipe"
         )
     return output
+
+
+def is_member(name: str) -> bool:
+    """Return whether a name is that of a model in a bundle, as in face.task!face.tflite."""
+    return "!" in name and not Path(name).exists() and Path(name.partition("!")[0]).is_file()
 
 
 def refuse_inputs(output: str, inputs: Iterable[str | Path | None]) -> None:

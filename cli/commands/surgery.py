@@ -9,9 +9,9 @@ import circletools as ct
 from ..console.progress import of_bytes
 from ..console.reading import reading
 from ..console.terminal import print_message, print_notes
-from ..signature import option
+from ..signature import argument, option
 from .parameters import InPlace, Input, OneSubgraph, Output
-from .rewriting import new_findings, rewrite, target
+from .rewriting import is_member, new_findings, refuse_inputs, rewrite, target
 
 Pairs = tuple[str, ...]
 
@@ -33,10 +33,14 @@ def extract(
 
     Between tensors: the operators that depend on --from and that --to depends on; without --from, from the inputs of
     the model, without --to, up to its outputs. TENSOR is a name, or index:12. Constants, called subgraphs, origins
-    and devices go along, and the part gets a signature. docs/surgery.md has the rules.
+    and devices go along, and the part gets a signature. Without options, a model in a bundle (BUNDLE!MODEL) is taken
+    out as it is. docs/surgery.md has the rules.
     """
     request = ct.surgery.ExtractRequest(from_, to, operators, origin, signature, subgraph)
     out = target(source, output, in_place)
+    if request == ct.surgery.ExtractRequest() and is_member(source):
+        print_message(*ct.surgery.extract_member(source, out).changes)
+        return
     with reading(source) as model:
         result = ct.surgery.extract(model, out, request, in_place=in_place, progress=of_bytes)
         caused = new_findings(model, out)
@@ -170,3 +174,20 @@ def expose(
         lambda edit: ct.surgery.expose(edit, tensor, every=every, subgraph=subgraph),
         rewires=True,
     )
+
+
+def replace(
+    member: Annotated[str, argument("MEMBER", "The model in a bundle, as in face.task!face.tflite.")],
+    model: Annotated[str, argument("MODEL", "The model to put in its place.")],
+    output: Output = None,
+) -> None:
+    """Put a model into a bundle, in the place of one that is there.
+
+    The bundle (.task, .litertlm) is replaced whole or not at all; every other byte of it stays, and models keep their
+    alignment. With OUT, a copy is written instead.
+    """
+    if output is not None:
+        refuse_inputs(output, [member.partition("!")[0], model])
+    result = ct.surgery.replace_member(member, model, output)
+    for line in result.changes or ("nothing to change",):
+        print_message(line)

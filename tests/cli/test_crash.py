@@ -19,6 +19,7 @@ import pytest
 from circletools.edit.edit import ModelEdit
 from circletools.errors import InvalidInputError
 from circletools.model.model import open_model
+from tests.kit.bundles import task
 from tests.kit.support import ROOT, TESTDATA, bytes_of, noted
 
 TOOL = Path(sys.executable).with_name("circletool")
@@ -39,6 +40,7 @@ WRITERS = {
     "reorder": ("reorder", "outputs.circle", "out", "--outputs", "2,1,0"),
     "set-shape": ("set-shape", "in.circle", "out", "--batch", "2"),
     "repair": ("repair", "outputs.circle", "out", "--only", "DUPLICATE_OUTPUT"),
+    "replace": ("replace", "in.task!a.tflite", "in.circle"),
     "expose": ("expose", "in.circle", "out", "--every", "*"),
     "dump-origins": ("dump-origins", "in.circle", "--tables", "tables"),
     "export-affinity": ("export-affinity", "in.circle", "--to", "part", "-o", "out"),
@@ -60,6 +62,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "in.circle").write_bytes(bytes_of("circle/mlp"))
     (folder / "outputs.circle").write_bytes(bytes_of("circle/output_twice"))
     (folder / "trace.html").write_bytes((TESTDATA / "trace" / "benchmark.html").read_bytes())
+    (folder / "in.task").write_bytes(task([("a.tflite", bytes_of("tflite/scalar")), ("b", b"text")]))
     (folder / "labels.txt").write_bytes(b"one\n")
     (folder / "out").write_bytes(b"what was there")
     for words in (

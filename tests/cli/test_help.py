@@ -17,6 +17,7 @@ from circletool_cli.table import COMMANDS, Row
 
 import circletools as ct
 from tests.kit.affinity_support import with_affinity
+from tests.kit.bundles import task
 from tests.kit.origin_support import embedded
 from tests.kit.presence import need_extra
 from tests.kit.program import MLP, TRACE, Ran, put, run
@@ -71,6 +72,8 @@ def test_the_example_of_a_command_runs(row: Row, tmp_path: Path) -> None:
     for name in ("trace", "before", "after"):
         put(tmp_path / f"{name}.html", TRACE.read_bytes())
     put(tmp_path / "trace.chrome.json", OPERATOR_TRACE)
+    put(tmp_path / "face.tflite", bytes_of("tflite/cnn"))
+    put(tmp_path / "face.task", task([("face.tflite", bytes_of("tflite/scalar"))]))
     put(tmp_path / "labels.txt", b"1\n2\n3\n4\n5\n")
     assert run(*words, cwd=tmp_path).status == WITHOUT_TABLES.get(row.name, 0)
     annotated = with_affinity(embedded(MLP.read_bytes()), ["cpu"], default="cpu")

@@ -11,9 +11,10 @@ from textwrap import dedent
 import pytest
 from circletool_cli.table import COMMANDS
 
+from tests.kit.bundles import task
 from tests.kit.program import TRACE
 from tests.kit.pseudo_terminal import on_terminal
-from tests.kit.support import ROOT, path_of
+from tests.kit.support import ROOT, bytes_of, path_of
 
 WIDTHS = (60, 80, 120, 200)
 PLAN = "--devices npu,cpu --set op:CONV_2D=npu --default cpu"
@@ -41,6 +42,7 @@ WORDS = {
     "reorder": ["in.circle ordered.circle --inputs 0"],
     "set-shape": ["in.circle shaped.circle --batch 2"],
     "repair": ["in.circle repaired.circle --only OUTPUT_TAP"],
+    "replace": ["face.task!face.tflite in.tflite copy.task"],
     "expose": ["in.circle exposed.circle --every CONV_2D"],
     "metadata list": ["out.circle"],
     "metadata get": ["out.circle ONE_op_table -o table.bin"],
@@ -112,6 +114,7 @@ def folder(tmp_path: Path) -> Path:
     }
     for name, path in found.items():
         copy(path, tmp_path / name)
+    (tmp_path / "face.task").write_bytes(task([("face.tflite", bytes_of("tflite/scalar"))]))
     return tmp_path
 
 

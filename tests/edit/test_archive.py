@@ -8,10 +8,11 @@ import zipfile
 
 import pytest
 
-from circletools.edit.archive import directory_start, move_archive, moved_directory
+from circletools.edit.archive import move_archive, moved_directory
 from circletools.errors import EditError
 from circletools.model.model import open_model
 from circletools.storage.files import view
+from circletools.storage.zips import directory_start
 from tests.kit.build import Build
 from tests.kit.support import bytes_of, edited, noted
 
