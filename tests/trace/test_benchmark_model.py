@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import gzip
 from collections import Counter, defaultdict
 from collections.abc import Callable
 
 import pytest
 
 from circletools.errors import InvalidInputError
-from circletools.trace.operators.profile import UNKNOWN_SUBGRAPH
+from circletools.trace.operators.profile import UNKNOWN_SUBGRAPH, Whole
 from circletools.trace.operators.read import read_profile
 from tests.kit.operator_support import (
+    TRACES,
     Row,
     as_report,
     as_rows,
@@ -104,3 +106,31 @@ def test_reports_that_cannot_be_read(change: Callable[[bytes], bytes], message: 
     data = change(as_report([Row(0, "ADD", "[a]:3", [5, 7])], 2))
     with pytest.raises(InvalidInputError, match=message):
         read_profile(data)
+
+
+REPORT = (TRACES / "benchmark_custom_op.txt").read_bytes()
+LOG = (
+    b"INFO: Inference timings in us: Init: 5685, First inference: 1853, "
+    b"Warmup (avg): 1446.3, Inference (avg): 145.75\n"
+    b"INFO: Memory footprint delta from the start of the tool (MB): init=5.1 overall=12.5\n"
+)
+
+
+@pytest.mark.parametrize(
+    "prefix",
+    [
+        b"", b"11-25 18:00:00.123  1234  1240 I tflite  : ", b"I/tflite  ( 1234): ",
+        b"11-25 18:00:00.123 I/tflite( 1234): ", b"2026-11-25T18:00:00.123Z ", b"[2026-11-25 18:00:00] ",
+    ],
+)  # fmt: skip
+def test_logs_with_a_prefix_on_each_line(prefix: bytes) -> None:
+    data = b"\n".join(prefix + line for line in (REPORT + LOG).splitlines())
+    found = read_profile(data)
+    assert found.runs == read_profile(REPORT).runs
+    assert found.whole == Whole(5_685_000, (), 1_853_000, 145_750, int(12.5 * 2**20))
+    assert read_profile(gzip.compress(data)) == found
+
+
+def test_an_error_names_the_formats_of_operators() -> None:
+    with pytest.raises(InvalidInputError, match="or an ETDump"):
+        read_profile(b"\x89PNG")

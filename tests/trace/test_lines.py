@@ -134,15 +134,14 @@ def test_documents_of_chrome(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_export_to_chrome() -> None:
     compute = "ANeuralNetworksExecution_compute"
-    data = line("E|7", "0.5") + line(f"B|7|[NN_LR_PE]{compute}") + line("B|7|other", "1.000002")
+    data = line(f"B|7|[NN_LR_PE]{compute}") + line("B|7|other", "1.000002")
     data += line("E|7", "1.0000035") + line("E|7", "1.000004") + line("B|7|x", "1.000005", tid=9)
     exported = json.loads(b"".join(export_trace(data.encode(), "chrome").pieces))
     place = {"pid": 7, "tid": 8}
     args = {"layer": "LR", "phase": "PE", "mark": f"[NN_LR_PE]{compute}"}
     execution = {"pid": 7, "cat": "execution", "id": 0, "name": "compute"}
     assert exported["displayTimeUnit"] == "ns"
-    *shown, begin, end, last = exported["traceEvents"]
-    assert last == {}
+    *shown, begin, end = exported["traceEvents"]
     assert shown == [
         {"ph": "M", **place, "name": "thread_name", "args": {"name": "task"}},
         {"ts": 1000001.0, "ph": "B", **place, "name": compute, "args": args},

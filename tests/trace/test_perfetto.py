@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from circletools.trace.nnapi.analysis import analyse
 from circletools.trace.sources import events, open_trace
 from circletools.trace.sources.batch import LATEST_NS, Fault, FaultKind, Trace
 from circletools.trace.sources.wire import (
@@ -288,3 +289,22 @@ def test_a_track_event_that_is_broken() -> None:
     good = track(5, 8) + slice_event(9, 2, 5)
     _, found = faults_of(good + field_bytes(1, field_number(8, 1) + field_bytes(11, b"\x0b")))
     assert found == [Fault(FaultKind.MALFORMED, len(good), "a broken track event")]
+
+
+def test_what_another_machine_did_is_left_out() -> None:
+    def mark(text: bytes, machine: int, time: int) -> bytes:
+        event = field_number(1, time) + field_number(2, 8) + field_bytes(3, field_bytes(2, text))
+        return field_bytes(1, field_bytes(1, field_bytes(2, event)) + field_number(98, machine) * bool(machine))
+
+    data = mark(b"B|7|[NN_LR_PP]p", 0, 10) + mark(b"B|7|[NN_LR_PC]c", 3, 20) + mark(b"E|7", 0, 5_000_000_000)
+    found = analyse(open_trace(data))
+    assert [(one.code, one.severity) for one in found.diagnostics] == [("T005", "info")]
+    assert {layer for table in found.tables.values() for layer in table.self_ns} == {("LR", "PP")}
+    (cut,) = (one for one in analyse(open_trace(mark(b"E", 0, 5) + data)).diagnostics if one.code == "T010")
+    assert cut.location == "<bytes>: at 0.000000 s"
+
+
+def test_a_packet_that_says_only_that_others_were_dropped() -> None:
+    trace = open_trace(field_bytes(1, field_number(42, 1)) + field_bytes(1, field_number(8, 1)))
+    assert list(events(trace)) == []
+    assert [fault.kind for fault in trace.faults] == [FaultKind.LOST]

@@ -48,7 +48,7 @@ def judge(
     threads: list[tuple[int, int]],
 ) -> None:
     """Add the diagnostics that need the whole trace; `threads` holds the number and the process of each."""
-    for fault, code in ((FaultKind.LOST, "T003"), (FaultKind.MALFORMED, "T004")):
+    for fault, code in ((FaultKind.LOST, "T003"), (FaultKind.MALFORMED, "T004"), (FaultKind.OTHER_MACHINE, "T005")):
         shown = [one for one in trace.faults if one.kind is fault]
         if shown:
             message = f"{explain(code).meaning}: {shown[0].text.strip()}"

@@ -32,6 +32,11 @@ from circletools.trace.operators.profile import UNKNOWN_SUBGRAPH, OperatorRun, O
 
 DELEGATE_PREFIX = "Delegate/"
 
+# What logcat (brief, time and threadtime) and programs that stamp their output put before each line.
+_PREFIX = re.compile(
+    r"(?:\d\d-\d\d \d\d:\d\d:\d\d\.\d+ +(?:\d+ +\d+ +[VDIWEF] [^:]*|[VDIWEF]/[^(]*\( *\d+\)): ?"
+    r"|[VDIWEF]/[^(]*\( *\d+\): ?|\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?Z?\]?:? )"
+)
 _RUN_ORDER = re.compile(r"=+ Run Order =+\s*")
 _REGULAR = "Operator-wise Profiling Info for Regular Benchmark Runs:"
 _SUBGRAPH = re.compile(r"Subgraph \(index: (\d{1,9})\) profile:")
@@ -85,6 +90,8 @@ def is_report(memory: memoryview) -> bool:
 def parse(data: bytes) -> OperatorTrace:
     """Read the report. Raises InvalidInputError."""
     lines = data.decode("utf-8", "surrogateescape").split("\n")
+    if any(_RUN_ORDER.fullmatch(_PREFIX.sub("", line, count=1)) and _PREFIX.match(line) for line in lines):
+        lines = [_PREFIX.sub("", line, count=1) for line in lines]
     sections, whole = _sections(lines), _whole(lines)
     rows = [row for section in sections for row in section.rows]
     if rows and all(_ANONYMOUS.fullmatch(row.name) for row in rows):

@@ -32,8 +32,14 @@ from circletools.trace.operators import (
 )
 from circletools.trace.operators.profile import OperatorTrace, without_first
 from circletools.trace.sources import events, open_trace
+from circletools.trace.sources.content import EXPECTED, inflated, most_unpacked, pieces_of
 
 _HEAD_BYTES = 4096
+_GZIP = b"\x1f\x8b"
+_EXPECTED = (
+    "expected onert's trace.chrome.json, LiteRT's events or a system trace with its marks, benchmark_model's report, "
+    "OpenVINO's detailed counters, ONNX Runtime's profile, or an ETDump"
+)
 _MEMORY_NAME = "<bytes>"  # what is in memory is called
 
 
@@ -55,8 +61,12 @@ def read_profile(
     memory = opened.memory
     opened.close()  # the mapping stays for as long as something refers to it
     try:
+        if bytes(memory[:2]) == _GZIP:
+            unpacked = inflated(pieces_of(memory), opened.name, 31, most_unpacked(len(memory)))
+            memory = memoryview(b"".join(unpacked()))
         trace = _parse(memory, process, thread)
     except CircleToolsError as error:
+        error.hint = _EXPECTED if error.hint == EXPECTED else error.hint
         place = (error.location or "").removeprefix(_MEMORY_NAME).removeprefix(":")
         error.location = f"{opened.name}:{place}" if place else opened.name
         raise
@@ -86,8 +96,8 @@ DOCUMENTS: tuple[tuple[Callable[[bytes, memoryview], bool], Callable[[bytes], Op
     (lambda head, _: litert_events.is_events(head), litert_events.parse),
     (lambda head, _: onnxruntime.is_profile(head), onnxruntime.parse),
     (lambda head, _: openvino.is_counters(head), openvino.parse),
-    (lambda head, _: head[:1] in (b"{", b"["), onert.parse),
     (lambda _, memory: benchmark_model.is_report(memory), benchmark_model.parse),
+    (lambda head, _: head[:1] in (b"{", b"["), onert.parse),
     (lambda _, memory: benchmark_proto.is_report(memory), benchmark_proto.parse),
 )
 """How to know and read what is no system trace, in the order asked; the fuzz target `operators` has seeds of each."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,14 @@ END: Literal["E"] = "E"
 NO_PROCESS = NO_THREAD = -1
 _MOST_FAULTS = 1000
 LATEST_NS = 1 << 62
+
+
+_Place = TypeVar("_Place", int, Numbers)
+
+
+def place_at(t_ns: _Place) -> _Place:
+    """Return the places of events that only their times identify (see `Trace.place`); they are below -1."""
+    return -2 - t_ns
 
 
 class Event(NamedTuple):
@@ -92,6 +100,7 @@ class FaultKind(Word):
 
     LOST = "lost"
     MALFORMED = "malformed"
+    OTHER_MACHINE = "other machine"
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +140,9 @@ class Trace:
         return self.read(self)
 
     def place(self, where: int) -> str:
-        """Return `name:line`, or `name: byte offset` and the like; the name alone for the whole trace (-1)."""
+        """Return `name:line`, `name: byte offset` and the like, or the time; the name for the whole trace (-1)."""
+        if where < -1:
+            return f"{self.name}: at {(-2 - where) / 1e9:.6f} s"
         if where < 0:
             return self.name
         return f"{self.name}:{where}" if self.place_kind == "line" else f"{self.name}: {self.place_kind} {where}"

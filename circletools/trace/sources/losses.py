@@ -48,7 +48,7 @@ class Losses:
         data = field.packet.data
         sequence = number_in(contents(data, 0, len(data)), SEQUENCE)
         # The flag is set on the first packet of a sequence, too, where it means nothing.
-        if field.value > 0 and self._first.get(sequence, data) is not data:
+        if field.value > 0 and (not sequence or self._first.get(sequence, data) is not data):
             self._note(field, "packets were dropped before this one")
 
     def _of_kernel(self, field: Field) -> None:

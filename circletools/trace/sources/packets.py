@@ -1,4 +1,7 @@
-"""The packets of a Perfetto trace, unpacked: `Trace { repeated TracePacket packet = 1; }`."""
+"""The packets of a Perfetto trace, unpacked: `Trace { repeated TracePacket packet = 1; }`.
+
+Packets of other machines (TracePacket { machine_id = 98 }) are left out: their threads have the same numbers.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,10 @@ from typing import NamedTuple
 from circletools.errors import InvalidInputError
 from circletools.trace.sources.batch import FaultKind, Trace
 from circletools.trace.sources.content import Pieces, inflated, pieces_of
-from circletools.trace.sources.wire import CONTENT, BrokenMessage, fields, varint
+from circletools.trace.sources.wire import CONTENT, BrokenMessage, contents, fields, number_in, varint
 
 _COMPRESSED, _COMPRESSED_ZSTD = 50, 133
+_MACHINE, _MACHINE_TAG = 98, b"\x90\x06"
 _HEADER_BYTES, _LEAST_HEADER_BYTES = 20, 2
 
 
@@ -54,6 +58,9 @@ def packet_fields(trace: Trace, pieces: Pieces) -> Iterator[Field]:
 
 def _fields(trace: Trace, packet: Packet) -> Iterator[Field]:
     try:
+        if _MACHINE_TAG in packet.data and number_in(contents(packet.data, 0, len(packet.data)), _MACHINE):
+            trace.fault(FaultKind.OTHER_MACHINE, packet.where, b"a packet of another machine")
+            return
         for number, value, start, end in fields(packet.data, 0, len(packet.data)):
             yield Field(packet, number, value, start, end)
     except BrokenMessage:

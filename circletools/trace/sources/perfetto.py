@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from circletools.trace.sources.batch import LATEST_NS, Batch, FaultKind, Trace
+from circletools.trace.sources.batch import LATEST_NS, Batch, FaultKind, Trace, place_at
 from circletools.trace.sources.content import Pieces
 from circletools.trace.sources.losses import LOSSES, Losses
 from circletools.trace.sources.merge import merged
@@ -63,7 +63,7 @@ def _blocks(trace: Trace, pieces: Pieces, marked: dict[int, int]) -> Iterator[Ba
             _note_processes(trace, field)
         elif field.number in TRACK_FIELDS:
             tracks.add(field)
-    if block.places:
+    if block.parts:
         batch = block.read(marked)
         printed = printed or bool(len(batch))
         yield batch
@@ -97,12 +97,11 @@ class _Block:
         self.size = 0
         self.starts: list[int] = []
         self.ends: list[int] = []
-        self.places: list[tuple[int, int]] = []
 
     def add_bundle(self, field: Field) -> None:
         """Find the events of a bundle."""
         data, at, stop = field.packet.data, field.start, field.end
-        shift, known = self.size - at, len(self.starts)
+        shift = self.size - at
         cpu, lost, compact = -1, False, b""
         try:
             while at < stop:
@@ -127,7 +126,6 @@ class _Block:
                 self.switches.add(cpu, compact, lost=lost)
         except BrokenMessage:
             self.trace.fault(FaultKind.MALFORMED, field.packet.where, b"a bundle of events that is broken or cut")
-        self.places.append((field.packet.where, len(self.starts) - known))
         self.parts.append(data[field.start : field.end])
         self.size += field.end - field.start
 
@@ -135,21 +133,19 @@ class _Block:
         """Return the events."""
         data = b"".join(self.parts) + bytes(_PADDING)
         starts, ends = np.array(self.starts, np.int64), np.array(self.ends, np.int64)
-        where, counts = (np.array(column, np.int64) for column in zip(*self.places, strict=True))
-        places = np.repeat(where, counts)
         prints = self._events(np.frombuffer(data, np.uint8), starts, ends)
         for at in np.flatnonzero(prints.irregular).tolist():
             self._one(data, int(starts[at]), int(ends[at]), prints, at)
         keep = (prints.stop > prints.start) & (prints.times < LATEST_NS)
-        prints, places = prints.only(keep), places[keep]
+        prints = prints.only(keep)
         kinds = np.frombuffer(data, np.uint8)[prints.start]
         following = np.frombuffer(data, np.uint8)[prints.start + 1]
         alone = (prints.stop == prints.start + 1) | (following == ord(b"\n"))
         begins = (kinds == ord(b"B")) & (following == ord(b"|")) & ~alone
         keep = begins | ((kinds == ord(b"E")) & (alone | (following == ord(b"|"))))
-        prints, places, begins = prints.only(keep), places[keep], begins[keep]
-        texts, names = self._texts(data, prints, begins, places, marked)
-        return Batch(prints.times, prints.threads, texts, places, names)
+        prints, begins = prints.only(keep), begins[keep]
+        texts, names = self._texts(data, prints, begins, marked)
+        return Batch(prints.times, prints.threads, texts, place_at(prints.times), names)
 
     def _events(self, data: npt.NDArray[np.uint8], starts: Numbers, ends: Numbers) -> _Prints:
         """Note the switches among events, and return the prints."""
@@ -158,13 +154,13 @@ class _Block:
         return _find_prints(data, starts, ends, heads)
 
     def _texts(
-        self, data: bytes, prints: _Prints, begins: npt.NDArray[np.bool_], places: Numbers, marked: dict[int, int]
+        self, data: bytes, prints: _Prints, begins: npt.NDArray[np.bool_], marked: dict[int, int]
     ) -> tuple[Numbers, list[bytes]]:
         """Return the text of each event as an index into the names, -1 for an end; and the names."""
         texts, names, pids = read_names(data, begins, prints.start + 2, prints.stop)
         for at in np.flatnonzero(begins & (pids < 0)).tolist():
             text = data[int(prints.start[at]) : int(prints.stop[at])]
-            self.trace.fault(FaultKind.MALFORMED, int(places[at]), text)
+            self.trace.fault(FaultKind.MALFORMED, place_at(int(prints.times[at])), text)
         for tid in set(prints.threads[begins].tolist()) - self.trace.processes.keys() - marked.keys():
             known = pids[(prints.threads == tid) & (pids >= 0)]
             if len(known):

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from circletools.trace.sources.batch import LATEST_NS, Batch, FaultKind, Trace
+from circletools.trace.sources.batch import LATEST_NS, Batch, FaultKind, Trace, place_at
 from circletools.trace.sources.packets import Field
 from circletools.trace.sources.wire import (
     CONTENT,
@@ -76,11 +76,11 @@ class TrackEvents:
             return
         data = self._packet = field.packet.data
         try:
-            self._add(contents(data, 0, len(data)), field.packet.where)
+            self._add(contents(data, 0, len(data)))
         except BrokenMessage:
             self._trace.fault(FaultKind.MALFORMED, field.packet.where, b"a broken track event")
 
-    def _add(self, parts: Parts, where: int) -> None:
+    def _add(self, parts: Parts) -> None:
         number = number_in(parts, _SEQUENCE)
         if number_in(parts, _FLAGS) & _CLEARED:
             self._sequences[number] = _Sequence()
@@ -100,7 +100,7 @@ class TrackEvents:
         if _DESCRIPTOR in parts:
             self._describe(message_in(parts, _DESCRIPTOR))
         if _EVENT in parts:
-            self._add_event(parts, sequence, where)
+            self._add_event(parts, sequence)
 
     def _describe(self, parts: Parts) -> None:
         thread = message_in(parts, 4)
@@ -117,7 +117,7 @@ class TrackEvents:
                 time = number_in(clock, 2)
                 sequence.clocks[number_in(clock, 1)] = _Clock(time, unit_ns, bool(number_in(clock, 3)))
 
-    def _add_event(self, parts: Parts, sequence: _Sequence, where: int) -> None:
+    def _add_event(self, parts: Parts, sequence: _Sequence) -> None:
         data = bytes_in(parts, _EVENT)
         event = contents(data, 0, len(data))
         time = _time(parts, sequence)
@@ -128,7 +128,7 @@ class TrackEvents:
         if kind == _BEGIN:
             name = bytes_in(event, 23) if 23 in event else sequence.names.get(number_in(event, 10), b"")
             text = self._names.setdefault(name, len(self._names))
-        self._rows.append((time, uuid, text, where))
+        self._rows.append((time, uuid, text, place_at(time)))
 
     def finish(self) -> Iterator[Batch]:
         """Yield the events, if there are any."""
