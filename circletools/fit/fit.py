@@ -18,10 +18,10 @@ from circletools.affinity.capability.table import Capability, Refusal, why_not
 from circletools.affinity.solvers.groups import working
 from circletools.affinity.solvers.turns import turns
 from circletools.cost.micro import micro_memory
-from circletools.findings import against
+from circletools.findings import Finding, against
 from circletools.fit.naming import Naming, Source
 from circletools.fit.needed import needed_subgraphs
-from circletools.fit.programs import ProgramAnswer, ask, compare, reads_signatures
+from circletools.fit.programs import ProgramAnswer, ask, compare, program_of, reads_signatures
 from circletools.fit.remedies import LARGE_WINDOW, is_consequence, remedy_of
 from circletools.fit.request import FitInputs, FitRequest, Key, Known, key_of
 from circletools.fit.sources import fewest_sources
@@ -29,6 +29,7 @@ from circletools.fit.verdicts import Blamed, Cuts, Fit, Misfit, Obstacle, Target
 from circletools.graph.build import model_graph
 from circletools.graph.graph import Graph, ModelGraph
 from circletools.model.model import Model
+from circletools.soundness.refusals import refusals
 from circletools.soundness.signature_findings import end_findings
 from circletools.soundness.windows import large_windows
 
@@ -50,12 +51,19 @@ def fit(model: Model, request: FitRequest | FitInputs) -> Fit:
     verdicts = ask(model, inputs.request.with_, inputs.tables, inputs.request.timeout_s)
     refusal = Refusal(LARGE_WINDOW, measured=False)
     refused = {(one.index, row): refusal for one in facts for row in large_windows(one)[0].tolist()}
+    size, unloadable = len(model.source.memory), {one: refusals(model, one) for one in map(program_of, inputs.tables)}
     targets = tuple(
         _target(
             whole,
             naming,
             _Question(
-                name, table, refused, known.get(name, Known()), verdicts.get(name, ()), len(model.source.memory)
+                name,
+                table,
+                refused,
+                known.get(name, Known()),
+                verdicts.get(name, ()),
+                size,
+                unloadable[program_of(name)],
             ),
         )
         for name, table in inputs.tables.items()
@@ -73,6 +81,7 @@ class _Question:
     known: Known
     verdicts: Sequence[ProgramAnswer]
     file_bytes: int
+    unloadable: Sequence[Finding]
 
 
 def _target(model: ModelGraph, naming: Naming, question: _Question) -> TargetFit:
@@ -83,7 +92,7 @@ def _target(model: ModelGraph, naming: Naming, question: _Question) -> TargetFit
         before = refused[subgraph][operator]
         refused[subgraph][operator] = before if before and before.measured else refusal
     needed = [facts[index] for index in needed_subgraphs(model, refused)]
-    obstacles = tuple(end_findings(model)) if reads_signatures(question.name) else ()
+    obstacles = (*(end_findings(model) if reads_signatures(question.name) else ()), *question.unloadable)
     is_new, gone = against(obstacles, question.known.obstacles)
     found = [one for subgraph in needed for one in _misfits(subgraph, refused[subgraph.index], naming, known)]
     target = TargetFit(

@@ -54,6 +54,11 @@ def reads_signatures(target: str) -> bool:
     return target in JUDGES and JUDGES[target].reads_signatures
 
 
+def program_of(target: str) -> str:
+    """Return the program that loads a model for a target, empty where none decides."""
+    return JUDGES[target].program if target in JUDGES else ""
+
+
 @dataclass(frozen=True, slots=True)
 class ProgramAnswer:
     """The answer of a program about a model; its operators are located. None where it does not read the format."""
