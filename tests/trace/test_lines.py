@@ -135,7 +135,7 @@ def test_documents_of_chrome(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_export_to_chrome() -> None:
     compute = "ANeuralNetworksExecution_compute"
     data = line(f"B|7|[NN_LR_PE]{compute}") + line("B|7|other", "1.000002")
-    data += line("E|7", "1.0000035") + line("E|7", "1.000004") + line("B|7|x", "1.000005", tid=9)
+    data += line("E|7", "1.0000035") + line("E|7", "1.000004")
     exported = json.loads(b"".join(export_trace(data.encode(), "chrome").pieces))
     place = {"pid": 7, "tid": 8}
     args = {"layer": "LR", "phase": "PE", "mark": f"[NN_LR_PE]{compute}"}
