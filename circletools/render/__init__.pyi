@@ -24,6 +24,8 @@ from circletools.render.findings import verdict as verdict
 from circletools.render.fit import fit_json as fit_json
 from circletools.render.fit import fit_sarif as fit_sarif
 from circletools.render.fit import fit_text as fit_text
+from circletools.render.flames import collapsed_text as collapsed_text
+from circletools.render.flames import speedscope_text as speedscope_text
 from circletools.render.inspection import inspection_json as inspection_json
 from circletools.render.inspection import inspection_text as inspection_text
 from circletools.render.judging import Tally as Tally

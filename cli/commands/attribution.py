@@ -10,15 +10,17 @@ from typer import Exit
 import circletools as ct
 
 from ..console.reading import reading
-from ..console.terminal import print_notes, show_as, show_text
+from ..console.terminal import print_notes, show, show_as, show_text
 from ..signature import argument, option
-from .parameters import Form, TableForm, first_executions, listed
+from .parameters import FORMAT, first_executions, listed
 
 By = Literal["type", "operator", "source", "module"]
 Tables = Annotated[
     tuple[By, ...],
     option("--by", "Show this table; may be repeated. By default all; sources and modules if the model has origins."),
 ]
+TimeForm = Annotated[Literal["text", "json", "csv", "collapsed", "speedscope"], FORMAT]
+ProfileForm = Annotated[Literal["text", "json", "collapsed", "speedscope"], FORMAT]
 Top = Annotated[int, option("--top", "How many rows a table shows, the longest first; 0 is all.", "N", min=0)]
 Depth = Annotated[int | None, option("--depth", "Cut module paths to their first N components.", "N", min=1)]
 
@@ -29,7 +31,7 @@ def attribute(
         argument("TRACE...", "Operator-level traces of one model; - is standard input."),
     ],
     model: Annotated[str, option("--model", "The model that was run.", "M", show_default=False)],
-    form: TableForm = "text",
+    form: TimeForm = "text",
     by: Tables = (),
     top: Top = 10,
     skip: Annotated[
@@ -55,7 +57,9 @@ def attribute(
     times = [ct.read_profile(trace, skip=first, process=process, thread=thread) for trace in traces]
     with reading(model) as opened:
         result = ct.attribute(opened, times, depth=depth)
-    if form == "csv":
+    if form in _STACKS:
+        show(_STACKS[form](result))
+    elif form == "csv":
         show_text(ct.render.attribution_csv(result, by[0] if by else "operator"))
     else:
         text = partial(ct.render.attribution_text, top=top)
@@ -63,6 +67,9 @@ def attribute(
     print_notes(result.notes)
     if any(note.severity == "warning" for note in result.notes):
         raise Exit(1)
+
+
+_STACKS = {"collapsed": ct.render.collapsed_text, "speedscope": ct.render.speedscope_text}
 
 
 def _shown(form: str, by: tuple[By, ...], named: bool) -> tuple[str, ...]:
@@ -88,7 +95,7 @@ def profile(
     output: Annotated[
         str | None, option("--output -o", "Keep the trace here, in the runtime's format; of one runtime.", "TRACE")
     ] = None,
-    form: Form = "text",
+    form: ProfileForm = "text",
     by: Tables = (),
     top: Top = 10,
     depth: Depth = None,
@@ -103,9 +110,11 @@ def profile(
     not run the model.
     """
     programs = listed(on)
+    if form == "speedscope" and len(programs) > 1:
+        raise ct.UsageError("speedscope takes one runtime")
     if against is not None:
-        if len(programs) != 1 or output is not None or by:
-            raise ct.UsageError("--against takes one runtime, and neither -o nor --by")
+        if len(programs) != 1 or output is not None or by or form in _STACKS:
+            raise ct.UsageError("--against takes one runtime, and neither -o, --by nor stacks")
         with reading(against) as old, reading(model) as new:
             traces = [
                 ct.profile(one, on, runs=runs, inputs=inputs, seed=seed, timeout_s=timeout).trace
@@ -128,6 +137,9 @@ def profile(
         ]
     if output is not None:
         ct.files.write(output, [found[0].data])
+    if form in _STACKS:
+        show(line for one in found for line in _STACKS[form](one.attribution))
+        return
     named = all(one.attribution.named for one in found)
     text = partial(ct.render.profile_text, top=top)
     show_as(form, found, _shown(form, by, named), text=text, json=ct.render.profile_json, file=model)

@@ -1,0 +1,74 @@
+"""Time by module, source and operator as stacks: collapsed, and for speedscope."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+
+from circletools.profile.attribution import Attribution
+from circletools.profile.joining import split
+
+_SEPARATORS = re.compile("::|/")
+Stack = tuple[str, ...]
+
+
+def stacks(attribution: Attribution) -> Iterator[tuple[Stack, int]]:
+    """Yield frames, the outermost first, and nanoseconds in all executions: they add up to the measured time.
+
+    Frames are the parts of a source's path, the source, and the operator; an operator of several sources is shared
+    evenly among them. Without origins an operator is below its operator code.
+    """
+    details = {row.source: row.details for row in attribution.sources}
+    for row in attribution.operators:
+        if row.time is None:
+            continue
+        label = f"{row.subgraph}/{row.index} {row.code}"
+        if attribution.named or not row.sources:
+            yield (row.code, f"{label} {row.output}"), row.time.total_ns
+            continue
+        for source, part in zip(row.sources, split(row.time.total_ns, len(row.sources)), strict=True):
+            path = details[source].path if source in details else None
+            yield (*_frames(attribution.source_names[source], path), label), part
+    for group in attribution.groups:
+        yield (group.name, f"{len(group.operators)} operators"), group.time.total_ns
+    for added in attribution.added:
+        if added.kind != "inside":
+            yield (f"({added.kind})", added.name), added.time.total_ns
+
+
+def _frames(name: str, path: str | None) -> Stack:
+    if path:
+        return (*path.split("/" if "/" in path else "."), name)
+    return tuple(part for part in _SEPARATORS.split(name) if part) or (name,)
+
+
+def collapsed_text(attribution: Attribution) -> Iterator[str]:
+    """Yield a line a stack, as flamegraph.pl and its successors read them: `a;b;c 1234`."""
+    for frames, time_ns in stacks(attribution):
+        yield f"{';'.join(frame.replace(';', ',') for frame in frames)} {time_ns}"
+
+
+def speedscope_text(attribution: Attribution, name: str = "") -> Iterator[str]:
+    """Yield the document of speedscope (https://www.speedscope.app/file-format-schema.json): a sampled profile."""
+    frames: dict[str, int] = {}
+    samples, weights = [], []
+    for stack, time_ns in stacks(attribution):
+        samples.append([frames.setdefault(frame, len(frames)) for frame in stack])
+        weights.append(time_ns)
+    profile = {
+        "type": "sampled",
+        "name": name or attribution.runtime,
+        "unit": "nanoseconds",
+        "startValue": 0,
+        "endValue": sum(weights),
+        "samples": samples,
+        "weights": weights,
+    }
+    yield json.dumps(
+        {
+            "$schema": "https://www.speedscope.app/file-format-schema.json",
+            "shared": {"frames": [{"name": frame} for frame in frames]},
+            "profiles": [profile],
+        }
+    )
