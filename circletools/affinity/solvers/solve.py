@@ -9,23 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import islice
 from time import process_time
 
 import numpy as np
 
 from circletools.affinity.candidate import Candidate, better, total_us, violations
-from circletools.affinity.partition import Partition, devices_of, group_of
 from circletools.affinity.problem import Problem
-from circletools.affinity.solvers.contraction import Contraction
 from circletools.affinity.solvers.flow import flow, is_exact, least_bound, priced
-from circletools.affinity.solvers.groups import graph_inside, members_of
 from circletools.affinity.solvers.milp import PartitionProgram, is_too_large
 from circletools.affinity.solvers.partitions import make_partitions
-from circletools.affinity.solvers.repair import repaired
+from circletools.affinity.solvers.repair import repaired, split_large
 from circletools.errors import EditError
 
-_ROUNDS = 400
+_ROUNDS, _STARTS = 400, 3
 _EXACT = 1 - 1e-9
 _SHARE = 8
 """Of the time, for each question whether something could be met without one of its parts."""
@@ -78,13 +74,12 @@ def _is_proven(problem: Problem, found: _Found) -> bool:
 
 def _heuristic(problem: Problem) -> Iterator[Candidate]:
     """Yield candidates of the heuristics for limits and memory, some of which may keep to all."""
-    starts = flow(problem)
-    if problem.caps:
-        for found in priced(problem):
-            if not violations(problem, found):
-                yield found
-            starts.append(found)
-    for start in islice(reversed(starts), 4):
+    starts, fitting = flow(problem)[:_STARTS], list[Candidate]()
+    for found in priced(problem) if problem.caps else ():
+        if not violations(problem, found):
+            yield found
+        fitting = [found]  # the last has the least prices at which it fits, on every device
+    for start in (*starts, *fitting):
         yield repaired(problem, start)[0]
 
 
@@ -106,31 +101,13 @@ def _by_program(problem: Problem, found: _Found, seconds: float) -> _Found:
             break
         is_violated, candidate = program.add_violated_cuts(solved.values)
         tried = [] if found.best is None else [found.best]
-        tried.append(make_partitions(problem.graph, program.devices(solved.values)))
-        if candidate is not None:
-            tried += [candidate, _merged(problem, candidate, program.counted)]
+        # The program does not join what costs no launch and has no limit.
+        tried.append(split_large(problem, make_partitions(problem.graph, program.devices(solved.values))))
+        tried += [] if candidate is None else [candidate]
         found = replace(found, best=better(problem, tried))
         if not is_violated or _is_proven(problem, found):
             break
     return found
-
-
-def _merged(problem: Problem, candidate: Candidate, counted: list[int]) -> Candidate:
-    """Return the candidate with partitions merged on devices where the program does not count them."""
-    devices = devices_of(len(problem), candidate)
-    order = [unit for partition in candidate for unit in sorted(partition.operators)]
-    place = {unit: at for at, unit in enumerate(problem.graph.order)}
-    home = group_of(len(problem), [partition.operators for partition in candidate])
-    order.sort(key=lambda unit: (home[unit], place[unit]))
-    graph = graph_inside(problem.graph, order, devices)
-    at = {unit: number for number, unit in enumerate(order)}
-    contraction = Contraction(graph)
-    for partition in candidate:
-        contraction.merge(at[unit] for unit in partition.operators)
-    free = [number for number, unit in enumerate(order) if devices[unit] not in counted]
-    contraction.merge_edges((source, target) for source in free for target in graph.successors[source])
-    rows = [tuple(sorted(order[number] for number in row)) for row in members_of(contraction.homes())]
-    return tuple(Partition(devices[row[0]], row) for row in rows)
 
 
 # --- what cannot be met -------------------------------------------------------------------------------------
