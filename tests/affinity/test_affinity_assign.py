@@ -146,12 +146,6 @@ def names(data: bytes, *settings: str, default: str | None = None) -> list[str]:
         return [found.devices[number] for number in found.numbers[0]]
 
 
-def test_the_more_particular_rule_counts() -> None:
-    settings = ["op:*=cpu", "op:T*=npu", "op:MUL=npu", "name:*mul=cpu", "index:4=npu", "name:*relu=cpu"]
-    for order in (settings, settings[::-1]):
-        assert names(DIAMOND, *order) == ["cpu", "npu", "cpu", "cpu", "npu", "cpu"]
-
-
 def test_the_default_takes_what_is_left() -> None:
     assert names(DIAMOND, "op:MUL=npu", default="cpu") == ["cpu", "cpu", "cpu", "npu", "cpu", "cpu"]
 
@@ -168,10 +162,6 @@ def test_the_default_takes_what_is_left() -> None:
 def test_bad_rules_are_named(settings: list[str], error: type[CircleToolsError], message: str) -> None:
     with pytest.raises(error, match=message):
         names(DIAMOND, *settings)
-
-
-def test_rules_that_agree_may_overlap() -> None:
-    assert names(DIAMOND, "index:0-3=npu", "index:3-5=npu") == ["npu"] * 6
 
 
 def test_only_rules_that_a_table_speaks_against_count_as_such() -> None:

@@ -122,23 +122,6 @@ def test_a_measured_time_goes_before_the_document() -> None:
     ]  # fmt: skip
 
 
-def test_which_pairs_of_devices_take_the_default() -> None:
-    assert costs_of(QUICK).assumed(TWO)
-    assert not costs_of(QUICK).assumed(["npu"])
-    for pair in (("*", "*"), ("cpu", "npu"), ("cpu", "*"), ("*", "npu")):
-        more = QUICK | {"transfers": [*QUICK["transfers"], {"from": pair[0], "to": pair[1]}]}
-        assert not costs_of(more).assumed(TWO), pair
-
-
-def test_64_devices_are_the_most() -> None:
-    named = [f"d{number}" for number in range(65)]
-    document = {"devices": [{"name": name} for name in named]}
-    with open_model(DIAMOND) as model:
-        assert len(cost_tables(Chooser(model_graph(model)), named[:64], costs_of(document))) == 1
-        with pytest.raises(UsageError, match="costs of 65 devices; there can be 64"):
-            cost_tables(Chooser(model_graph(model)), named, costs_of(document))
-
-
 def test_an_output_that_is_no_tensor_takes_no_memory() -> None:
     build = Build()
     graph = build.graph()

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from circletools.affinity.assign.assign import Assignment, Constraints
 from circletools.affinity.costs.choose import assign_by_cost
-from circletools.affinity.costs.costfile import CostDocument, Defaults, parse_costs
+from circletools.affinity.costs.costfile import Defaults, parse_costs
 from circletools.affinity.costs.times import Costs, cost_tables, operator_bytes
 from circletools.affinity.problem import Sizing
 from circletools.errors import CircleToolsError
@@ -24,13 +24,6 @@ from circletools.model.model import open_model
 from tests.kit.support import own_models, path_of, title
 
 DIAMOND = path_of("circle/diamond")  # FULLY_CONNECTED feeds TANH, LOGISTIC, RELU; MUL of the first two; ADD
-
-
-def test_devices_without_end_are_refused() -> None:
-    many = [{"name": str(number)} for number in range(100_000)]
-    parsed = parse_costs(json.dumps({"devices": many}), "costs.json")
-    with open_model(DIAMOND) as model, pytest.raises(CircleToolsError, match="there can be 64"):
-        cost_tables(Chooser(model_graph(model)), parsed.devices, Costs(parsed, {}, Defaults()))
 
 
 # --- the document -------------------------------------------------------------------------------------------
@@ -127,21 +120,6 @@ def test_a_rate_counts_what_is_read_and_written() -> None:
     rate = [{"select": "op:*", "bytes_per_us": 4, "time_us": 1}]
     # x and y of 1 x 8, constants of 8 x 8 and 8; then tensors of 1 x 8 in FLOAT32.
     assert times_of({"devices": [{"name": "npu", "operators": rate}]}) == [1 + 88, 17, 17, 25, 17, 25]
-
-
-def test_what_names_more_of_a_pair_goes_first() -> None:
-    words = {
-        "devices": [{"name": "a"}, {"name": "b"}],
-        "transfers": [
-            {"from": "*", "to": "*", "overhead_us": 1},
-            {"from": "*", "to": "b", "overhead_us": 2},
-            {"from": "a", "to": "*", "overhead_us": 3},
-        ],
-    }
-    parsed = parse_costs(json.dumps(words), "costs.json")
-    assert [parsed.link(a, b, Defaults()).overhead_us for a, b in (("a", "b"), ("b", "a"))] == [3, 1]
-    assert parsed.link("c", "b", Defaults()).overhead_us == 2
-    assert CostDocument().link("a", "b", Defaults(500.0, 7.0)).us_per_byte == 1 / 500
 
 
 @pytest.mark.parametrize("path", own_models(), ids=title)
