@@ -238,7 +238,7 @@ def test_operators_that_nobody_asked_about_count_as_refused_and_are_told(tmp_pat
     assert (note.code, note.severity) == ("NOT_MEASURED", "info")
     assert "4 operators" in note.message
     assert "subgraphs[0].operators[2]" in note.message
-    assert plan.assignment.why(0, 2) == "default; not npu: not measured: npu has no LOGISTIC"
+    assert plan.assignment.why(0, 2) == "default; not npu: not measured: LOGISTIC was not tried"
     assert plan.assignment.why(0, 0) == "default; not npu: npu has no FULLY_CONNECTED"
 
 
