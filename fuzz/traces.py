@@ -58,7 +58,6 @@ def _show(analysis: Analysis) -> None:
     for table in analysis.tables.values():
         for bucket, self_ns in table.self_ns.items():
             assert 0 <= self_ns <= table.inclusive_ns[bucket], (bucket, self_ns, table.inclusive_ns[bucket])
-        assert all(waiting_ns >= 0 for waiting_ns in table.driver_busy_ns.values())
 
 
 def _export(trace: Trace, analysis: Analysis) -> None:

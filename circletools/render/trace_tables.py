@@ -32,7 +32,6 @@ _BUCKET_COLUMNS = (
         "phase",
         "self_ns",
         "inclusive_ns",
-        "driver_busy_ns",
     ),
 )
 _EXECUTION_COLUMNS = (
@@ -43,8 +42,8 @@ _FUNCTION_HEAD = ["layer", "phase", "calls", "self ms", "inclusive ms", "name"]
 _SUMMARY_HEAD = ["n", "total", "min", "median", "p90", "max"]
 _EXECUTION_HEAD = ["", *_SUMMARY_HEAD, "first", "median of the rest", "most at once"]
 _RUN_HEAD = ["run", "process", "elapsed", "executions", "first", "median of the rest", "name"]
-_times_of = itemgetter("self_ns", "inclusive_ns", "driver_busy_ns")
-_NO_TIMES = (0, 0, 0)
+_times_of = itemgetter("self_ns", "inclusive_ns")
+_NO_TIMES = (0, 0)
 _BEHIND_ONE, _BEHIND_TWO = range(1, 99), range(2, 99)
 _Row = list[str]
 
@@ -175,7 +174,7 @@ def _percent(part_ns: int, whole_ns: int) -> str:
 
 
 def _bucket_rows(part: Document) -> list[_Row]:
-    """Return two lines for each layer, self and inclusive; and where IPC waits for a busy driver."""
+    """Return two lines for each layer, self and inclusive."""
     layers: dict[str, dict[str, tuple[int, ...]]] = defaultdict(dict)
     for one in part["buckets"]:
         layers[one["layer"]][one["phase"]] = _times_of(one)
@@ -187,12 +186,10 @@ def _bucket_rows(part: Document) -> list[_Row]:
         if layer not in layers:
             continue
         mine = [layers[layer].get(phase, _NO_TIMES) for phase in columns]
-        self_ns, inclusive_ns, busy_ns = zip(*mine, strict=True)
+        self_ns, inclusive_ns = zip(*mine, strict=True)
         own.append(self_ns)
         rows.append([LAYER_NAMES[layer], "self", *_times((*self_ns, sum(self_ns)))])
         rows.append(["", "inclusive", *_times(inclusive_ns), ""])
-        if any(busy_ns):
-            rows.append(["", "driver busy", *_times((*busy_ns, sum(busy_ns)))])
     totals = _times(map(sum, zip(*own, strict=True)))
     return [*rows, ["Sum", "self", *totals, milliseconds(part["covered_ns"])]]
 

@@ -45,7 +45,6 @@ class Reading:
     run_shares: dict[int, dict[Part, int]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(int)))
     own: dict[int, dict[Bucket, int]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(int)))
     whole: dict[int, dict[Bucket, int]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(int)))
-    busy: dict[int, dict[Bucket, int]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(int)))
     shares: dict[int, dict[Part, int]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(int)))
     at_work: dict[int, dict[Part, int]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(int)))
     flights: list[Flight] = field(default_factory=list)
@@ -204,7 +203,6 @@ class _Reader:
         flying = [one for one in found.flights if one.number not in self.ignored]
         found.ended = [one for one in flying if one.end >= 0]
         self._clock()
-        driving = {at for at, _, _, owner, _ in self.slots if owner is not None and owner[0] == "LD"}
         for at, tid, running, innermost, names in self.slots:
             owner = innermost
             if any(one.thread == tid and one.kind == "asynchronous" and one.start <= at < one.end for one in flying):
@@ -218,7 +216,6 @@ class _Reader:
             found.own[segment][owner] += US
             for bucket in running:
                 found.whole[segment][bucket] += US
-            found.busy[segment][owner] += US * (owner[0] == "LI" and at in driving)
             for name in set(names):
                 found.functions[name][2] += US
             if names:

@@ -89,5 +89,5 @@ def test_executions_are_asked_for() -> None:
 
 def test_a_bucket_without_time_of_its_own() -> None:
     assert Table(inclusive_ns={("LR", "PE"): 5}).to_rows() == [
-        {"layer": "LR", "phase": "PE", "self_ns": 0, "inclusive_ns": 5, "driver_busy_ns": 0}
+        {"layer": "LR", "phase": "PE", "self_ns": 0, "inclusive_ns": 5}
     ]

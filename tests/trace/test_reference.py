@@ -57,7 +57,7 @@ def test_marks_of_every_kind(trace: list[Ev]) -> None:
 def check(found: Analysis, wanted: Reading, trace: list[Ev]) -> None:
     assert (found.name, found.encoding, found.events) == ("<bytes>", "ftrace text", len(trace))
     assert (found.last_ns, found.ordered, set(found.threads)) == (trace[-1].at * US, True, wanted.counted)
-    assert times(found.tables) == (some(wanted.own), some(wanted.whole), some(wanted.busy))
+    assert times(found.tables) == (some(wanted.own), some(wanted.whole))
     check_wall_clock(found, wanted)
     assert [(run.process, run.name, run.start_ns // US, run.where) for run in found.runs] == wanted.runs
     assert [run.index for run in found.runs if run.partial] == sorted(wanted.partial)
@@ -100,7 +100,7 @@ def nonzero(times: dict[Part, int]) -> dict[Part, int]:
 def times(tables: dict[int, Table]) -> tuple[dict[int, dict[tuple[str, str], int]], ...]:
     return tuple(
         some({number: getattr(table, name) for number, table in tables.items()})
-        for name in ("self_ns", "inclusive_ns", "driver_busy_ns")
+        for name in ("self_ns", "inclusive_ns")
     )
 
 

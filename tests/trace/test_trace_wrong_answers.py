@@ -57,8 +57,6 @@ def test_no_self_time_is_negative() -> None:
     call = "HIDL::IPreparedModel::execute"
     found = read(f"10 T1 B {call}::client\n15 D1 B {call}::server\n20 T1 E\n90 D1 E")
     assert own(found) == {"LI_PE": 10, "LD_PE": 75}
-    (table_,) = found.tables.values()
-    assert dict(table_.driver_busy_ns) == {("LI", "PE"): 5_000}
 
 
 def test_the_time_of_the_cpu_is_not_taken_from_the_driver() -> None:

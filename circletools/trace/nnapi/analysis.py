@@ -22,7 +22,6 @@ from circletools.trace.nnapi.machine import Begin, End, EventBatch, InFlightChan
 from circletools.trace.nnapi.marks import FOREIGN, HalSide, Mark, classify
 from circletools.trace.nnapi.scheduling import Scheduled, Scheduling
 from circletools.trace.nnapi.statistics import (
-    Busy,
     Cutter,
     Intervals,
     Table,
@@ -139,7 +138,6 @@ class _Pass:
         self.work = Work(self.automaton.contexts)
         self.scheduling = Scheduling(trace, self.automaton.contexts)
         self.totals: Totals = defaultdict(int)
-        self.waiting: Totals = defaultdict(int)
         self.events, self.last_ns = 0, 0
         self._symbols: dict[bytes, tuple[int, int]] = {}
         self._indices: dict[int, int] = {}
@@ -176,7 +174,7 @@ class _Pass:
             self.trace.encoding,
             self.events,
             self.runs.all,
-            tables(contexts, self.totals, self.waiting),
+            tables(contexts, self.totals),
             executions,
             self._clock(executions, layer, "PE", EXECUTING),
             self._clock(self.runs.all, "LA", "PO", PHASES),
@@ -206,11 +204,9 @@ class _Pass:
         self.seen.counted.update(distinct(intervals.threads))
         for path, self_ns in sums(intervals.paths, intervals.ends - intervals.starts):
             self.automaton.paths[path].self_ns += self_ns
-        busy = Busy(self.automaton.contexts, intervals)
         for timeline, some in self._by_timeline(intervals):
             for part, segments in pieces(some, *timeline.arrays()):
                 add_up(self.totals, part, segments)
-                busy.add_up(self.waiting, part, segments)
         self.work.add(intervals)
         self.scheduling.add(intervals)
         self.runs.forget()

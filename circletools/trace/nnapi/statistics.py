@@ -16,8 +16,7 @@ import numpy.typing as npt
 from circletools.errors import InvalidInputError
 from circletools.trace.nnapi.contexts import BUCKETS, Contexts
 from circletools.trace.nnapi.machine import Machine
-from circletools.trace.nnapi.marks import LAYERS, PHASES
-from circletools.trace.sources.names import Numbers, by_thread, distinct, sums
+from circletools.trace.sources.names import Numbers, by_thread, sums
 
 _MOST_PIECES = 1 << 22
 _LIMIT = 1 << 62
@@ -142,25 +141,6 @@ def add_up(totals: Totals, intervals: Intervals, segments: Numbers) -> None:
         totals[(low + key // width) << _CODE_BITS | key % width] += total
 
 
-class Busy:
-    """When the driver was busy, within one batch."""
-
-    def __init__(self, contexts: Contexts, intervals: Intervals) -> None:
-        self._layers = np.array(contexts.owners, np.int64) // len(PHASES)
-        driver = intervals.only(self._layers[intervals.codes] == LAYERS.index("LD"))
-        self._union = union(driver.starts, driver.ends) if len(driver.starts) else None
-
-    def add_up(self, waiting: Totals, intervals: Intervals, segments: Numbers) -> None:
-        """Add the part of the IPC layer's self time in which the driver was busy."""
-        calls = self._layers[intervals.codes] == LAYERS.index("LI")
-        if self._union is None or not calls.any():
-            return
-        waits = intervals.only(calls)
-        overlap = covered(waits.ends, *self._union) - covered(waits.starts, *self._union)
-        waits.ends = waits.starts + overlap
-        add_up(waiting, waits, segments[calls])
-
-
 def union(starts: Numbers, ends: Numbers) -> tuple[Numbers, Numbers, Numbers]:
     """Return the union of intervals as disjoint ones, and the time covered before each."""
     order = np.argsort(starts, kind="stable")
@@ -187,7 +167,6 @@ class Table:
 
     self_ns: dict[tuple[str, str], int] = field(default_factory=lambda: defaultdict(int))
     inclusive_ns: dict[tuple[str, str], int] = field(default_factory=lambda: defaultdict(int))
-    driver_busy_ns: dict[tuple[str, str], int] = field(default_factory=lambda: defaultdict(int))
 
     @property
     def covered_ns(self) -> int:
@@ -202,23 +181,18 @@ class Table:
                 "phase": bucket[1],
                 "self_ns": self.self_ns.get(bucket, 0),
                 "inclusive_ns": inclusive,
-                "driver_busy_ns": self.driver_busy_ns.get(bucket, 0),
             }
             for bucket, inclusive in sorted(self.inclusive_ns.items())
         ]
 
     def add(self, other: Table) -> None:
         """Add another table."""
-        for mine, theirs in (
-            (self.self_ns, other.self_ns),
-            (self.inclusive_ns, other.inclusive_ns),
-            (self.driver_busy_ns, other.driver_busy_ns),
-        ):
+        for mine, theirs in ((self.self_ns, other.self_ns), (self.inclusive_ns, other.inclusive_ns)):
             for bucket, value in theirs.items():
                 mine[bucket] += value
 
 
-def tables(contexts: Contexts, totals: Totals, waiting: Totals) -> dict[int, Table]:
+def tables(contexts: Contexts, totals: Totals) -> dict[int, Table]:
     """Return the table of each segment; takes the totals apart, so that not both are in memory."""
     found: dict[int, Table] = defaultdict(Table)
     segments, codes, times = _columns(totals)
@@ -229,11 +203,6 @@ def tables(contexts: Contexts, totals: Totals, waiting: Totals) -> dict[int, Tab
             found[at].self_ns[pair] = total
         for at, total in _by_segment(segments, times, running >> number & 1 != 0):
             found[at].inclusive_ns[pair] = total
-    segments, codes, times = _columns(waiting)
-    owners = np.array(contexts.owners, np.int64)[codes]
-    for number in distinct(owners):
-        for at, total in _by_segment(segments, times, owners == number):
-            found[at].driver_busy_ns[BUCKETS[number]] = total
     return found
 
 
