@@ -1,9 +1,12 @@
 """Details of sources beside their names, as the metadata entry `CIRCLETOOLS_sources`.
 
-    [version = 1][string count] ([length][data: length bytes])*
-    [source count] ([source id][check][path][class][file][line][call])*
+    [version = 2: u32][string count: u32] ([shared][length][data: length bytes])*
+    [source count] ([source id][check: u16][path][class][file][line][call][caller])*
 
-Strings are numbered from 1, in order; 0 is the empty one. The check is the CRC-32 of the source's name.
+Numbers without a type are LEB128: seven bits a byte, the lowest first, the top bit set in all but the last. `shared`
+are bytes that a string has in common with the beginning of the one before; of a source, id, path and line are written
+as the difference from the source before, zigzag (0, -1, 1, -2, ...). Strings are numbered from 1, in order; 0 is the
+empty one. The check is the lower half of the CRC-32 of the source's name.
 """
 
 from __future__ import annotations
@@ -16,10 +19,10 @@ from circletools.metadata.codec import TableReader, check_ids, encode_name
 from circletools.origin.source import SourceDetails
 
 DETAILS_TABLE = "CIRCLETOOLS_sources"
-_VERSION = 1
-_U4 = Struct("<I")
+_VERSION = 2
 _PAIR = Struct("<II")
-_ENTRY = Struct("<7I")
+_CHECK = Struct("<H")
+_MOST_BITS = 35  # of a u32, or a difference of two
 
 
 def encode_details(details: Mapping[int, SourceDetails], sources: Mapping[int, str]) -> bytes:
@@ -32,17 +35,33 @@ def encode_details(details: Mapping[int, SourceDetails], sources: Mapping[int, s
     def number(text: str, what: str) -> int:
         return strings.setdefault(encode_name(text, what), len(strings))
 
-    entries = []
-    for source, known in sorted(details.items()):
-        if known == SourceDetails() or source not in sources:
-            continue
+    written = sorted(source for source, known in details.items() if known != SourceDetails() and source in sources)
+    entries, before = bytearray(_leb(len(written))), (0, 0, 0)
+    for source in written:
+        known = details[source]
         check_ids((source, known.line))
-        path, class_name = number(known.path, "a path"), number(known.class_name, "a class")
-        file, call = number(known.file, "a file"), number(known.call, "a call")
-        entries.append(_ENTRY.pack(source, _check(sources[source]), path, class_name, file, known.line, call))
+        now = (source, number(known.path, "a path"), known.line)
+        own, path, line = (_leb(2 * d if d >= 0 else -2 * d - 1) for d in map(int.__sub__, now, before))
+        names = [_leb(number(text, "a text")) for text in (known.class_name, known.file, known.call, known.caller)]
+        entries += b"".join((own, _CHECK.pack(_check(sources[source])), path, *names[:2], line, *names[2:]))
+        before = now
     del strings[b""]
-    texts = [_U4.pack(len(data)) + data for data in strings]
-    return b"".join((_PAIR.pack(_VERSION, len(texts)), *texts, _U4.pack(len(entries)), *entries))
+    texts, last = bytearray(_PAIR.pack(_VERSION, len(strings))), b""
+    for text in strings:
+        shared = next((at for at, both in enumerate(zip(last, text, strict=False)) if both[0] != both[1]), None)
+        shared = min(len(last), len(text)) if shared is None else shared
+        texts += _leb(shared) + _leb(len(text) - shared) + text[shared:]
+        last = text
+    return bytes(texts + entries)
+
+
+def _leb(number: int) -> bytes:
+    found = bytearray()
+    while number > 127:
+        found.append(number & 127 | 128)
+        number >>= 7
+    found.append(number)
+    return bytes(found)
 
 
 def decode_details(data: bytes | memoryview, sources: Mapping[int, str]) -> dict[int, SourceDetails]:
@@ -51,26 +70,52 @@ def decode_details(data: bytes | memoryview, sources: Mapping[int, str]) -> dict
     Raises TableFormatError.
     """
     reader = TableReader(data, DETAILS_TABLE)
-    strings = [""]
+    strings, last = [""], b""
     for _ in range(reader.header(_VERSION)):
-        length = _U4.unpack(reader.take(_U4.size, "a text is cut off"))[0]
-        strings.append(bytes(reader.take(length)).decode("utf-8", "surrogateescape"))
-    count = _U4.unpack(reader.take(_U4.size, "the number of sources is cut off"))[0]
+        shared, length = _number(reader), _number(reader)
+        if shared > len(last):
+            raise reader.error("a text shares more than the one before has", reader.position)
+        last = last[:shared] + bytes(reader.take(length))
+        strings.append(last.decode("utf-8", "surrogateescape"))
     details: dict[int, SourceDetails] = {}
-    seen: set[int] = set()
-    for _ in range(count):
+    source = path = line = 0
+    for index in range(_number(reader)):
         at = reader.position
-        source, check, path, class_name, file, line, call = _ENTRY.unpack(reader.take(_ENTRY.size))
-        if source in seen:
+        step = _difference(reader)
+        source += step
+        check = _CHECK.unpack(reader.take(_CHECK.size))[0]
+        path += _difference(reader)
+        class_name, file = _number(reader), _number(reader)
+        line += _difference(reader)
+        call, caller = _number(reader), _number(reader)
+        if index and step <= 0:
             raise reader.error(f"a second entry for source {source}", at)
-        if max(path, class_name, file, call) >= len(strings):
+        if not 0 <= path < len(strings) or max(class_name, file, call, caller) >= len(strings):
             raise reader.error(f"source {source} has a text that does not exist", at)
-        seen.add(source)
+        if line < 0 or source < 0:
+            raise reader.error(f"source {source} has a number below 0", at)
         if source in sources and check == _check(sources[source]):
-            details[source] = SourceDetails(strings[path], strings[class_name], strings[file], line, strings[call])
+            details[source] = SourceDetails(
+                strings[path], strings[class_name], strings[file], line, strings[call], strings[caller]
+            )
     reader.finish()
     return details
 
 
+def _number(reader: TableReader) -> int:
+    found = 0
+    for shift in range(0, _MOST_BITS, 7):
+        byte = reader.take(1, "a number is cut off")[0]
+        found |= (byte & 127) << shift
+        if byte < 128:
+            return found
+    raise reader.error("a number is too long", reader.position)
+
+
+def _difference(reader: TableReader) -> int:
+    number = _number(reader)
+    return -(number + 1) // 2 if number % 2 else number // 2
+
+
 def _check(name: str) -> int:
-    return crc32(encode_name(name))
+    return crc32(encode_name(name)) & 0xFFFF

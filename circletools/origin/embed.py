@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from dataclasses import replace as replaced
 
@@ -35,10 +36,12 @@ def embed(
     names: NameSource = NameSource.AUTO,
     replace: bool = False,
     stamp: bool = True,
+    absolute_paths: bool = False,
 ) -> RewriteResult:
     """Write origins as metadata entries; without `origins`, those that the model's own `names` give.
 
-    A note has the kind of names. The `stamp` shows later whether the tables still describe the operators. Raises
+    A note has the kind of names. The `stamp` shows later whether the tables still describe the operators. Files are
+    written relative to the working directory, or beginning with their package, unless `absolute_paths`. Raises
     EditError when the model has tables and `replace` is not set, or has no such names; UsageError when `origins`
     names an operator, subgraph or source that does not exist.
 
@@ -62,13 +65,16 @@ def embed(
         columns = OriginColumns.of(origins)
     described = {subgraph: keys for subgraph, keys in columns.keys.items() if len(keys)}
     tables = {subgraph: encode_operator_keys(keys) for subgraph, keys in described.items()}
-    known = any(details != NOTHING for details in columns.details.values())
-    name_of = dict(zip(columns.numbers, columns.names, strict=True)) if known else {}
+    details = {source: one for source, one in columns.details.items() if one != NOTHING}
+    if not absolute_paths:
+        root = os.getcwd()
+        details = {source: one.relative(root) for source, one in details.items()}
+    name_of = dict(zip(columns.numbers, columns.names, strict=True)) if details else {}
     entries = {
         SOURCE_TABLE: encode_ascending(columns.numbers, columns.names),
         OP_TABLE: tables[0] if [*tables] == [0] else _united(described.values()),
         EXACT_TABLE: pack_exact(tables) if any(tables) else None,
-        DETAILS_TABLE: encode_details(columns.details, name_of) if known else None,
+        DETAILS_TABLE: encode_details(details, name_of) if details else None,
         STAMP: encode_stamp(stamp_model(model)) if stamp else None,
     }
     return replaced(write_entries(edit, entries), notes=notes)

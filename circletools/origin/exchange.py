@@ -1,9 +1,9 @@
 """Origins as JSON and CSV: what `dump-origins` writes and `--origins` reads.
 
 JSON: {"sources": [{"id", "name"}], "operators": [{"subgraph", "operator_index", "sources": [id]}]}. A source may have
-`path`, `class`, `file`, `line` and `call` besides; further fields are for people and ignored. CSV: one row for each
-pair of operator and source, with the columns `subgraph, operator_index, source_id, source_name` and, where there are
-any, those details; a row without operator_index only names a source.
+`path`, `class`, `file`, `line`, `call` and `caller` besides; further fields are for people and ignored. CSV: one row
+for each pair of operator and source, with the columns `subgraph, operator_index, source_id, source_name` and, where
+there are any, those details; a row without operator_index only names a source.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from circletools.storage.strict_json import read_json
 from circletools.wording import SCHEMA_VERSION
 
 _MOST_SUBGRAPHS = 1 << 16
-DETAIL_FIELDS = ("path", "class", "file", "line", "call")
+DETAIL_FIELDS = ("path", "class", "file", "line", "call", "caller")
 CSV_COLUMNS = ("subgraph", "operator_index", "code", "output", "source_id", "source_name", *DETAIL_FIELDS)
 
 
 def detail_values(details: SourceDetails) -> tuple[str | int, ...]:
     """Return the details of a source, in the order of DETAIL_FIELDS."""
-    return details.path, details.class_name, details.file, details.line, details.call
+    return details.path, details.class_name, details.file, details.line, details.call, details.caller
 
 
 def origins_document(origins: Origins) -> dict[str, Any]:
@@ -133,7 +133,7 @@ class _Collected:
         if source in self.sources:
             raise InvalidInputError(f"source {source} is listed twice", location=place)
         try:
-            for text in (name, details.path, details.class_name, details.file, details.call):
+            for text in (name, details.path, details.class_name, details.file, details.call, details.caller):
                 encode_name(text)
         except UsageError as error:
             raise InvalidInputError(error.message, location=place) from error
@@ -156,7 +156,7 @@ class _Collected:
 
 
 def _details(texts: Mapping[str, str], line: int) -> SourceDetails:
-    return SourceDetails(texts["path"], texts["class"], texts["file"], line, texts["call"])
+    return SourceDetails(texts["path"], texts["class"], texts["file"], line, texts["call"], texts["caller"])
 
 
 def _items(document: Any, key: str, name: str) -> list[Mapping[str, Any]]:

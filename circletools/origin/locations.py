@@ -10,6 +10,7 @@ locations that refer to each other:
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -18,7 +19,7 @@ from circletools.flatbuf.columns import Tables
 from circletools.graph.graph import ModelGraph
 from circletools.model.debug_metadata import DEBUG_METADATA, DebugMetadata
 from circletools.model.views import text
-from circletools.origin.source import NOTHING, AnySource, Source, SourceDetails, is_library
+from circletools.origin.source import NOTHING, AnySource, Source, SourceDetails, line_of, relative_file
 
 _LOCATION = 1  # the union code of a Location among the attributes; the other is a dictionary item
 _MOST_FRAMES = 1000  # as deep as Python calls
@@ -44,7 +45,7 @@ class _Step(NamedTuple):
     """A location to visit, and the context that the locations above it give."""
 
     at: int
-    line: tuple[str, int] = ("", 0)
+    line: tuple[str, int, str] = ("", 0, "")
     call: str = ""
 
 
@@ -87,7 +88,8 @@ class _Locations:
                     (types if name.endswith(":") else found)[_named(name, step)] = None
             elif member == "FileLineColLoc":
                 file, line, column = _file(location), _line(location), int(location.scalars("column")[0])
-                found[_source(f"{file}:{line}:{column}", SourceDetails(file=file, line=line))] = None
+                place = f"{relative_file(file, os.getcwd())}:{line}:{column}"
+                found[_source(place, SourceDetails(file=file, line=line))] = None
             elif member == "FusedLoc":
                 pending += self._parts(location, step)
             elif member == "CallSiteLoc":
@@ -113,9 +115,9 @@ class _Locations:
         call = name[:-1] if name.endswith(":") else step.call
         return [step._replace(at=index, call=call) for index in reversed(indices)]
 
-    def _line_of(self, index: int) -> tuple[str, int] | None:
-        """Return the innermost line of a call that is not a library's; None for the call of a whole function."""
-        found = None
+    def _line_of(self, index: int) -> tuple[str, int, str] | None:
+        """Return the innermost line of a call, and its caller (see `line_of`); None for the call of a function."""
+        frames: list[tuple[str, int]] = []
         for _ in range(_MOST_FRAMES):  # there may be a circle
             member, location = self._at(index)
             if location is not None and member == "CallSiteLoc":
@@ -123,15 +125,15 @@ class _Locations:
                 member, location = self._at(int(location.scalars("callee_index")[0]))
             if location is None or member != "FileLineColLoc":
                 break
-            if not is_library(_file(location)):
-                found = _file(location), _line(location)
-        return found
+            frames.append((_file(location), _line(location)))
+        found = line_of(frames)
+        return found if found[0] else None
 
 
 def _named(name: str, step: _Step) -> AnySource:
     """Return a source by its name in a function, `dense/MatMul@function`."""
     call = "" if name.endswith(":") else step.call
-    details = SourceDetails(file=step.line[0], line=step.line[1], call=call)
+    details = SourceDetails(file=step.line[0], line=step.line[1], call=call, caller=step.line[2])
     return _source(name.partition("@")[0] or name, details)
 
 

@@ -74,6 +74,10 @@ class Origins:
         return inverse
 
 
+NOTHING_KNOWN = Origins({}, ())
+"""No sources, and no operators described."""
+
+
 def merge(operators: Iterable[OperatorOrigins]) -> dict[int, Origin]:
     """Unite the entries of equal operator index, as the ONE compiler does on export."""
     described = [subgraph for subgraph in operators if subgraph]

@@ -2,17 +2,38 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from typing import NamedTuple
 
-_INSTALLED = ("/site-packages/", "/dist-packages/", "/lib/python3", "/lib/python2")
+_INSTALLED = re.compile(r".*/(?:site|dist)-packages/")
+_LEFT_OUT = frozenset(
+    (
+        "torch",
+        "functorch",
+        "tico",
+        "litert_torch",
+        "ai_edge_torch",
+        "onnxscript",
+        "jax",
+        "tensorflow",
+        "keras",
+        "tf_keras",
+    )
+)
+_PYTHON = re.compile(r"/lib/python\d[\d.]*/")
+_TYPED_IN = ("<string>", "<stdin>", "<ipython-input")
+_CELL = re.compile(r".*/ipykernel_\d+/(\d+)\.py")
+_ABSOLUTE = re.compile(r"/|[A-Za-z]:/|\\\\")
 
 
 class SourceDetails(NamedTuple):
     """Details that a source's name does not hold; empty, or 0 for the line, where it is not known.
 
     `path` is that of the module instance (`layers.0.attn.q`) or name scope (`model/dense`), `class_name` the class of
-    that module (`torch.nn.modules.linear.Linear`). `file` and `line` are where the model's author called it, and
-    `call` is what was called (`aten.linear.default`, `MatMul`).
+    that module (`torch.nn.modules.linear.Linear`). `file` and `line` are the innermost line outside of PyTorch and
+    exporters, and `call` is what was called there (`aten.linear.default`, `MatMul`). Where that line is a library's
+    (`timm/layers/mlp.py`), `caller` is the innermost line of the model's author: `net.py:12`.
     """
 
     path: str = ""
@@ -20,11 +41,19 @@ class SourceDetails(NamedTuple):
     file: str = ""
     line: int = 0
     call: str = ""
+    caller: str = ""
 
     @property
     def place(self) -> str:
-        """The file and line, as in `net.py:42`; empty where the file is not known."""
-        return f"{self.file}:{self.line}" if self.file and self.line else self.file
+        """The file and line, as in `net.py:42`, and the caller's; empty where the file is not known."""
+        place = f"{self.file}:{self.line}" if self.file and self.line else self.file
+        return f"{place} from {self.caller}" if self.caller else place
+
+    def relative(self, root: str) -> SourceDetails:
+        """Return the details with paths as `relative_file` has them."""
+        file, colon, line = self.caller.rpartition(":")
+        caller = f"{relative_file(file, root)}{colon}{line}"
+        return self._replace(file=relative_file(self.file, root), caller=caller)
 
 
 NOTHING = SourceDetails()
@@ -42,7 +71,40 @@ AnySource = Source | str
 """A source that has no number yet; the name alone where nothing else is known."""
 
 
-def is_library(file: str) -> bool:
-    """Return whether Python source is in an installed package or in no file, not written by the model's author."""
+def relative_file(file: str, root: str) -> str:
+    """Return a Python file as it may be shown to anybody: without what only one machine has.
+
+    A file of a package begins with the package (`timm/layers/mlp.py`), one below the folder `root` there; of others
+    the name is left. What is not absolute stays.
+    """
     path = file.replace("\\", "/")
-    return path.startswith("<") or any(part in path for part in _INSTALLED)
+    cell = _CELL.fullmatch(path)
+    if cell:
+        return f"<cell {cell[1]}>"
+    if not _ABSOLUTE.match(path):
+        return file
+    below = root.replace("\\", "/").rstrip("/") + "/"
+    installed = _INSTALLED.match(path)
+    if installed:
+        return path[installed.end() :]
+    return path.removeprefix(below) if path.startswith(below) else path.rpartition("/")[2]
+
+
+def line_of(frames: Iterable[tuple[str, int]]) -> tuple[str, int, str]:
+    """Return file and line of the innermost of frames that is not PyTorch's or an exporter's, and its caller.
+
+    Frames begin with the outermost. Without such a frame, the result is `("", 0, "")`.
+    """
+    file, line, caller = "", 0, ""
+    for name, number in frames:
+        path = name.replace("\\", "/")
+        installed = _INSTALLED.match(path)
+        if installed:
+            if path[installed.end() :].partition("/")[0] in _LEFT_OUT:
+                continue
+        elif _PYTHON.search(path) or (path.startswith("<") and not path.startswith(_TYPED_IN)):
+            continue
+        else:
+            caller = f"{name}:{number}"
+        file, line = name, number
+    return file, line, "" if caller == f"{file}:{line}" else caller

@@ -36,6 +36,9 @@ def embed_origins(
     replace: Annotated[bool, option("--replace", "Replace existing tables.")] = False,
     erase: Erase = False,
     stamp: Stamp = True,
+    absolute_paths: Annotated[
+        bool, option("--absolute-paths", "Write files with all folders above them, not relative to this one.")
+    ] = False,
     in_place: InPlace = False,
 ) -> None:
     """Write the source of each operator as metadata.
@@ -51,16 +54,17 @@ def embed_origins(
         raise ct.UsageError("--onnx excludes --origins, --names and --exported-program: the file has the names")
     given = None if origins is None else ct.origins.parse(read_text(origins), str(origins))
 
+    write = partial(ct.origins.embed, replace=replace, stamp=stamp, absolute_paths=absolute_paths)
+
     def change(edit: ct.ModelEdit) -> ct.types.RewriteResult:
         if exported_program is not None:
-            found = ct.exporters.from_exported_program(edit.model, exported_program)
-            return ct.origins.embed(edit, found, replace=replace, stamp=stamp)
+            return write(edit, ct.exporters.from_exported_program(edit.model, exported_program))
         if onnx is not None:
-            return ct.origins.embed(edit, ct.exporters.from_onnx(edit.model, onnx), replace=replace, stamp=stamp)
+            return write(edit, ct.exporters.from_onnx(edit.model, onnx))
         if given is None:
-            return ct.origins.embed(edit, names=ct.origins.NameSource(names or "auto"), replace=replace, stamp=stamp)
+            return write(edit, names=ct.origins.NameSource(names or "auto"))
         try:
-            return ct.origins.embed(edit, given, replace=replace, stamp=stamp)
+            return write(edit, given)
         except ct.UsageError as error:
             error.name_file(str(origins))
             raise

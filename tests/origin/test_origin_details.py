@@ -14,7 +14,7 @@ from circletools.origin.details import DETAILS_TABLE, decode_details, encode_det
 from circletools.origin.embed import embed, strip
 from circletools.origin.exchange import origins_document, parse_csv, parse_json
 from circletools.origin.read import Origins
-from circletools.origin.source import SourceDetails, is_library
+from circletools.origin.source import SourceDetails, relative_file
 from circletools.render.origins import origins_csv, origins_json
 from tests.kit.origin_support import embedded, entries, origins_of, u32s, value_of
 from tests.kit.support import bytes_of, edited
@@ -26,20 +26,24 @@ HEAD = SourceDetails(path="head", file="net.py", line=30)
 DETAILS = {7: HEAD, 3: ADD}
 MLP = bytes_of("circle/mlp")
 WANTED = Origins(SOURCES, entries({0: {3}, 1: {3, 7}, 2: {9}}), details=DETAILS)
-TEXTS = (b"layers.0", b"net.Block", b"net.py", b"aten.add.Tensor", b"head")
+TEXTS = ((0, b"layers.0"), (0, b"net.Block"), (4, b"py"), (0, b"aten.add.Tensor"), (0, b"head"))
 BYTES = (
-    u32s(1, len(TEXTS))
-    + b"".join(u32s(len(text)) + text for text in TEXTS)
-    + u32s(2)
-    + u32s(3, crc32(b"layers.0::add"), 1, 2, 3, 12, 4)
-    + u32s(7, crc32(b"head::linear"), 5, 0, 3, 30, 0)
-)
+    u32s(2, len(TEXTS))
+    + b"".join(bytes((shared, len(text))) + text for shared, text in TEXTS)
+    + bytes((2,))
+    + b"".join(
+        (
+            bytes((2 * 3,)), u32s(crc32(b"layers.0::add"))[:2], bytes((2 * 1, 2, 3, 2 * 12, 4, 0)),
+            bytes((2 * 4,)), u32s(crc32(b"head::linear"))[:2], bytes((2 * 4, 0, 3, 2 * 18, 0, 0)),
+        )
+    )
+)  # fmt: skip
 
 
 def test_the_bytes_of_the_table() -> None:
     assert encode_details(DETAILS | {9: SourceDetails(), 10: ADD}, SOURCES) == BYTES
     assert decode_details(BYTES, SOURCES) == DETAILS
-    assert encode_details({}, SOURCES) == u32s(1, 0, 0)
+    assert encode_details({}, SOURCES) == u32s(2, 0) + bytes(1)
 
 
 def test_details_of_other_sources_do_not_count() -> None:
@@ -52,14 +56,17 @@ def test_details_of_other_sources_do_not_count() -> None:
     ("data", "offset"),
     [
         (b"", 0),
-        (u32s(2, 0, 0), 0),
-        (u32s(1, 1), 8),
-        (u32s(1, 1, 5) + b"text", 12),
-        (u32s(1, 0), 8),
-        (u32s(1, 0, 1, 3, 0, 0, 0, 0, 0), 12),
-        (u32s(1, 0, 1, 3, 0, 1, 0, 0, 0, 0), 12),
-        (u32s(1, 0, 1, 3, 0, 0, 0, 0, 0, 1), 12),
-        (u32s(1, 0, 2, *(3, 0, 0, 0, 0, 0, 0) * 2), 40),
+        (u32s(1, 0) + bytes(1), 0),
+        (u32s(2, 1), 8),
+        (u32s(2, 1) + b"\0\5text", 10),
+        (u32s(2, 1) + b"\1\4text", 10),
+        (u32s(2, 0), 8),
+        (u32s(2, 0) + b"\1\6", 10),
+        (u32s(2, 0) + b"\1\6\0\0\2" + bytes(5), 9),
+        (u32s(2, 0) + b"\1\6\0\0\0\1" + bytes(4), 9),
+        (u32s(2, 0) + b"\1\6\0\0\0\0\0\1" + bytes(2), 9),
+        (u32s(2, 0) + b"\2" + (b"\6" + bytes(8)) + bytes(9), 18),
+        (u32s(2, 0) + b"\xff" * 5, 13),
         (BYTES + b"\0", len(BYTES)),
     ],
 )
@@ -124,22 +131,37 @@ def test_what_tensorflow_left_gets_into_the_table() -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "library"),
+    ("file", "shown"),
     [
-        ("/home/u/net.py", False),
-        ("C:\\nets\\net.py", False),
-        ("/venv/lib/python3.11/site-packages/torch/nn/modules/linear.py", True),
-        ("/usr/lib/python3/dist-packages/keras/layer.py", True),
-        ("C:\\venv\\Lib\\site-packages\\torch\\x.py", True),
-        ("/usr/lib/python3.11/contextlib.py", True),
-        ("<string>", True),
-        ("<frozen runpy>", True),
+        ("/home/u/nets/net.py", "nets/net.py"),
+        ("/home/u2/net.py", "net.py"),
+        ("nets/net.py", "nets/net.py"),
+        ("C:\\nets\\net.py", "net.py"),
+        ("/venv/lib/python3.11/site-packages/timm/layers/mlp.py", "timm/layers/mlp.py"),
+        ("/home/u/venv/lib/python3/dist-packages/timm/x.py", "timm/x.py"),
+        ("C:\\venv\\Lib\\site-packages\\timm\\x.py", "timm/x.py"),
+        ("/run/ipykernel_71/902.py", "<cell 902>"),
+        ("<string>", "<string>"),
+        ("", ""),
     ],
 )
-def test_files_of_libraries(file: str, library: bool) -> None:
-    assert is_library(file) is library
+def test_files_are_shown_without_what_one_machine_has(file: str, shown: str) -> None:
+    assert relative_file(file, "/home/u") == shown
+    assert relative_file(shown, "/home/u") == shown
+
+
+def test_models_hold_no_absolute_paths_unless_asked() -> None:
+    details = SourceDetails(file="/venv/lib/python3/site-packages/timm/a.py", line=3, caller="/home/secret/net.py:4")
+    data = embedded(MLP, Origins({0: "a"}, entries({0: {0}}), details={0: details}))
+    assert origins_of(data).details == {0: SourceDetails(file="timm/a.py", line=3, caller="net.py:4")}
+    assert b"secret" not in data
+    asked = edited(data, lambda edit: embed(edit, Origins({0: "a"}, entries({0: {0}}), details={0: details}),
+                                            replace=True, absolute_paths=True))  # fmt: skip
+    assert origins_of(asked).details == {0: details}
 
 
 def test_where_a_source_was_called() -> None:
     assert SourceDetails(file="a/net.py", line=42).place == "a/net.py:42"
+    called = SourceDetails(file="timm/a.py", line=3, caller="net.py:4")
+    assert called.place == "timm/a.py:3 from net.py:4"
     assert (SourceDetails(file="net.py").place, SourceDetails(path="x", line=3).place) == ("net.py", "")

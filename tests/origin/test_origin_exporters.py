@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import warnings
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -13,15 +14,16 @@ import pytest
 import circletools as ct
 from circletools.origin.exporters.nodes import (
     Root,
+    frames_of,
     in_its_module,
-    line_of,
     name_roots,
     root_of,
     root_of_any,
     uncalled_modules,
 )
 from circletools.origin.exporters.tico import through_the_optimizer
-from circletools.origin.source import SourceDetails
+from circletools.origin.read import Origins
+from circletools.origin.source import SourceDetails, line_of
 from tests.kit.build import Build
 from tests.kit.origin_support import entries, origins
 from tests.kit.support import path_of
@@ -86,10 +88,25 @@ def test_the_root_is_what_the_exported_program_calls() -> None:
 
 
 def test_the_line_is_the_innermost_of_the_author() -> None:
-    assert line_of(TRACE) == ("/home/u/net.py", 40)
-    assert line_of('File "/home/u/a.py", line 1, in f\nFile "/home/u/b.py", line 2, in g') == ("/home/u/b.py", 2)
-    assert line_of('File "/x/site-packages/torch/a.py", line 1, in f') == ("", 0)
-    assert line_of("") == ("", 0)
+    assert line_of(frames_of(TRACE)) == ("/home/u/net.py", 40, "")
+    assert line_of(frames_of("")) == ("", 0, "")
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        (("/home/u/a.py", "/home/u/b.py"), ("/home/u/b.py", 2, "")),
+        (("/x/site-packages/torch/a.py",), ("", 0, "")),
+        (("/home/u/a.py", "/x/site-packages/timm/m.py"), ("/x/site-packages/timm/m.py", 2, "/home/u/a.py:1")),
+        (("/x/site-packages/timm/m.py", "/home/u/a.py"), ("/home/u/a.py", 2, "")),
+        (("/x/site-packages/timm/m.py", "/usr/lib/python3.11/a.py"), ("/x/site-packages/timm/m.py", 1, "")),
+        (("C:\\v\\Lib\\site-packages\\timm\\m.py",), ("C:\\v\\Lib\\site-packages\\timm\\m.py", 1, "")),
+        (("<frozen runpy>", "<string>"), ("<string>", 2, "")),
+        (("/run/ipykernel_71/902.py", "/x/site-packages/torch/a.py"), ("/run/ipykernel_71/902.py", 1, "")),
+    ],
+)
+def test_pytorch_and_exporters_are_left_out(files: tuple[str, ...], expected: tuple[str, int, str]) -> None:
+    assert line_of((file, number) for number, file in enumerate(files, 1)) == expected
 
 
 def test_names_of_sources() -> None:
@@ -225,9 +242,7 @@ def test_what_tico_converts(monkeypatch: pytest.MonkeyPatch, nothing_imported: N
     assert [one.model for one in log.conversions] == [binary]
     assert log.origins.sources == {0: "layers.0.q::linear"}
     assert log.origins.operators == entries({0: {0}, 1: {0}})
-    assert log.origins.details == {
-        0: SourceDetails("layers.0.q", LINEAR, "/home/u/net.py", 40, "aten.linear.default")
-    }
+    assert log.origins.details == {0: SourceDetails("layers.0.q", LINEAR, "net.py", 40, "aten.linear.default")}
     log.write(tmp_path / "origins.json")
     text = (tmp_path / "origins.json").read_text(encoding="utf-8")
     assert ct.origins.parse(text, "origins.json") == log.origins
@@ -241,6 +256,46 @@ def test_what_tico_converts(monkeypatch: pytest.MonkeyPatch, nothing_imported: N
         utils.convert_exported_module_to_circle(program(fail=True))
     with pytest.raises(ct.UsageError, match="nothing was converted while recording"):
         _ = failed.origins
+
+
+PATCHED = [
+    ("tico.utils.convert", "convert_exported_module_to_circle"),
+    ("tico.serialize.circle_serializer", "finalise_tensor_names"),
+    ("tico.circle.export", "optimize_for_export"),
+]
+
+
+def recorded_with_one_warning(program: Any, restored: tuple[Any, str, Any] | None, convert: Any) -> str:
+    """Record a conversion that must not fail, and return the warning; the record is empty."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with ct.exporters.record() as log:
+            if restored is not None:
+                setattr(*restored)  # what is called has another name now
+            module = sys.modules["tico.utils.convert"]
+            found = getattr(module, "convert_exported_module_to_circle", convert)(program)
+    assert bytes(found) == chain(*(f"{LINEAR}::{name}" for name in ("mul_tensor", "add_tensor", "const")))
+    assert log.origins == Origins({}, ())
+    (warning,) = caught
+    return str(warning.message)
+
+
+@pytest.mark.parametrize(("where", "name"), PATCHED)
+def test_a_version_without_what_is_recorded_still_converts(
+    where: str, name: str, monkeypatch: pytest.MonkeyPatch, nothing_imported: None
+) -> None:
+    install_tico(monkeypatch)
+    moved = getattr(sys.modules[where], name)
+    monkeypatch.delattr(sys.modules[where], name)
+    convert = moved if where == "tico.utils.convert" else None
+    restored = None if convert else (sys.modules[where], name, moved)
+    assert name in recorded_with_one_warning(program(), restored, convert)
+
+
+def test_a_failure_of_recording_costs_nothing(monkeypatch: pytest.MonkeyPatch, nothing_imported: None) -> None:
+    install_tico(monkeypatch)
+    unreadable = SimpleNamespace(fail=False)  # no graph, no signature
+    assert "AttributeError" in recorded_with_one_warning(unreadable, None, None)
 
 
 def constant(name: str) -> Node:

@@ -9,43 +9,53 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from importlib import import_module
 from typing import Any
 
 from circletools.graph.build import graph_of, model_graph
 from circletools.graph.graph import Graph, ModelGraph
 from circletools.model.model import open_model
 from circletools.origin.exporters.nodes import in_its_module, name_roots, root_of_any, uncalled_modules
-from circletools.origin.exporters.patching import Wrap, patched
+from circletools.origin.exporters.patching import Guard, Wrap
 from circletools.origin.exporters.tagging import nodes_of_operators
 from circletools.origin.names import NameSource, name_operators
 from circletools.origin.numbering import number_sources
-from circletools.origin.read import Origins
+from circletools.origin.read import NOTHING_KNOWN, Origins
 from circletools.origin.source import Source
 
 MODULE = "litert_torch"
+PACKAGE = "litert-torch"
+
+
+_CONVERTER = "litert_torch._convert.litert_converter"
 
 
 @contextmanager
-def recording(note: Callable[[bytes, Origins], None]) -> Iterator[None]:
+def recording(note: Callable[[bytes, Origins], None], guard: Guard) -> Iterator[None]:
     """Have `note` called with the model and the origins of each conversion."""
-    converter = import_module("litert_torch._convert.litert_converter")
 
     def wrap(convert: Callable[..., Any]) -> Callable[..., Any]:
         def converting(programs: Sequence[Any], signatures: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
-            tagged = [
-                (*_tagged(convert, program, signature, *args, **kwargs), uncalled_modules(program))
-                for program, signature in zip(programs, signatures, strict=True)
-            ]
+            def tag() -> list[_Tagged]:
+                return [
+                    (*_tagged(guard, convert, program, signature, *args, **kwargs), uncalled_modules(program))
+                    for program, signature in zip(programs, signatures, strict=True)
+                ]
+
+            def read() -> tuple[bytes, Origins]:
+                binary = bytes(made.to_bytes())
+                if guard.failed:
+                    return binary, NOTHING_KNOWN
+                with open_model(binary) as model:
+                    return binary, _origins(model_graph(model), [one.name for one in signatures], tagged)
+
+            tagged: list[_Tagged] = guard.run(tag, [])
             made = convert(programs, signatures, *args, **kwargs)
-            binary = bytes(made.to_bytes())
-            with open_model(binary) as model:
-                note(binary, _origins(model_graph(model), [signature.name for signature in signatures], tagged))
+            note(*guard.run(read, (b"", NOTHING_KNOWN)))
             return made
 
         return converting
 
-    with patched(converter, "exported_programs_to_flatbuffer", wrap):
+    with guard.patched(guard.attribute(_CONVERTER), "exported_programs_to_flatbuffer", wrap):
         yield
 
 
@@ -54,11 +64,11 @@ _Tagged = tuple[bytes, list[Any], dict[str, tuple[str, str]]]
 
 
 def _tagged(
-    convert: Callable[..., Any], program: Any, signature: Any, *args: Any, **kwargs: Any
+    guard: Guard, convert: Callable[..., Any], program: Any, signature: Any, *args: Any, **kwargs: Any
 ) -> tuple[bytes, list[Any]]:
     """Convert a program with its nodes for locations, and without a signature, which would rename the outputs."""
-    export = import_module("litert_torch.backend.export")
-    api = import_module("litert_torch._convert.litert_converter").converter_api_ext
+    export = guard.attribute("litert_torch.backend.export")
+    api = guard.attribute(_CONVERTER, "converter_api_ext")
     nodes: list[Any] = []
 
     def locate(_: Callable[..., Any]) -> Callable[..., Any]:
@@ -69,7 +79,8 @@ def _tagged(
         return locating
 
     unsigned: Wrap = lambda _: lambda *_args, **_kwargs: None  # noqa: E731 - a function that does nothing
-    with patched(export.LoweringInterpreter, "_build_loc", locate), patched(api, "set_signature", unsigned):
+    interpreter = getattr(export, "LoweringInterpreter", None)
+    with guard.patched(interpreter, "_build_loc", locate), guard.patched(api, "set_signature", unsigned):
         return bytes(convert([program], [signature], *args, **kwargs).to_bytes()), nodes
 
 

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from circletools.origin.source import Source, SourceDetails, is_library
+from circletools.origin.source import Source, SourceDetails, line_of
 
 _FRAME = re.compile(r'File "([^"]*)", line (\d+)')
 _OPERATOR = re.compile(r"\w+(?:\.\w+)+")
@@ -101,19 +101,15 @@ def in_its_module(root: Root, uncalled: Mapping[str, tuple[str, str]]) -> Root:
 
 def _noted(node: Any, first: Any) -> Root:
     path, class_name = _module(node)
-    file, line = line_of(node.meta.get("stack_trace") or "")
+    file, line, caller = line_of(frames_of(node.meta.get("stack_trace") or ""))
     targets = (str(getattr(one, "target", "")) for one in (first, node))
     call = next(filter(_OPERATOR.fullmatch, targets), "")
-    return Root(str(first.name), SourceDetails(path, class_name, file, line, call))
+    return Root(str(first.name), SourceDetails(path, class_name, file, line, call, caller))
 
 
-def line_of(stack_trace: str) -> tuple[str, int]:
-    """Return the innermost line of a stack trace that is not a library's; `("", 0)` where there is none."""
-    found = "", 0
-    for file, line in _FRAME.findall(stack_trace):
-        if not is_library(file):
-            found = file, int(line)
-    return found
+def frames_of(stack_trace: str) -> list[tuple[str, int]]:
+    """Return file and line of each frame of a stack trace as PyTorch writes it, the outermost first."""
+    return [(file, int(line)) for file, line in _FRAME.findall(stack_trace)]
 
 
 def is_layout(node: Any) -> bool:

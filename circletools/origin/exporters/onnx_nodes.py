@@ -13,8 +13,8 @@ from ast import literal_eval
 from collections.abc import Container, Iterable, Iterator
 from typing import Any
 
-from circletools.origin.exporters.nodes import Root, line_of, name_roots
-from circletools.origin.source import Source, SourceDetails
+from circletools.origin.exporters.nodes import Root, frames_of, name_roots
+from circletools.origin.source import Source, SourceDetails, line_of
 
 _TORCH = "pkg.torch.onnx."
 
@@ -49,9 +49,9 @@ def _root(node: Any) -> Root | None:
     scopes, classes = _texts(recorded.get("name_scopes", "")), _texts(recorded.get("class_hierarchy", ""))
     if not scopes:
         return None
-    file, line = line_of(recorded.get("stack_trace", ""))
+    file, line, caller = line_of(frames_of(recorded.get("stack_trace", "")))
     path, class_name = "".join(scopes[-2:-1]), "".join(classes[-2:-1])
-    return Root(scopes[-1], SourceDetails(path, class_name, file, line, "".join(classes[-1:])))
+    return Root(scopes[-1], SourceDetails(path, class_name, file, line, "".join(classes[-1:]), caller))
 
 
 def _texts(written: str) -> list[str]:

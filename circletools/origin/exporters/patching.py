@@ -1,21 +1,69 @@
-"""A function of another program, wrapped for as long as something is recorded."""
+"""Functions of another program, wrapped for as long as something is recorded.
+
+What is recorded must never cost a conversion: a failure of our own is one warning, and the record stays empty.
+"""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
-from typing import Any
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, TypeVar
 
+T = TypeVar("T")
 Wrap = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
-@contextmanager
-def patched(owner: Any, name: str, wrap: Wrap) -> Iterator[None]:
-    """Replace an attribute of a module or class by what `wrap` makes of it, and put it back at the end."""
-    original = getattr(owner, name)
-    setattr(owner, name, wraps(original)(wrap(original)))
-    try:
-        yield
-    finally:
-        setattr(owner, name, original)
+class Guard:
+    """Keeps failures of recording away from the exporter that is recorded; `failed` is set by the first."""
+
+    def __init__(self, package: str) -> None:
+        self.package, self.failed = package, False
+
+    def run(self, note: Callable[[], T], otherwise: T) -> T:
+        """Return what `note` returns; `otherwise` where it fails."""
+        try:
+            return note()
+        except Exception as error:
+            self.fail(f"{type(error).__name__}: {error}")
+            return otherwise
+
+    def fail(self, reason: str) -> None:
+        """Warn once."""
+        if not self.failed:
+            try:
+                found = version(self.package)
+            except PackageNotFoundError:
+                found = "of an unknown version"
+            hint = "the conversion is not affected; see docs/origins.md for the versions that are tried"
+            warnings.warn(f"origins of {self.package} {found} are not recorded ({reason}); {hint}", stacklevel=2)
+        self.failed = True
+
+    def attribute(self, module: str, *names: str) -> Any:
+        """Return what stands in a module under these names; None, and a warning, where it does not."""
+
+        def find() -> Any:
+            found = import_module(module)
+            for name in names:
+                found = getattr(found, name)
+            return found
+
+        return self.run(find, None)
+
+    @contextmanager
+    def patched(self, owner: Any, name: str, wrap: Wrap) -> Iterator[None]:
+        """Replace an attribute of a module or class by what `wrap` makes of it, and put it back at the end."""
+        original = getattr(owner, name, None)
+        if original is None:
+            if owner is not None:
+                self.fail(f"it has no {getattr(owner, '__name__', owner)}.{name}")
+            yield
+            return
+        setattr(owner, name, wraps(original)(wrap(original)))
+        try:
+            yield
+        finally:
+            setattr(owner, name, original)

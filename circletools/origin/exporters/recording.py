@@ -7,12 +7,13 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from circletools.errors import UsageError
 from circletools.origin.exchange import origins_document
 from circletools.origin.exporters import litert_torch, tico
-from circletools.origin.read import Origins
+from circletools.origin.exporters.patching import Guard
+from circletools.origin.read import NOTHING_KNOWN, Origins
 from circletools.storage.files import write
 
 _EXPORTERS = (tico, litert_torch)
@@ -31,10 +32,16 @@ class Recording:
     """The conversions that ran, in their order."""
 
     conversions: list[Conversion] = field(default_factory=list)
+    guards: tuple[Guard, ...] = ()
 
     @property
     def origins(self) -> Origins:
-        """The origins of the model that was converted last. Raises UsageError where none was."""
+        """The origins of the model that was converted last, none where recording failed; there was a warning then.
+
+        Raises UsageError where nothing was converted.
+        """
+        if not self.conversions and any(guard.failed for guard in self.guards):
+            return NOTHING_KNOWN
         if not self.conversions:
             raise UsageError(
                 "nothing was converted while recording",
@@ -51,10 +58,12 @@ class Recording:
 
 
 @contextmanager
-def record() -> Iterator[Recording]:
+def record(*, absolute_paths: bool = False) -> Iterator[Recording]:
     """Note the sources of all models that TICO or litert-torch convert in this block.
 
-    The models are the same as without it. Raises UsageError where neither of the two was imported before.
+    The models are the same as without it: what fails here is a warning, and the record is empty. Files are noted
+    relative to the working directory, or beginning with their package, unless `absolute_paths`. Raises UsageError
+    where neither of the two was imported before.
 
     >>> with ct.exporters.record() as log:
     ...     model = tico.convert(module, inputs)
@@ -66,8 +75,17 @@ def record() -> Iterator[Recording]:
             "no exporter to record",
             hint="import tico or litert_torch before; for other exporters see docs/origins.md",
         )
-    log = Recording()
+    log, root = Recording(), os.getcwd()
+
+    def note(model: bytes, origins: Origins) -> None:
+        if not absolute_paths:
+            shown = {source: details.relative(root) for source, details in origins.details.items()}
+            origins = replace(origins, details=shown)
+        log.conversions.append(Conversion(model, origins))
+
     with ExitStack() as stack:
         for exporter in present:
-            stack.enter_context(exporter.recording(lambda *made: log.conversions.append(Conversion(*made))))
+            guard = Guard(exporter.PACKAGE)
+            log.guards += (guard,)
+            stack.enter_context(exporter.recording(note, guard))
         yield log

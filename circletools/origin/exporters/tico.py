@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace as replaced
-from importlib import import_module
 from typing import Any
 
 from circletools.graph.build import graph_of, model_graph
@@ -19,37 +18,37 @@ from circletools.graph.graph import Graph
 from circletools.model.model import Model, open_model
 from circletools.origin.algebra import UNKNOWN
 from circletools.origin.exporters.nodes import Root, in_its_module, is_layout, name_roots, root_of, uncalled_modules
-from circletools.origin.exporters.patching import Wrap, patched
+from circletools.origin.exporters.patching import Guard, Wrap
 from circletools.origin.exporters.tagging import LAYOUT_CODES
 from circletools.origin.numbering import number_sources
-from circletools.origin.read import Origins
+from circletools.origin.read import NOTHING_KNOWN, Origins
 from circletools.origin.source import Source
 from circletools.origin.tracking.tracker import track_from
 
 MODULE = "tico"
+PACKAGE = "tico"
 
 
 @contextmanager
-def recording(note: Callable[[bytes, Origins], None]) -> Iterator[None]:
+def recording(note: Callable[[bytes, Origins], None], guard: Guard) -> Iterator[None]:
     """Have `note` called with the model and the origins of each conversion."""
-    convert, serializer = import_module("tico.utils.convert"), import_module("tico.serialize.circle_serializer")
-    nodes = import_module("torch.fx").Node
-    log = _Log()
+    log = _Log(guard)
     with ExitStack() as stack:
-        for owner, name, wrap in (
-            (convert, "convert_exported_module_to_circle", log.conversion(note)),
-            (serializer, "finalise_tensor_names", log.names),
-            (import_module("tico.circle.export"), "optimize_for_export", log.optimizer),
-            (nodes, "replace_all_uses_with", log.replacement),
+        for module, names, name, wrap in (
+            ("tico.utils.convert", (), "convert_exported_module_to_circle", log.conversion(note)),
+            ("tico.serialize.circle_serializer", (), "finalise_tensor_names", log.names),
+            ("tico.circle.export", (), "optimize_for_export", log.optimizer),
+            ("torch.fx", ("Node",), "replace_all_uses_with", log.replacement),
         ):
-            stack.enter_context(patched(owner, name, wrap))
+            stack.enter_context(guard.patched(guard.attribute(module, *names), name, wrap))
         yield
 
 
 class _Log:
     """Records of the conversion that is under way."""
 
-    def __init__(self) -> None:
+    def __init__(self, guard: Guard) -> None:
+        self.guard = guard
         self.reset()
 
     def reset(self) -> None:
@@ -60,16 +59,21 @@ class _Log:
         self.made: list[tuple[str, Any]] = []
         self.before: bytes | None = None
 
+    def begin(self, program: Any) -> None:
+        """Note what the program has before it is changed."""
+        self.uncalled = uncalled_modules(program)
+        signature = program.graph_signature
+        self.weights = frozenset((*signature.inputs_to_parameters, *signature.inputs_to_buffers))
+
     def conversion(self, note: Callable[[bytes, Origins], None]) -> Wrap:
         def wrap(convert: Callable[..., Any]) -> Callable[..., Any]:
             def converting(program: Any, *args: Any, **kwargs: Any) -> Any:
                 self.reset()
-                self.uncalled = uncalled_modules(program)
-                signature = program.graph_signature
-                self.weights = frozenset((*signature.inputs_to_parameters, *signature.inputs_to_buffers))
+                self.guard.run(lambda: self.begin(program), None)
                 try:
                     binary = convert(program, *args, **kwargs)
-                    note(bytes(binary), self.origins(bytes(binary)))
+                    found = self.guard.run(lambda: self.origins(bytes(binary)), NOTHING_KNOWN)
+                    note(bytes(binary), NOTHING_KNOWN if self.guard.failed else found)
                 finally:
                     self.reset()
                 return binary
@@ -80,29 +84,34 @@ class _Log:
 
     def names(self, finalise: Callable[..., Any]) -> Callable[..., Any]:
         def finalising(graph: Any) -> Any:
-            nodes = [graph.name_to_node.get(tensor.name) for tensor in graph.tensors]
+            nodes: list[Any] = self.guard.run(lambda: [graph.name_to_node.get(one.name) for one in graph.tensors], [])
             result = finalise(graph)
-            self.made = [(str(tensor.name), node) for tensor, node in zip(graph.tensors, nodes, strict=True)]
+            tensors: list[str] = self.guard.run(lambda: [str(one.name) for one in graph.tensors], [])
+            self.made = list(zip(tensors, nodes, strict=False))
             return result
 
         return finalising
 
     def optimizer(self, optimize: Callable[..., Any]) -> Callable[..., Any]:
         def optimizing(binary: Any, *args: Any, **kwargs: Any) -> Any:
-            self.before = bytes(binary)
+            self.before = self.guard.run(lambda: bytes(binary), None)
             return optimize(binary, *args, **kwargs)
 
         return optimizing
 
     def replacement(self, replace: Callable[..., Any]) -> Callable[..., Any]:
         def replacing(node: Any, by: Any, *args: Any, **kwargs: Any) -> Any:
-            if by.op == "placeholder":
-                self.folded.setdefault(by, []).extend(self._computed(node, by))
-            else:
-                self._replaced(node, by)  # before that, as it may copy the meta of the node
+            self.guard.run(lambda: self.note(node, by), None)  # before it may copy the meta of the node
             return replace(node, by, *args, **kwargs)
 
         return replacing
+
+    def note(self, node: Any, by: Any) -> None:
+        """Note that a node is replaced by another: a constant, if that is a placeholder."""
+        if by.op == "placeholder":
+            self.folded.setdefault(by, []).extend(self._computed(node, by))
+        else:
+            self._replaced(node, by)
 
     def _replaced(self, node: Any, by: Any) -> None:
         """Note that a node, and what was made for it on the way there, stands for another."""

@@ -26,11 +26,13 @@ class Evidence(Word):
     CONTINUED = "continued"
 
 
-CERTAIN, SURE, CHOSEN = 1.0, 0.95, 0.5
+CERTAIN, SURE, ABSORBED, ONE_OF_TWO, PERHAPS = 1.0, 0.95, 0.9, 0.5, 0.25
 """Classes of confidence, each with the share of origins that is right in it, on pairs whose truth is known.
 
-`CERTAIN` are pairs with evidence of their own or in their place (measured: 0.999), `SURE` what follows from what lies
-between them (0.94 to 0.99), `CHOSEN` what was chosen among others just alike, or is one of several (0.5 to 0.9).
+`CERTAIN` are pairs with evidence of their own or in their place (measured: 0.997 to 1), `SURE` what follows from
+what lies between them (0.96 to 1), `ABSORBED` what was fused into an operator beside it (0.93 to 0.95),
+`ONE_OF_TWO` one of two in a region for two (0.5 to 0.9), `PERHAPS` many that are gone, into one operator or from the
+model (0.24).
 """
 
 _OF_PAIRS = (Evidence.TAG, Evidence.NAME, Evidence.CONSTANT, Evidence.VALUES, Evidence.POSITION)
@@ -49,8 +51,10 @@ Found = dict[int, Grounds]
 
 
 def grounds(evidence: Evidence, *, chosen: bool = False) -> Grounds:
-    """Return evidence with its confidence; `chosen` among others just alike."""
-    return Grounds(evidence, CHOSEN if chosen else CERTAIN if evidence in _OF_PAIRS else SURE)
+    """Return evidence with its confidence; `chosen` where it is one of several answers."""
+    if evidence is Evidence.FUSED:
+        return Grounds(evidence, PERHAPS if chosen else ABSORBED)
+    return Grounds(evidence, ONE_OF_TWO if chosen else CERTAIN if evidence in _OF_PAIRS else SURE)
 
 
 def evidence_of(views: Views, pairs: Pairs, tags: frozenset[bytes]) -> list[Evidence]:
