@@ -10,7 +10,6 @@ import gc
 import os
 import signal
 import sys
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -20,7 +19,6 @@ import circletools as ct
 
 from . import moved
 from .console import signals
-from .console.reading import use_schema
 from .console.terminal import fail, print_diagnostic
 from .console.usage import HELP, AsGiven, command_of, typer_of
 from .signature import BETWEEN
@@ -72,16 +70,10 @@ def _version(shown: bool) -> None:
 _Version = Annotated[
     bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
 ]
-_Schema = Annotated[
-    Path | None,
-    typer.Option("--schema", metavar="FILE", help="Schema (.bfbs) of a newer format; edits carry its fields over."),
-]
 
 
-def _options(version: _Version = False, schema: _Schema = None) -> None:
+def _options(version: _Version = False) -> None:
     """Take the options that stand before the command."""
-    if schema is not None:
-        use_schema(schema)
 
 
 def _command_line() -> Any:

@@ -6,7 +6,7 @@ A changed model is followed by a copy of it, in whose objects references of the 
 one of very many references to a table of the copy, whose strings and vectors become long ones, which others share or
 lie in. What the official verifier takes goes through all commands, or N of them, each in a process of its own. What
 takes more than 5 seconds of the processor, or 200 MB and 10 times the file in memory or in what it writes, is a
-finding; the file is kept.
+finding; the file is kept among the temporary ones.
 
 `--rows` passes over files in which other things are shared than in one of `ROWS`, the kinds of files for which the
 budget was made (or of those named behind it), until `--count` of the kind have been tried. It says how many files it
@@ -26,7 +26,7 @@ from functools import cache
 from itertools import islice
 from pathlib import Path
 from random import Random
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, gettempdir
 from typing import NamedTuple
 
 import numpy as np
@@ -270,7 +270,7 @@ def main() -> int:
     for number, (data, costs) in enumerate(islice(excesses(Random(asked.seed), sound, asked.lines), asked.count)):
         for one in costs:
             found[one.line] += 1
-            Path(f"excess-{asked.seed}-{number}").write_bytes(data)
+            Path(gettempdir(), f"excess-{asked.seed}-{number}").write_bytes(data)
             print(
                 number, len(data), f"{one.line}: {one.status}, {one.seconds:.1f} s, {one.bytes >> 20} MiB", flush=True
             )

@@ -53,20 +53,20 @@ def _flatbuffer(model: Model, moved: int) -> list[Part]:
     wire, schema, reachable = model.wire, model.schema, model.reachable
     if is_known(schema, reachable):
         return model.source.parts(compact_flatbuffer(wire, schema, reachable, FILE_OFFSETS, moved))
-    return model.source.parts(transplant(wire, schema.whole, *_all(wire, schema, reachable, moved)))
+    return model.source.parts(transplant(wire, schema, *_all(wire, schema, reachable, moved)))
 
 
 def _all(wire: Wire, schema: Schema, reachable: Reachable, moved: int = 0) -> tuple[Altered, Keep]:
     root = int(reachable.tables[schema.root].at[0])
     keep = Keep(Inert(wire, schema, lambda: reachable), FILE_OFFSETS, moved)
-    return Altered(schema.whole.tables[schema.root], root, {}), keep
+    return Altered(schema.tables[schema.root], root, {}), keep
 
 
 def _end(wire: Wire, schema: Schema, reachable: Reachable) -> int:
-    """Return where the last object ends, also of those that only a newer schema knows."""
+    """Return where the last object ends, also of fields that the schema does not know."""
     if is_known(schema, reachable):
         return reachable.end
-    return max(reachable.end, end_of(wire, schema.whole, *_all(wire, schema, reachable)))
+    return max(reachable.end, end_of(wire, schema, *_all(wire, schema, reachable)))
 
 
 def _rest(model: Model) -> tuple[int, bool]:

@@ -59,9 +59,7 @@ class ModelEdit:
         check_editable(model)
         self._base = original_start(model)
         inert = Inert(model.wire, model.schema, lambda: model.reachable, self._base)
-        self._overlay = Overlay(
-            model.wire, model.schema.whole, int(model.root.at[0]), self._base, FILE_OFFSETS, inert
-        )
+        self._overlay = Overlay(model.wire, model.schema, int(model.root.at[0]), self._base, FILE_OFFSETS, inert)
         self._original = original_model(model, self._base)
         self._entries = Entries(model, self._overlay, self._original)
         self._codes = list(model.operator_codes)
@@ -384,7 +382,7 @@ class ModelEdit:
         folder = None if os.fspath(target) == "-" else Path(target).absolute().parent
         with TemporaryDirectory(dir=folder, prefix=".circletools-") as scratch:
             write(whole := Path(scratch) / "whole", self.parts(), source=self.model.source)
-            with open_model(whole, schema=self.model.newer) as model:
+            with open_model(whole) as model:
                 compact(model, target, progress=progress)
 
     def remaining(self) -> tuple[Finding, ...]:

@@ -45,4 +45,4 @@ def original_start(model: Model) -> int:
 
 def original_model(model: Model, start: int) -> Model:
     """Return the model in the original file, which starts at `start`; positions in it count from there."""
-    return open_model(model.wire.memory[start:], schema=model.newer) if start else model
+    return open_model(model.wire.memory[start:]) if start else model

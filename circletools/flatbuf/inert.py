@@ -159,5 +159,5 @@ def unknown_field(table: str, at: int, schema_format: str) -> EditError:
     """Return the error for a field that cannot be carried."""
     return EditError(
         f"{table} at byte {at} has a field that the {schema_format} schema does not know",
-        hint="it could be a reference; give the newer schema with `schema=FILE.bfbs`",
+        hint="it could be a reference; a newer version of circletools may know it",
     )

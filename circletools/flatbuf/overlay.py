@@ -17,7 +17,7 @@ from typing import TypeAlias, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from circletools.errors import EditError, ModelFormatError, UsageError
+from circletools.errors import ModelFormatError, UsageError
 from circletools.flatbuf.columns import Wire, vectors_at
 from circletools.flatbuf.inert import Carried, Inert
 from circletools.flatbuf.layout import field_offsets
@@ -128,18 +128,10 @@ class Overlay:
             item, position = table_type.by_slot.get(slot), at + offset
             if item is None:
                 continue
-            if position + item.width > self.wire.limit:  # the walk does not check deprecated and newer fields
+            if position + item.width > self.wire.limit:  # the walk does not check deprecated fields
                 raise ModelFormatError(f"{type_name}.{item.name} lies outside the file", offset=position)
             raw = bytes(memory[position : position + item.width])
             copy.fields[slot] = raw if item.kind == "scalar" else position + int.from_bytes(raw, "little")
-            if (
-                item.newer
-                and item.kind != "scalar"
-                and not self.base <= cast(int, copy.fields[slot]) < self.wire.limit
-            ):
-                raise EditError(
-                    f"{type_name}.{item.name} leads outside the original file", location=f"byte {position}"
-                )
             mover = self.file_offsets.get((type_name, item.name))
             if mover is not None:
                 data = raw if item.kind == "scalar" else self._data(copy.fields[slot], item)

@@ -15,7 +15,7 @@ import numpy as np
 
 from circletools.errors import EditError
 
-SchemaName = Literal["circle", "tflite", "debug_metadata", "etdump", "reflection", "tflite_metadata", "litertlm"]
+SchemaName = Literal["circle", "tflite", "debug_metadata", "etdump", "tflite_metadata", "litertlm"]
 Kind = Literal["scalar", "string", "table", "vector", "union"]
 
 _DTYPES: Mapping[str, np.dtype[Any]] = {
@@ -42,9 +42,6 @@ class Field:
 
     `dtype` is that of the scalar, or of a vector's elements (`OFFSET` where these are references). `target` is
     the table type, or the union's name, or None. `type_slot` is where a union keeps its member's code.
-
-    Structs are scalars of bytes, with the alignment `align`. A field is `newer` where only a schema that was given
-    has it; `number`: there are integers in it, which could be indices.
     """
 
     name: str
@@ -55,14 +52,11 @@ class Field:
     target: str | None = None
     type_slot: int = -1
     deprecated: bool = False
-    align: int = 0
-    newer: bool = False
-    number: bool = False
 
     @property
     def alignment(self) -> int:
         """The alignment of the field in the file."""
-        return self.align or self.width if self.kind == "scalar" else OFFSET.itemsize
+        return self.width
 
     @property
     def width(self) -> int:
@@ -92,10 +86,7 @@ class TableType:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Schema:
-    """One file format. `order` lists the table types reachable from the root, users before used.
-
-    `newer` is what a given schema adds to it; its types may lead back to themselves, so it has no order.
-    """
+    """One file format. `order` lists the table types reachable from the root, users before used."""
 
     format: str
     identifier: bytes
@@ -104,12 +95,6 @@ class Schema:
     unions: Mapping[str, Mapping[int, str]]
     enums: Mapping[str, Mapping[int, str]]
     order: tuple[str, ...]
-    newer: Schema | None = None
-
-    @property
-    def whole(self) -> Schema:
-        """This schema, with what a newer one adds where one was given."""
-        return self.newer or self
 
     def enum_value(self, enum: str, name: str) -> int:
         """Return the value of an enum's member. Raises KeyError."""
@@ -183,7 +168,7 @@ def schema_document(name: str) -> dict[str, Any]:
 
 @cache
 def load_schema(
-    format_name: Literal["circle", "tflite", "debug_metadata", "etdump", "reflection", "tflite_metadata", "litertlm"],
+    format_name: Literal["circle", "tflite", "debug_metadata", "etdump", "tflite_metadata", "litertlm"],
 ) -> Schema:
     """Load schema/<format_name>.json."""
     data = schema_document(format_name)

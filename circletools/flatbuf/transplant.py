@@ -22,7 +22,6 @@ from circletools.flatbuf.columns import MAX_FLATBUFFER_BYTES, Wire, too_large
 from circletools.flatbuf.compact import Chunk
 from circletools.flatbuf.inert import MOST_ALIGNMENT, Inert, unknown_field
 from circletools.flatbuf.layout import data_alignment, place_fields, vtable_bytes
-from circletools.flatbuf.newer import STRING, may_hold_indices
 from circletools.flatbuf.overlay import FileOffsets
 from circletools.flatbuf.schema import OFFSET, Field, Schema, TableType
 
@@ -46,7 +45,6 @@ class Altered:
     fields: Mapping[int, Value]
 
 
-_TEXT, _CODES = Field("text", 0, "string", OFFSET), Field("codes", 0, "vector", np.dtype("u1"))
 References: TypeAlias = "list[int | Altered]"
 Value: TypeAlias = "int | bytes | Altered | References | None"
 
@@ -82,7 +80,7 @@ def transplant(wire: Wire, schema: Schema, root: Altered, keep: Keep | None = No
 
 
 def end_of(wire: Wire, schema: Schema, root: Altered, keep: Keep) -> int:
-    """Return where the last of all objects ends, also of those that only a newer schema knows; see `transplant`."""
+    """Return where the last of all objects ends, also of those that the walk does not follow; see `transplant`."""
     writer = _Writer(wire, schema, keep)
     writer.write(root)
     return writer.end
@@ -153,11 +151,6 @@ class _Writer:
             self.keep.inert.check(table_type, at)
         for item, offset in form.placed:
             raw = bytes(self.memory[at + offset : at + offset + item.width])
-            if item.newer and not self.keep and may_hold_indices(self.schema, item):
-                raise EditError(
-                    f"{table_type.name}.{item.name} is of a newer schema and could hold indices",
-                    hint="objects get new indices, and it is unknown whether these integers are indices",
-                )
             fields[item.slot] = raw if item.kind == "scalar" else self.target(at + offset, raw)
             mover = self.keep and self.keep.file_offsets.get((table_type.name, item.name))
             if mover and self.keep:
@@ -177,7 +170,6 @@ class _Writer:
         """Return where a reference leads."""
         distance = int.from_bytes(raw, "little")
         if not distance or position + distance > self.wire.limit - 4:
-            # The walk does not look at fields of newer schemas.
             raise ModelFormatError("a reference leads outside the file", offset=position)
         return position + distance
 
@@ -207,7 +199,7 @@ class _Writer:
         return self.put(inline)
 
     def form(self, table_type: TableType, at: int) -> _Form:
-        """Return the form of a table of the old file. The walk does not look at tables of newer schemas."""
+        """Return the form of a table of the old file."""
         limit = self.wire.limit
         vtable = at - _I4.unpack_from(self.memory, at)[0] if at % 4 == 0 and at + 4 <= limit else -1
         length = _U2.unpack_from(self.memory, vtable)[0] if _HEADER_BYTES <= vtable <= limit - 4 else None
@@ -232,26 +224,12 @@ class _Writer:
         if item.target not in self.schema.unions or not isinstance(value, int):
             return self.value(item, value)
         codes = fields.get(item.type_slot)
-        if item.kind == "union":
-            return self.member(owner, item, cast(bytes, codes or b"\0")[0], value)
-        return self.members(owner, item, self.bytes_of(_CODES, codes) if isinstance(codes, int) else b"", value)
+        return self.member(owner, item, cast(bytes, codes or b"\0")[0], value)
 
     def member(self, owner: TableType, item: Field, code: int, at: int) -> int:
         """Write the member of a union; return its place."""
         name = self.schema.member(owner, item, code)
-        if name not in self.schema.tables:
-            raise EditError(f"{owner.name}.{item.name} is no table, and cannot be written anew")
         return self.table(self.schema.tables[name], at)
-
-    def members(self, owner: TableType, item: Field, codes: bytes, at: int) -> int:
-        """Write a vector of unions, which only newer schemas have; return its place."""
-        elements = self.elements(at)
-        if len(codes) != len(elements):
-            raise ModelFormatError(f"{owner.name}.{item.name} has other counts of types and values", offset=at)
-        found = [self.member(owner, item, code, one) for code, one in zip(codes, elements, strict=True) if code]
-        if len(found) != len(elements):
-            raise EditError(f"{owner.name}.{item.name} has an element of no type, and cannot be written anew")
-        return self.distances(found)
 
     def value(self, item: Field, value: Value) -> int:
         """Write what a reference field refers to; return its place."""
@@ -278,7 +256,7 @@ class _Writer:
         return bytes(self.memory[start:end])
 
     def span(self, at: int, width: int) -> tuple[int, int]:
-        """Return where a vector's elements start and end; the walk does not check deprecated and newer fields."""
+        """Return where a vector's elements start and end; the walk does not check deprecated fields."""
         length = 0 if at + 4 > self.wire.limit else _U4.unpack_from(self.memory, at)[0] * width
         if at + 4 + length > self.wire.limit:
             raise ModelFormatError("a vector or string ends outside the file", offset=at)
@@ -293,9 +271,6 @@ class _Writer:
         return [start + 4 * index + offset for index, offset in enumerate(offsets)]
 
     def references(self, item: Field, tables: Sequence[int | Altered]) -> int:
-        if item.target == STRING:
-            texts = {at: self.old_data(_TEXT, cast(int, at)) for at in dict.fromkeys(tables)}
-            return self.distances([texts[at] for at in tables])
         table_type = self.schema.tables[str(item.target)]
         return self.distances(
             [
@@ -346,7 +321,7 @@ class _Writer:
 
     @staticmethod
     def alignment(item: Field, length: int) -> int:
-        width = item.align or item.element.itemsize
+        width = item.element.itemsize
         return max(data_alignment(length) if width == 1 and item.kind != "string" else width, OFFSET.itemsize)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from contextlib import closing
 from functools import cached_property
 from html import escape
 from itertools import pairwise
@@ -14,7 +13,6 @@ import numpy as np
 
 from circletools.errors import ModelFormatError
 from circletools.flatbuf.columns import Tables, Wire
-from circletools.flatbuf.newer import newer_schema
 from circletools.flatbuf.schema import Schema, format_of, load_schema
 from circletools.flatbuf.verify import check_header
 from circletools.model.bundles import bundle_members, open_member
@@ -31,17 +29,11 @@ class Model(ModelColumns):
     Nothing is read before it is asked for, and reading never copies the file. `walk()` checks all of it.
     """
 
-    def __init__(self, source: Source, newer: bytes | None = None) -> None:
-        """Look at the header; raise ModelFormatError when this is neither format.
-
-        `newer` is a binary schema that knows more; edits carry what it adds.
-        """
+    def __init__(self, source: Source) -> None:
+        """Look at the header; raise ModelFormatError when this is neither format."""
         self.source = source
-        self.newer = newer
         wire = Wire(source.memory)
         schema = self._schema(bytes(wire.memory[:8]))
-        if newer is not None:
-            schema = newer_schema(schema, newer)
         start = np.array([check_header(wire, schema)], np.int64)
         super().__init__(wire, schema, Tables(wire, schema.tables[schema.root], start))
 
@@ -154,27 +146,16 @@ def _models_in(source: Source) -> str:
     return f"name a model in it: {', '.join(f'{source.name}!{name}' for name in names[:5])}" if names else ""
 
 
-def open_model(
-    source: str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO,
-    *,
-    schema: str | os.PathLike[str] | bytes | None = None,
-) -> Model:
+def open_model(source: str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO) -> Model:
     """Open a model: a path (mapped, `-` is standard input), `BUNDLE!MEMBER`, bytes, or a binary file object.
 
-    `schema` is a newer schema of the format, as `flatc --schema --binary` writes it: edits then carry what only it
-    knows. Use the model as a context manager. Raises InvalidInputError when it cannot be read or is no model.
+    Use the model as a context manager. Raises InvalidInputError when it cannot be read or is no model.
     """
-    newer = None if schema is None else _read(schema)
     opened = (open_member(os.fspath(source)) if isinstance(source, str | os.PathLike) else None) or open_source(
         source
     )
     try:
-        return Model(opened, newer)
+        return Model(opened)
     except BaseException:
         opened.close()
         raise
-
-
-def _read(schema: str | os.PathLike[str] | bytes) -> bytes:
-    with closing(open_source(schema)) as opened:
-        return bytes(opened.memory)

@@ -76,7 +76,7 @@ def _written(model: Model, parts: Sequence[Part]) -> Iterator[Model]:
     with TemporaryDirectory(prefix="circletools-") as directory:
         path = Path(directory) / f"model.{model.format}"
         write(path, parts, source=model.source)
-        with open_model(path, schema=model.newer) as small:
+        with open_model(path) as small:
             yield small
 
 

@@ -55,7 +55,7 @@ class Writer:
 
     def _flatbuffer(self, excerpt: Excerpt, contents: Contents, moves: Moves) -> list[Part]:
         root = _Tables(self, excerpt, contents, moves).root()
-        return self.model.source.parts(transplant(self.model.wire, self.model.schema.whole, root))
+        return self.model.source.parts(transplant(self.model.wire, self.model.schema, root))
 
 
 def writer_of(model: Model, references: References) -> Writer:

@@ -102,7 +102,7 @@ def new_findings(model: ct.Model, to: str | None) -> tuple[ct.Finding, ...]:
     if to is None or to == "-" or not Path(to).is_file():
         return ()
     try:
-        with ct.open(to, schema=model.newer) as written:
+        with ct.open(to) as written:
             return ct.checks.newly_found(model, written)
     except ct.CircleToolsError:
         return ()

@@ -10,13 +10,6 @@ import circletools as ct
 
 from .captured import allowance, begin
 
-_SCHEMA: list[Path] = []  # what was given for this run
-
-
-def use_schema(path: Path) -> None:
-    """Have all models opened with this newer schema."""
-    _SCHEMA[:] = [path]
-
 
 @contextmanager
 def reading(source: str) -> Iterator[ct.Model]:
@@ -25,7 +18,7 @@ def reading(source: str) -> Iterator[ct.Model]:
     Raises InvalidInputError at the end when the file was written to meanwhile: what was read may be half of each.
     """
     begin()
-    with naming(source), ct.open(source, schema=_SCHEMA[0] if _SCHEMA else None) as model:
+    with naming(source), ct.open(source) as model:
         allowance().read += model.wire.size
         yield model
         model.source.check_unchanged()
