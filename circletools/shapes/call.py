@@ -101,6 +101,11 @@ def broadcast(*shapes: Shape) -> Shape:
     return tuple(reversed(found))
 
 
+def without(shape: Shape, axis: int) -> Shape:
+    """Return a shape without one dimension."""
+    return shape[:axis] + shape[axis + 1 :]
+
+
 def shown(shape: Sequence[int] | None) -> str:
     """Write a shape for people."""
     return "?" if shape is None else f"[{','.join(map(str, shape))}]"

@@ -158,6 +158,8 @@ class Inference:
                 found = list(RULES[call.code](call))
             else:
                 raise RefusedError("its shapes are not known to follow from those of its inputs")
+        except (IndexError, ValueError, ZeroDivisionError, OverflowError) as error:
+            raise RefusedError("its inputs or options do not fit together") from error
         except UnknownError:
             tensors = subgraph.results[operator]
             kept = [self._base is None and tensor >= 0 and not subgraph.is_open(tensor) for tensor in tensors]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from circletools.shapes.call import Call, Shape, broadcast, empty, refuse_unless, resolved, shown
+from circletools.shapes.call import Call, Shape, broadcast, empty, refuse_unless, resolved, shown, without
 
 
 def reshape(call: Call) -> Sequence[Shape]:
@@ -58,7 +58,7 @@ def unpack(call: Call) -> Sequence[Shape]:
     refuse_unless(
         shape[axis] == count == call.results, f"dimension {axis} is {shape[axis]}, and it has {count} outputs"
     )
-    return [shape[:axis] + shape[axis + 1 :]] * count
+    return [without(shape, axis)] * count
 
 
 def concatenation(call: Call) -> Sequence[Shape]:
@@ -66,7 +66,7 @@ def concatenation(call: Call) -> Sequence[Shape]:
     shapes = [call.shape(slot) for slot in range(len(call))]
     axis = call.axis(call.option("axis"), len(shapes[0]))
     for slot, shape in enumerate(shapes):
-        rest = shape[:axis] + shape[axis + 1 :] == shapes[0][:axis] + shapes[0][axis + 1 :]
+        rest = without(shape, axis) == without(shapes[0], axis)
         same = len(shape) == len(shapes[0]) and rest
         refuse_unless(same, f"{shown(shape)} beside {shown(shapes[0])}", slot)
     return [(*shapes[0][:axis], sum(shape[axis] for shape in shapes), *shapes[0][axis + 1 :])]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from circletools.shapes import layout, reductions, windows
-from circletools.shapes.call import Rule
+from circletools.shapes.call import Rule, broadcast, without
 
 _SAME = """
     ABS BITCAST BUCKETIZE CAST CEIL COMPLEX_ABS COS CUMSUM DENSIFY DEQUANTIZE DYNAMIC_UPDATE_SLICE ELU EXP FAKE_QUANT
@@ -23,48 +23,55 @@ _SEGMENTS = "UNSORTED_SEGMENT_MAX UNSORTED_SEGMENT_MIN UNSORTED_SEGMENT_PROD UNS
 _REDUCING = "MEAN REDUCE_ALL REDUCE_ANY REDUCE_MAX REDUCE_MIN REDUCE_PROD SUM"
 
 RULES: dict[str, Rule] = {
-    **dict.fromkeys(_SAME.split(), reductions.same),
-    **dict.fromkeys(_BROADCASTING.split(), reductions.broadcasting),
+    **dict.fromkeys(_SAME.split(), lambda call: [call.shape()]),
+    **dict.fromkeys(
+        _BROADCASTING.split(), lambda call: [broadcast(*(call.shape(slot) for slot in range(len(call))))]
+    ),
     **dict.fromkeys(_REDUCING.split(), reductions.reduce),
+    **dict.fromkeys(_SEGMENTS.split(), lambda call: [(call.number(2), *call.shape()[len(call.shape(1)) :])]),
     **dict.fromkeys(("AVERAGE_POOL_2D", "L2_POOL_2D", "MAX_POOL_2D"), windows.pool_2d),
-    **dict.fromkeys(("ARG_MAX", "ARG_MIN"), reductions.arg),
+    **dict.fromkeys(
+        ("ARG_MAX", "ARG_MIN"), lambda call: [without(call.shape(), call.axis(call.number(1), len(call.shape())))]
+    ),
     **dict.fromkeys(("RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"), windows.resize),
     **dict.fromkeys(("PAD", "PADV2", "MIRROR_PAD"), layout.pad),
     **dict.fromkeys(("FILL", "RANDOM_STANDARD_NORMAL", "RANDOM_UNIFORM"), reductions.by_value(0)),
-    **dict.fromkeys(("NON_MAX_SUPPRESSION_V4", "NON_MAX_SUPPRESSION_V5"), reductions.suppression),
-    **dict.fromkeys(_SEGMENTS.split(), reductions.unsorted_segment),
+    **dict.fromkeys(
+        ("NON_MAX_SUPPRESSION_V4", "NON_MAX_SUPPRESSION_V5"),
+        lambda call: [*[(call.number(2),)] * (call.results - 1), ()],
+    ),
     **dict.fromkeys(("WHERE", "UNIQUE", "READ_VARIABLE"), reductions.unknown),
     "ADD_N": reductions.all_the_same,
     "BATCH_MATMUL": windows.batch_matmul,
     "BATCH_TO_SPACE_ND": layout.batch_to_space,
-    "BIDIRECTIONAL_SEQUENCE_LSTM": windows.both_ways_lstm,
-    "BROADCAST_ARGS": reductions.broadcast_args,
+    "BIDIRECTIONAL_SEQUENCE_LSTM": windows.recurrent(3, (2, 8, 35, 36), (19, 25, 37, 38)),
+    "BROADCAST_ARGS": lambda call: [(max(call.shape(0, 1)[0], call.shape(1, 1)[0]),)],
     "BROADCAST_TO": layout.broadcast_to,
     "CONCATENATION": layout.concatenation,
     "CONV_2D": windows.conv_2d,
     "CONV_3D": windows.conv_3d,
     "DEPTHWISE_CONV_2D": windows.depthwise_conv_2d,
     "DEPTH_TO_SPACE": layout.depth_to_space,
-    "EMBEDDING_LOOKUP": reductions.embedding_lookup,
+    "EMBEDDING_LOOKUP": lambda call: [call.shape(0, 1) + call.shape(1)[1:]],
     "EXPAND_DIMS": layout.expand_dims,
     "FULLY_CONNECTED": windows.fully_connected,
     "GATHER": layout.gather,
     "GATHER_ND": layout.gather_nd,
-    "HASHTABLE_FIND": reductions.second,
+    "HASHTABLE_FIND": lambda call: [call.shape(1)],
     "LSTM": windows.lstm,
-    "MATRIX_DIAG": reductions.matrix_diag,
-    "MULTINOMIAL": reductions.multinomial,
+    "MATRIX_DIAG": lambda call: [(*call.shape(), *call.shape()[-1:])],
+    "MULTINOMIAL": lambda call: [(call.shape(0, 2)[0], call.number(1))],
     "ONE_HOT": reductions.one_hot,
     "PACK": layout.pack,
     "RANGE": reductions.range_,
-    "RANK": reductions.scalar,
+    "RANK": lambda call: [()],
     "RESHAPE": layout.reshape,
-    "RFFT2D": reductions.rfft_2d,
-    "RNN": windows.rnn,
+    "RFFT2D": lambda call: [(*call.shape()[:-2], call.numbers(1)[0], call.numbers(1)[-1] // 2 + 1)],
+    "RNN": windows.recurrent(2, (1, 4)),
     "SCATTER_ND": layout.scatter_nd,
-    "SEGMENT_SUM": reductions.segment_sum,
+    "SEGMENT_SUM": lambda call: [(call.numbers(1)[-1] + 1, *call.shape()[1:])],
     "SELECT": reductions.select,
-    "SHAPE": reductions.shape_of,
+    "SHAPE": lambda call: [(len(call.shape()),)],
     "SLICE": layout.slice_,
     "SPACE_TO_BATCH_ND": layout.space_to_batch,
     "SPACE_TO_DEPTH": layout.space_to_depth,
@@ -78,7 +85,7 @@ RULES: dict[str, Rule] = {
     "TOPK_V2": reductions.top_k,
     "TRANSPOSE": layout.transpose,
     "TRANSPOSE_CONV": windows.transpose_conv,
-    "UNIDIRECTIONAL_SEQUENCE_LSTM": windows.sequence_lstm,
-    "UNIDIRECTIONAL_SEQUENCE_RNN": windows.sequence_rnn,
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": windows.recurrent(3, (2, 8, 18, 19)),
+    "UNIDIRECTIONAL_SEQUENCE_RNN": windows.recurrent(3, (1, 4)),
     "UNPACK": layout.unpack,
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from circletools.shapes.call import Call, Shape, broadcast, refuse_unless, shown
+from circletools.shapes.call import Call, Rule, Shape, broadcast, refuse_unless, shown
 
 
 def _out(call: Call, size: int, window: int, stride: int, dilation: int = 1) -> int:
@@ -94,77 +94,47 @@ def batch_matmul(call: Call) -> Sequence[Shape]:
 
 
 def _check_state(call: Call, slot: int, batch: int, units: int) -> None:
-    refuse_unless(
-        prod(call.shape(slot)) == batch * units, f"the state {shown(call.shape(slot))} of {batch} x {units}", slot
-    )
+    shape = call.shape(slot)
+    refuse_unless(prod(shape) == batch * units, f"the state {shown(shape)} of {batch} x {units}", slot)
 
 
-def _check_weights(call: Call, slot: int) -> None:
+def _weights(call: Call, slot: int) -> Shape:
     shape, weights = call.shape(), call.shape(slot, 2)
     refuse_unless(bool(shape) and shape[-1] == weights[1], f"{shown(shape)}, and weights {shown(weights)}", slot)
+    return weights
 
 
-def _batch(call: Call) -> tuple[Shape, int]:
-    shape = call.shape(0, 3)
-    return shape, shape[1 if call.options.get("time_major") else 0]
+def recurrent(rank: int, *cells: tuple[int, ...]) -> Rule:
+    """A cell, or one for each direction: the slots of its weights and state, or of an LSTM's weights and states."""
+
+    def rule(call: Call) -> Sequence[Shape]:
+        shape = call.shape(0, rank)
+        batch, units = shape[1 if call.options.get("time_major") else 0], []
+        for weights, *slots in cells:
+            size = _weights(call, weights)[0]
+            units.append(call.shape(slots[0], 2)[1] if len(slots) == 3 else size)
+            for slot, width in zip(slots[-2:], (units[-1], size), strict=False):
+                _check_state(call, slot, batch, width)
+        if len(cells) == 1 or call.options.get("merge_outputs"):
+            return [(*shape[:-1], sum(units))] * call.results
+        return [(*shape[:-1], size) for size in units]
+
+    return rule
 
 
 def lstm(call: Call) -> Sequence[Shape]:
     """The full cell (24 inputs), or the basic one (5)."""
-    shape = call.shape(0, 2)
-    if len(call) == 5:
-        units = call.shape(4)[-1]
-        weights = call.shape(2)
-        for slot in (1, 4):
-            _check_state(call, slot, shape[0], units)
-        return [(shape[0], units), (shape[0], units), (shape[0], weights[-1]), (shape[0], weights[0])][: call.results]
-    units, cells = call.shape(8, 2)[1], call.shape(2, 2)[0]
-    _check_weights(call, 2)
-    _check_state(call, 18, shape[0], units)
-    _check_state(call, 19, shape[0], cells)
-    return [(shape[0], units)] * call.results
-
-
-def sequence_lstm(call: Call) -> Sequence[Shape]:
-    """Batch and time, or time and batch, as the input."""
-    shape, batch = _batch(call)
-    units, cells = call.shape(8, 2)[1], call.shape(2, 2)[0]
-    _check_weights(call, 2)
-    _check_state(call, 18, batch, units)
-    _check_state(call, 19, batch, cells)
-    return [(*shape[:2], units)]
-
-
-def both_ways_lstm(call: Call) -> Sequence[Shape]:
-    """Forward and backward, in one output or two."""
-    shape, batch = _batch(call)
-    units = call.shape(8, 2)[1], call.shape(25, 2)[1]
-    _check_weights(call, 2)
-    for slot, size in ((35, units[0]), (36, call.shape(2, 2)[0]), (37, units[1]), (38, call.shape(19, 2)[0])):
-        _check_state(call, slot, batch, size)
-    return [(*shape[:2], sum(units))] if call.options.get("merge_outputs") else [(*shape[:2], size) for size in units]
-
-
-def rnn(call: Call) -> Sequence[Shape]:
-    """One step."""
-    shape, units = call.shape(0, 2), call.shape(1, 2)[0]
-    _check_weights(call, 1)
-    _check_state(call, 4, shape[0], units)
-    return [(shape[0], units)]
-
-
-def sequence_rnn(call: Call) -> Sequence[Shape]:
-    """Batch and time, or time and batch, as the input."""
-    (shape, batch), units = _batch(call), call.shape(1, 2)[0]
-    _check_weights(call, 1)
-    _check_state(call, 4, batch, units)
-    return [(*shape[:2], units)]
+    if len(call) != 5:
+        return recurrent(2, (2, 8, 18, 19))(call)
+    batch, units, weights = call.shape(0, 2)[0], call.shape(4)[-1], call.shape(2)
+    for slot in (1, 4):
+        _check_state(call, slot, batch, units)
+    return [(batch, size) for size in (units, units, weights[-1], weights[0])][: call.results]
 
 
 def svdf(call: Call) -> Sequence[Shape]:
     """Filters by their rank."""
-    shape, filters, memory = call.shape(0, 2), call.shape(1, 2)[0], call.shape(2, 2)[1]
-    _check_weights(call, 1)
+    shape, filters, memory = call.shape(0, 2), _weights(call, 1)[0], call.shape(2, 2)[1]
     _check_state(call, 4, shape[0], filters * memory)
     return [(shape[0], filters // max(call.option("rank"), 1))]
 
