@@ -160,6 +160,8 @@ class Join:
             measured.delegated_ns += self_ns if of_delegate else 0
             measured.ambiguous_ns += self_ns if ambiguous else 0
         elif kind is not None:
+            if kind == "delegate" and self._runtime == "openvino":  # a Reorder or Transpose for a kernel's layout
+                kind = "inserted"
             self.added.setdefault((kind, run.subgraph, run.operator, run.name), Measured()).add(run, self_ns)
 
     def _delegated(

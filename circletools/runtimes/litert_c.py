@@ -152,13 +152,15 @@ def _buffers(lite: LiteRt, environment: c_void_p, model: c_void_p, compiled: c_v
         tensor = lite.make(f"GetSubgraph{kind}", graph, c_size_t(position))
         tensor_type = _TensorType()
         lite("GetRankedTensorType", tensor, byref(tensor_type))
+        rank = tensor_type.rank & 0x7F
+        for at in range(rank):  # an open dimension is 1, which converters write for the interpreter to start from
+            tensor_type.dimensions[at] = max(1, tensor_type.dimensions[at])
         needs = lite.make(f"GetCompiledModel{kind}BufferRequirements", compiled, c_size_t(0), c_size_t(position))
         buffer = lite.make("CreateManagedTensorBufferFromRequirements", environment, byref(tensor_type), needs)
-        rank = tensor_type.rank & 0x7F
         if tensor_type.element_type not in _DTYPES:
             raise RefusedError(f"{kind.lower()} {position} has element type {tensor_type.element_type}")
-        shape = tuple(max(1, size) for size in tensor_type.dimensions[:rank])
-        found.append((buffer, np.dtype(_DTYPES[tensor_type.element_type]), shape))
+        dtype = np.dtype(_DTYPES[tensor_type.element_type])
+        found.append((buffer, dtype, tuple(tensor_type.dimensions[:rank])))
     return found
 
 

@@ -113,7 +113,8 @@ class Worker:
             self._stop()
             return replace(found, data=Path(found.file).read_bytes(), file="")
         if isinstance(found, Recorded):
-            return found
+            words = f"{found.failure} {self._last_line()}".strip() if found.failure else ""
+            return replace(found, failure=words)
         assert isinstance(found, Verdict)
         return Recorded(b"", failure=f"{found.words} {self._last_line()}".strip())
 
