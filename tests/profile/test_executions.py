@@ -14,8 +14,6 @@ from circletools.profile.executions import joined_executions
 from circletools.trace.operators.profile import (
     OperatorRun,
     OperatorTrace,
-    merged,
-    only_executions,
     warm_up,
     without_first,
 )
@@ -57,18 +55,6 @@ def test_averages_have_no_warm_up() -> None:
     trace = OperatorTrace("benchmark_model", (OperatorRun(0, 0, "X", "", 0, 9, 0),), 8, averaged=True)
     assert warm_up(trace) == 0
     assert without_first(trace, "auto") is trace
-
-
-def test_skipped_executions_are_counted_over_recordings() -> None:
-    both = merged([without_first(lasting(9, 1, 1, 1), 1), without_first(lasting(9, 9, 1, 1), 2)])
-    assert (both.executions, both.skipped) == (5, 3)
-    assert without_first(without_first(lasting(9, 9, 1, 1), 1), 1).skipped == 2
-
-
-def test_some_executions() -> None:
-    found = only_executions(lasting(1, 2, 3, 4), {1: 1, 3: 0})
-    assert [(one.execution, one.duration_ns) for one in found.runs] == [(1, 2), (0, 4)]
-    assert found.executions == 2
 
 
 def notes(trace: OperatorTrace | list[OperatorTrace]) -> list[tuple[str, str]]:
@@ -147,14 +133,6 @@ def test_what_a_delegate_ran_is_of_operators_where_others_are_left_out() -> None
         found = attribute(model, OperatorTrace("litert", (other, ours), 2))
     assert [row.index for row in found.operators if row.time] == [2]
     assert (found.executions, found.added, found.total_ns) == (1, (), 7)
-
-
-def test_executions_without_operators_are_not_the_models_where_others_are_left_out() -> None:
-    other, ours = OperatorRun(0, 0, "ADD", "", 0, 5, 0), OperatorRun(0, 2, "SOFTMAX", "", 0, 5, 1)
-    with open_model(MLP) as model:
-        found = attribute(model, OperatorTrace("litert", (other, ours), 3))
-        assert (found.executions, found.others) == (1, 2)
-        assert attribute(model, OperatorTrace("litert", (ours,), 3)).executions == 3
 
 
 def test_a_trace_of_another_model_alone_is_refused() -> None:

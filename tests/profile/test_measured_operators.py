@@ -15,9 +15,8 @@ from circletools.model.model import open_model
 from circletools.origin.names import origins_by_output
 from circletools.profile.attribution import AmbiguousTime, attribute
 from circletools.profile.joining import Measured, Spread, Time, median_bounds, time_in, time_of
-from circletools.profile.sharing import Shares
 from circletools.trace.operators.profile import UNKNOWN_SUBGRAPH, OperatorRun, OperatorTrace, Runtime
-from tests.kit.origin_support import embedded, origins
+from tests.kit.origin_support import embedded
 from tests.kit.presence import Lazy
 from tests.kit.profile_support import MLP, joined, traced, usual
 from tests.kit.support import bytes_of
@@ -238,40 +237,3 @@ def test_names_of_operators_as_their_own_sources() -> None:
 
 
 # --- shares -------------------------------------------------------------------------------------------------
-
-
-def test_what_groups_get() -> None:
-    measured = {(0, 0): Measured(), (0, 1): Measured()}
-    for execution, time in enumerate((10, 30, 20)):
-        measured[0, 0].add(OperatorRun(0, 0, "x", "", 0, 0, execution), time)
-    measured[0, 1].add(OperatorRun(0, 1, "y", "", 0, 0, 2), 100)
-    shares = Shares(measured, traced({}, {}, {}))
-    shares.add("half", (0, 0), 30, 0.5)
-    shares.add("half", (0, 1), 100, 1)
-    shares.add("thirds", (0, 0), 20, 1 / 3)
-    shares.add("thirds", (0, 0), 40, 2 / 3)
-    shares.add("unmeasured", (0, 7), 0, 1)
-    found = shares.groups()
-    assert {name: (share.operators, share.shared, usual(share.time)) for name, share in found} == {
-        "half": (((0, 0), (0, 1)), True, (4, 130, 15)),
-        "thirds": (((0, 0),), False, (3, 60, 20)),
-        "unmeasured": (((0, 7),), False, (0, 0, 0)),
-    }
-
-
-def test_sources_and_modules_are_listed_in_their_order_and_what_has_none_last() -> None:
-    wanted = origins({9: "b/x;a/y", 2: "a/z"}, {0: {9, 2}, 1: {9}})
-    found = joined(MLP, traced({0: 101, 1: 11, 2: 7}), wanted)
-    assert [(row.source, row.name, row.share.time.total_ns) for row in found.sources] == [
-        (2, "a/z", 51),
-        (9, "b/x;a/y", 50 + 11),
-        (None, None, 7),
-    ]
-    assert [(row.source, row.name, row.share.time.total_ns) for row in found.modules] == [
-        (None, "a", 51 + 25 + 5),
-        (None, "b", 25 + 6),
-        (None, None, 7),
-    ]
-    assert [row.share.shared for row in found.modules] == [True, True, False]
-    # A module's part of a source's part: a has three quarters of 101 and a half of 11, b the rest of both.
-    assert [row.share.time.median_ns for row in found.modules] == [81, 31, 7]

@@ -121,11 +121,6 @@ def test_inferences_on_two_threads() -> None:
     assert trace.name == "<bytes>"
 
 
-def test_an_end_before_its_begin() -> None:
-    data = marks((5, 7, "Invoke@0/0"), (6, 7, "A@0/0"), (6, 7, "E"), (7, 7, "B@1/0"), (6, 7, "E"), (8, 7, "E"))
-    assert [(run.name, run.duration_ns) for run in read_profile(data).runs] == [("A", 0)]
-
-
 # --- onert ----------------------------------------------------------------------------------------------------------
 
 
@@ -225,11 +220,6 @@ def test_a_report_of_several_subgraphs() -> None:
     )
     assert trace.inside == (OperatorRun(0, 2, "Conv", "", 0, 15_000_000, 0, 0, 5, True),)
     assert (trace.executions, trace.averaged) == (5, True)
-
-
-def test_a_report_without_a_number_of_executions() -> None:
-    trace = read_profile(report(ORDER, HEADER, row("ADD", "0.5", 3, "[a]:0")))
-    assert (trace.runs, trace.executions) == ((OperatorRun(0, 0, "ADD", "", 0, 1_500_000, 0, 0, 3),), 1)
 
 
 def test_a_summary_of_a_compiled_model() -> None:

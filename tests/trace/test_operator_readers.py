@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 
 from circletools.errors import InvalidInputError, UsageError
-from circletools.trace.operators import benchmark_proto
 from circletools.trace.operators.names import agrees, is_builtin
 from circletools.trace.operators.profile import OperatorRun, OperatorTrace, merged, warm_up, without_first
 from circletools.trace.operators.read import read_profile
@@ -58,15 +57,6 @@ def test_the_time_of_a_called_subgraph_counts_once() -> None:
     assert warm_up(OperatorTrace("litert", (*runs, *apart), 4)) == 1
 
 
-def test_skipped_executions_add_up() -> None:
-    once = without_first(lasting(1, 2, 3, 4), 1)
-    assert (once.skipped, once.executions, [one.duration_ns for one in once.runs]) == (1, 3, [2, 3, 4])
-    twice = without_first(once, 2)
-    assert (twice.skipped, twice.executions, [one.execution for one in twice.runs]) == (3, 1, [0])
-    with pytest.raises(UsageError, match="cannot skip 1 execution: the trace has 1"):
-        without_first(twice, 1)
-
-
 def test_recordings_one_behind_the_other() -> None:
     first = OperatorTrace("litert", (run(0, 5, 2), run(1, 6)), 2, inside=(run(1, 1, 3),), incomplete=1, skipped=2)
     empty = OperatorTrace("litert", (), 1, incomplete=4)
@@ -112,30 +102,6 @@ def test_rows_of_a_proto_in_their_run_order() -> None:
     assert read_profile(proto(operator(b"a:0", 1, 5, 0, 0))).executions == 5
 
 
-def test_how_large_the_numbers_of_a_proto_may_be() -> None:
-    largest = (1 << 50) - 1
-    found = read_profile(proto(operator(b"a:0", largest, largest, 1, 0)))
-    assert (found.runs[0].duration_ns, found.executions) == (largest * 1000, largest)
-    for time, count in ((largest + 1, 1), (1, largest + 1)):
-        with pytest.raises(InvalidInputError, match="'" + "n" * 40 + "' has a time or count that cannot be"):
-            read_profile(proto(operator(b"n" * 41 + b":0", time, count, 1, 0)))
-
-
-def test_how_a_proto_begins() -> None:
-    def is_one(data: bytes) -> bool:
-        return benchmark_proto.is_report(memoryview(data))
-
-    name = field_bytes(1, b"model")
-    for first, wanted in ((2, True), (3, True), (1, False), (4, False), (18, False)):
-        assert is_one(field_bytes(first, b"")) is is_one(name + field_bytes(first, b"")) is wanted
-    assert not any(
-        map(is_one, (b"", b"\x0a", name, b"\x10\x01", b"\x18\x01", name + b"\x18\x01", name[:-1] + b"\x12"))
-    )
-    # The profile begins within the first 4096 bytes, or elsewhere what this is cannot be told.
-    assert is_one(field_bytes(1, b"n" * 4092) + b"\x12")
-    assert not is_one(field_bytes(1, b"n" * 4093) + b"\x12")
-
-
 # --- JSON -----------------------------------------------------------------------------------------------------
 
 
@@ -158,36 +124,6 @@ def test_an_inference_begins_where_the_one_before_has_ended() -> None:
         OperatorRun(8, 7, "Invoke", "", 6_000, 5_000, 0),
         OperatorRun(1, 1, "y", "", 6_000, 2_000, 0, of_delegate=True),
     )
-
-
-def test_a_delegates_operators_begin_with_the_inference_at_the_earliest() -> None:
-    found = litert(
-        ("Invoke", 1, 7, 9, 0, 0),
-        ("a", 8, 0, 2, 0, 0),
-        ("b", 8, 0, 3, 1, 0),
-        ("C", 2, 8, 1, 2, 0),
-        ("d", 8, 0, 1, 0, 0),
-    )
-    assert [(one.name, one.start_ns) for one in found.runs] == [
-        ("a", 7_000),
-        ("b", 9_000),
-        ("C", 8_000),
-        ("d", 12_000),
-    ]
-
-
-def test_how_large_the_numbers_of_an_event_may_be() -> None:
-    largest = (1 << 50) - 1
-    found = litert(("Invoke", 1, 0, largest, 1 << 60, -1), ("ADD", 2, largest, 0, largest, largest))
-    assert found.runs == (OperatorRun(largest, largest, "ADD", "", largest * 1000, 0, 0),)
-    for wrong in (-1, 1 << 50, True):
-        for place in range(2, 6):
-            row = ["ADD", 2, 0, 0, 0, 0]
-            row[place] = wrong
-            with pytest.raises(InvalidInputError, match=r"events\[0\].* is not a number that can be"):
-                litert(tuple(row))  # type: ignore[arg-type]
-    bare = {"events": [{"tag": "Invoke", "event_type": 1}, {"tag": "A", "event_type": 2, "elapsed_time_us": 4}]}
-    assert read_profile(json.dumps(bare).encode()).runs == (OperatorRun(0, 0, "A", "", 0, 4_000, 0),)
 
 
 def node(start: int, duration: int, **others: object) -> dict[str, object]:
@@ -219,25 +155,6 @@ def test_only_kernels_are_nodes_and_only_runs_of_the_model_executions() -> None:
     found = onnxruntime(*others, node(4, 1), node(5, 1), begin | {"ts": 6}, node(6, 1), begin)
     assert [(one.start_ns, one.execution) for one in found.runs] == [(4_000, 0), (5_000, 0), (6_000, 1)]
     assert found.executions == 2
-
-
-def test_how_late_a_node_may_be() -> None:
-    largest = (1 << 50) - 1
-    assert onnxruntime(node(largest, 0)).runs[0].start_ns == largest * 1000
-    for wrong in (largest + 1, -1, True, 1.5, "1"):
-        for field in ("ts", "dur"):
-            with pytest.raises(InvalidInputError, match=f"event 1: {field} is not a time in microseconds"):
-                onnxruntime(node(1, 1) | {field: wrong})
-
-
-def test_nodes_that_take_no_time_lie_within_those_that_do() -> None:
-    def levels(*rows: tuple[int, int]) -> list[int]:
-        return [one.subgraph for one in onnxruntime(*(node(*row) for row in rows)).runs]
-
-    assert levels((1, 3), (4, 0)) == [0, 0]
-    assert levels((1, 3), (3, 0), (3, 1)) == [0, 1, 2]
-    assert levels((1, 0), (1, 0)) == [0, 0]
-    assert levels((1, 3), (1, 3), (2, 2)) == [0, 1, 2]
 
 
 # --- OpenVINO, onert, names -----------------------------------------------------------------------------------

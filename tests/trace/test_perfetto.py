@@ -230,14 +230,6 @@ def test_processes_and_names_of_threads() -> None:
 # --- what is written ----------------------------------------------------------------------------------------
 
 LINE = " task-{tid} (  7) [000] ...1 {seconds}: tracing_mark_write: {mark}\n"
-TEXT = (
-    LINE.format(tid=8, seconds="1.000001", mark="B|7|[NN_LR_PE]ANeuralNetworksExecution_compute")
-    + LINE.format(tid=8, seconds="1.000002", mark="B|7|other")
-    + LINE.format(tid=8, seconds="1.000003", mark="E|7")
-    + LINE.format(tid=8, seconds="1.000004", mark="E|7")
-    + LINE.format(tid=8, seconds="1.000005", mark="E|7")
-    + LINE.format(tid=8, seconds="1.000006", mark="B|7|[NN_LA_PO]open")
-).encode()
 
 
 # --- track events -------------------------------------------------------------------------------------------

@@ -36,16 +36,9 @@ def read(*bundle: bytes) -> list[tuple[int, int, str, bytes]]:
 
 
 GOOD = printing(b"B|7|x")
-READ = [(10, 5, "B", b"x")]
 
 
 # --- fields ---------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("size", [b"\x06", b"\x7f", b"\xff" * 8 + b"\x7f"])
-def test_a_text_that_is_longer_than_its_print_is_none(size: bytes) -> None:
-    assert read(event(TIME, THREAD, field_bytes(3, b"\x12\x05B|7|x")), GOOD) == READ * 2
-    assert read(event(TIME, THREAD, field_bytes(3, b"\x12" + size + b"B|7|x")), GOOD) == READ
 
 
 @pytest.mark.parametrize(

@@ -89,29 +89,6 @@ def test_other_events_are_none() -> None:
     assert rows(bundle(other, broken, no_time, late, event((6, 7, 1, 8)))) == [(6, 7, 8, False)]
 
 
-def test_fields_that_are_left_out_and_others() -> None:
-    inner = field_number(2, 7) + field_number(16, 4) + field_number(6, 8)
-    assert rows(bundle(field_bytes(2, field_number(1, 5) + field_number(2, 7) + field_bytes(SWITCH, inner)))) == [
-        (5, 7, 8, True)
-    ]
-    fixed = b"\x09" + bytes(8) + field_number(2, 7)
-    assert rows(bundle(field_bytes(2, field_number(1, 5) + field_number(2, 7) + field_bytes(SWITCH, fixed)))) == [
-        (5, 0, 0, True)
-    ]
-    cut = field_number(2, 7) + number_bytes(5 << 3 | 2) + number_bytes(200) + field_number(6, 8)
-    assert rows(bundle(field_bytes(2, field_number(1, 5) + field_number(2, 7) + field_bytes(SWITCH, cut)))) == [
-        (5, 7, 0, True)
-    ]
-    endless = field_number(2, 7) + number_bytes(5 << 3 | 2) + number_bytes(2**64 - 5) + field_number(6, 8)
-    many = (
-        b"".join(field_number(9, 1) for _ in range(14)) + field_number(2, 7) + field_number(6, 8) + field_number(4, 1)
-    )
-    told = [
-        field_bytes(2, field_number(1, 5) + field_number(2, 7) + field_bytes(SWITCH, one)) for one in (endless, many)
-    ]
-    assert rows(bundle(*told)) == [(5, 7, 0, True), (5, 7, 8, True)]
-
-
 def test_the_compact_form() -> None:
     first = bundle(compact([(200, 1, 7), (250, 0, 8)], [(210, 9), (10**12, 300)]))
     other = bundle(compact([(300, 2, 20)]), cpu=1)
@@ -146,10 +123,6 @@ def test_broken_columns(columns: bytes) -> None:
     trace = read(bundle(field_bytes(4, columns)))
     assert trace.switches.rows() == []
     assert [(fault.kind, fault.where) for fault in trace.faults] == [(FaultKind.MALFORMED, 0)]
-
-
-def test_times_that_cannot_be() -> None:
-    assert rows(bundle(compact([(1 << 61, 0, 7), (1 << 62, 0, 8)], [(1 << 62, 9)]))) == [(1 << 61, 0, 7, True)]
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -10,8 +10,6 @@ from circletools.render.trace_tables import trace_text
 from circletools.render.traces import trace_json
 from circletools.trace.nnapi.analysis import Analysis, read_trace
 from circletools.trace.nnapi.scheduling import Scheduled
-from circletools.trace.sources import open_trace
-from tests.kit.trace_support import US
 
 HEAD = "# tracer: nop\n"
 SWITCH = (
@@ -93,39 +91,6 @@ def test_trace_cmd_s_form(kind: str) -> None:
         at(300, "sched_switch:         nn app:7 [98] S ==> a:1 [120]"),
     )
     assert times(analysed(*SCOPE, *lines)) == {("LR", "PP"): (70, 10, 20, 0)}
-
-
-def test_lines_that_are_no_switches() -> None:
-    long = switch(60, 7, "S", 1).replace("a b", "x" * 500)
-    bad = (
-        long,
-        switch(61, 7, "S", 1).replace("next_pid=1", "next_pid=x"),
-        at(62, "sched_stat_runtime: comm=a pid=7 runtime=5 [ns]"),
-        switch(63, 7, "S", 1).replace("3.000063", "soon"),
-        switch(64, 7, "S", 1).replace(" 3.0", " 9999999999.0"),
-    )
-    good = (switch(50, 1, "S", 7), switch(300, 7, "S", 1))
-    trace = open_trace((HEAD + "".join([good[0], *bad, *SCOPE, good[1]])).encode())
-    for _ in range(2):
-        list(trace.batches())
-        assert trace.switches.rows() == [(3_000_050_000, 1, 7, False), (3_000_300_000, 7, 1, False)]
-        assert (trace.switches.first_ns, trace.switches.last_ns) == (3_000_050_000, 3_000_300_000)
-    assert open_trace((HEAD + "".join(SCOPE) + good[1].rstrip("\n")).encode()).switches.rows() == []
-
-
-def test_where_lines_of_switches_begin_and_end() -> None:
-    """Such a line has 512 bytes at the most; the first may begin a piece, the last may be cut."""
-    wanted = [(3_000_000_000 + US * time, 1, 7, True) for time in (50, 60)]
-    for length, found in ((511, wanted), (512, wanted), (513, [])):
-        rows = [switch(time, 1, "R", 7)[:-1] for time in (50, 60)]
-        data = "\n".join(row.replace("a b", "x" * (3 + length - len(row))) for row in rows)
-        trace = open_trace(data.encode())
-        list(trace.batches())
-        assert {len(row) for row in data.split("\n")} == {length}
-        assert trace.switches.rows() == found
-    trace = open_trace((HEAD + wake(9, 7) + switch(10, 7, "S", 1)).encode())
-    list(trace.batches())
-    assert trace.switches.rows() == [(3_000_009_000, -1, 7, True), (3_000_010_000, 7, 1, False)]
 
 
 def test_two_threads_and_nested_scopes() -> None:

@@ -16,7 +16,6 @@ from circletools.trace.nnapi.wall_clock import OWN_PROCESS
 from tests.kit.trace_support import US, inclusive, read
 
 START, WAIT = "[NN_LR_PE]ANeuralNetworksExecution_startCompute", "[NN_LR_PE]ANeuralNetworksEvent_wait"
-COMPUTE = "[NN_LR_PE]ANeuralNetworksExecution_compute"
 CLIENT, SERVER = (f"HIDL::IPreparedModel::execute_1_2::{side}" for side in ("client", "server"))
 
 
