@@ -59,10 +59,11 @@ def _remedy(reason: str, code: str) -> str:
 
 def _of_condition(condition: str) -> tuple[str, str]:
     """Return the remedy of one condition, with @ for the tensor, and the tensor."""
-    for pattern, remedy in _REMEDIES:
-        found = re.fullmatch(pattern, condition)
-        if found:
-            return remedy(**found.groupdict()), found.groupdict().get("place", "")
+    for words in (condition.rpartition(": ")[2], condition):  # the program's own words may stand in front
+        for pattern, remedy in _REMEDIES:
+            found = re.fullmatch(pattern, words)
+            if found:
+                return remedy(**found.groupdict()), found.groupdict().get("place", "")
     return GENERAL, ""
 
 
