@@ -110,7 +110,8 @@ def test_a_plan_begins_with_what_devices_run_and_refuse() -> None:
         "  2 RESHAPE: Tensor dimensions must be less than 5: output 0 has rank 5, not 0 to 4",
         "    reshape output 0 to at most rank 4",
         "      5,12",
-        "  2 TRANSPOSE: Tensor dimensions must be less than 5: input 0 has rank 5, not 0 to 4; output 0 has rank 5, not 0 to 4",
+        "  2 TRANSPOSE: Tensor dimensions must be less than 5: input 0 has rank 5, not 0 to 4; "
+        "output 0 has rank 5, not 0 to 4",
         "    reshape input 0 and output 0 to at most rank 4",
         "      6,13",
         "  2 RESHAPE: Tensor dimensions must be less than 5: input 0 has rank 5, not 0 to 4",

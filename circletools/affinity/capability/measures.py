@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -25,10 +26,16 @@ _TYPES = {
 class Measures:
     """The tensors of one subgraph. What a tensor does not have is NaN."""
 
-    def __init__(self, facts: Graph) -> None:
-        """Look at a subgraph whose operators refer to tensors that exist."""
-        self._facts = facts
+    def __init__(self, facts: Callable[[], Graph | None]) -> None:
+        """Look at a subgraph whose operators refer to tensors that exist, through a weak reference to it."""
+        self._reference = facts
         self._values: dict[tuple[int, str], NDArray[Any]] = {}
+
+    @property
+    def _facts(self) -> Graph:
+        facts = self._reference()
+        assert facts is not None
+        return facts
 
     def of(self, term: TensorTerm, rows: NDArray[np.int64]) -> Column:
         """Return a term of these operators."""
@@ -53,14 +60,11 @@ class Measures:
 
     def _extremes(self, term: TensorTerm, slots: Slots) -> Column:
         """Return the least or the most of all inputs or outputs of every operator."""
-        operators = np.repeat(np.arange(len(self._facts)), np.diff(slots.splits))
-        there = slots.values >= 0
         unused = np.inf if term.extreme == "least" else -np.inf
-        found = np.full(len(self._facts), unused)
         # Unlike fmin and fmax, these keep NaN: of a tensor without a scale nothing is true.
         combine = np.minimum if term.extreme == "least" else np.maximum
-        with np.errstate(invalid="ignore"):
-            combine.at(found, operators[there], self._of_tensors(term, slots.values[there]))
+        values = np.where(slots.values >= 0, self._of_tensors(term, slots.values), unused)
+        found = _reduced(combine, values, slots.counts, unused)
         found[found == unused] = np.nan
         return found
 
@@ -89,10 +93,8 @@ class Measures:
 
     @cached_property
     def _sizes(self) -> Column:
-        found = np.ones(len(self._shapes.count))
         with np.errstate(over="ignore", invalid="ignore"):  # of what is no size, nothing is true
-            np.multiply.at(found, np.repeat(np.arange(len(found)), self._shapes.count), self._shapes.flat())
-        return found
+            return _reduced(np.multiply, self._shapes.flat().astype(np.float64), self._shapes.count, 1)
 
     @cached_property
     def _scales(self) -> Column:
@@ -134,3 +136,13 @@ class Measures:
             whole = data[: data.size // dtype.itemsize * dtype.itemsize] if name in _TYPES else data[:0]
             self._values[key] = whole.view(dtype)
         return self._values[key]
+
+
+def _reduced(combine: np.ufunc, values: Column, counts: NDArray[np.int64], empty: float) -> Column:
+    """Return what each row of values comes to, `empty` where it has none."""
+    found = np.full(len(counts), float(empty))
+    filled = np.flatnonzero(counts)
+    if filled.size:
+        starts = (np.cumsum(counts) - counts)[filled]
+        found[filled] = combine.reduceat(values, starts)
+    return found

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
+from weakref import WeakKeyDictionary, ref
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,10 +75,10 @@ class SubgraphTraits:
         """Read the columns. Raises ModelFormatError where an operator refers to what does not exist."""
         self._facts, self._names = facts, facts.operators.code_names
         self._codes: list[int] = facts.operators.code_indices.tolist()
-        self._classes, self._kinds = _tensor_classes(facts.values)
+        classes, self._kinds, self._measures = _read_once(facts)
         # One more for the index -1, which is the last: no tensor.
         self._constant = np.append(facts.values.is_constant, False)
-        self._classes = np.append(self._classes, -1)
+        self._classes = np.append(classes, -1)
         self._inputs, self._outputs = self._checked(facts.operands), self._checked(facts.results)
         self._traits: dict[tuple[int, bool], TensorTraits] = {}
         self._settings: list[dict[Term, float]] = [{}]
@@ -182,7 +183,7 @@ class SubgraphTraits:
     def _read_terms(self, terms: Mapping[str, tuple[Term, ...]]) -> list[int]:
         """Number the different values of the terms that count, operator by operator; 0 is none."""
         found = np.zeros(len(self), np.int64)
-        codes, measures = np.array(self._codes, np.int64), Measures(self._facts)
+        codes, measures = np.array(self._codes, np.int64), self._measures
         for code in np.unique(codes).tolist():
             names = terms.get(self._facts.operators.codes[code].name, terms.get("*", ()))
             if not names:
@@ -196,6 +197,16 @@ class SubgraphTraits:
             found[rows] = len(self._settings) + which
             self._settings += [dict(zip(names, row, strict=True)) for row in values[first].tolist()]
         return list(found.tolist())
+
+
+_READ: WeakKeyDictionary[Graph, tuple[NDArray[np.int64], list[list[int]], Measures]] = WeakKeyDictionary()
+"""What several tables ask of one graph."""
+
+
+def _read_once(facts: Graph) -> tuple[NDArray[np.int64], list[list[int]], Measures]:
+    if facts not in _READ:
+        _READ[facts] = (*_tensor_classes(facts.values), Measures(ref(facts)))
+    return _READ[facts]
 
 
 def _tensor_classes(values: Values) -> tuple[NDArray[np.int64], list[list[int]]]:
