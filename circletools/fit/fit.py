@@ -51,7 +51,9 @@ def fit(model: Model, request: FitRequest | FitInputs) -> Fit:
     verdicts = ask(model, inputs.request.with_, inputs.tables, inputs.request.timeout_s)
     refusal = Refusal(LARGE_WINDOW, measured=False)
     refused = {(one.index, row): refusal for one in facts for row in large_windows(one)[0].tolist()}
-    size, unloadable = len(model.source.memory), {one: refusals(model, one) for one in map(program_of, inputs.tables)}
+    size, programs = len(model.source.memory), {program_of(name) for name in inputs.tables}
+    # A model without a subgraph is none for any program.
+    unloadable = {one: refusals(model, one if facts else "litert") for one in programs}
     targets = tuple(
         _target(
             whole,

@@ -56,7 +56,8 @@ def reads_signatures(target: str) -> bool:
 
 def program_of(target: str) -> str:
     """Return the program that loads a model for a target, empty where none decides."""
-    return JUDGES[target].program if target in JUDGES else ""
+    program = JUDGES[target].program if target in JUDGES else ""
+    return "litert" if program == "litert-gpu" else program
 
 
 @dataclass(frozen=True, slots=True)
