@@ -22,6 +22,13 @@ def _explain(code: str) -> None:
     show(ct.render.explanation_text(ct.checks.explain(code)))
 
 
+def _request(config: Path | None, **given: Any) -> Any:
+    """Read what is asked for: the settings of the project, and in their place what was given."""
+    file = config or ct.checks.find_settings()
+    settings = ct.checks.CheckRequest() if file is None else ct.checks.read_settings(file)
+    return replace(settings, **{name: value for name, value in given.items() if value}).read()
+
+
 def check(
     source: Input,
     structure_only: Annotated[
@@ -60,17 +67,8 @@ def check(
         raise ct.UsageError("--statistics is for text", hint="count the findings of the document")
     if structure_only and with_:
         raise ct.UsageError("--structure-only and --with exclude each other")
-    given: dict[str, Any] = {
-        "select": listed(select),
-        "ignore": listed(ignore),
-        "baseline": baseline,
-        "fail_on": fail_on,
-    }
-    file = config or ct.checks.find_settings()
-    settings = ct.checks.CheckRequest() if file is None else ct.checks.read_settings(file)
-    request = replace(settings, **{name: value for name, value in given.items() if value}).read()
-    names = listed(with_)
-    findings, broken = list[ct.Finding](), None
+    request = _request(config, select=listed(select), ignore=listed(ignore), baseline=baseline, fail_on=fail_on)
+    names, findings, broken = listed(with_), list[ct.Finding](), None
     try:
         with reading(source) as model:
             findings = ct.check(model, names, for_=listed(for_), structure_only=structure_only, timeout_s=seconds)

@@ -19,7 +19,7 @@ FLOORS = [
     {"render"},
     {"reduction"},
     {"numerics"},
-    {"planning", "surgery"},
+    {"planning", "settings", "surgery"},
     {"diff", "profile", "check", "fit", "inspection", "editing", "judging", "shapes"},
     {"parts", "cost"},
     {"requires"},

@@ -16,11 +16,15 @@ READERS = {
     "edit": "writes files",
     "inspection": "lists what is in a file",
     "model": "reads files",
+    "numerics": "gives a file and parts of it to programs",
     "parts": "writes parts of files",
+    "shapes": "writes the shapes that it infers",
     "soundness": "finds what is wrong with a file",
 }
 EXCEPTIONS = {
     "circletools.fit.programs ask": "gives the file to a program",
+    "circletools.html.numbers _graph": "draws what `compare` gave to programs",
+    "circletools.planning.measuring plan_of_parts": "compares a file with its parts",
     "circletools.html.document page_document": "shows what `check` and `inspect` find",
     "circletools.origin.exporters.tico through_the_optimizer": "enters tracking",
     "circletools.outputs.fixing _witnessed": "gives the file to a program",

@@ -11,6 +11,7 @@ import pytest
 
 import circletools as ct
 from circletools.fit.verdicts import Cuts, TargetFit
+from circletools.numerics.results import Cell, Column, Comparison, OperatorCells
 from circletools.planning.measurement import Measurement, PartTime, PlanTime
 from circletools.profile.compare import ComparedTime
 from circletools.profile.compare_traces import ComparedBucket, TraceComparison
@@ -105,6 +106,9 @@ def results() -> Iterator[Tabular]:
     yield read([Ev(10, 1, f"[NN_LA_PO]{EVIL}"), Ev(20, 1, None)])
     yield ct.compare_profiles(times, times)
     time = ComparedTime(1, 2, 2.0, None, None, "cannot tell")
+    column = Column("onert", EVIL, "", "")
+    row = OperatorCells(0, 0, EVIL, EVIL, (EVIL,), "", "", 0, None, (Cell("ok"),))
+    yield Comparison(EVIL, "", column, 1, (column,), (row,), (), ())
     yield TraceComparison((), (), 10.0, (ComparedBucket(EVIL, "PE", "run", time),))
 
 
