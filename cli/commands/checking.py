@@ -29,6 +29,21 @@ def _request(config: Path | None, **given: Any) -> Any:
     return replace(settings, **{name: value for name, value in given.items() if value}).read()
 
 
+def _show(form: str, source: str, judged: ct.checks.Judgement, broken: str | None, statistics: bool) -> None:
+    show_as(
+        form,
+        source,
+        judged,
+        broken,
+        file=source,
+        text=ct.render.headline_text if statistics else ct.render.judgement_text,
+        json=ct.render.judgement_json,
+        sarif=ct.render.judgement_sarif,
+        github=ct.render.judgement_github,
+        junit=ct.render.junit_suite,
+    )
+
+
 def check(
     source: Input,
     structure_only: Annotated[
@@ -75,18 +90,7 @@ def check(
     except ct.InvalidInputError as error:
         broken = str(error)
     judged = ct.checks.judge(findings, source, request)
-    show_as(
-        form,
-        source,
-        judged,
-        broken,
-        file=source,
-        text=ct.render.headline_text if statistics else ct.render.judgement_text,
-        json=ct.render.judgement_json,
-        sarif=ct.render.judgement_sarif,
-        github=ct.render.judgement_github,
-        junit=ct.render.junit_suite,
-    )
+    _show(form, source, judged, broken, statistics)
     if broken and form == "text":
         print_diagnostic("error", broken)
     counts = ct.render.tally(judged) if form == "text" else None

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
-import numpy as np
 import pytest
 
-import circletools as ct
 from circletools.findings import Finding
-from circletools.soundness.refusals import refusals
 from tests.kit.build import CODES, Build, Code, Graph, Table, quantization
 from tests.kit.soundness_support import Change, chain, of
 
@@ -388,36 +384,3 @@ def test_scratch_of_custom_operators_is_nobodys() -> None:
 
 def test_a_tensor_without_elements_needs_no_data() -> None:
     assert chain(lambda graph: operator(1, "inputs", [1, graph.tensor("none", (0,))])(graph))[0].code == "NOT_USED"
-
-
-def padded(change: Change) -> bytes:
-    build = Build()
-    graph = build.graph()
-    first = graph.tensor("x", (1, 4))
-    pads = graph.constant("pads", np.zeros((2, 2), np.int32))
-    graph.ends([first], [graph.compute("PAD", [first, pads], "y", (1, 4))])
-    change(graph)
-    return build.to_bytes()
-
-
-REFUSED: list[Change] = [
-    lambda graph: setattr(graph.build.model.buffers[1], "data", b""),
-    operator(0, "inputs", [0, -1]),
-    tensor(2, type=2),
-    tensor(1, shape=[4]),
-]
-
-
-@pytest.mark.parametrize("change", [None, *REFUSED])
-def test_what_litert_refuses_is_an_error_for_it(change: Change | None, tmp_path: Path) -> None:
-    litert = pytest.importorskip("ai_edge_litert.interpreter")
-    path = tmp_path / "net.tflite"
-    path.write_bytes(padded(change or (lambda _: None)))
-    try:
-        litert.Interpreter(model_path=str(path), num_threads=1).allocate_tensors()
-        refused = False
-    except (RuntimeError, ValueError):
-        refused = True
-    with ct.open(path) as model:
-        severities = {one.severity for one in ct.check(model, for_=("litert",))}
-        assert refused == bool(refusals(model, "litert")) == ("error" in severities) == (change is not None)

@@ -1,0 +1,46 @@
+"""What a program refuses is an error for those who run the model there, as the program itself says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import circletools as ct
+from circletools.soundness.refusals import refusals
+from tests.kit.build import Build
+from tests.kit.soundness_support import Change
+
+
+def padded(change: Change) -> bytes:
+    build = Build()
+    graph = build.graph()
+    first = graph.tensor("x", (1, 4))
+    pads = graph.constant("pads", np.zeros((2, 2), np.int32))
+    graph.ends([first], [graph.compute("PAD", [first, pads], "y", (1, 4))])
+    change(graph)
+    return build.to_bytes()
+
+
+REFUSED: list[Change] = [
+    lambda graph: setattr(graph.build.model.buffers[1], "data", b""),
+    lambda graph: setattr(graph.table.operators[0], "inputs", [0, -1]),
+    lambda graph: setattr(graph.table.tensors[2], "type", 2),
+    lambda graph: setattr(graph.table.tensors[1], "shape", [4]),
+]
+
+
+@pytest.mark.parametrize("change", [None, *REFUSED])
+def test_what_litert_refuses_is_an_error_for_it(change: Change | None, tmp_path: Path) -> None:
+    litert = pytest.importorskip("ai_edge_litert.interpreter")
+    path = tmp_path / "net.tflite"
+    path.write_bytes(padded(change or (lambda _: None)))
+    try:
+        litert.Interpreter(model_path=str(path), num_threads=1).allocate_tensors()
+        refused = False
+    except (RuntimeError, ValueError):
+        refused = True
+    with ct.open(path) as model:
+        severities = {one.severity for one in ct.check(model, for_=("litert",))}
+        assert refused == bool(refusals(model, "litert")) == ("error" in severities) == (change is not None)
