@@ -69,6 +69,9 @@ def _blocks(document: Document, by: By | None) -> Iterator[_Block]:
         yield from _summary_blocks(document)
     yield from _driver_block(document)
     yield from _scheduling_block(document)
+    if document.get("machine"):
+        rows = [[one["name"], f"{one['value']:.1f} {one['unit']}"] for one in document["machine"]]
+        yield "mean frequency of CPUs, and energy of power rails, in executions", [["", ""], *rows], (1,)
     yield from _execution_block(document)
     functions = document.get("functions", [])
     shown = functions if by == "function" else functions[:TOP_FUNCTIONS]

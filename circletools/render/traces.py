@@ -59,6 +59,8 @@ def trace_json(
             document["executions"] = executions if stream else list(executions)
         if analysis.scheduling:
             document["scheduling"] = [asdict(one) for one in analysis.scheduling]
+        if analysis.machine:
+            document["machine"] = [asdict(one) for one in analysis.machine]
     if by != "bucket":
         document["functions"] = [asdict(function) for function in analysis.functions]
     document["diagnostics"] = [asdict(diagnostic) for diagnostic in analysis.diagnostics]

@@ -34,6 +34,7 @@ from circletools.trace.nnapi.timeline import Run, Runs, Timeline, run_of
 from circletools.trace.nnapi.wall_clock import EXECUTING, PHASES, WallClock, Windows, Work, wall_clock
 from circletools.trace.sources import Batch, Trace, open_trace
 from circletools.trace.sources.batch import NO_PROCESS
+from circletools.trace.sources.counters import MachineUse, machine_in
 from circletools.trace.sources.merge import merged
 from circletools.trace.sources.names import Numbers, distinct, sums
 from circletools.wording import Tabular
@@ -46,8 +47,8 @@ class Analysis(Tabular):
     """The results of a trace. `tables` are by segment (see timeline.run_of), in time of threads.
 
     `wall_clock` has the shares of `executions` by the clock, `run_clock` those of `runs`, and `scheduling` what
-    threads did, where the trace has their switches. Where the runtime has no marks, executions are those of the
-    application ([NN_LA_PE]) or calls of the HAL, as their kind says.
+    threads did, where the trace has their switches; `machine` has frequencies and energy in the executions. Where the
+    runtime has no marks, executions are calls of the HAL or marks of the application ([NN_LA_PE]): see their kind.
     `threads` are those with time in the tables, `marked` those with any mark of NNAPI, `ordered` is whether the times
     of the trace never decrease.
     """
@@ -68,6 +69,7 @@ class Analysis(Tabular):
     last_ns: int
     ordered: bool
     scheduling: list[Scheduled] = field(default_factory=list)
+    machine: list[MachineUse] = field(default_factory=list)
 
     def to_rows(self) -> list[dict[str, Any]]:
         """Return the time of threads by run (-1 outside any), application phase, layer and phase, in nanoseconds."""
@@ -186,6 +188,7 @@ class _Pass:
             self.last_ns,
             not self.known.sort,
             self.scheduling.finish(self._tids),
+            self._machine(executions or self.runs.all),
         )
 
     def _clock(self, found: Sequence[Execution | Run], layer: str, phase: str, phases: Sequence[str]) -> WallClock:
@@ -195,6 +198,12 @@ class _Pass:
             np.array(starts, np.int64), np.array(ends, np.int64), np.array(processes, np.int64), layer, phase
         )
         return wall_clock(self.work, windows, self._processes, self.trace.name, phases)
+
+    def _machine(self, found: Sequence[Execution | Run]) -> list[MachineUse]:
+        """Return what the machine did in executions, or in runs."""
+        ends = [self.last_ns if one.end_ns < 0 else one.end_ns for one in found]
+        starts = np.array([one.start_ns for one in found], np.int64)
+        return machine_in(self.trace.counters, starts, np.array(ends, np.int64))
 
     def _take(self, batch: Batch) -> None:
         threads = self._threads(batch)

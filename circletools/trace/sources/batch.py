@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from circletools.trace.sources.counters import Counters
 from circletools.wording import Word
 
 Numbers = npt.NDArray[np.int64]
@@ -117,8 +118,8 @@ class Trace:
     """A trace that can be read, more than once.
 
     `processes` maps threads to their processes and `thread_names` to their names, as far as the trace has been read,
-    and `switches` has the kernel's switches so far; `faults` holds the first thousand of each kind,
-    `fault_counts` all. Its compressed packets may unpack to `most_unpacked` bytes together.
+    `switches` has the kernel's switches so far, and `counters` its samples; `faults` holds the first thousand of each
+    kind, `fault_counts` all. Its compressed packets may unpack to `most_unpacked` bytes together.
     """
 
     name: str
@@ -131,12 +132,13 @@ class Trace:
     faults: list[Fault] = field(default_factory=list)
     fault_counts: dict[FaultKind, int] = field(default_factory=dict)
     switches: Switches = field(default_factory=Switches)
+    counters: Counters = field(default_factory=Counters)
 
     def batches(self) -> Iterator[Batch]:
         """Read the trace from its start, in batches of bounded size. Raises InvalidInputError."""
         self.faults.clear()
         self.fault_counts.clear()
-        self.switches = Switches()
+        self.switches, self.counters = Switches(), Counters()
         return self.read(self)
 
     def place(self, where: int) -> str:

@@ -16,11 +16,12 @@ import numpy.typing as npt
 
 from circletools.trace.sources.batch import LATEST_NS, Batch, FaultKind, Trace, place_at
 from circletools.trace.sources.content import Pieces
+from circletools.trace.sources.counters import POWER_RAILS
 from circletools.trace.sources.losses import LOSSES, Losses
 from circletools.trace.sources.merge import merged
 from circletools.trace.sources.names import Numbers, read_names
 from circletools.trace.sources.packets import Field, packet_fields
-from circletools.trace.sources.sched import CompactSwitches, note_events
+from circletools.trace.sources.sched import CompactSwitches, note_events, note_frequencies
 from circletools.trace.sources.tracks import TRACK_FIELDS, TrackEvents
 from circletools.trace.sources.wire import (
     CONTENT,
@@ -61,6 +62,8 @@ def _blocks(trace: Trace, pieces: Pieces, marked: dict[int, int]) -> Iterator[Ba
                 yield batch
         elif field.number == _PROCESS_TREE and field.value == CONTENT:
             _note_processes(trace, field)
+        elif field.number == POWER_RAILS and field.value == CONTENT:
+            _note_rails(trace, field)
         elif field.number in TRACK_FIELDS:
             tracks.add(field)
     if block.parts:
@@ -71,6 +74,13 @@ def _blocks(trace: Trace, pieces: Pieces, marked: dict[int, int]) -> Iterator[Ba
         yield from tracks.finish()
     for tid, process in marked.items():
         trace.processes.setdefault(tid, process)
+
+
+def _note_rails(trace: Trace, field: Field) -> None:
+    try:
+        trace.counters.add_rails(field.packet.data, field.start, field.end)
+    except BrokenMessage:
+        trace.fault(FaultKind.MALFORMED, field.packet.where, b"broken power rails")
 
 
 def _note_processes(trace: Trace, field: Field) -> None:
@@ -151,6 +161,7 @@ class _Block:
         """Note the switches among events, and return the prints."""
         heads = _heads(data, starts, ends)
         note_events(self.trace, data, heads[0], heads[2], ends)
+        note_frequencies(self.trace, data, heads[0], heads[2], ends)
         return _find_prints(data, starts, ends, heads)
 
     def _texts(

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from circletools.trace.sources.batch import LATEST_NS, NO_THREAD, Trace
+from circletools.trace.sources.counters import CPU_FREQUENCY
 from circletools.trace.sources.names import Numbers
 from circletools.trace.sources.wire import BrokenMessage, contents, number_bytes, varints
 
@@ -40,6 +41,15 @@ def note_events(trace: Trace, data: npt.NDArray[np.uint8], times: Numbers, at: N
         if len(wakes):
             (thread,) = _numbers_in(data, at[wakes], ends[wakes], (2,))
             _add(trace, times[wakes], np.full(len(wakes), NO_THREAD), thread, np.zeros_like(thread))
+
+
+def note_frequencies(trace: Trace, data: npt.NDArray[np.uint8], times: Numbers, at: Numbers, ends: Numbers) -> None:
+    """Note the frequencies of CPUs among events of ftrace, as `note_events` does switches."""
+    changes = _those(data, at, ends, CPU_FREQUENCY)
+    changes = changes[(times[changes] >= 0) & (times[changes] < LATEST_NS)]
+    if len(changes):
+        khz, cpus = _numbers_in(data, at[changes], ends[changes], (1, 2))
+        trace.counters.add_frequencies(times[changes], cpus, khz)
 
 
 class CompactSwitches:

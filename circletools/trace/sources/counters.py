@@ -1,0 +1,73 @@
+"""What a Perfetto trace records of the machine beside marks: frequencies of CPUs, and energy of power rails.
+
+Fields, from protos/perfetto/: FtraceEvent { cpu_frequency = 11 { state = 1 (kHz); cpu_id = 2 } }; TracePacket
+{ power_rails = 40 { rail_descriptor = 1 { index = 1; rail_name = 2 }; energy_data = 2 { index = 1; timestamp_ms = 2;
+energy = 3 (microjoules since boot) } } }.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from circletools.trace.sources.names import Numbers
+from circletools.trace.sources.wire import CONTENT, bytes_in, contents, fields, number_in
+
+CPU_FREQUENCY, POWER_RAILS = 11, 40
+_NS_PER_MS = 1_000_000
+Samples = list[tuple[int, int]]
+"""Times in nanoseconds, and values."""
+
+
+@dataclass(slots=True)
+class Counters:
+    """Samples of frequencies in kHz, by CPU, and of energy in microjoules, by rail."""
+
+    frequencies: dict[int, Samples] = field(default_factory=lambda: defaultdict(list))
+    energies: dict[int, Samples] = field(default_factory=lambda: defaultdict(list))
+    rails: dict[int, str] = field(default_factory=dict)
+
+    def add_frequencies(self, times: Numbers, cpus: Numbers, khz: Numbers) -> None:
+        """Add changes of frequencies."""
+        for t_ns, cpu, value in zip(times.tolist(), cpus.tolist(), khz.tolist(), strict=True):
+            self.frequencies[cpu].append((t_ns, value))
+
+    def add_rails(self, data: bytes, start: int, end: int) -> None:
+        """Add the rails of a packet. Raises BrokenMessage."""
+        for number, value, first, stop in fields(data, start, end):
+            parts = contents(data, first, stop) if value == CONTENT else {}
+            if number == 1 and parts:
+                self.rails[number_in(parts, 1)] = bytes_in(parts, 2).decode("utf-8", "backslashreplace")
+            elif number == 2 and parts:
+                sample = number_in(parts, 2) * _NS_PER_MS, number_in(parts, 3)
+                self.energies[number_in(parts, 1)].append(sample)
+
+
+@dataclass(frozen=True, slots=True)
+class MachineUse:
+    """The mean frequency of a CPU in MHz, or the energy of a rail in millijoules, over stretches of time."""
+
+    name: str
+    unit: str
+    value: float
+
+
+def machine_in(counters: Counters, starts: Numbers, ends: Numbers) -> list[MachineUse]:
+    """Return what the machine did in these stretches of time, as far as the samples reach."""
+    found = []
+    for cpu, samples in sorted(counters.frequencies.items()):
+        times, khz = (np.array(column, np.float64) for column in zip(*sorted(samples), strict=True))
+        last = max(float(ends.max(initial=0)), times[-1])
+        times, khz = np.append(times, last), np.append(khz, khz[-1])
+        passed = np.append(0, np.cumsum(np.diff(times) * khz[:-1]))  # its integral is linear between samples
+        known = (np.clip(ends, times[0], last) - np.clip(starts, times[0], last)).sum()
+        if known > 0:
+            total = (np.interp(ends, times, passed) - np.interp(starts, times, passed)).sum()
+            found.append(MachineUse(f"CPU {cpu}", "MHz", float(total / known / 1000)))
+    for rail, samples in sorted(counters.energies.items()):
+        times, energy = (np.array(column, np.float64) for column in zip(*sorted(samples), strict=True))
+        used = (np.interp(ends, times, energy) - np.interp(starts, times, energy)).sum()
+        found.append(MachineUse(counters.rails.get(rail, f"rail {rail}"), "mJ", float(used / 1000)))
+    return found
