@@ -88,7 +88,7 @@ def differences(table: Capability, path: Path, found: tuple[Plan, ...]) -> list[
             whole = {step for step in plan if isinstance(step, int)} | members(plan)
             assert whole == set(range(len(reasons)))
             for index, (reason, name) in enumerate(zip(reasons, model.code_names(subgraph), strict=True)):
-                if (reason is None) != (index in members(plan)):
+                if (reason is None or reason.measured) and (reason is None) != (index in members(plan)):
                     wrong.append(f"{path.name}: subgraphs[{subgraph}].operators[{index}] {name}: {reason}")
     return wrong
 

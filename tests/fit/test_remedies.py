@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import circletools as ct
 from circletools.affinity.capability.comparison import Term
 from circletools.affinity.capability.file import FORM_KEYS, parse_capability
 from circletools.affinity.capability.table import Refusal, refusals
@@ -14,6 +15,8 @@ from circletools.affinity.capability.traits import OperatorTraits, TensorTraits
 from circletools.fit.remedies import GENERAL, NOT_MEASURED, is_consequence, remedy_of
 from circletools.model.model import open_model
 from tests.kit.build import Build
+from tests.kit.presence import need
+from tools.measure.capability.single import Operand, Probe
 
 FLOAT = TensorTraits("FLOAT32", "", 5, True, False)
 WEIGHT = TensorTraits("INT8", "per_channel", 2, False, True)
@@ -159,3 +162,51 @@ def test_for_the_sake_of_another_operator() -> None:
     assert remedy_of(Refusal(words), "DEQUANTIZE") == "change operator 12"
     assert is_consequence(words)
     assert not is_consequence("npu has no ADD")
+
+
+def of(element: str, *shape: int, kind: str = "computed", data: tuple[int, ...] | None = None) -> Operand:
+    return Operand(element, shape, kind, data)
+
+
+def mean(*shape: int) -> Probe:
+    axis = of("INT32", 1, kind="constant", data=(len(shape) - 1,))
+    made = of("INT8/t", *shape[:-1], 1)
+    return Probe("MEAN", (of("INT8/t", *shape), axis), (made,), (("keep_dims", True),), "ReducerOptions")
+
+
+def resized(times: int) -> Probe:
+    size = of("INT32", 2, kind="constant", data=(4 * times, 4 * times))
+    made = of("INT8/t", 1, 4 * times, 4 * times, 8)
+    return Probe("RESIZE_BILINEAR", (of("INT8/t", 1, 4, 4, 8), size), (made,), (), "ResizeBilinearOptions")
+
+
+def unary(element: str, rank: int) -> Probe:
+    return Probe("ABS", (of(element, *(2,) * rank),), (of(element, *(2,) * rank),), (), "AbsOptions")
+
+
+def product(kind: str) -> Probe:
+    inputs = (of("INT8/t", 2, 4), of("INT8/c", 3, 4, kind=kind), of("INT32/c", 3, kind="constant"))
+    return Probe("FULLY_CONNECTED", inputs, (of("INT8/t", 2, 3),), (("weights_format", 0),), "FullyConnectedOptions")
+
+
+@pytest.mark.parametrize(
+    ("on", "with_", "package", "before", "words", "after"),
+    [
+        ("ethos-u55", "vela", "ethosu", mean(1, 4, 16, 32), "reshape input 0", mean(1, 64, 32)),
+        ("ethos-u85", "vela", "ethosu", mean(2, 16, 32), "reshape input 0", mean(1, 32, 32)),
+        ("ethos-u65", "vela", "ethosu", resized(3), "resize by 2, 4 or 8", resized(4)),
+        ("xnnpack", "litert", "ai_edge_litert", unary("INT32", 2), "convert input 0", unary("FLOAT32", 2)),
+        ("xnnpack", "litert", "ai_edge_litert", unary("FLOAT32", 7), "at most rank 6", unary("FLOAT32", 6)),
+        ("xnnpack", "litert", "ai_edge_litert", product("computed"), "input 1 a constant", product("constant")),
+    ],
+    ids=["mean of 4", "mean of 3", "resize", "type", "rank", "constant"],
+)
+def test_a_remedy_that_is_applied_makes_the_program_take_it(
+    on: str, with_: str, package: str, before: Probe, words: str, after: Probe
+) -> None:
+    need(package)
+    for probe, verdict in ((before, "not_resident"), (after, "resident")):
+        with ct.open(probe.model) as model:
+            (found,) = ct.fit(model, ct.FitRequest(on=(on,), with_=(with_,))).targets
+        assert (found.verdict, [one.verdict for one in found.asked]) == (verdict, [verdict])
+        assert verdict == "resident" or words in found.misfits[0].remedy

@@ -211,7 +211,7 @@ def _refused_by(rule: Rule, operator: OperatorTraits) -> Refusal | None:
     broken = _nearest(rule.needs, operator)
     if broken == []:
         return None
-    conditions = "; ".join(broken or ())
+    conditions = "; ".join(broken or ()) if len(rule.needs) == 1 or not rule.reason else ""  # others are as good
     if not rule.known:
         return Refusal(f"{rule.reason or conditions} was not tried", measured=False)
     reason = ": ".join(filter(None, (rule.reason.rstrip(".") if conditions else rule.reason, conditions)))
