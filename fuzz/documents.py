@@ -8,9 +8,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from zlib import crc32
 
-from circletool_cli.batch.run_log import RunLog
-from circletool_cli.batch.task import Outcome, Task
-
 from circletools.affinity.assign.assign import Constraints, assign
 from circletools.affinity.assign.partfile import PartFile, format_part, parse_part
 from circletools.affinity.assign.rules import RuleSet, make_default, parse_rules, parse_setting
@@ -120,30 +117,6 @@ def _choose(chooser: Chooser, devices: tuple[str, ...], known: Costs, goal: Sizi
     for each in evaluated(chooser.facts, made, problems, memory=bool(goal.caps)):
         assert json.dumps(evaluation_json(each, devices, goal.caps))
         assert all(isinstance(line, str) for line in evaluation_text(each, devices, goal.caps))
-
-
-def run_log(data: bytes) -> None:
-    """Go on with a log: its whole lines stay, what is torn goes, and what is written makes it a log again."""
-    task = Task(_nothing, "no such model", {}, "no such model")
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "log"
-        path.write_bytes(data)
-        _write(path, task)
-        with no_refusal("a log that was written cannot be read"):
-            _write(path, task)
-        lines = path.read_bytes().split(b"\n")
-        assert lines.pop() == b""
-        assert [json.loads(line)["file"] for line in lines[-2:]] == [task.file] * 2
-        assert data.startswith(b"".join(line + b"\n" for line in lines[:-2]))
-
-
-def _write(path: Path, task: Task) -> None:
-    log = RunLog(path, resume=True)
-    try:
-        assert log.done(task) is None  # there is no such file
-        log.write(task, Outcome(3, b"", ()))
-    finally:
-        log.close()
 
 
 def _nothing(file: str) -> None:

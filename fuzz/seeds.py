@@ -87,11 +87,6 @@ _COSTS = {
     ],
     "transfers": [{"from": "npu", "to": "*", "bytes_per_us": 2000, "overhead_us": 5}],
 }
-_LOG = (
-    b'{"log": "circletool", "schema_version": 1, "file": "a", "path": "a", "key": "/a", "command": "check", '
-    b'"version": "0", '
-    b'"options": {}, "output": null, "size_bytes": 1, "mtime_ns": 2, "status": "ok", "exit_status": 0}\n'
-)
 _ORIGINS = {
     "sources": [{"id": 0, "name": "a"}, {"id": 4294967295, "name": "\udcff"}],
     "operators": [{"operator_index": 1, "sources": [0, 4294967295]}, {"subgraph": 0, "operator_index": 2}],
@@ -214,11 +209,6 @@ def costs() -> list[bytes]:
     """Return documents of costs."""
     plain = json.dumps(_COSTS).replace("op:CONV_2D", "index:0").replace("op:ADD", "index:0").encode()
     return [json.dumps(_COSTS).encode(), plain, *attack_files("costs")]
-
-
-def logs() -> list[bytes]:
-    """Return logs of a run over many models, whole and torn."""
-    return [_LOG * 2, _LOG + _LOG[:50], _LOG[:20], b""]
 
 
 def origins_json() -> list[bytes]:

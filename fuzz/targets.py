@@ -55,7 +55,6 @@ TARGETS = {
         Target("part", documents.part, seeds.parts, mutate_bytes, _PLANS),
         Target("capability", documents.capability, seeds.capabilities, mutate_bytes, f"{_PLANS} fit"),
         Target("costs", documents.costs, seeds.costs, mutate_bytes, _PLANS),
-        Target("run-log", documents.run_log, seeds.logs, mutate_bytes),
         Target("selector", documents.selector, seeds.selectors, mutate_bytes, _PLANS),
         Target("trace-text", traces.marks, seeds.trace_text, mutate_bytes, _MARKS),
         Target("trace-html", traces.marks, seeds.trace_html, mutate_bytes, _MARKS),

@@ -1,1 +1,1 @@
-"""One command over many files: processes, and a log to go on from."""
+"""One command over many files, in this process or in several."""

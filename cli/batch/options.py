@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import typer
@@ -25,14 +24,10 @@ class BatchOptions(NamedTuple):
     """How to run over many files; the options that every such command has."""
 
     jobs: int = 1
-    log: Path | None = None
-    resume: bool = False
 
 
 _JOBS = "Run several files in N processes; 0 or auto: one for each core."
 ANNOTATIONS: dict[str, Any] = {
     "jobs": Annotated[int, option("--jobs", _JOBS, "N", parser=_jobs)],
-    "log": Annotated[Path | None, option("--log", "Append a line of JSON for each file to FILE.", "FILE")],
-    "resume": Annotated[bool, option("--resume", "Skip the files that --log FILE lists as done.")],
 }
 """The types of these options, by their names."""

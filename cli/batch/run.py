@@ -1,20 +1,17 @@
-"""Running one command over many files: tasks to workers, outcomes in their order to standard output and a log."""
+"""Running one command over many files: tasks to workers, outcomes in their order to standard output."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, closing
-from pathlib import Path
+from contextlib import closing
 
 import circletools as ct
 
 from ..console.progress import tell_progress
 from ..console.summing import sum_up
-from ..console.terminal import print_diagnostic, print_message, show_bytes
+from ..console.terminal import print_diagnostic, show_bytes
 from .options import BatchOptions
-from .run_log import RunLog
-from .sources import identities
 from .task import Outcome, Task
 from .workers import Processes, ThisProcess, Workers, without_interrupts
 
@@ -27,36 +24,19 @@ _HELD_BYTES = 64 << 20
 def run(tasks: Iterable[Task], batch: BatchOptions) -> int:
     """Run tasks as the options want it; return the exit status: the greatest of all, where UNKNOWN is less than 1."""
     statuses: list[int] = []
-    done = 0
-    with ExitStack() as stack:
-        run_log = None
-        if batch.log is not None:
-            tasks = list(tasks)  # what is wrong with them shows before there is a log
-            _check_log(batch.log, tasks)
-            run_log = stack.enter_context(closing(RunLog(batch.log, resume=batch.resume)))
-            earlier = [run_log.done(task) for task in tasks]
-            tasks = [task for task, status in zip(tasks, earlier, strict=True) if status is None]
-            statuses += [status for status in earlier if status is not None]
-            done = len(statuses)
-        elif batch.resume:
-            raise ct.UsageError("--resume needs the log of the earlier run", hint="add --log FILE")
-        workers = stack.enter_context(closing(_workers(batch)))
+    with closing(_workers(batch)) as workers:
         printer = _Printer()
         for task, outcome in in_order(tasks, workers):
             if outcome.fatal:
                 printer.show(task, outcome)
                 printer.end()
                 return outcome.status
-            with without_interrupts():  # neither half a line nor a line that the log does not know
+            with without_interrupts():  # no half a line
                 printer.show(task, outcome)
-                if run_log is not None:
-                    run_log.write(task, outcome)
             statuses.append(outcome.status)
             tell_progress(f"{len(statuses)} done")
         printer.end()
-    if done:
-        print_message(f"{done} done before: {batch.log}")
-    return max(statuses, key=lambda status: 0.5 if status == UNKNOWN else status, default=0)
+    return max(statuses, default=0)
 
 
 def in_order(tasks: Iterable[Task], workers: Workers) -> Iterator[tuple[Task, Outcome]]:
@@ -127,14 +107,6 @@ class _Printer:
             show_bytes(self._end)
         if self._counts:
             sum_up(self._counts, statistics=self._statistics)
-
-
-def _check_log(log: Path, tasks: Iterable[Task]) -> None:
-    known = identities(log)
-    names = {name for task in tasks for name in task.files}
-    if not all(known.isdisjoint(identities(name)) for name in names):
-        message = "the log is also an input or an output"
-        raise ct.UsageError(message, location=str(log), hint="name another file")
 
 
 def _workers(batch: BatchOptions) -> Workers:

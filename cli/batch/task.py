@@ -5,9 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
-import time
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -49,39 +46,21 @@ class Task:
         """Return the output format of the options: text, json, csv, sarif, github, junit."""
         return str(self.options.get("form", "text"))
 
-    @property
-    def files(self) -> set[str]:
-        """Return the names of the files it reads and writes, as far as the options name them."""
-        names = {self.file, self.output, self.options.get("output")}
-        for value in self.options.values():
-            values = value if isinstance(value, list | tuple) else [value]
-            names.update(str(value) for value in values if isinstance(value, Path))
-        return {name for name in names if isinstance(name, str) and name != "-"}
-
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The outcome of a task. `fatal`: an error that is not about the file; the others would end with it too.
-
-    Size (bytes) and modification time (ns since the epoch) are those of the file before it was read; after the edit,
-    where it was edited in place.
-    """
+    """The outcome of a task. `fatal`: an error that is not about the file; the others would end with it too."""
 
     status: int
     out: bytes
     messages: tuple[Message, ...]
-    findings: int | None = None
     error: str | None = None
-    seconds: float = 0.0
-    size_bytes: int | None = None
-    mtime_ns: int | None = None
     fatal: bool = False
     counts: ct.render.Tally | None = None
 
 
 def apply(task: Task) -> Outcome:
     """Run a task. Whatever happens to it is in the outcome; no error leaves this function."""
-    started, known = time.perf_counter(), _known(task.file)
     with capturing(Captured(task.several and task.form in _OF_ERRORS)) as captured:
         fatal = False
         try:
@@ -96,8 +75,6 @@ def apply(task: Task) -> Outcome:
             fatal = not captured.began and (isinstance(error, ct.UsageError) or not str(error).startswith(task.file))
         except Exception as error:  # a defect of ours, or no memory: the other files must not suffer from it
             status = fail(ct.InvalidInputError(f"{type(error).__name__}: {error}", hint="run it alone to see more"))
-    if task.options.get("in_place"):
-        known = _known(task.file)
     errors = [text for kind, text in captured.messages if kind == "error"]
     return _finished(
         task,
@@ -105,10 +82,7 @@ def apply(task: Task) -> Outcome:
             status,
             b"".join(captured.out),
             tuple(captured.messages),
-            captured.findings,
             captured.error or (errors[-1] if errors else None),
-            time.perf_counter() - started,
-            *known,
             fatal,
             captured.counts,
         ),
@@ -127,13 +101,6 @@ def _make_parent(output: str) -> None:
     except ct.OutputError:
         begin()  # it is about this model: the others may go elsewhere
         raise
-
-
-def _known(file: str) -> tuple[int | None, int | None]:
-    with suppress(OSError, ValueError):
-        status = os.stat(file)
-        return status.st_size, status.st_mtime_ns
-    return None, None
 
 
 def _finished(task: Task, outcome: Outcome) -> Outcome:

@@ -10,7 +10,6 @@ from typer import Exit
 import circletools as ct
 
 from ..batch.run import UNKNOWN
-from ..console.captured import record
 from ..console.reading import reading
 from ..console.terminal import print_notes, show_as
 from ..signature import option
@@ -39,7 +38,6 @@ def fit(
     request = ct.FitRequest(on=listed(on), baseline=baseline, with_=listed(with_), timeout_s=seconds).read()
     with reading(source) as model:
         found = ct.fit(model, request)
-    record(sum(len(target.misfits) for target in found.targets))
     show_as(
         form,
         found,

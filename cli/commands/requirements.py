@@ -10,7 +10,6 @@ from typer import Exit
 
 import circletools as ct
 
-from ..console.captured import record
 from ..console.reading import reading
 from ..console.terminal import show_as
 from ..signature import option
@@ -57,7 +56,6 @@ def requires(
         raise ct.UsageError("nothing to write", hint="use --lower, --write or both")
     with reading(source) as model:
         found = ct.requires(model, listed(runtime))
-    record(len(found.rows))
     writers = {"text": ct.render.requirements_text, "json": ct.render.requirements_json, "csv": ct.render.rows_csv}
     show_as(form, found, file=source, **writers)
     if runtime is not None and not all(one.takes for one in found.verdicts):

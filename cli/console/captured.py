@@ -26,18 +26,17 @@ class Allowance:
 
 
 class Captured:
-    """The bytes for standard output, the messages (kind, text) for standard error, and what a log records of them.
+    """The bytes for standard output, and the messages (kind, text) for standard error.
 
     With `is_one_of_several`, a JSON document becomes one line, and a SARIF log its run on one line.
-    `findings` is None for commands that do not count any, `counts` for those that are not summed up. `began`:
-    a model was opened; an error before that may be one of the command line.
+    `counts` is None for commands that are not summed up. `began`: a model was opened; an error before that may be one
+    of the command line.
     """
 
     def __init__(self, is_one_of_several: bool = False) -> None:
         self.is_one_of_several = is_one_of_several
         self.out: list[bytes] = []
         self.messages: list[tuple[str | None, str]] = []
-        self.findings: int | None = None
         self.counts: Mapping[tuple[str, str], int] | None = None
         self.error: str | None = None
         self.began = False
@@ -76,11 +75,11 @@ def begin() -> None:
         captured.began = True
 
 
-def record(findings: int, error: str | None = None, counts: Mapping[tuple[str, str], int] | None = None) -> bool:
-    """Record a model's number of findings for the log, and an error shown among them; return whether it was recorded.
+def record(error: str | None, counts: Mapping[tuple[str, str], int] | None) -> bool:
+    """Record an error shown among a model's findings, and their counts; return whether it was recorded.
 
     `counts` are those of each severity and code, to be summed up behind the last model.
     """
     if (captured := _current.get()) is not None:
-        captured.findings, captured.error, captured.counts = findings, error, counts
+        captured.error, captured.counts = error, counts
     return captured is not None

@@ -106,7 +106,6 @@ def test_a_wrong_command_line_is_told_once(models: Path, tmp_path: Path) -> None
     assert ran.err.startswith(f"error: {rules}:")
     assert run("inspect", MLP, models, "--jobs", "many").status == 2
     assert run("inspect", MLP, "-", "--jobs", "2").status == 2
-    assert run("inspect", models, "--resume").status == 2
 
 
 def test_standard_input_beside_files() -> None:
@@ -116,7 +115,7 @@ def test_standard_input_beside_files() -> None:
 
 def test_one_file_looks_as_ever(tmp_path: Path) -> None:
     plain = run("inspect", MLP, "--json")
-    assert run("inspect", MLP, "--json", "--jobs", "4", "--log", tmp_path / "log") == plain
+    assert run("inspect", MLP, "--json", "--jobs", "4") == plain
     assert run("inspect", MLP, "--json", "--jobs", "auto") == plain
 
 
@@ -226,14 +225,11 @@ def test_a_killed_process_is_reported_for_its_file(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_ends_all_processes(tmp_path: Path) -> None:
-    with waiting(tmp_path, "inspect", "--log", tmp_path / "log") as (program, _):
-        while not (tmp_path / "log").read_bytes():
-            time.sleep(0.01)
+    with waiting(tmp_path, "inspect") as (program, _):
         workers = children(program.pid)
         os.killpg(program.pid, signal.SIGINT)
         out, err = program.communicate(timeout=60)
     assert (program.returncode, err) == (-signal.SIGINT, b"")
-    assert [json.loads(line)["file"] for line in out.splitlines()] == [str(MLP)]
-    assert [json.loads(line)["file"] for line in (tmp_path / "log").read_text().splitlines()] == [str(MLP)]
+    assert [json.loads(line)["file"] for line in out.splitlines()] in ([], [str(MLP)])
     while any(Path(f"/proc/{worker}").exists() for worker in workers):
         time.sleep(0.01)

@@ -111,7 +111,7 @@ def test_results_are_not_written_over_inputs(command: str, tmp_path: Path) -> No
     def refused(source: str, out: str, said: str) -> None:
         before = contents()
         place: list[str | Path] = [tmp_path / out] if command == "compact" else ["--tables", tmp_path / out]
-        ran = run(command, tmp_path / source, *place, "--jobs", "2", "--log", tmp_path / "log")
+        ran = run(command, tmp_path / source, *place, "--jobs", "2")
         assert (ran.status, ran.out, ran.err.count("\n")) == (2, b"", 1)
         assert said in ran.err
         assert contents() == before

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +18,8 @@ def saying(file: str, **options: Any) -> None:
     """Do what the options say."""
     if options.get("begin", True):
         captured.begin()
-    if "findings" in options:
-        captured.record(options["findings"], options.get("recorded"))
+    if "recorded" in options:
+        captured.record(options["recorded"], None)
     for kind, text in options.get("told", ()):
         terminal.print_diagnostic(kind, text)
     if "show" in options:
@@ -32,10 +31,8 @@ def saying(file: str, **options: Any) -> None:
 
 
 def outcome_of(file: str, *, several: bool = True, heading: Heading = "name", **options: Any) -> Outcome:
-    """Return what becomes of `saying`, but the time it took, which must be a short one."""
-    outcome = apply(Task(saying, file, options, file, several=several, heading=heading))
-    assert 0 < outcome.seconds < 60
-    return outcome
+    """Return what becomes of `saying`."""
+    return apply(Task(saying, file, options, file, several=several, heading=heading))
 
 
 @pytest.mark.parametrize(
@@ -49,25 +46,10 @@ def test_the_form_that_options_ask_for(options: dict[str, Any], form: str) -> No
     assert Task(saying, "f", options, "f").form == form
 
 
-@pytest.mark.parametrize(
-    ("options", "output", "files"),
-    [
-        ({}, None, {"f"}),
-        ({"output": "-", "name": "no file"}, None, {"f"}),
-        ({"output": "out"}, "place", {"f", "out", "place"}),
-        ({"rules": Path("r"), "names": ["no file"], "several": [Path("a"), Path("b")]}, None, {"f", "r", "a", "b"}),
-        ({"pair": (Path("a"), "no file"), "count": 3}, None, {"f", "a"}),
-    ],
-)
-def test_the_files_that_a_task_names(options: dict[str, Any], output: str | None, files: set[str]) -> None:
-    assert Task(saying, "f", options, "f", output).files == files
-    assert Task(saying, "-", {}, "-").files == set()
-
-
 def test_a_task_stands_beside_others_unless_it_says_so() -> None:
     task = Task(saying, "f", {}, "f")
     assert (task.output, task.several, task.heading) == (None, True, "name")
-    assert Outcome(0, b"", ()) == Outcome(0, b"", (), None, None, 0.0, None, None, fatal=False)
+    assert Outcome(0, b"", ()) == Outcome(0, b"", (), None, fatal=False)
 
 
 @pytest.mark.parametrize(
@@ -121,13 +103,11 @@ def test_what_is_said_names_the_file_beside_others() -> None:
     )
 
 
-def test_the_error_that_a_log_gets() -> None:
+def test_the_error_of_an_outcome() -> None:
     told = (("error", "first"), ("error", "last"), ("warning", "w"))
     assert outcome_of("f", told=told).error == "last"
-    assert outcome_of("f", told=told, findings=2, recorded="recorded").error == "recorded"
-    assert outcome_of("f", told=told[2:], findings=2).error is None
-    assert outcome_of("f", findings=2).findings == 2
-    assert outcome_of("f").findings is None
+    assert outcome_of("f", told=told, recorded="recorded").error == "recorded"
+    assert outcome_of("f", told=told[2:]).error is None
 
 
 @pytest.mark.parametrize(("heading", "out"), [("name", b"f\\x1b:\none\n"), ("own", b"one\n"), ("line", b"one\n")])
@@ -158,29 +138,11 @@ def test_a_document_beside_others() -> None:
     bad = ct.InvalidInputError("bad")
     assert document(error=bad) == {**empty, "exit_status": 3, "error": "bad"}
     assert document(told=(("warning", "w"), (None, "t"))) == {**empty, "error": "w; t"}
-    assert document(findings=1, recorded="r", told=(("warning", "w"),)) == {**empty, "error": "r"}
+    assert document(recorded="r", told=(("warning", "w"),)) == {**empty, "error": "r"}
     alone = outcome_of("f", several=False, form="json", document={"a": 1}, error=None)
     assert json.loads(alone.out) == {"file": "f", "a": 1}
     alone = outcome_of("f", several=False, form="json", error=bad)
     assert json.loads(alone.out) == {**empty, "exit_status": 3, "error": "bad"}
-
-
-def test_size_and_time_are_those_of_the_file_that_was_read(tmp_path: Path) -> None:
-    file = tmp_path / "f"
-    file.write_bytes(b"12345")
-    before = file.stat()
-    known = (5, before.st_mtime_ns)
-
-    def edit(name: str, **_: Any) -> None:
-        Path(name).write_bytes(b"1234567")
-
-    outcome = apply(Task(edit, str(file), {}, ""))
-    assert (outcome.size_bytes, outcome.mtime_ns) == known
-    outcome = apply(Task(edit, str(file), {"in_place": True}, ""))
-    assert (outcome.size_bytes, outcome.mtime_ns) == (7, file.stat().st_mtime_ns)
-    for name in (str(tmp_path / "none"), "\0", "-"):
-        outcome = apply(Task(saying, name, {}, ""))
-        assert (outcome.size_bytes, outcome.mtime_ns) == (None, None)
 
 
 def test_the_directory_of_a_result_is_made(tmp_path: Path) -> None:
@@ -199,9 +161,3 @@ def test_a_task_that_was_lost() -> None:
     assert lost(Task(saying, "f", {}, "f"), "it ended") == Outcome(3, b"", (("error", said),), error=said)
     document = json.loads(lost(Task(saying, "f", {"form": "json"}, "f"), "it ended").out)
     assert document == {"file": "f", "schema_version": 1, "exit_status": 3, "error": said}
-
-
-def test_time_is_measured_from_the_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
-    times = iter((100.0, 102.5))
-    monkeypatch.setattr(time, "perf_counter", lambda: next(times))
-    assert apply(Task(saying, "f", {}, "f")).seconds == 2.5

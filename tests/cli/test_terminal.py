@@ -133,19 +133,17 @@ def test_a_document_is_indented_alone_and_a_line_beside_others(monkeypatch: pyte
         assert captured.out == [shown.encode()]
 
 
-def test_what_a_log_records_is_noted_where_output_is_captured() -> None:
+def test_what_is_recorded_where_output_is_captured() -> None:
     begin()
-    record(3, "no effect here")
+    record("no effect here", None)
     assert current() is None
     with capturing(Captured()) as captured:
-        assert (captured.began, captured.findings, captured.error) == (False, None, None)
+        assert (captured.began, captured.error) == (False, None)
         begin()
-        record(2)
-        assert (captured.began, captured.findings, captured.error) == (True, 2, None)
-        record(1, "broken")
+        record("broken", {})
         terminal.print_diagnostic("error", "said")
         terminal.print_message("told")
-    assert (captured.findings, captured.error) == (1, "broken")
+    assert (captured.began, captured.error) == (True, "broken")
     assert captured.messages == [("error", "said"), (None, "told")]
     assert current() is None
 

@@ -212,31 +212,6 @@ def test_hostile_connections_of_a_split(name: str, runner: Runner) -> None:
         assert ran.status in (1, 3)
 
 
-@pytest.mark.parametrize("name", ["deep", "integer", "empty", "line", "torn", "other"])
-def test_a_hostile_log(name: str, runner: Runner) -> None:
-    whole = {"log": "circletool", "schema_version": 1, "key": str(SOUND), "exit_status": 0}
-    begin = b'{"log": "circletool", "schema_version": '
-    data, wanted = {
-        "deep": (begin + b"[" * 100_000 + b"\n", 2),
-        "integer": (begin + b"9" * 100_000 + b"}\n", 2),
-        "empty": (b"", 0),
-        "line": (json.dumps(whole | {"key": 7}).encode() + b"\n", 2),
-        "torn": (json.dumps(whole).encode() + b"\n" + begin + b"x" * 10_000_000, 0),
-        "other": (b"\x89PNG\r\n" + bytes(1000), 2),
-    }[name]
-    log = runner.folder / "log"
-    log.write_bytes(data)
-    command = f"check --structure-only {SOUND} {SOUND.with_name('mlp.circle')} --log {log} --resume"
-    ran = runner.run(command.split())
-    check_run(ran, command, log, runner.folder / "out", wanted)
-    if wanted:
-        assert log.read_bytes() == data, "what is no log is left alone"
-    else:
-        assert len(log.read_bytes()) < 10_000
-        assert all(json.loads(line) for line in log.read_bytes().splitlines())
-    log.unlink()
-
-
 def test_one_of_many_makers_of_a_tensor_counts() -> None:
     """Else tracking takes each of them times each operator that reads the tensor."""
     data = next(attack for attack in attacks() if attack.name == "producers-many").make()

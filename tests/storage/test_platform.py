@@ -21,7 +21,7 @@ COMMANDS = (
     ("embed-origins", "net.circle", "origins.circle"),
     ("fix-outputs", "origins.circle", "fixed.circle"),
     ("fix-outputs", "net.circle", "--in-place"),
-    ("check", "net.circle", "fixed.circle", "--jobs", "2", "--log", "run.jsonl"),
+    ("check", "net.circle", "fixed.circle", "--jobs", "2"),
     (
         "annotate-affinity",
         "fixed.circle",
