@@ -19,6 +19,7 @@ Symptom = frozenset[str]
 """What a program says of a model; empty where it does not fail."""
 Ask = Callable[[Path], Symptom]
 
+_COMPILERS = ("vela",)  # which run no models
 _VARIES = re.compile(r"0x[0-9a-f]+|\d+|'[^']*'|\"[^\"]*\"|/\S+")
 
 
@@ -61,8 +62,8 @@ def _of_command(words: list[str], timeout_s: float) -> Symptom:
 def _of_program(worker: Worker, model: Path) -> Symptom:
     """Return the reasons of a program, without what differs from model to model."""
     verdict = worker.loads(model)
-    status, words = verdict.status, verdict.words
-    if status == "ok" and not (words := worker.run(model).failure):
+    status, words = (verdict.status, verdict.words) if verdict.status != "ok" else ("run", "")
+    if status == "run" and (worker.runtime in _COMPILERS or not (words := worker.run(model).failure)):
         return Symptom()
     lines = (_VARIES.sub("", part).strip() for part in re.split(r"[;\n]", words))
     return Symptom(f"{status}: {line}" for line in lines if line) or Symptom((status,))
