@@ -208,7 +208,8 @@ def plant(data: bytes, kind: Callable[[Planting], bool], operators: Iterable[int
     count = len(tflite.ModelT.InitFromPackedBuf(data, 0).subgraphs[0].operators)
     for operator in operators or range(count):
         at = Planting(data, operator)
-        if at.operator.outputs is not None and kind(at):
+        wired = all(ends is not None and len(ends) for ends in (at.operator.inputs, at.operator.outputs))
+        if wired and kind(at):
             builder = flatbuffers.Builder(len(data))
             builder.Finish(at.model.Pack(builder), b"TFL3")
             yield Fault(kind.__name__, operator, bytes(builder.Output()))
