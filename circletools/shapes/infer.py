@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
@@ -130,13 +131,15 @@ class Inference:
         call = self._call(subgraph, operator, self.found)
         try:
             if self._base is not None and self._batch is not None and self._batch.mend:
-                for patch in patches(call, self._call(subgraph, operator, self._base), self._batch):
-                    self._patch(subgraph, operator, patch)
+                with suppress(UnknownError):
+                    for patch in patches(call, self._call(subgraph, operator, self._base), self._batch):
+                        self._patch(subgraph, operator, patch)
                 call = self._call(subgraph, operator, self.found)
             found = self._results(subgraph, operator, call, depth)
             if self._base is not None and self._batch is not None:
                 before: list[Shape | None] = [self._base.shapes.get(key) for key in keys]
-                check_batch(call, self._call(subgraph, operator, self._base), (before, found), self._batch)
+                with suppress(UnknownError):
+                    check_batch(call, self._call(subgraph, operator, self._base), (before, found), self._batch)
         except RefusedError as error:
             if self._base is None:  # LiteRT's matter; what the file says is as good as anything
                 found = [subgraph.shapes[tensor] if tensor >= 0 else None for tensor in results]

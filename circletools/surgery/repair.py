@@ -43,7 +43,10 @@ def repair(edit: ModelEdit, only: Sequence[str] = (), *, with_: Sequence[str] = 
     chosen = only or [code for code, kind in _codes().items() if kind == "always"]
     changes: dict[str, None] = {}
     notes: list[Finding] = []
-    for remedy in dict.fromkeys(REMEDIES[code] for code in _codes() if code in chosen):
+    remedies = dict.fromkeys(REMEDIES[code] for code in _codes() if code in chosen)
+    if _taps in remedies:
+        remedies.pop(_outputs, None)  # it copies those outputs too
+    for remedy in remedies:
         result = remedy(edit)
         changes.update(dict.fromkeys(result.changes))
         notes += result.notes

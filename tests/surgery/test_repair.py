@@ -117,6 +117,11 @@ def test_outputs_are_mended_as_fix_outputs_does(code: str) -> None:
     assert code not in codes(repaired(build.to_bytes(), code))
 
 
+@pytest.mark.parametrize("path", own_models(), ids=title)
+def test_all_remedies_twice_are_once(path: Path) -> None:
+    assert repaired(path.read_bytes(), *REMEDIES)
+
+
 def test_each_code_that_can_be_repaired_has_a_remedy() -> None:
 
     assert {code for code, rule in explanations().items() if rule.repair} == REMEDIES.keys()
