@@ -188,7 +188,10 @@ class PartitionProgram:
         for home in {forest.home[self._edges[path[0], 0]] for path in forest.cycles[:_CUTS]}:
             self._add_forest(np.flatnonzero(np.array(forest.home) == home))
         for path, first, last in list(ways_around(problem.graph, devices, forest))[:_CUTS]:
-            self._add_path(path, first, last)
+            between = self._between(first, last)
+            self._add_apart(np.unique(self._edges[path]), first, last, between)
+            whole = np.flatnonzero(np.array(forest.home) == forest.home[first])
+            self._add_apart(whole, first, last, between[devices[between] != devices[first]][:1])
         waits = [] if self._program.height > before else waiting_sets(problem.graph, devices, forest)
         if waits:
             self._add_waits(waits, forest)
@@ -233,16 +236,22 @@ class PartitionProgram:
             side = [edge]
             while following := after.get(edges[side[-1]][1]):
                 side.append(following[0])
-            self._add_path(side, firsts[0], edges[side[-1]][1])
+            last = edges[side[-1]][1]
+            self._add_apart(np.unique(self._edges[side]), firsts[0], last, self._between(firsts[0], last))
 
-    def _add_path(self, path: Sequence[int], first: int, last: int) -> None:
-        """Let edges join two units only where all that lies on paths between them is on their device."""
-        own = set(self._edges[list(path)].reshape(-1).tolist())
-        between = np.array(sorted(all_between(self._problem.graph, first, last) - own), np.int64)
-        inner = np.array(sorted(own - {first, last}), np.int64)
+    def _between(self, first: int, last: int) -> Indices:
+        return np.array(sorted(all_between(self._problem.graph, first, last)), np.int64)
+
+    def _add_apart(self, units: Indices, first: int, last: int, between: Indices) -> None:
+        """Let edges among units join two of them only where what lies on paths between the two is on their device.
+
+        Where it is not, the units are two partitions at least: of a forest among those on the device two edges less.
+        """
+        between, inner = np.setdiff1d(between, units), np.setdiff1d(units, (first, last))
         for at, device in enumerate(self.counted):
-            joins = [(np.full(len(between), column), 1.0) for column in self._f[list(path), at].tolist()]
-            joins += [(np.full(len(between), column), -1.0) for column in self._x[inner, device].tolist()]
+            columns = [*((column, 1.0) for column in self._within(units.tolist(), at).tolist())]
+            columns += [(column, -1.0) for column in self._x[inner, device].tolist()]
+            joins = [(np.full(len(between), column), value) for column, value in columns]
             self._program.rows(*joins, (self._x[between, device], -1.0), high=0.0)
 
     def _add_waits(self, waits: Sequence[tuple[int, int]], forest: Forest) -> None:
