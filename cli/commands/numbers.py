@@ -11,7 +11,7 @@ from typer import Exit
 import circletools as ct
 
 from ..console.reading import reading
-from ..console.terminal import print_notes, show_as
+from ..console.terminal import print_message, print_notes, show_as
 from ..signature import argument, option
 from .parameters import Form, Input, Output, TableForm, listed
 from .rewriting import refuse_inputs, target
@@ -98,3 +98,6 @@ def reduce(
     show_as(form, found, text=ct.render.reduction_text, json=ct.render.reduction_json, file=source)
     if found.still_fails is False:
         raise Exit(1)
+    command = (while_ or "").replace("{}", to)
+    command = f"circletool check {to} --with {while_refused}" if while_refused else command
+    print_message(f"shown by: {f'circletool compare {to} --on {while_differs}' if while_differs else command}")
