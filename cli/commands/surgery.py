@@ -181,7 +181,7 @@ def replace(
     model: Annotated[str, argument("MODEL", "The model to put in its place.")],
     output: Output = None,
 ) -> None:
-    """Put a model into a bundle, in the place of one that is there.
+    """Put a model into a bundle, in the place of one.
 
     The bundle (.task, .litertlm) is replaced whole or not at all; every other byte of it stays, and models keep their
     alignment. With OUT, a copy is written instead.
