@@ -286,8 +286,9 @@ def test_a_report_reads_standard_input_once(tmp_path: Path) -> None:
 def test_attribution_shows_all_tables_unless_some_are_named() -> None:
     words: list[str | Path] = ["attribute", ONERT, "--model", IF_COND]
     whole = run(*words)
-    assert whole.out == run(*words, "--by", "operator").out, "without origins, only operators"
-    every = run(*words, "--by", "operator", "--by", "source", "--by", "module")
+    tables = ("--by", "type", "--by", "operator")
+    assert whole.out == run(*words, *tables).out, "without origins, no sources"
+    every = run(*words, *tables, "--by", "source", "--by", "module")
     assert len(whole.out) < len(every.out)
     ran = run("attribute", "-", "--model", "-")
     assert (ran.status, ran.err) == (2, "error: the trace and the model cannot both be standard input\n")
