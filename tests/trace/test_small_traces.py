@@ -112,3 +112,9 @@ def test_an_analysis_without_executions() -> None:
     assert (found.executions, found.wall_clock.shares(), found.runs) == ([], (), [])
     assert (found.events, found.last_ns, found.ordered, set(found.threads)) == (4, 40 * US, True, {100001})
     assert [list(found.driver.calls.starts), list(found.driver.marks.starts)] == [[], []]
+
+
+def test_marks_of_others_alone_may_stay_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("circletools.trace.sources.content.PIECE_BYTES", 100)
+    found = read("1 T1 B x\n2 T1 B y\n3 T1 B z\n4 T1 E\n5 T1 B z\n6 T1 E")
+    assert [one.code for one in found.diagnostics] == ["T001"]

@@ -90,7 +90,7 @@ def _by_level(automaton: Automaton, symbols: Numbers, levels: Numbers, given: Nu
 
 def _after_switches(automaton: Automaton, symbols: Numbers, around: Numbers, parents: Numbers) -> Numbers:
     """Return the paths in which begins are: those around them, ended where a [SW] has been inside before."""
-    switches = automaton.switches()[symbols] & (symbols != _OPEN)
+    switches = automaton.switches()[np.maximum(symbols, 0)] & (symbols != _OPEN)
     if not switches.any():
         return parents
     passed: Numbers = np.cumsum(switches) - switches
