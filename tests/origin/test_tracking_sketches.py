@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from benchmarks.tracking_pairs import Score, judge
-from tests.kit.build import Build
+from tests.kit.build import Build, floats
 from tests.kit.sketches import sources
 from tests.kit.tracking_support import tracked
 from tools.tracking.kinds import KINDS, pair, strangers
@@ -247,3 +247,19 @@ def test_a_model_that_was_swallowed_whole_is_known_by_its_ends(name: str) -> Non
     tracking = tracked(whole(["TANH", "NEG", "EXP"], [X], Y), whole(["CUSTOM"], given, made))
     sure = {source for why in tracking.grounds[0].values() for source, one in why.items() if one.confidence >= 0.25}
     assert sure == ({0, 1, 2} if related else set())
+
+
+@pytest.mark.parametrize(("elements", "related"), [(256, False), (512, True), (4096, True), (1 << 16, False)])
+def test_what_a_compiler_wrote_is_as_large_as_what_it_holds(elements: int, related: bool) -> None:
+    """BEFORE has 1,024 weights of 4 bytes in one operator: in 8 bits and compressed, they are half as many bytes."""
+    files = []
+    for code, held in (("FULLY_CONNECTED", floats(1024)), ("CUSTOM", bytes(elements))):
+        build = Build()
+        graph = build.graph()
+        x, y = graph.tensor("x", (1, 32)), graph.tensor("y", (1, 32))
+        shape, kind = ((32, 32), "FLOAT32") if code == "FULLY_CONNECTED" else ((elements,), "UINT8")
+        graph.operator(code, [x, graph.tensor("w", shape, kind, data=held)], [y])
+        graph.ends([x], [y])
+        files.append(build.to_bytes())
+    tracking = tracked(*files)
+    assert [sorted(one) for one in tracking.grounds[0].values() if one[0].confidence] == ([[0]] if related else [])

@@ -25,6 +25,7 @@ Lookalikes are of one structure, and have constants or names, and none in common
 other is unknown.
 """
 
+_PROGRAM = 1 << 14  # bytes that a compiler writes for an operator
 _QUARTER, _HALF, _MOST, _NEARLY_ALL = 0.25, 0.5, 0.75, 0.9
 
 
@@ -34,8 +35,11 @@ def relation(graphs: Sequence[Tracked]) -> float:
     common, fewest = _constants_in_common(graphs)
     if fewest and common >= _QUARTER * fewest:
         return SAME
-    if opaque and (_inner_names(graphs) >= _HALF or (not fewest and all(map(_same_ends, graphs)))):
-        return SAME
+    if opaque:
+        if not all(_can_hold(one) and _same_ends(one) for one in graphs):
+            return STRANGERS
+        if not fewest or _inner_names(graphs) >= _HALF:
+            return SAME
     if not (opaque or fewest) and _paths_in_common(graphs) >= _HALF:
         return SAME
     before, after = (_working(graphs, side) for side in (0, 1))
@@ -93,6 +97,27 @@ def _inner_names(graphs: Sequence[Tracked]) -> float:
         made += len(inner)
         common += sum(now.names[value] in known for value in inner.tolist())
     return common / max(1, made)
+
+
+def _can_hold(one: Tracked) -> bool:
+    """Say whether opaque operators are as large as what they must hold of BEFORE's constants, within a factor of two.
+
+    Compilers write weights in 8 bits or as they were, some compressed, and a program beside them.
+    """
+    if not one.opaque:
+        return True
+    was, now = (view.side for view in one.views)
+    operators, values = was.graph.uses
+    gone = one.pairs.unpaired(0)
+    held = np.unique(values[gone[operators] & was.is_constant[values]])
+    elements, size = was.elements[held].sum(), was.graph.values.bytes[held].sum()
+    tables, opaque = now.graph.operators.tables, np.array(sorted(one.opaque))
+    written = int(tables.vectors("custom_options").count[opaque].sum())
+    written += int(tables.scalars("large_custom_options_size")[opaque].sum())
+    operators, values = now.graph.uses
+    read = np.unique(values[np.isin(operators, opaque) & now.is_constant[values]])
+    written += int(now.graph.values.bytes[read].sum())
+    return bool(elements / 2 <= written <= 2 * size + _PROGRAM * gone.sum())
 
 
 def _same_ends(one: Tracked) -> bool:
