@@ -58,8 +58,7 @@ def embed(
         )
     notes: tuple[Finding, ...] = ()
     if origins is None:
-        columns, note = name_operators(model, names)
-        notes = (note,)
+        columns, notes = name_operators(model, names)
     else:
         _check(model, origins)
         columns = OriginColumns.of(origins)

@@ -11,7 +11,7 @@ with `output` the numbers of the main subgraph are its operator indices.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -24,7 +24,8 @@ from circletools.model.model import Model
 from circletools.model.views import text
 from circletools.origin.grammar import Exporter, exporter_of, reader_of
 from circletools.origin.locations import operator_locations
-from circletools.origin.numbering import OriginColumns, numbered
+from circletools.origin.merged import merged_sources
+from circletools.origin.numbering import OriginColumns, SourcesByOperator, numbered
 from circletools.origin.read import NO_NAME, Origins
 from circletools.origin.source import AnySource
 from circletools.wording import Word, counted
@@ -47,8 +48,8 @@ def collect_sources(model: Model, names: NameSource = NameSource.AUTO) -> Origin
     return name_operators(model_graph(model), names)[0].origins(len(model.subgraphs))
 
 
-def name_operators(model: ModelGraph, names: NameSource) -> tuple[OriginColumns, Finding]:
-    """Return the origins as columns, and a note on what the sources are named after."""
+def name_operators(model: ModelGraph, names: NameSource) -> tuple[OriginColumns, tuple[Finding, ...]]:
+    """Return the origins as columns, and notes: what the sources are named after, and whether names merge modules."""
     subgraphs = model.entries
     outputs = {subgraph: model.graphs[subgraph].operators.first_result_names for subgraph in subgraphs}
     _check_names(outputs)
@@ -61,7 +62,7 @@ def name_operators(model: ModelGraph, names: NameSource) -> tuple[OriginColumns,
         exporter = exporter_of(model.description, (name for found in outputs.values() for name in found))
     if not located and exporter is None:
         if names in (NameSource.AUTO, NameSource.OUTPUT) or not any(outputs.values()):
-            return _columns_by_output(outputs), _source_names_note("the first outputs of operators")
+            return _columns_by_output(outputs), (_source_names_note("the first outputs of operators"),)
         what = f"{DEBUG_METADATA} locations" if strict else "exporter's tensor names"
         raise EditError(f"the model has no {what} to name sources after", hint="use `names=auto` or `names=output`")
     read = reader_of(exporter, (text(name) for graph in model.graphs for name in graph.values.names))
@@ -70,13 +71,14 @@ def name_operators(model: ModelGraph, names: NameSource) -> tuple[OriginColumns,
     }
     by_names = f"the names that {exporter} gives tensors" if exporter else "the first outputs of operators"
     if not located:
-        return numbered(named), _source_names_note(by_names)
+        merged = _merged_note(model, named) if exporter is Exporter.LITERT_TORCH else ()
+        return numbered(named), (_source_names_note(by_names), *merged)
     missing = sum(len(found) for subgraph, found in named.items() if subgraph not in located)
     for subgraph, locations in located.items():
         named[subgraph] = [one or other for one, other in zip(locations, named[subgraph], strict=True)]
         missing += locations.count([])
     rest = f", {counted(missing, 'operator')} after {by_names}" if missing and names is NameSource.AUTO else ""
-    return numbered(named), _source_names_note(f"the locations of {DEBUG_METADATA}{rest}")
+    return numbered(named), (_source_names_note(f"the locations of {DEBUG_METADATA}{rest}"),)
 
 
 def origins_by_output(model: ModelGraph, subgraphs: Iterable[int]) -> Origins:
@@ -97,6 +99,17 @@ def _columns_by_output(outputs: Mapping[int, Sequence[str]]) -> OriginColumns:
 
 def _source_names_note(what: str) -> Finding:
     return Finding("SOURCE_NAMES", "info", "", f"sources are named after {what}")
+
+
+def _merged_note(model: ModelGraph, named: SourcesByOperator) -> Iterator[Finding]:
+    """Yield a warning where sources stand for several modules."""
+    found = [one for at, sources in named.items() for one in merged_sources(model.graphs[at], sources)]
+    if found:
+        names = [one if isinstance(one, str) else one.name for one in found[:3]]
+        listed = ", ".join(names + ["..."] * (len(found) > 3))
+        message = f"{counted(len(found), 'source')} stand for several modules each, which names cannot tell apart"
+        message += f" ({listed}): record the conversion (docs/origins.md)"
+        yield Finding("SOURCE_NAMES", "warning", "", message)
 
 
 def _check_names(outputs: Mapping[int, Sequence[str]]) -> None:

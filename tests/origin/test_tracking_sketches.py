@@ -253,7 +253,7 @@ def test_a_model_that_was_swallowed_whole_is_known_by_its_ends(name: str) -> Non
 def test_what_a_compiler_wrote_is_as_large_as_what_it_holds(elements: int, related: bool) -> None:
     """BEFORE has 1,024 weights of 4 bytes in one operator: in 8 bits and compressed, they are half as many bytes."""
     files = []
-    for code, held in (("FULLY_CONNECTED", floats(1024)), ("CUSTOM", bytes(elements))):
+    for code, held in (("FULLY_CONNECTED", floats(1024).tobytes()), ("CUSTOM", bytes(elements))):
         build = Build()
         graph = build.graph()
         x, y = graph.tensor("x", (1, 32)), graph.tensor("y", (1, 32))
@@ -261,5 +261,5 @@ def test_what_a_compiler_wrote_is_as_large_as_what_it_holds(elements: int, relat
         graph.operator(code, [x, graph.tensor("w", shape, kind, data=held)], [y])
         graph.ends([x], [y])
         files.append(build.to_bytes())
-    tracking = tracked(*files)
+    tracking = tracked(files[0], files[1])
     assert [sorted(one) for one in tracking.grounds[0].values() if one[0].confidence] == ([[0]] if related else [])
