@@ -1,9 +1,9 @@
 """Compare two models: match objects whose index changed, then compare every field of the schema.
 
-Buffers are matched by their data, operator codes by their fields, subgraphs, tensors and signatures by name, and
-operators by the tensors they make. A number that is an index (of a tensor, a buffer, ...) is compared by what it
-leads to. So what an insertion pushes back is no difference. What lies where in a file is none either: external data
-is compared by its bytes.
+Buffers are matched by their data, operator codes by their fields, subgraphs and signatures by name, tensors and
+operators by the paths of their origins, where both models have them, else by name and by the tensors they make. A
+number that is an index (of a tensor, a buffer, ...) is compared by what it leads to. So what an insertion pushes back
+is no difference. What lies where in a file is none either: external data is compared by its bytes.
 
 Metadata entries are left to others, along with the buffers that only they name. Buffers without data are one another
 and buffer 0, which means no data.
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from circletools.diff.alignment import Alignment, Indices, Keys, align
 from circletools.diff.contents import contents, custom_options
 from circletools.diff.correspondence import Nested, Numbering, TensorNumbering, nested
+from circletools.diff.instances import instance_keys
 from circletools.flatbuf.comparison import Comparison, Difference, Pairs, Rules
 from circletools.flatbuf.roles import Kind, load_roles
 from circletools.flatbuf.schema import Schema
@@ -52,6 +53,7 @@ class ModelComparison:
         self._buffer_numbers = Numbering(self.buffers, zero_is_none=True)
         self._code_numbers = Numbering(self.codes)
         self._subgraph_numbers = Numbering(self.subgraphs)
+        self._instances = instance_keys(before, after)
         splits = before.tensor_columns.splits, after.tensor_columns.splits
         self.tensors: Nested = self._nested(*splits, self._tensor_levels())
         self._tensor_numbers = TensorNumbering(self.subgraphs, self.tensors, splits)
@@ -156,7 +158,10 @@ class ModelComparison:
         shapes = [row_keys(one.shapes.flat(), one.shapes.count) for one in columns]
         kinds = [mixed(*parts) for parts in zip(types, shapes, buffers, strict=True)]
         whole = [mixed(*parts) for parts in zip(names, kinds, strict=True)]
-        return [(whole[0], whole[1]), (names[0], names[1])], [(kinds[0], kinds[1])]
+        levels: list[tuple[Keys, Keys]] = [(whole[0], whole[1]), (names[0], names[1])]
+        if self._instances is not None:
+            levels.insert(0, (self._instances[0].tensors, self._instances[1].tensors))
+        return levels, [(kinds[0], kinds[1])]
 
     def _operator_levels(self) -> tuple[list[tuple[Keys, Keys]], list[tuple[Keys, Keys]]]:
         sides = []
@@ -174,7 +179,10 @@ class ModelComparison:
             first = tensors(columns.first_outputs, owner)
             sides.append((mixed(code, inputs, outputs), first, code))
         (whole, first, code), (other_whole, other_first, other_code) = sides
-        return [(whole, other_whole), (first, other_first)], [(code, other_code)]
+        levels: list[tuple[Keys, Keys]] = [(whole, other_whole), (first, other_first)]
+        if self._instances is not None:
+            levels.insert(0, (self._instances[0].operators, self._instances[1].operators))
+        return levels, [(code, other_code)]
 
     # ------------------------------------------------------------------ rules
 

@@ -7,6 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, get_args
 
+import numpy as np
+from numpy.typing import NDArray
+
 from circletools.diff.affinity import affinity_differences
 from circletools.diff.comparison import ModelComparison
 from circletools.diff.files import file_differences
@@ -34,13 +37,24 @@ class Change(NamedTuple):
     difference: Difference
 
 
+class Pairing(NamedTuple):
+    """The operators and tensors that were matched, as rows of all subgraphs: (before, after), of shape (n, 2)."""
+
+    operators: NDArray[np.int64]
+    tensors: NDArray[np.int64]
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class ModelDifference(Tabular):
-    """The differences. `identical`: the files are equal byte for byte; `notes` name what was not compared."""
+    """The differences. `identical`: the files are equal byte for byte; `notes` name what was not compared.
+
+    `pairing` is None where nothing had to be matched: the files are identical.
+    """
 
     changes: tuple[Change, ...]
     identical: bool
     notes: tuple[Finding, ...]
+    pairing: Pairing | None = None
 
     def to_rows(self) -> list[dict[str, Any]]:
         """Return the changes: what kind, where, and the values."""
@@ -78,13 +92,14 @@ def compare_models(
     first, second = (bytes(data[at : at + 1]) for data in files)
     mirrored = second < first
     try:
-        changes, notes = _compared(*((after, before) if mirrored else (before, after)), chosen)
+        changes, notes, pairing = _compared(*((after, before) if mirrored else (before, after)), chosen)
     except CircleToolsError as error:
         error.name_file(f"{before.source.name}, {after.source.name}")
         raise
     if mirrored:
         changes = [Change(section, _mirror(one)) for section, one in changes]
-    return ModelDifference(_without(changes, ignore), False, tuple(notes))
+        pairing = Pairing(*(rows[:, ::-1] for rows in pairing))
+    return ModelDifference(_without(changes, ignore), False, tuple(notes), pairing)
 
 
 def _chosen(sections: Iterable[str] | None) -> list[Section]:
@@ -95,7 +110,9 @@ def _chosen(sections: Iterable[str] | None) -> list[Section]:
     return [section for section in SECTIONS if section in wanted]
 
 
-def _compared(before: Model, after: Model, sections: Iterable[Section]) -> tuple[list[Change], list[Finding]]:
+def _compared(
+    before: Model, after: Model, sections: Iterable[Section]
+) -> tuple[list[Change], list[Finding], Pairing]:
     comparison = ModelComparison(before, after)
     notes: list[Finding] = []
     changes = [Change(section, one) for section in sections for one in _DIFFERENCES[section](comparison, notes)]
@@ -104,7 +121,18 @@ def _compared(before: Model, after: Model, sections: Iterable[Section]) -> tuple
         others = f" and {counted(more, 'other place')}" if more else ""
         message = f"not compared, since the schema does not know the field: {places[0]}{others}"
         notes.append(Finding("UNKNOWN_FIELD", "info", "", message))
-    return changes, notes
+    return changes, notes, Pairing(*_paired(comparison))
+
+
+def _paired(comparison: ModelComparison) -> Iterator[NDArray[np.int64]]:
+    models, subgraphs = (comparison.before, comparison.after), comparison.subgraphs
+    for found, columns in (
+        (comparison.operators, [model.operator_columns for model in models]),
+        (comparison.tensors, [model.tensor_columns for model in models]),
+    ):
+        owners = subgraphs.before[found.rows], subgraphs.after[found.rows]
+        starts = [one.splits[owner] for one, owner in zip(columns, owners, strict=True)]
+        yield np.stack((starts[0] + found.before, starts[1] + found.after), 1)
 
 
 def _without(changes: Iterable[Change], globs: Sequence[str]) -> tuple[Change, ...]:

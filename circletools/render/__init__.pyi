@@ -13,6 +13,8 @@ from circletools.render.comparison import visible_json as visible_json
 from circletools.render.comparison import visible_text as visible_text
 from circletools.render.difference import difference_json as difference_json
 from circletools.render.difference import difference_text as difference_text
+from circletools.render.difference_markdown import ModelVerdicts as ModelVerdicts
+from circletools.render.difference_markdown import difference_markdown as difference_markdown
 from circletools.render.digests import attestation_json as attestation_json
 from circletools.render.digests import attestation_statement as attestation_statement
 from circletools.render.digests import attestation_text as attestation_text

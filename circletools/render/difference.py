@@ -5,27 +5,32 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
 from functools import cached_property
 from itertools import groupby
 from typing import Any
 
 import numpy as np
 
-from circletools.diff.difference import ModelDifference
+from circletools.diff.difference import Change, ModelDifference
+from circletools.diff.summary import summarize
 from circletools.errors import ModelFormatError
 from circletools.flatbuf.comparison import Difference
 from circletools.model.enums import enum_of
 from circletools.model.model import Model
-from circletools.model.views import text
+from circletools.model.views import Tensor, text
+from circletools.render.difference_lines import change_statistics, statistics, summary_lines, tensor_with
 from circletools.render.table import table_text
 from circletools.wording import SCHEMA_VERSION, counted
 
 _SIGNS = {"added": "+", "removed": "-", "changed": "~", "moved": ">"}
+_MOST_LINES = 40
 _ALIKE = 4  # so many differences of one kind are shown, before the rest is counted
 _WIDEST_PATH = 48
 _VALUE_CHARACTERS = 100
 _OBJECT = re.compile(r"subgraphs\[(\d+)\]\.(operators|tensors)\[(\d+)\]")
+_BUFFER_DATA = re.compile(r"buffers\[(\d+)\](?:\.data)?")
 _CODE = re.compile(r"operator_codes\[(\d+)\]")
 _TENSOR_INDEX = re.compile(r"subgraphs\[(\d+)\]\.(?:operators\[\d+\]\.)?(?:inputs|outputs|intermediates)\[\d+\]")
 _BUFFER_INDEX = re.compile(r"(?:.*\.)?buffer|metadata_buffer\[\d+\]")
@@ -39,6 +44,7 @@ def difference_json(found: ModelDifference, before: Model, after: Model) -> dict
         "before": {"file": before.source.name, "format": before.format, "file_bytes": before.wire.size},
         "after": {"file": after.source.name, "format": after.format, "file_bytes": after.wire.size},
         "identical_bytes": found.identical,
+        "summary": asdict(summarize(found, before, after)),
         "changes": [_change_json(section, one) for section, one in found.changes],
         "notes": [note.message for note in found.notes],
     }
@@ -55,25 +61,50 @@ def difference_text(found: ModelDifference, before: Model, after: Model, *, full
         yield "no differences" + ("" if found.identical else "; the bytes are laid out differently")
         return
     labels = Labels(before), Labels(after)
-    for section, changes in groupby(found.changes, lambda change: change.section):
+    head = list(summary_lines(summarize(found, before, after)))
+    yield from (*head, "") if head else ()
+    sections = [(name, _groups(changes)) for name, changes in groupby(found.changes, lambda change: change.section)]
+    room = _MOST_LINES - len(head) - bool(head) - 2 * len(sections) - 1
+    alike = max((most for most in range(_ALIKE, 0, -1) if _length(sections, most) <= room), default=1)
+    for section, groups in sections:
+        left = len(groups) if full else max(1, room - sum(len(other) > 0 for _, other in sections) + 1)
+        shown = groups if len(groups) <= left else groups[: left - 1]
+        room -= len(shown)
         yield section
-        yield from _section([change.difference for change in changes], labels, full)
+        yield from _section(shown, labels, alike, full)
+        if len(shown) < len(groups):
+            yield f"  and {counted(len(groups) - len(shown), 'more kind')} of difference (--full shows them)"
         yield ""
     counts = Counter(change.difference.kind for change in found.changes)
     kinds = ", ".join(f"{counts[kind]} {kind}" for kind in _SIGNS if counts[kind])  # type: ignore[index]
     yield f"{counted(len(found.changes), 'difference')}: {kinds}"
 
 
-def _section(differences: Sequence[Difference], labels: tuple[Labels, Labels], full: bool) -> Iterator[str]:
+_Groups = list[list[Difference]]
+
+
+def _groups(changes: Iterable[Change]) -> _Groups:
+    """Return the differences that are alike, together."""
     groups: dict[tuple[str, str], list[Difference]] = {}
-    for one in differences:
+    for _, one in changes:
         groups.setdefault((one.kind, re.sub(r"\[\d+\]", "[]", one.path)), []).append(one)
+    return list(groups.values())
+
+
+def _length(sections: Sequence[tuple[str, _Groups]], alike: int) -> int:
+    return sum(min(len(group), alike) for _, groups in sections for group in groups)
+
+
+def _section(groups: _Groups, labels: tuple[Labels, Labels], alike: int, full: bool) -> Iterator[str]:
     lines: list[tuple[str, str]] = []
-    for group in groups.values():
-        shown = group if full or len(group) <= _ALIKE else group[: _ALIKE - 1]
+    for group in groups:
+        shown = group if full or len(group) <= alike else group[: max(1, alike - 1)]
         lines += [_line(one, labels, full) for one in shown]
-        if len(shown) < len(group):
-            lines.append(("", f"and {len(group) - len(shown)} more of this kind (--full shows them)"))
+        more = len(group) - len(shown)
+        if more and alike == 1:
+            lines[-1] = (lines[-1][0], f"{lines[-1][1]}  (and {more} more of this kind)")
+        elif more:
+            lines.append(("", f"and {more} more of this kind (--full shows them)"))
     yield from table_text(lines, widest=_WIDEST_PATH)
 
 
@@ -81,6 +112,9 @@ def _line(one: Difference, labels: tuple[Labels, Labels], full: bool) -> tuple[s
     """Return sign and path, and a description of the change."""
     place = f"{_SIGNS[one.kind]} {one.path}"
     label = labels[one.kind == "added"].of(one.path)
+    constant = _constant(one, labels)
+    if constant is not None:
+        return f"{place} {_cut(constant[0], full)}", constant[1]
     if one.kind == "moved":
         what = f"-> {one.path_after}"
     elif one.kind == "changed":
@@ -91,6 +125,18 @@ def _line(one: Difference, labels: tuple[Labels, Labels], full: bool) -> tuple[s
         added = one.kind == "added"
         what = _short(labels[added].named(one.path, one.after if added else one.before), full)
     return place + (f" {_cut(label, full)}" if label else ""), what
+
+
+def _constant(one: Difference, labels: tuple[Labels, Labels]) -> tuple[str, str] | None:
+    """Return name and statistics of a constant whose buffer differs, None for anything else."""
+    at = [_BUFFER_DATA.fullmatch(path) for path in (one.path, one.path_after)]
+    if at[0] is None or at[1] is None or one.kind == "moved":
+        return None
+    old, new = (labels[side].constant(int(match[1])) for side, match in enumerate(at) if match)
+    if one.kind == "changed":
+        return None if old is None or new is None else (old[0].name, change_statistics(old, new))
+    known = new if one.kind == "added" else old
+    return None if known is None else (known[0].name, statistics(*known))
 
 
 def _changed(one: Difference, labels: tuple[Labels, Labels], full: bool) -> str:
@@ -146,6 +192,14 @@ class Labels:
             return ""
         first = self._tensor(subgraph, operator.outputs[0]) if operator.outputs else ""
         return f"{operator.code.name} {first}".rstrip()
+
+    def constant(self, buffer: int) -> tuple[Tensor, int] | None:
+        """Return the first tensor that has a buffer, and how many bytes that has."""
+        tensor = tensor_with(self._model, buffer) if 0 < buffer < len(self._model.buffers) else None
+        if tensor is None:
+            return None
+        self._charge(len(tensor.name))
+        return tensor, self._model.buffers.place(buffer)[1]
 
     def meant(self, path: str, value: Any) -> str:
         """Return the name of what an index leads to, empty where the path has no index, or one out of range."""

@@ -10,7 +10,7 @@ from typer import Exit
 import circletools as ct
 
 from ..console.reading import reading
-from ..console.terminal import print_notes, show_as, show_json
+from ..console.terminal import print_notes, show, show_as, show_json
 from ..signature import argument, option
 from .parameters import FORMAT, listed
 
@@ -28,19 +28,28 @@ def diff(
     attest: Annotated[
         bool, option("--attest", "Show which parts are identical, by digests; as JSON, what docs/attest.py checks.")
     ] = False,
-    form: Annotated[Literal["text", "json", "in-toto"], FORMAT] = "text",
+    form: Annotated[Literal["text", "json", "markdown", "in-toto"], FORMAT] = "text",
+    on: Annotated[
+        str | None,
+        option("--on", "With --format markdown, show what these targets refuse, as in fit --on.", "TARGETS"),
+    ] = None,
 ) -> None:
     """Show what differs between two models.
 
     Compares structure, metadata, origins, affinity and the files behind the model. Operators, tensors and buffers are
     matched by content, not by index; their order in the file does not count. Exit status 1 when there is a
-    difference; docs/diff.md has the rules. With --attest, proves that two models are identical except for the parts
-    it names: tensors with their data, operators, subgraphs, signatures, metadata entries (docs/digest.md).
+    difference; docs/diff.md has the rules. --format markdown is a comment for a pull request. With --attest, proves
+    that two models are identical except for the parts it names: tensors with their data, operators, subgraphs,
+    signatures, metadata entries (docs/digest.md).
     """
     if before == after == "-":
         raise ct.UsageError("only one of the models can be standard input")
     if attest and (only or ignore or full):
         raise ct.UsageError("--attest excludes --only, --ignore and --full")
+    if form == "markdown" and attest:
+        raise ct.UsageError("--attest excludes --format markdown")
+    if on is not None and form != "markdown":
+        raise ct.UsageError("--on goes with --format markdown")
     if attest:
         with reading(before) as old, reading(after) as new:
             found = ct.attest(old, new)
@@ -55,7 +64,15 @@ def diff(
     with reading(before) as old, reading(after) as new:
         differences = ct.diff(old, new, sections, ignore=ignore)
         text = partial(ct.render.difference_text, full=full)
-        show_as(form, differences, old, new, text=text, json=ct.render.difference_json)
+        if form == "markdown":
+            request = ct.FitRequest(on=listed(on)).read() if on else None
+            verdicts = [
+                ct.render.ModelVerdicts(ct.cost(one), ct.check(one), ct.fit(one, request) if request else None)
+                for one in (old, new)
+            ]
+            show(ct.render.difference_markdown(differences, old, new, verdicts))
+        else:
+            show_as(form, differences, old, new, text=text, json=ct.render.difference_json)
     print_notes(differences.notes)
     if differences.changes:
         raise Exit(1)

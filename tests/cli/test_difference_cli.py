@@ -40,6 +40,8 @@ def test_the_text(other: Path) -> None:
     assert (ran.status, ran.err) == (1, "")
     shown = [re.split(r"  +", line.strip()) for line in ran.out.decode().splitlines()]
     name = "torch.nn.modules.linear.Linear::linear_1"
+    assert shown[0][0].startswith("1.1 x larger")
+    shown = shown[3:]
     assert shown[:5] == [
         ["structure"],
         ["~ subgraphs[0].tensors[5].shape[1] __main__.Mlp::relu", "32 -> 33"],
@@ -62,8 +64,9 @@ def test_the_document(other: Path) -> None:
     assert document["before"] == {"file": str(MLP), "format": "circle", "file_bytes": MLP.stat().st_size}
     path = "subgraphs[0].tensors[5].shape[1]"
     assert {"section": "structure", "kind": "changed", "path": path, "before": 32, "after": 33} in document["changes"]
-    assert json.loads(run("diff", MLP, MLP, "--json").out) | {"before": 0, "after": 0} == {
-        "schema_version": 1, "before": 0, "after": 0, "identical_bytes": True, "changes": [], "notes": [],
+    assert json.loads(run("diff", MLP, MLP, "--json").out) | {"before": 0, "after": 0, "summary": 0} == {
+        "schema_version": 1, "before": 0, "after": 0, "summary": 0, "identical_bytes": True, "changes": [],
+        "notes": [],
     }  # fmt: skip
 
 

@@ -1,0 +1,114 @@
+"""What a difference comes to, in a few lines; and constants that differ, as statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from circletools.diff.summary import Summary
+from circletools.errors import CircleToolsError
+from circletools.model.model import Model
+from circletools.model.views import Tensor
+from circletools.wording import counted
+
+_MOST_KINDS = 4
+_SAMPLES = 1 << 20
+_MOST_ELEMENTS_A_BYTE = 4
+
+
+def summary_lines(found: Summary) -> Iterator[str]:
+    """Yield a line each about types and size, operators, and tensors; none where there is nothing to say."""
+    types = _some(f"{counted(row.count, row.role)} {row.before} -> {row.after}" for row in found.retyped)
+    size = size_change(*found.file_bytes)
+    if types or size:
+        yield ", ".join([*types, *([size] if size else [])])
+    where = f" in {', '.join(found.modules)}" if found.modules else ""
+    operators = [f"{counted(found.changed, 'operator')} changed{where}"] if found.changed else []
+    for codes, sign in ((found.added, "+"), (found.removed, "-")):
+        operators += _some(f"{sign}{count} {code}" for code, count in (codes or {}).items())
+    if operators:
+        yield ", ".join(operators)
+    tensors = [(found.revalued, "constant", "values"), (found.reshaped, "tensor", "shapes")]
+    if any(count for count, _, _ in tensors):
+        yield ", ".join(f"{counted(count, what)} with other {new}" for count, what, new in tensors if count)
+
+
+def size_change(before: int, after: int) -> str:
+    """Return how the size of a file changed, as a factor where that is 1.05 or more; empty where it did not."""
+    if before == after:
+        return ""
+    less, more = sorted((before, after))
+    word = "smaller" if after < before else "larger"
+    factor = f"{more / less:.1f} x {word}" if less and more / less >= 1.05 else f"{more - less:,} bytes {word}"
+    return f"{factor} ({before:,} -> {after:,} bytes)"
+
+
+def _some(parts: Iterable[str]) -> list[str]:
+    found = list(parts)
+    rest = len(found) - _MOST_KINDS
+    return found if rest <= 1 else [*found[:_MOST_KINDS], f"{rest} other kinds"]
+
+
+def tensor_with(model: Model, buffer: int) -> Tensor | None:
+    """Return the first tensor that has a buffer."""
+    columns = model.tensor_columns
+    rows = np.flatnonzero(columns.buffers == buffer)
+    if not buffer or not len(rows):
+        return None
+    subgraph = int(np.searchsorted(columns.splits, rows[0], "right")) - 1
+    return model.subgraphs[subgraph].tensors[int(rows[0] - columns.splits[subgraph])]
+
+
+def statistics(tensor: Tensor, count: int) -> str:
+    """Return type, shape and range of a constant of `count` bytes."""
+    values = _values(tensor, count)
+    shown = f"{tensor.type} {list(tensor.shape)}"
+    if values is None or not len(values):
+        return shown
+    return f"{shown}, {values.min():.6g} to {values.max():.6g}, mean {values.mean():.6g}"
+
+
+def change_statistics(before: tuple[Tensor, int], after: tuple[Tensor, int]) -> str:
+    """Return how far the real values of two constants are apart; each with how many bytes it has."""
+    kinds = [f"{tensor.type} {list(tensor.shape)}" for tensor, _ in (before, after)]
+    shown = kinds[0] if kinds[0] == kinds[1] else " -> ".join(kinds)
+    old, new = _values(*before), _values(*after)
+    if old is None or new is None or len(old) != len(new) or not len(old):
+        return shown
+    with np.errstate(all="ignore"):
+        apart = np.abs(old - new)
+        sampled = " of a sample" if prod(before[0].shape) > len(old) else ""
+        share = f"{100 * np.count_nonzero(apart) / len(apart):.3g} % of values differ{sampled}"
+        return f"{shown}, {share}, by {apart.max():.3g} at most, range {old.min():.3g} to {old.max():.3g} before"
+
+
+def _values(tensor: Tensor, count: int) -> NDArray[np.float64] | None:
+    """Return real values of a constant, at most about a million of them; None where they are no numbers."""
+    elements = prod(tensor.shape)
+    if min(tensor.shape, default=0) < 0 or not 0 < elements <= count * _MOST_ELEMENTS_A_BYTE:
+        return None
+    try:
+        values = tensor.numpy().reshape(-1)
+        quantization = tensor.quantization
+    except CircleToolsError:
+        return None
+    if values.dtype.kind not in "iufb":
+        return None
+    places = np.arange(0, elements, -(-elements // _SAMPLES))
+    real = values[places].astype(np.float64)
+    if quantization is None or not quantization.scale:
+        return real
+    scale = np.array(quantization.scale)
+    zero = np.array(quantization.zero_point or (0,), np.float64)
+    channel = np.zeros(len(places), np.int64)
+    if len(scale) > 1:
+        axis = quantization.axis
+        if not 0 <= axis < len(tensor.shape) or tensor.shape[axis] != len(scale):
+            return None
+        channel = places // prod(tensor.shape[axis + 1 :]) % len(scale)
+    with np.errstate(all="ignore"):
+        shifted: NDArray[np.float64] = (real - zero[channel if len(zero) == len(scale) else 0]) * scale[channel]
+    return shifted

@@ -1,0 +1,90 @@
+"""What a difference comes to, checked against the object API; pairs by instance paths; 40 lines; Markdown."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+import circletools as ct
+from circletools.diff.summary import Retyped, summarize
+from circletools.render.difference_lines import size_change, summary_lines
+from tests.kit.build import Build, floats
+from tests.kit.origin_support import embedded, origins
+from tests.kit.support import bytes_of, unpacked
+
+PAIRS = [("cnn", "cnn_int8"), ("cnn", "cnn_float16"), ("shuffle", "shuffle_flat"), ("while_loop", "while_nested")]
+
+
+def objects(name: str) -> tuple[Counter[int], dict[str, int]]:
+    """Return how many operators have each code, and the type of each tensor by name, from the object API."""
+    model = unpacked(bytes_of(f"tflite/{name}"))
+    codes = [max(code.builtinCode, code.deprecatedBuiltinCode) for code in model.operatorCodes]
+    graphs = model.subgraphs
+    used = Counter(codes[one.opcodeIndex] for graph in graphs for one in graph.operators or ())
+    return used, {tensor.name.decode(): tensor.type for graph in graphs for tensor in graph.tensors}
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_the_summary_is_true(pair: tuple[str, str]) -> None:
+    with ct.open(bytes_of(f"tflite/{pair[0]}")) as before, ct.open(bytes_of(f"tflite/{pair[1]}")) as after:
+        found = ct.diff(before, after)
+        summary = summarize(found, before, after)
+        lines = list(ct.render.difference_text(found, before, after))
+        numbers = {name: number for number, name in before.schema.enums["BuiltinOperator"].items()}
+    old, new = map(objects, pair)
+    net = Counter({numbers[code]: count for code, count in (summary.added or {}).items()})
+    net.subtract({numbers[code]: count for code, count in (summary.removed or {}).items()})
+    net.update(old[0])
+    assert +net == new[0]
+    both = old[1].keys() & new[1].keys()
+    assert sum(row.count for row in summary.retyped) >= sum(old[1][name] != new[1][name] for name in both)
+    assert len(lines) <= 40
+
+
+def net(first: str) -> bytes:
+    """Return a net of operators from instances, whose tensors another exporter calls otherwise."""
+    build = Build()
+    graph = build.graph("main")
+    value = start = graph.tensor("x")
+    weights = graph.constant(f"{first}c", floats(1, 2, 3, 4))
+    for place, code in enumerate(("NEG", "ABS", "EXP")):
+        value = graph.compute(code, [value], f"{first}{place}")
+    value = graph.compute("ADD", [value, weights], f"{first}3")
+    graph.ends([start], [value])
+    names = dict(enumerate(["net.up::a", "net.up::b", "net.down.conv::c", "net.down.add::d"]))
+    return embedded(build.to_bytes("circle"), origins(names, {at: {at} for at in range(4)}))
+
+
+def test_two_exports_are_paired_by_instances() -> None:
+    with ct.open(net("t")) as before, ct.open(net("other")) as after:
+        found = ct.diff(before, after, ["structure"])
+        assert found.pairing is not None
+        assert found.pairing.operators.tolist() == [[at, at] for at in range(4)]
+        assert {change.difference.path.rpartition(".")[2] for change in found.changes} == {"name"}
+        assert summarize(found, before, after).changed == 0
+
+
+def test_the_comment_for_a_pull_request() -> None:
+    with ct.open(bytes_of("tflite/cnn")) as before, ct.open(bytes_of("tflite/cnn_int8")) as after:
+        request = ct.FitRequest(on=("xnnpack",)).read()
+        sides = [
+            ct.render.ModelVerdicts(ct.cost(one), ct.check(one), ct.fit(one, request)) for one in (before, after)
+        ]
+        lines = list(ct.render.difference_markdown(ct.diff(before, after), before, after, sides))
+    assert "| MACs | 46,720 | 46,720 |  |" in lines
+    assert lines[-1].startswith("| fit on xnnpack | resident, 0 of 7 refused |")
+    assert {line.count("|") for line in lines if line.startswith("|")} == {5}
+
+
+def test_size() -> None:
+    assert size_change(100, 100) == ""
+    assert size_change(180, 100) == "1.8 x smaller (180 -> 100 bytes)"
+    assert size_change(1000, 1001) == "1 bytes larger (1,000 -> 1,001 bytes)"
+
+
+def test_lines_of_a_summary() -> None:
+    with ct.open(bytes_of("tflite/cnn")) as before, ct.open(bytes_of("tflite/cnn_int8")) as after:
+        summary = summarize(ct.diff(before, after), before, after)
+    assert summary.retyped[0] == Retyped("weight", "FLOAT32", "INT8", 3)
+    assert next(summary_lines(summary)).startswith("3 weights FLOAT32 -> INT8")
