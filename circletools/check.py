@@ -27,6 +27,7 @@ _ENDS = {
     "crash": "crashes on the model",
     "timeout": "takes too long",
     "memory": "needs too much memory",
+    "differs": "returns other values",
 }
 _LISTED = 5  # of the sources that operators came from
 
@@ -85,7 +86,7 @@ def newly_found(before: Model, after: Model) -> tuple[Finding, ...]:
 def _loaded(model: ModelGraph, path: Path, name: str, timeout_s: float, origins: Origins | None) -> Iterator[Finding]:
     """Yield a finding for each reason why a program does not load the model, at the first operator concerned."""
     with runtimes.Worker(name, timeout_s) as worker:
-        verdict = runtimes.located(worker.loads(path), operators_of(model))
+        verdict = runtimes.located(worker.called(path), operators_of(model))
         program = " ".join(filter(None, (name, worker.version, _ENDS.get(verdict.status))))
     if verdict.status == "ok":
         return

@@ -41,6 +41,7 @@ class AliasKind(Word):
 
 
 _LONGEST_NAME = 200  # of a message; a hostile file can have names of any length, and use them often
+_REUSED = "onert's `infer` may use its memory again"
 LEFT_ALONE = "leave it: runtimes recognise this subgraph by its operators"
 _MESSAGES = {
     AliasKind.CONSTANT: "is a constant",
@@ -158,22 +159,39 @@ def output_findings(model: ModelGraph) -> list[Finding]:
     """Return the aliased outputs as findings.
 
     In the bodies of While and If all but outputs that nothing produces are a matter of course, and a tap is harmless
-    in most runtimes: both are of severity info.
+    in most runtimes: both are of severity info. In Circle, the format of onert, a tap whose memory may be used again
+    is a warning.
     """
     entries, patterns = set(model.entries), model.patterns
-    return [
-        output.finding(
-            _severity(output, output.subgraph in entries),
-            LEFT_ALONE if output.subgraph in patterns else _remedy(output, output.subgraph in entries),
-        )
-        for output in outputs_aliased_in(model, "all")
-    ]
+    findings = []
+    reused = reused_outputs(model.graphs[0]) if len(model) else frozenset[int]()
+    for output in outputs_aliased_in(model, "all"):
+        entry, tap = output.subgraph in entries, output.kind is AliasKind.TAP
+        again = tap and output.subgraph == 0 and output.tensor in reused
+        is_info = not entry or (tap and not (again and model.format == "circle"))
+        severity: Severity = "info" if is_info and output.kind is not AliasKind.UNPRODUCED else "warning"
+        remedy = LEFT_ALONE if output.subgraph in patterns else _remedy(output, entry)
+        findings.append(output.finding(severity, f"{_REUSED}: {remedy}" if again else remedy))
+    return findings
 
 
-def _severity(output: AliasedOutput, entry: bool) -> Severity:
-    if output.kind is AliasKind.UNPRODUCED:
-        return "warning"
-    return "info" if output.kind is AliasKind.TAP or not entry else "warning"
+def reused_outputs(graph: Graph) -> frozenset[int]:
+    """Return the outputs that operators read, and whose memory onert may give to a later operator.
+
+    It lets go of a tensor behind the last operator that reads it, also of an output, unless the caller binds one. In
+    which order it runs operators hash tables decide, so that any whose results no other reads may be the last one:
+    an output is safe where no operator reads it, or all of these do.
+    """
+    operators, values = graph.uses
+    is_read = np.zeros(len(graph.values), np.bool_)
+    is_read[values] = True
+    makers, made = graph.definitions
+    is_last = np.ones(len(graph.operators), np.bool_)
+    is_last[makers[is_read[made]]] = False
+    pairs = np.unique(np.stack([operators, values])[:, is_last[operators]], axis=1)
+    outlived = np.bincount(pairs[1], minlength=len(graph.values)) < is_last.sum()
+    made_outputs = np.intersect1d(graph.outputs, made)
+    return frozenset(made_outputs[is_read[made_outputs] & outlived[made_outputs]].tolist())
 
 
 def _remedy(output: AliasedOutput, entry: bool) -> str:

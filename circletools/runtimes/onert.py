@@ -10,6 +10,7 @@ import math
 import os
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from tempfile import mkdtemp
 from time import perf_counter
@@ -17,8 +18,9 @@ from typing import Any
 
 import numpy as np
 
+from circletools.runtimes.comparison import same
 from circletools.runtimes.inputs import inputs_by_run
-from circletools.runtimes.onert_c import Session, StatusError, TensorInfo
+from circletools.runtimes.onert_c import CAN_ALLOCATE, Session, StatusError, TensorInfo
 from circletools.runtimes.protocol import (
     Answer,
     Array,
@@ -101,6 +103,16 @@ def results(session: Session, buffers: Sequence[Bound]) -> list[Array]:
     return arrays
 
 
+def _allocated(session: Session) -> list[Array]:
+    """Return the outputs that the runtime allocated, after the run."""
+    arrays = []
+    for position in range(session.output_count()):
+        info, address = session.allocated(position)
+        size = math.prod(info.shape()) * dtype_of(info).itemsize
+        arrays.append(np.frombuffer(ctypes.string_at(address, size), dtype_of(info)).reshape(info.shape()))
+    return arrays
+
+
 def _unwritten(arrays: Sequence[Array]) -> int | None:
     """Return the first output that has only what its buffer was filled with, None where there is none."""
     for place, array in enumerate(arrays):
@@ -129,22 +141,35 @@ def placement(request: Request) -> Verdict:
     return loads(request)
 
 
-def run(request: Request) -> Answer:
-    """Run a model or a package."""
+def called(request: Request) -> Verdict:
+    """Return whether outputs that the runtime allocates, as in the package's Python, are those that a caller binds.
+
+    Where it does not run with these, there is nothing to compare.
+    """
+    own = run(request)
+    if own.failure or not CAN_ALLOCATE:
+        return Verdict("ok")
+    made = run(replace(request, inputs=[own.inputs]), allocate=True)
+    words = made.failure or same(own.outputs, made.outputs)
+    return Verdict("differs", f"outputs that onert allocates, as `infer` has it: {words}") if words else Verdict("ok")
+
+
+def run(request: Request, *, allocate: bool = False) -> Answer:
+    """Run a model or a package; with `allocate`, the runtime allocates the outputs, as in the package's Python."""
     session = Session()
     try:
-        count = _prepare(session, request)
+        count = _prepare(session, request, allocate)
         infos = [session.input_info(position) for position in range(count)]
         runs = inputs_by_run(request, ((dtype_of(info), info.shape()) for info in infos))
         if len(runs[0]) != count:
             return Answer([], [], f"the model has {count} inputs, not {len(runs[0])}")
-        buffers = bind_outputs(session)
+        buffers = [] if allocate else bind_outputs(session)
         outputs = []
         for inputs in runs:
             for position, (info, value) in enumerate(zip(infos, inputs, strict=True)):
                 session.set_input(position, info.dtype, value.tobytes())
             session.run()
-            found = results(session, buffers)
+            found = _allocated(session) if allocate else results(session, buffers)
             if (place := _unwritten(found)) is not None:
                 return Answer([], [], f"onert writes nothing to output {place}")
             outputs += found
@@ -217,10 +242,12 @@ class Running:
         self._session.close()
 
 
-def _prepare(session: Session, request: Request) -> int:
+def _prepare(session: Session, request: Request, allocate: bool = False) -> int:
     """Load and compile, unless the inputs are not as many as given; return how many there are."""
     session.load(Path(request.model))
     session.use_backends(request.variant)
+    if allocate:
+        session.let_it_allocate()
     count = session.input_count()
     if request.inputs is None:
         fix_open_shapes(session)

@@ -1,7 +1,7 @@
 """onert's C interface, as far as one inference needs it.
 
-The Python session of the package is not enough: it lets the runtime allocate the outputs, and then hands out
-buffers that the runtime goes on using.
+The Python session of the package lets the runtime allocate the outputs, and then hands out buffers that the runtime
+goes on using: `let_it_allocate` and `allocated` are what it calls.
 """
 
 from __future__ import annotations
@@ -55,7 +55,12 @@ _ARGUMENTS: Final = {
     "nnfw_set_input_tensorinfo": (_POINTER, _INDEX, _POINTER),
     "nnfw_set_input": (_POINTER, _INDEX, ctypes.c_int32, _POINTER, ctypes.c_size_t),
     "nnfw_set_output": (_POINTER, _INDEX, ctypes.c_int32, _POINTER, ctypes.c_size_t),
+    "nnfw_set_prepare_config": (_POINTER, ctypes.c_int32, ctypes.c_char_p),
+    # Not of the C interface, but exported, and what the package's Python calls.
+    "_Z15nnfw_get_outputP12nnfw_sessionjP15nnfw_tensorinfoPPKv": (_POINTER, _INDEX, _POINTER, _POINTER),
 }
+_GET_OUTPUT = next(reversed(_ARGUMENTS))
+_INTERNAL_OUTPUT_ALLOC = 1
 
 
 def _load() -> dict[str, Callable[..., int]]:
@@ -66,13 +71,16 @@ def _load() -> dict[str, Callable[..., int]]:
     library = ctypes.CDLL(str(Path(spec.submodule_search_locations[0]) / "native" / "libonert.so"))
     functions: dict[str, Callable[..., int]] = {}
     for name, arguments in _ARGUMENTS.items():
-        function = getattr(library, name)
+        function = getattr(library, name, None) if name == _GET_OUTPUT else getattr(library, name)
+        if function is None:
+            continue
         function.argtypes, function.restype = arguments, ctypes.c_int
         functions[name] = function
     return functions
 
 
 _FUNCTIONS: Final = _load()
+CAN_ALLOCATE: Final = _GET_OUTPUT in _FUNCTIONS
 
 
 def _call(name: str, *arguments: object) -> None:
@@ -104,6 +112,10 @@ class Session:
     def prepare(self) -> None:
         """Compile. After a failure the session can only be closed: any other call on it crashes."""
         _call("nnfw_prepare", self._handle)
+
+    def let_it_allocate(self) -> None:
+        """Let the runtime allocate the outputs; before `prepare`."""
+        _call("nnfw_set_prepare_config", self._handle, _INTERNAL_OUTPUT_ALLOC, None)
 
     def run(self) -> None:
         """Run once."""
@@ -142,6 +154,12 @@ class Session:
         """Bind `buffer`."""
         self._bound.append(buffer)
         _call("nnfw_set_output", self._handle, position, dtype, buffer, len(buffer))
+
+    def allocated(self, position: int) -> tuple[TensorInfo, int]:
+        """Return dtype and shape of an output that the runtime allocated, and its address."""
+        info, address = TensorInfo(), ctypes.c_void_p()
+        _call(_GET_OUTPUT, self._handle, position, ctypes.byref(info), ctypes.byref(address))
+        return info, address.value or 0
 
     def _count(self, function: str) -> int:
         count = ctypes.c_uint32()

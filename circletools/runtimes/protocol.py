@@ -16,8 +16,8 @@ from circletools.storage.platform import read_at
 Array = NDArray[Any]
 Make = Callable[[int, np.dtype[Any], Sequence[int]], Array]
 """Makes the values of an input: its position, type and shape."""
-Question = Literal["loads", "placement", "run", "profile"]
-Status = Literal["ok", "refused", "crash", "timeout", "memory"]
+Question = Literal["loads", "called", "placement", "run", "profile"]
+Status = Literal["ok", "refused", "crash", "timeout", "memory", "differs"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,6 +93,11 @@ class Worker:
         """Ask whether the program loads and prepares a model."""
         return self._judge("loads", model)
 
+    def called(self, model: Path) -> Verdict:
+        """Ask whether the program loads a model, and where it has several calls, whether these return the same."""
+        verdict = self.loads(model)
+        return self._judge("called", model) if verdict.status == "ok" and self.runtime == "onert" else verdict
+
     def placement(self, model: Path) -> Verdict:
         """Ask which operators the program takes."""
         return self._judge("placement", model)

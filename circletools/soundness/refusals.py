@@ -39,13 +39,14 @@ _REFUSED = {
     "onert": (
         "NO_SUBGRAPH|UNKNOWN_OPERATOR|UNKNOWN_TENSOR_TYPE|UNPRODUCED_TENSOR|IN_PLACE_OPERATOR|OUTPUT_LEFT_OUT"
         "|CONSTANT_TOO_SHORT",
+        r"OUTPUT_TAP .* may use its memory again",
     ),
 }
 """By program the codes, or beginnings of `CODE location: message`, of what it does not load or cannot run."""
 _IGNORED = {
     "litert": (
         "SHAPE_SIGNATURE_MISMATCH|SENTINEL_BUFFER_NOT_EMPTY|MIN_RUNTIME_VERSION"
-        "|CONSTANT_OUTPUT|DUPLICATE_OUTPUT|INPUT_ALIASED_OUTPUT",
+        "|CONSTANT_OUTPUT|DUPLICATE_OUTPUT|INPUT_ALIASED_OUTPUT|OUTPUT_TAP",
         r"UNKNOWN_OPTION .*ActivationFunctionType",
         r"INDEX_OUT_OF_RANGE (metadata\[|.*external_buffer)",
         r"INVALID_SIGNATURE .*\.name",

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-import numpy as np
+from pathlib import Path
 
+import numpy as np
+import pytest
+
+import circletools as ct
 from circletools.edit.edit import ModelEdit
 from circletools.graph.build import model_graph
 from circletools.model.model import open_model
-from circletools.outputs.analysis import AliasedOutput, AliasKind, aliased_outputs, output_findings
+from circletools.outputs.analysis import AliasedOutput, AliasKind, aliased_outputs, output_findings, reused_outputs
 from circletools.outputs.fixing import fix_outputs
 from tests.kit.build import Build, floats
 from tests.kit.outputs_support import fixed
+from tests.kit.presence import need
 from tests.kit.support import read
 
 
@@ -74,13 +79,55 @@ def test_messages_and_severities() -> None:
         ("DUPLICATE_OUTPUT", "warning", "subgraphs[0].outputs[3]", f"'second' is already output 0{run}`"),
         (
             "OUTPUT_TAP", "info", "subgraphs[0].outputs[4]",
-            f"'first' is also read by operator 1{run} --detach-taps`",
+            "'first' is also read by operator 1; onert's `infer` may use its memory again: "
+            "run `circletool fix-outputs --detach-taps`",
         ),
         (
             "UNPRODUCED_OUTPUT", "warning", "subgraphs[0].outputs[5]",
             "'nothing' is produced by no operator, input or constant; correct the program that wrote the model",
         ),
     ]  # fmt: skip
+
+
+def _chain(kind: str, *outputs: int, side: str = "") -> bytes:
+    """Return x -> 1 -> 2 -> 3, beside it x -> 4 where there is a `side`."""
+    build = Build()
+    graph = build.graph()
+    x = graph.tensor("x")
+    last = x
+    for code in ("NEG", "ABS", "EXP"):
+        last = graph.compute(code, [last], code)
+    if side:
+        graph.compute(side, [x], "side")
+    graph.ends([x], outputs)
+    return build.to_bytes(kind)
+
+
+@pytest.mark.parametrize(
+    ("outputs", "side", "reused"),
+    [((1, 3), "", {1}), ((2, 3), "", set()), ((1, 2, 3), "", {1}), ((2, 3, 4), "ABS", {2}), ((3,), "", set())],
+)
+def test_onert_may_use_the_memory_of_a_tap_again(outputs: tuple[int, ...], side: str, reused: set[int]) -> None:
+    for kind in ("circle", "tflite"):
+        data = _chain(kind, *outputs, side=side)
+        with open_model(data) as model:
+            assert reused_outputs(model_graph(model).graphs[0]) == reused
+            taps = {one.location: one.severity for one in ct.check(model) if one.code == "OUTPUT_TAP"}
+            errors = [one.location for one in ct.check(model, for_=["onert"]) if one.severity == "error"]
+        places = [f"subgraphs[0].outputs[{outputs.index(tensor)}]" for tensor in sorted(reused)]
+        assert errors == places
+        assert [place for place, severity in taps.items() if severity == "warning"] == places * (kind == "circle")
+
+
+@pytest.mark.parametrize("outputs", [(1, 3), (2, 3)])
+def test_the_calls_of_onert_differ_where_it_uses_memory_again(outputs: tuple[int, ...], tmp_path: Path) -> None:
+    need("onert")
+    path, mended = tmp_path / "model.circle", tmp_path / "mended.circle"
+    path.write_bytes(_chain("circle", *outputs))
+    mended.write_bytes(fixed(path.read_bytes(), detach_taps=True))
+    with ct.runtimes.Worker("onert") as worker:
+        assert worker.called(path).status == ("differs" if outputs == (1, 3) else "ok")
+        assert worker.called(mended).status == "ok"
 
 
 def test_what_a_fix_does_unless_told_otherwise() -> None:
