@@ -44,7 +44,12 @@ class Rows(Sequence[_Row]):
     @overload
     def __getitem__(self, index: slice) -> Sequence[_Row]: ...
     def __getitem__(self, index: int | slice) -> _Row | Sequence[_Row]:
-        """Return an item, or a list of items; raises IndexError."""
+        """Return an item, or a list of items; raises IndexError, and TypeError for what is no index."""
+        if isinstance(index, str):
+            find = f"next(one for one in ... if one.name == {index[:80]!r})"
+            raise TypeError(f"an index is a number, not {index[:80]!r}: find an item by its name with {find}")
+        if not isinstance(index, slice) and not -len(self) <= index < len(self):
+            raise IndexError(f"there is no item {index}: there are {len(self)}, numbered from 0")
         picked = range(len(self))[index]
         return self._make(picked) if isinstance(picked, int) else [self._make(item) for item in picked]
 
