@@ -57,6 +57,10 @@ _FAMILIES: tuple[Callable[[], Iterator[Template]], ...] = (
 
 
 _PROCESSES = 2
+_KEYS = (
+    *("schema_version", "device", "runtime", "method", "float_model", "unread"),
+    *("rules", "measured", "context", "operators"),
+)
 
 Wanted = Callable[[str], bool]
 """Whether to ask about an operator code."""
@@ -285,19 +289,19 @@ def context(device: Device) -> list[dict[str, Any]]:
 
 
 def dump(document: dict[str, Any]) -> str:
-    """Return JSON with one form on a line."""
-    lines = [f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in document.items() if isinstance(value, str)]
-    if document.get("unread"):
-        lines.append(f'  "unread": {json.dumps(document["unread"])}')
-    for key in ("rules", "measured", "context"):
-        if document.get(key):
-            rows = ",\n".join(f"    {json.dumps(row)}" for row in document[key])
-            lines.append(f'  "{key}": [\n{rows}\n  ]')
-    of_code = (
-        f"    {json.dumps(code)}: [\n" + ",\n".join(f"      {json.dumps(form)}" for form in found) + "\n    ]"
-        for code, found in document["operators"].items()
-    )
-    return "{\n" + ",\n".join([*lines, '  "operators": {\n' + ",\n".join(of_code) + "\n  }"]) + "\n}\n"
+    """Return JSON with a line for each row, and for the forms of each operator."""
+    parts = []
+    for key in _KEYS:
+        value = document.get(key)
+        if value and key in ("rules", "measured", "context"):
+            rows = ",\n".join(f"  {json.dumps(row)}" for row in value)
+            parts.append(f' "{key}": [\n{rows}\n ]')
+        elif key == "operators":
+            rows = ",\n".join(f"  {json.dumps(code)}: {json.dumps(found)}" for code, found in document[key].items())
+            parts.append(f' "operators": {{\n{rows}\n }}')
+        elif value:
+            parts.append(f' "{key}": {json.dumps(value)}')
+    return "{\n" + ",\n".join(parts) + "\n}\n"
 
 
 def main() -> None:

@@ -9,16 +9,19 @@ the program does not, and how much of what was asked the table does not know.
 """
 
 import argparse
+import json
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from circletools.affinity.capability.file import load_capability
-from circletools.affinity.capability.table import Capability, why_not
+from circletools.affinity.capability.table import Capability, refused_by, why_not
+from circletools.affinity.capability.traits import SubgraphTraits
 from circletools.graph.build import graph_of
 from circletools.model.model import open_model
-from tools.measure.capabilities import all_companies, all_templates, all_variations, ask
+from tools.measure.capabilities import TABLES, all_companies, all_templates, all_variations, ask, dump
 from tools.measure.capability.runtimes import DEVICES, TAKEN, Device, Question
 
 _SHOWN = 3
@@ -54,6 +57,25 @@ def said(table: Capability, question: Question) -> tuple[str, str]:
     return ("refused" if refusal.measured else "unknown"), f"{code}: {refusal.reason}"
 
 
+def evidence(table: Capability, asked: Sequence[Question], outcomes: Sequence[str]) -> Counter[int]:
+    """Return how many probes stand behind each rule: those that it refuses, and the program too."""
+    found: Counter[int] = Counter()
+    for question, outcome in zip(asked, outcomes, strict=True):
+        if not outcome.startswith(TAKEN):
+            with open_model(question.model) as model:
+                operator = SubgraphTraits(graph_of(model, 0), table.terms).operator(question.focus)
+                rule = next((at for at, rule in enumerate(table.rules) if refused_by(rule, operator)), None)
+            found.update([] if rule is None else [rule])
+    return found
+
+
+def write(path: Path, counts: Counter[int]) -> None:
+    """Keep the numbers of probes with the rules of a table."""
+    document = json.loads(path.read_text())
+    rules = [rule | ({"probes": counts[at]} if counts[at] else {}) for at, rule in enumerate(document["rules"])]
+    path.write_text(dump(document | {"rules": rules}))
+
+
 def _text(question: Question) -> str:
     probe: Any = getattr(question, "probe", question)
     sides = (" ".join(f"{one.text()}{list(one.shape)}" for one in side) for side in (probe.inputs, probe.outputs))
@@ -84,11 +106,15 @@ def main() -> None:
     parser.add_argument("--codes", nargs="+", metavar="CODE", help="only these operators")
     parser.add_argument("--table", help="the table, if not the one that is built in")
     parser.add_argument("--one-in", type=int, default=1, metavar="N", help="only each N-th probe")
+    parser.add_argument("--write", action="store_true", help="keep the numbers of probes with the rules")
     options = parser.parse_args()
     device = next(device for device in DEVICES if device.name == options.device)
     table = load_capability(options.table or device.name)
     asked = list(questions(device, options.codes))[:: options.one_in]
-    sys.stdout.writelines(f"{line}\n" for line in compared(table, asked, ask(device, asked)))
+    outcomes = ask(device, asked)
+    sys.stdout.writelines(f"{line}\n" for line in compared(table, asked, outcomes))
+    if options.write:
+        write(TABLES / f"{device.name}.json", evidence(table, asked, outcomes))
 
 
 if __name__ == "__main__":

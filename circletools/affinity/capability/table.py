@@ -99,7 +99,7 @@ class Capability:
         all that was.
         """
         for rule in self.rules:
-            if rule.concerns(operator.code) and (refusal := _refused_by(rule, operator)):
+            if refusal := refused_by(rule, operator):
                 return refusal
         nearest = _nearest(self.forms(operator.code), operator)
         if nearest == []:
@@ -205,7 +205,10 @@ def _keep_unpacked(traits: SubgraphTraits, unpacking: Sequence[int], reasons: li
             reasons[index] = Refusal(words, reading.measured)
 
 
-def _refused_by(rule: Rule, operator: OperatorTraits) -> Refusal | None:
+def refused_by(rule: Rule, operator: OperatorTraits) -> Refusal | None:
+    """Return why a rule refuses an operator, None where it does not."""
+    if not rule.concerns(operator.code):
+        return None
     if rule.when is not None and mismatches(rule.when, operator):
         return None
     broken = _nearest(rule.needs, operator)
