@@ -125,6 +125,14 @@ class ModelEdit:
         """Append a buffer, 16-byte aligned, and return its index (a place that an edit left free is used first)."""
         return self._entries.pool.reserve(data)
 
+    def drop_empty_data(self, buffer: int) -> bool:
+        """Leave out the data vector of a buffer where it is there without a byte; return whether it was."""
+        found = self.model.buffers.tables.take(slice(buffer, buffer + 1))
+        is_empty = bool(found.has("data").any() and not self.model.buffers.data.count[buffer])
+        if is_empty:
+            self._entries.pool.replace(buffer, None)
+        return is_empty
+
     def _subgraph(self, index: int) -> NewTable:
         check_index("subgraph", index, len(self.model.subgraphs))
         return self._overlay.element(self._overlay.references(self._overlay.root, "subgraphs"), "SubGraph", index)

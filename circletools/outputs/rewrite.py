@@ -79,7 +79,10 @@ def copy_outputs(edit: ModelEdit, options: FixOptions) -> RewriteResult:
         chosen[output.subgraph].append((output, operator))
         if operator.inexact_in:
             notes.append(output.finding("warning", f"{operator.inexact_in} does not run the copy by {operator.code}"))
-    changes = []
+    # onert takes a tensor whose data vector is there, though empty, for a constant, and copies what it never wrote.
+    buffers = {0} | {int(whole.graphs[at].values.buffers[one.tensor]) for at in chosen for one, _ in chosen[at]}
+    dropped = sorted(filter(edit.drop_empty_data, buffers)) if chosen else []
+    changes = [f"buffers[{buffer}]: no data vector, for the empty one" for buffer in dropped]
     for subgraph, copies in chosen.items():
         changes += _SubgraphFix(edit, model.subgraphs[subgraph]).apply(copies)
     return RewriteResult(tuple(changes), tuple(notes))

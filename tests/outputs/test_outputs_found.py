@@ -214,3 +214,27 @@ def test_the_names_of_a_signature_take_the_slots_of_a_tensor_in_turn() -> None:
     outputs = list(after["subgraphs"][0]["outputs"])
     (signature,) = after["signatureDefs"]
     assert [entry["tensorIndex"] for entry in signature["outputs"]] == [*outputs, outputs[2]]
+
+
+@pytest.mark.parametrize("kind", ["tflite", "circle"])
+def test_a_copy_in_onert_is_written_where_buffer_0_has_an_empty_vector(kind: str, tmp_path: Path) -> None:
+    """Onert takes tensors of such a buffer for constants: the copies were memory that nothing wrote."""
+    need("onert")
+    build = Build()
+    build.model.buffers[0].data = b""
+    graph = build.graph()
+    x = graph.tensor("x")
+    y = graph.compute("NEG", [x], "y")
+    graph.ends([x], [y, y])
+    path = tmp_path / f"model.{kind}"
+    path.write_bytes(build.to_bytes(kind))
+    with open_model(path) as model:
+        edit = ModelEdit(model)
+        assert fix_outputs(edit).changes[0] == "buffers[0]: no data vector, for the empty one"
+        after = edit.to_bytes()
+    assert fixed(after) == after
+    path.write_bytes(after)
+    with ct.runtimes.Worker("onert") as worker:
+        answer = worker.run(path)
+    assert not answer.failure
+    assert [one.tobytes() for one in answer.outputs] == [(-answer.inputs[0]).tobytes()] * 2
