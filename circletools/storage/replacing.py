@@ -30,29 +30,29 @@ def replace(
 
     A file that is there gives way only when the new one is on the disk (fsync), and passes on its mode bits and, as
     far as we may, its owner; a new file gets the mode bits of `like`. `fill(file, replaces)` may be called again
-    from the start. `check()` is the last call before the rename, to stop it with an exception; nobody else who writes
-    by this function replaces the file between the two.
+    from the start. `check()` is the last call before the rename, to stop it with an exception; whoever else writes by
+    this function waits, and finds then that the file is another.
     """
     old = _status(path)
     kept = old or like
     mode = _NEW_MODE if kept is None else stat.S_IMODE(kept.st_mode)
     temporary = temporary_name(path)
     try:
-        for named in (False, True):
-            descriptor = _open(temporary, mode, named)
-            if descriptor is None:
-                continue
-            with os.fdopen(descriptor, "wb", buffering=0) as file:
-                fill(file, old is not None)
-                if kept is not None:
-                    if old is not None:
-                        keep_owner(descriptor, old)
-                    keep_mode(descriptor, temporary, mode)
-                if old is not None:
-                    os.fsync(descriptor)
-                if named or _link(descriptor, temporary):
-                    break
         with _held(path):
+            for named in (False, True):
+                descriptor = _open(temporary, mode, named)
+                if descriptor is None:
+                    continue
+                with os.fdopen(descriptor, "wb", buffering=0) as file:
+                    fill(file, old is not None)
+                    if kept is not None:
+                        if old is not None:
+                            keep_owner(descriptor, old)
+                        keep_mode(descriptor, temporary, mode)
+                    if old is not None:
+                        os.fsync(descriptor)
+                    if named or _link(descriptor, temporary):
+                        break
             check()
             os.replace(temporary, path)
     except BaseException:
