@@ -185,7 +185,7 @@ class Cost(NamedTuple):
 
     def excessive(self, size: int) -> bool:
         """Say whether that is more than a file of this size justifies."""
-        return self.seconds > SECONDS or self.bytes > TIMES * size + BYTES or not 0 <= self.status <= 4
+        return self.seconds > SECONDS or self.bytes > TIMES * size + BYTES or not 0 <= self.status <= 5
 
 
 def cost(line: str, data: bytes) -> Cost:

@@ -14,9 +14,9 @@ _ADDRESS = re.compile(r"(?!javascript:)[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class SourceLinks:
-    """A template with `{file}` and `{line}`; files below `root` are named as seen from there, others have no address.
+    """A template with `{file}` and `{line}`; files below `root` are named as seen from there, as relative ones are.
 
-    Without a template nothing has an address. Raises UsageError for a template that begins with no scheme such as
+    Other files have no address. Without a template nothing has an address. Raises UsageError for a template that begins with no scheme such as
     `https://`, or has no `{file}`.
     """
 
@@ -35,7 +35,7 @@ class SourceLinks:
     def of(self, details: SourceDetails) -> str:
         """Return the address of the line that called a source, empty where it has none."""
         start = self.root.rstrip("/") + "/" if self.root else ""
-        if not self.template or not details.file or not details.file.startswith(start):
+        if not self.template or not details.file or (details.file[0] == "/" and not details.file.startswith(start)):
             return ""
         file = quote(details.file.removeprefix(start).encode("utf-8", "surrogateescape"), safe="/")
         return self.template.replace("{line}", str(details.line or 1)).replace("{file}", file)

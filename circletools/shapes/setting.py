@@ -70,7 +70,7 @@ def _infer(
             code = after.subgraphs[key[0]].codes[operator]
             raise ShapesRefusedError((key[0], operator), code, "it shares a constant that has the batch", key[1])
     except ShapesRefusedError as error:
-        hint = "`mend` changes constants that have the batch in them" if batch and not batch.mend else None
+        hint = "`mend=True` changes constants that have the batch in them" if batch and not batch.mend else None
         raise _refusal(model, error.place, error.code, error.reason, error.constant, hint) from error
     except RefusedError as error:
         raise EditError(error.reason, location=f"subgraphs[{index}]") from error

@@ -35,12 +35,12 @@ def test_dump_text(shown: Path) -> None:
 def test_dump_csv(shown: Path) -> None:
     ran = run("dump-origins", shown, "--format", "csv")
     assert ran.out.decode() == (
-        "subgraph,operator_index,code,output,source_id,source_name,path,class,file,line,call\n"
-        "0,0,FULLY_CONNECTED,__main__.Mlp::relu,1,node1,,,,,\n"
-        "0,1,FULLY_CONNECTED,torch.nn.modules.linear.Linear::linear_1,,,,,,,\n"
-        "0,2,SOFTMAX,__main__.Mlp::_softmax,1,node1,,,,,\n"
-        '0,2,SOFTMAX,__main__.Mlp::_softmax,2,"a,b",,,,,\n'
-        ",,,,9,gone,,,,,\n"
+        "subgraph,operator_index,code,output,source_id,source_name,path,class,file,line,call,caller\n"
+        "0,0,FULLY_CONNECTED,__main__.Mlp::relu,1,node1,,,,,,\n"
+        "0,1,FULLY_CONNECTED,torch.nn.modules.linear.Linear::linear_1,,,,,,,,\n"
+        "0,2,SOFTMAX,__main__.Mlp::_softmax,1,node1,,,,,,\n"
+        '0,2,SOFTMAX,__main__.Mlp::_softmax,2,"a,b",,,,,,\n'
+        ",,,,9,gone,,,,,,\n"
     )
 
 

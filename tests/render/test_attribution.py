@@ -118,9 +118,9 @@ def test_a_csv_has_the_fields_of_a_table_of_the_json() -> None:
     assert add == "0,1,ADD,y,,,900,,2,301,150.5,,,15.05,,,,,,,,0,0,2,2"
     assert relu == "1,0,RELU,z,,4,0" + "," * 18
     head, first, second, *_ = attribution_csv(FOUND, "source").splitlines()
-    assert head == f"id,name,path,class,file,line,call,operators,shared,{times},{spread}"
-    assert first == "3,net::a,,,,,,0/0,True,2,750,375.0,350,345,37.5,35.0,,,,,,"
-    assert second.startswith("4,net::b,net,m.Net,net.py,42,aten.relu.default,0/0 1/0,True,")
+    assert head == f"id,name,path,class,file,line,call,caller,operators,shared,{times},{spread}"
+    assert first == "3,net::a,,,,,,,0/0,True,2,750,375.0,350,345,37.5,35.0,,,,,,"
+    assert second.startswith("4,net::b,net,m.Net,net.py,42,aten.relu.default,,0/0 1/0,True,")
     assert attribution_csv(FOUND, "module").splitlines()[2] == ",0/1,False,2,301,150.5,,,15.05,,,,,,,"
 
 

@@ -8,7 +8,7 @@ from circletools.origin.source import SourceDetails
 from tests.kit.origin_support import embedded, entries
 from tests.kit.support import bytes_of
 
-Q = SourceDetails("layers.0.q", "nn.Linear", "/home/u/net.py", 42)
+Q = SourceDetails("layers.0.q", "nn.Linear", "u/net.py", 42)
 SOURCES = {
     0: "layers.0.q::linear",
     1: "layers.1::add",
@@ -32,8 +32,8 @@ def test_a_tree_of_modules() -> None:
         "layers 2 operators",
         "0 2 operators",
         "q 2 operators nn.Linear",
-        "linear 0 1 /home/u/net.py:42",
-        "relu 0 /home/u/net.py:42",
+        "linear 0 1 u/net.py:42",
+        "relu 0 u/net.py:42",
         "1 1 operator net.Block",
         "add 1",
         "model 1 operator",

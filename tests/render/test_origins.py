@@ -74,12 +74,12 @@ def test_origins_as_json_and_csv() -> None:
         "state": "stale", "subgraph": 1, "operator_index": 2, "reason": "other code",
     }  # fmt: skip
     assert ct.render.origins_csv(table).splitlines() == [
-        "subgraph,operator_index,code,output,source_id,source_name,path,class,file,line,call",
-        "0,0,FULLY_CONNECTED,__main__.Mlp::relu,5,a/x,,,,,",
-        f"0,1,FULLY_CONNECTED,{LINEAR},5,a/x,,,,,",
-        f"0,1,FULLY_CONNECTED,{LINEAR},6,a/b/y,,,,,",
-        "0,2,SOFTMAX,__main__.Mlp::_softmax,,,,,,,",
-        ",,,,9,z,,,,,",
+        "subgraph,operator_index,code,output,source_id,source_name,path,class,file,line,call,caller",
+        "0,0,FULLY_CONNECTED,__main__.Mlp::relu,5,a/x,,,,,,",
+        f"0,1,FULLY_CONNECTED,{LINEAR},5,a/x,,,,,,",
+        f"0,1,FULLY_CONNECTED,{LINEAR},6,a/b/y,,,,,,",
+        "0,2,SOFTMAX,__main__.Mlp::_softmax,,,,,,,,",
+        ",,,,9,z,,,,,,",
     ]
 
 
