@@ -303,10 +303,7 @@ class ModelEdit:
     def set_shape(
         self, subgraph: int, tensor: int, shape: Sequence[int], shape_signature: Sequence[int] | None = None
     ) -> None:
-        """Give a tensor another shape, and another shape signature or none. Its data stays: see `set_constant`.
-
-        Raises UsageError for a tensor that does not exist, and sizes that are no 32-bit integers.
-        """
+        """Set a tensor's shape and shape signature, not its data. Raises UsageError for what is no 32-bit integer."""
         resize(self._tensor(subgraph, tensor), self._before(subgraph, tensor), shape, shape_signature)
 
     def set_quantized_dimension(self, subgraph: int, tensor: int, axis: int) -> None:
@@ -394,10 +391,7 @@ class ModelEdit:
                 compact(model, target, progress=progress)
 
     def remaining(self) -> tuple[Finding, ...]:
-        """Return a note for each metadata entry that the edit changes or removes, but whose old value stays.
-
-        Anyone can read it in the original file, which stands behind the edit. `save` with `erase` leaves it out.
-        """
+        """Return a note for each metadata entry whose old value stays in the file; `save` with `erase` drops it."""
         return self._entries.remaining(self._base)
 
     def check_target(self, target: str | os.PathLike[str], *, in_place: bool = False) -> None:

@@ -16,7 +16,7 @@ _ADDRESS = re.compile(r"(?!javascript:)[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 class SourceLinks:
     """A template with `{file}` and `{line}`; files below `root` are named as seen from there, as relative ones are.
 
-    Other files have no address. Without a template nothing has an address. Raises UsageError for a template that begins with no scheme such as
+    Other files have no address, and without a template none has. Raises UsageError for one without a scheme such as
     `https://`, or has no `{file}`.
     """
 

@@ -4,8 +4,6 @@ from circletools.render.affinity import export_text as export_text
 from circletools.render.attribution import attribution_csv as attribution_csv
 from circletools.render.attribution import attribution_json as attribution_json
 from circletools.render.attribution import attribution_text as attribution_text
-from circletools.render.attribution import profile_json as profile_json
-from circletools.render.attribution import profile_text as profile_text
 from circletools.render.comparison import comparison_json as comparison_json
 from circletools.render.comparison import comparison_text as comparison_text
 from circletools.render.comparison import visible_csv as visible_csv
@@ -56,6 +54,8 @@ from circletools.render.origins import origins_json as origins_json
 from circletools.render.origins import origins_text as origins_text
 from circletools.render.plans import plan_json as plan_json
 from circletools.render.plans import plan_text as plan_text
+from circletools.render.profiles import profile_json as profile_json
+from circletools.render.profiles import profile_text as profile_text
 from circletools.render.requirements import cost_json as cost_json
 from circletools.render.requirements import cost_text as cost_text
 from circletools.render.requirements import requirements_json as requirements_json

@@ -11,7 +11,6 @@ from circletools.origin.exchange import DETAIL_FIELDS, details_json
 from circletools.profile.attribution import Attribution, DelegatedGroup, GroupTime, OperatorTime
 from circletools.profile.joining import Place, Time
 from circletools.profile.ranks import Rank, ranks
-from circletools.profile.recording import Profile
 from circletools.render.origins import with_line
 from circletools.render.rows import table_csv
 from circletools.render.table import table_text
@@ -74,33 +73,39 @@ def attribution_json(attribution: Attribution, by: Container[str] = EVERY) -> di
         ]
     if "module" in by:
         document["modules"] = [{"name": row.name} | _group_json(row, attribution) for row in attribution.modules]
-    document["added"] = [
-        {
-            "kind": row.kind,
-            "subgraph": row.subgraph,
-            "operator_index": row.index,
-            "name": row.name,
-            "backends": list(row.backends),
-        }
-        | _time_json(row.time, attribution)
-        for row in attribution.added
-    ]
-    document["groups"] = [
-        {
-            "name": row.name,
-            "operators": [
-                place | {"estimated_ns": estimate}
-                for place, estimate in zip(_places_json(row.operators), row.estimates_ns, strict=True)
-            ],
-        }
-        | _time_json(row.time, attribution)
-        for row in attribution.groups
-    ]
-    document["ambiguous"] = [
-        {"names": list(row.names), "operators": _places_json(row.operators), "total_ns": row.total_ns}
-        for row in attribution.ambiguous
-    ]
-    return document
+    return document | _apart_json(attribution)
+
+
+def _apart_json(attribution: Attribution) -> dict[str, Any]:
+    """Return the time that no operator has for itself: beside operators, in groups, and of several alike."""
+    return {
+        "added": [
+            {
+                "kind": row.kind,
+                "subgraph": row.subgraph,
+                "operator_index": row.index,
+                "name": row.name,
+                "backends": list(row.backends),
+            }
+            | _time_json(row.time, attribution)
+            for row in attribution.added
+        ],
+        "groups": [
+            {
+                "name": row.name,
+                "operators": [
+                    place | {"estimated_ns": estimate}
+                    for place, estimate in zip(_places_json(row.operators), row.estimates_ns, strict=True)
+                ],
+            }
+            | _time_json(row.time, attribution)
+            for row in attribution.groups
+        ],
+        "ambiguous": [
+            {"names": list(row.names), "operators": _places_json(row.operators), "total_ns": row.total_ns}
+            for row in attribution.ambiguous
+        ],
+    }
 
 
 def _ranks(attribution: Attribution) -> list[Rank | None]:
@@ -386,22 +391,3 @@ def _places(attribution: Attribution) -> Callable[[OperatorTime], str]:
     """Return the label of an operator: its index, and in front its subgraph where there are several."""
     several = any(row.subgraph for row in attribution.operators)
     return lambda row: f"{row.subgraph}/{row.index}" if several else str(row.index)
-
-
-def profile_json(profiles: Sequence[Profile], by: Container[str] = EVERY) -> dict[str, Any]:
-    """Return the JSON document of `profile`: the document of `attribute` for each runtime, and what was run."""
-    found = [
-        {"program": one.program, "version": one.version} | attribution_json(one.attribution, by) for one in profiles
-    ]
-    for document in found:
-        del document["schema_version"]
-    return {"schema_version": SCHEMA_VERSION, "profiles": found}
-
-
-def profile_text(profiles: Sequence[Profile], by: Container[str] = EVERY, top: int = TOP) -> Iterator[str]:
-    """Yield what was run, and the tables of its attribution."""
-    for at, one in enumerate(profiles):
-        if at:
-            yield ""
-        yield f"{one.program} {one.version}".rstrip()
-        yield from attribution_text(one.attribution, by, top)

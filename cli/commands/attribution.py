@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Literal, get_args
 
@@ -105,9 +106,8 @@ def profile(
     """Run a model and show where the time goes.
 
     Runs it with the runtime's own profiler, one thread, in a process of its own, and shows what `attribute` shows of
-    the trace. With --against it compares two models instead, operator by operator, which takes turns in recording
-    them. Exit status 1 when the origins no longer describe the operators or one became slower, 3 when a runtime does
-    not run the model.
+    the trace. With --against it records two models in turns, and compares their operators. Exit status 1 when origins
+    are stale or an operator became slower, 3 when a runtime does not run the model.
     """
     programs = listed(on)
     if form == "speedscope" and len(programs) > 1:
@@ -115,18 +115,11 @@ def profile(
     if against is not None:
         if len(programs) != 1 or output is not None or by or form in _STACKS:
             raise ct.UsageError("--against takes one runtime, and neither -o, --by nor stacks")
-        with reading(against) as old, reading(model) as new:
-            traces = [
-                ct.profile(one, on, runs=runs, inputs=inputs, seed=seed, timeout_s=timeout).trace
-                for _ in range(recordings)
-                for one in (old, new)
-            ]
-        comparison = ct.compare_profiles(traces[::2], traces[1::2], paired=True)
-        show_as(form, comparison, text=ct.render.comparison_text, json=ct.render.comparison_json)
-        raise Exit(int(comparison.regressed))
-    if output is not None and len(programs) > 1:
-        raise ct.UsageError("-o keeps the trace of one runtime", hint="run it once for each")
+        record = partial(ct.profile, on=on, runs=runs, inputs=inputs, seed=seed, timeout_s=timeout)
+        _against(against, model, recordings, record, form)
     if output is not None:
+        if len(programs) > 1:
+            raise ct.UsageError("-o keeps the trace of one runtime", hint="run it once for each")
         ct.files.check_target(output)
     if output == "-":
         raise ct.UsageError("the trace and the answer would mix on standard output")
@@ -147,3 +140,12 @@ def profile(
     print_notes(notes)
     if any(note.severity == "warning" for note in notes):
         raise Exit(1)
+
+
+def _against(old: str, new: str, recordings: int, record: Callable[[ct.Model], ct.types.Profile], form: str) -> None:
+    """Record two models in turns, and show what became slower; exit status 1 where something did."""
+    with reading(old) as before, reading(new) as after:
+        traces = [record(one).trace for _ in range(recordings) for one in (before, after)]
+    comparison = ct.compare_profiles(traces[::2], traces[1::2], paired=True)
+    show_as(form, comparison, text=ct.render.comparison_text, json=ct.render.comparison_json)
+    raise Exit(int(comparison.regressed))

@@ -51,12 +51,7 @@ def diff(
     if on is not None and form != "markdown":
         raise ct.UsageError("--on goes with --format markdown")
     if attest:
-        with reading(before) as old, reading(after) as new:
-            found = ct.attest(old, new)
-            if form == "in-toto":
-                show_json(ct.render.attestation_statement(found, old, new))
-            else:
-                show_as(form, found, text=ct.render.attestation_text, json=ct.render.attestation_json)
+        _attest(before, after, form)
         return
     if form == "in-toto":
         raise ct.UsageError("--format in-toto goes with --attest")
@@ -76,3 +71,12 @@ def diff(
     print_notes(differences.notes)
     if differences.changes:
         raise Exit(1)
+
+
+def _attest(before: str, after: str, form: str) -> None:
+    with reading(before) as old, reading(after) as new:
+        found = ct.attest(old, new)
+        if form == "in-toto":
+            show_json(ct.render.attestation_statement(found, old, new))
+        else:
+            show_as(form, found, text=ct.render.attestation_text, json=ct.render.attestation_json)

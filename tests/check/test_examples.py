@@ -18,7 +18,10 @@ import circletools as ct
 from circletools.codes import explanations
 from circletools.origin.tables import encode_op_table
 from circletools.requires.lower import lower_versions
+from circletools.trace.nnapi.analysis import analyse
 from circletools.trace.operators.profile import OperatorRun, OperatorTrace
+from circletools.trace.sources import open_trace
+from circletools.trace.sources.wire import field_bytes, field_number
 from tests.check.test_check import EXAMPLES
 from tests.kit.affinity_support import affinity, annotated
 from tests.kit.build import Build, Code, Raw, Table, floats
@@ -125,7 +128,7 @@ def origin_notes(_: Path) -> Found:
     with ct.open(MLP) as model:
         yield from ct.origins.embed(ct.edit(model)).notes
     with ct.open(embedded(MLP)) as before, ct.open(negations(2)) as after:
-        yield from ct.track_origins(before, after).notes
+        yield from ct.track_origins(before, after, min_confidence=0.25).notes
 
 
 def written(folder: Path, name: str, document: object) -> Path:
@@ -323,6 +326,10 @@ def notes_of_a_page(_: Path) -> Found:
 def diagnostics(_: Path) -> Found:
     for case in CASES.values():
         yield from read(case).diagnostics
+    event = field_bytes(
+        1, field_bytes(2, field_number(1, 10) + field_number(2, 8) + field_bytes(3, field_bytes(2, b"E")))
+    )
+    yield from analyse(open_trace(field_bytes(1, event + field_number(98, 3)))).diagnostics
     for line in (b"CPU:3 [LOST 39 EVENTS]\n", b"  task-9 (    9) [003] ...1 5.1: tracing_mark_write: B|10\n"):
         yield from read(b"#\n" + line + b"".join(lines(table(SIMPLE)))).diagnostics
 

@@ -42,7 +42,7 @@ class Program:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def loads(self, model: Path) -> Verdict:
+    def called(self, model: Path) -> Verdict:
         assert model.is_file()
         return self.verdict
 

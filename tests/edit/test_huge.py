@@ -47,7 +47,7 @@ def test_all_edits_need_little_more_than_the_mapping(ending: str, tmp_path: Path
     edits: dict[str, tuple[str, ...]] = {
         "embed-origins": (),
         "annotate-affinity": ("--devices", "npu,cpu", "--set", "op:GATHER=npu", "--default", "cpu"),
-        "fix-outputs": (),
+        "fix-outputs": ("--detach-taps",),
         "metadata remove": ("--origins", "--affinity"),
         "compact": (),
     }

@@ -64,9 +64,6 @@ def node(name: str, path: str, root: str, *inputs: Node, elements: int = 4, targ
     )  # fmt: skip
 
 
-# --- nodes --------------------------------------------------------------------------------------------------
-
-
 def test_the_root_is_what_the_exported_program_calls() -> None:
     history = made_of(
         ("addmm", "aten.addmm.default"), ("linear_3", "aten.linear.default"), ("x", "<function linear>")
@@ -197,16 +194,11 @@ def nothing_imported(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def chain(*names: str) -> bytes:
     """Return a model that hands a value from one operator to the next."""
-    build = Build()
-    graph = build.graph()
-    value = graph.tensor("x", [4])
-    for name in names:
-        value = graph.compute("TANH", [value], name)
-    return build.to_bytes()
+    return sequence(*(("TANH", name) for name in names))
 
 
 def install_tico(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make a converter in the shape of TICO's: nodes are replaced, then tensors named, then the file is optimised."""
+    """Make a converter like TICO's: nodes are replaced, tensors named, the file optimised."""
     module(monkeypatch, "tico")
     module(monkeypatch, "torch.fx", Node=Node)
 
