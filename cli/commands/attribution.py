@@ -13,7 +13,7 @@ import circletools as ct
 from ..console.reading import reading
 from ..console.terminal import print_notes, show, show_as, show_text
 from ..signature import argument, option
-from .parameters import FORMAT, first_executions, listed
+from .parameters import FORMAT, first_executions, listed, refuse_mixing
 
 By = Literal["type", "operator", "source", "module"]
 Tables = Annotated[
@@ -121,8 +121,7 @@ def profile(
         if len(programs) > 1:
             raise ct.UsageError("-o keeps the trace of one runtime", hint="run it once for each")
         ct.files.check_target(output)
-    if output == "-":
-        raise ct.UsageError("the trace and the answer would mix on standard output")
+        refuse_mixing("the answer", output, "name a file for the trace")
     with reading(model) as opened:
         found = [
             ct.profile(opened, program, runs=runs, inputs=inputs, seed=seed, timeout_s=timeout, depth=depth)
@@ -136,8 +135,7 @@ def profile(
     named = all(one.attribution.named for one in found)
     text = partial(ct.render.profile_text, top=top)
     show_as(form, found, _shown(form, by, named), text=text, json=ct.render.profile_json, file=model)
-    notes = list(dict.fromkeys(note for one in found for note in one.attribution.notes))
-    print_notes(notes)
+    print_notes(notes := dict.fromkeys(note for one in found for note in one.attribution.notes))
     if any(note.severity == "warning" for note in notes):
         raise Exit(1)
 
