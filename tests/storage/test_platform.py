@@ -19,8 +19,8 @@ SEEN = "import os; print(dir(os))"
 SYSTEMS = ROOT / "tests" / "kit" / "systems"
 COMMANDS = (
     ("embed-origins", "net.circle", "origins.circle"),
-    ("fix-outputs", "origins.circle", "fixed.circle"),
-    ("fix-outputs", "net.circle", "--in-place"),
+    ("fix-outputs", "origins.circle", "fixed.circle", "--detach-taps"),
+    ("fix-outputs", "net.circle", "--in-place", "--detach-taps"),
     ("check", "net.circle", "fixed.circle", "--jobs", "2"),
     (
         "annotate-affinity",

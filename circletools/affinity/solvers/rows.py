@@ -93,6 +93,7 @@ class IntegerProgram:
         except ImportError as error:
             raise UsageError("choosing by cost needs SciPy", hint="pip install 'circletools[costs]'") from error
         row, column, value = (np.concatenate(each) for each in zip(*self._items, strict=True))
+        row, column = (each.astype(np.int32) for each in (row, column))  # older ones take no other integers
         matrix = csr_array((value, (row, column)), shape=(self.height, self.width))
         result: Any = milp(
             np.concatenate(self._costs),
