@@ -207,7 +207,7 @@ class Comparison:
             yield from self._part(old["command"], form, f"files ({name})", one, other)
 
     def _form(self, key: str) -> str:
-        """Return how a command was told to write its results."""
+        """Return the options by which a command writes its results."""
         if re.search(r" (--json|--format json)\b", key):
             return "json"
         return "csv" if "--format csv" in key else "text"

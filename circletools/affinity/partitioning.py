@@ -56,7 +56,7 @@ def make_partitioning(
 ) -> Partitioning:
     """Partition every subgraph by its assignment.
 
-    `on_step` is told each step of growing, with its subgraph. Raises EditError where the mode cannot do it or a limit
+    `on_step` gets each step of growing, with its subgraph. Raises EditError where the mode cannot do it or a limit
     cannot be met, ModelFormatError for a graph with cycles.
     """
     found = []

@@ -20,7 +20,7 @@ def read_words(path: str | os.PathLike[str]) -> str:
 
 
 def read_document(words: str, name: str, keys: set[str], holds: str, see: str) -> tuple[Object, str]:
-    """Return the object that a document is, and its place. `holds` says what it must have, `see` where that is told.
+    """Return the object that a document is, and its place. `holds` names its contents, `see` the page about it.
 
     Raises InvalidInputError where it is none, is of another version or has other keys than `keys`.
     """

@@ -1,7 +1,7 @@
 """Who reaches whom, for every pair of operators, in memory for a few numbers each.
 
 The operators are laid out on chains: on a chain, every operator reaches those behind it. So all that an operator
-reaches is told by one number for each chain, the first place on it that can be reached; all that reaches it, by the
+reaches is one number for each chain, the first place on it that can be reached; all that reaches it is the
 last. Model graphs are long and narrow: a hundred thousand operators take a few chains, where a bit for each pair
 would take a gigabyte. (H. V. Jagadish, A compression technique to materialize transitive closure, 1990.)
 """

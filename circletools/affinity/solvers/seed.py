@@ -25,7 +25,7 @@ def seed_partitions(
     """Return the partitions, in the order they are selected.
 
     `devices` has the device number of each operator; devices take turns by ascending number. With `on_step` every
-    step of every candidate is told, nothing is left out, and members come in the order they were accepted. Raises
+    step of every candidate is reported, nothing is left out, and members come in the order they were accepted. Raises
     EditError for a graph that is too wide or takes too many steps.
     """
     grower = _Grower(graph, devices, on_step)

@@ -45,7 +45,7 @@ def _litert() -> Any:
 
 
 def litert_probe(case: Case, trial: Trial, variant: str, enter: Enter) -> None:
-    """Run one model in LiteRT; an exception is the end, and `enter` was told the stage."""
+    """Run one model in LiteRT; an exception is the end, and `enter` was given the stage."""
     litert = _litert()
     resolvers = litert.OpResolverType
     enter("load")
@@ -128,7 +128,7 @@ def _check_memory(interpreter: Any) -> None:
 
 
 def onert_probe(case: Case, trial: Trial, variant: str, enter: Enter) -> None:
-    """Run one model in onert; an exception is the end, and `enter` was told the stage."""
+    """Run one model in onert; an exception is the end, and `enter` was given the stage."""
     onert = _onert()
     with tempfile.NamedTemporaryFile(suffix=f".{variant}") as file:
         file.write(build(case, trial, variant))
