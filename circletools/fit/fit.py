@@ -53,7 +53,9 @@ def fit(model: Model, request: FitRequest | FitInputs) -> Fit:
     refused = {(one.index, row): refusal for one in facts for row in large_windows(one)[0].tolist()}
     size, programs = len(model.source.memory), {program_of(name) for name in inputs.tables}
     # A model without a subgraph is none for any program.
-    unloadable = {one: refusals(model, one if facts else "litert") for one in programs}
+    unloadable = (
+        refusals(model, programs) if facts else dict.fromkeys(programs, refusals(model, ["litert"])["litert"])
+    )
     targets = tuple(
         _target(
             whole,

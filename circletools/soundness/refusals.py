@@ -1,6 +1,6 @@
 """Which findings keep a program from loading and running a model.
 
-    refusals(model, "litert")       # the findings for which LiteRT refuses the model
+    refusals(model, ["litert", "onert"])    # the findings for which each refuses the model
 
 A finding without a rule here is about something that no program was seen to refuse, or about another program. Rules
 were counted on models of LiteRT, onert and others' corpora that were changed in one place
@@ -56,17 +56,16 @@ _IGNORED = {
 JUDGED = tuple(_REFUSED)
 
 
-def refusals(model: Model, program: str) -> list[Finding]:
-    """Return the findings that keep a program, one of `JUDGED`, from loading and running a model; none for others.
+def refusals(model: Model, programs: Iterable[str]) -> dict[str, list[Finding]]:
+    """Return by program the findings that keep it from loading and running a model; none for those not `JUDGED`.
 
     Raises ModelFormatError where the structure is broken.
     """
-    if program not in _REFUSED:
-        return []
-    found = [*check_model(model), *unresolved_findings(model)]
-    if not any(map(breaks_graph, found)):
+    rules = {program: _REFUSED.get(program, ()) for program in programs}
+    found = [*check_model(model), *unresolved_findings(model)] if any(rules.values()) else []
+    if any(rules.values()) and not any(map(breaks_graph, found)):
         found += operation_findings(model)
-    return [finding for finding in found if _matches(_REFUSED[program], finding)]
+    return {program: [one for one in found if _matches(of, one)] for program, of in rules.items()}
 
 
 def weighed(findings: Findings, programs: Sequence[str]) -> Findings:
