@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -134,15 +134,9 @@ def compare_times(rows: Sequence[Row], *, limit: float, tick_ns: float) -> list[
     found = [_estimate(row, tick_ns) for row in rows]
     slower = _holm([tail(one.statistic, one.freedom) for one in found])
     faster = _holm([tail(-one.statistic, one.freedom) for one in found])
-    judged = [
-        _judged(one, row.total_ns, limit, tick_ns, sure=(up <= LEVEL / 2, down <= LEVEL / 2))
-        for one, row, up, down in zip(found, rows, slower, faster, strict=True)
-    ]
     return [
-        replace(time, visible=visible(one.error, one.freedom, len(rows), limit, tick_ns / one.before))
-        if one.before and one.after
-        else time
-        for one, time in zip(found, judged, strict=True)
+        _judged(one, row.total_ns, limit, tick_ns, len(rows), sure=(up <= LEVEL / 2, down <= LEVEL / 2))
+        for one, row, up, down in zip(found, rows, slower, faster, strict=True)
     ]
 
 
@@ -157,13 +151,16 @@ def visible(error: float, freedom: float, rows: int, limit: float, tick: float =
     return math.exp(min(reach + short, 700.0))
 
 
-def _judged(one: _Estimate, total_ns: float, limit: float, tick_ns: float, sure: tuple[bool, bool]) -> ComparedTime:
+def _judged(
+    one: _Estimate, total_ns: float, limit: float, tick_ns: float, rows: int, *, sure: tuple[bool, bool]
+) -> ComparedTime:
     before, after = one.before, one.after
     ratio = after / before if before else None
-    low = high = None
+    low = high = seen = None
     if before and after:
         reach = min(quantile(1 - LEVEL / 2, one.freedom) * one.error, 700.0)
         low, high = after / before * math.exp(-reach), after / before * math.exp(reach)
+        seen = visible(one.error, one.freedom, rows, limit, tick_ns / before)
     verdict: Verdict = "cannot tell"
     if abs(after - before) > tick_ns and sure[0] and _exceeds(before, after, limit, total_ns):
         verdict = "slower"
@@ -173,7 +170,7 @@ def _judged(one: _Estimate, total_ns: float, limit: float, tick_ns: float, sure:
         low is not None and high is not None and low * (1 + limit) >= 1 >= high / (1 + limit)
     ):
         verdict = "same"
-    return ComparedTime(round(before), round(after), ratio, low, high, verdict)
+    return ComparedTime(round(before), round(after), ratio, low, high, verdict, seen)
 
 
 def _exceeds(less: float, more: float, limit: float, total_ns: float) -> bool:

@@ -25,6 +25,9 @@ from circletools.wording import Tabular
 
 __all__ = ["ProfileComparison", "VisibleChange", "compare_profiles", "visible_changes"]
 
+RECORDINGS = (1, 3, 6)
+"""Numbers of recordings a side that a plan shows."""
+
 _Key = tuple[int, int, str]
 _Times = dict[_Key, list[tuple[int, int]]]
 """The executions of each operator, and its self time in them."""
@@ -99,10 +102,7 @@ def compare_profiles(
     tick_ns = _tick(sides)
     pairs = [Row(first, second, total_ns, known, paired) for first, second, known in series.values()]
     compared = compare_times(pairs, limit=threshold_percent / 100, tick_ns=tick_ns)
-    rows = []
-    for key, time in zip(series, compared, strict=True):
-        subgraph, index, name = key or (None, None, "all operators")
-        rows.append(ComparedOperator(subgraph, index, name, time))
+    rows = [ComparedOperator(*_place(key), time) for key, time in zip(series, compared, strict=True)]
     first, second = (
         tuple(ComparedProfile(trace.runtime, trace.executions, trace.averaged) for trace in side)
         for side in sides[:2]
@@ -126,7 +126,7 @@ class VisibleChange:
 
 
 def visible_changes(
-    history: Sequence[OperatorTrace], recordings: Sequence[int] = (1, 3, 6), threshold_percent: float = 10.0
+    history: Sequence[OperatorTrace], recordings: Sequence[int] = RECORDINGS, threshold_percent: float = 10.0
 ) -> tuple[VisibleChange, ...]:
     """Return what a comparison with so many recordings a side could find, from recordings of one model.
 
@@ -146,9 +146,12 @@ def visible_changes(
         errors = (spread * math.sqrt(2 / count) for count in recordings)
         limit, tick = threshold_percent / 100, tick_ns / mean
         ratios = tuple(visible(error, len(history) - 1, len(keys), limit, tick) for error in errors)
-        place = key or (None, None, "all operators")
-        found.append(VisibleChange(place[0], place[1], place[2], round(mean), spread, ratios))
+        found.append(VisibleChange(*_place(key), round(mean), spread, ratios))
     return tuple(found)
+
+
+def _place(key: _Key | None) -> tuple[int | None, int | None, str]:
+    return key or (None, None, "all operators")
 
 
 def _tick(sides: Sequence[Sequence[OperatorTrace]]) -> float:

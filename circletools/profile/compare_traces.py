@@ -20,6 +20,7 @@ __all__ = ["TraceComparison", "compare_traces"]
 
 _EXECUTION = ("PE", *SUBPHASES)
 _ELAPSED = ("", "elapsed")
+_NO_TIME: Samples = np.zeros(1)
 _WARM_UP, _BENCHMARK = APP_PHASES[1:]
 Unit = Literal["execution", "run"]
 _Key = tuple[Unit, str, str]
@@ -86,7 +87,7 @@ def compare_traces(
     executed = all(analysis.executions for side in sides for analysis in side)
     times = [[_times(analysis, executed) for analysis in side] for side in sides]
     keys = sorted({key for side in times[:2] for some in side for key in some})
-    pairs = {key: [[_of(some, key) for some in side] for side in times] for key in keys}
+    pairs = {key: [[some.get(key, _NO_TIME) for some in side] for side in times] for key in keys}
     totals = Counter[str]()
     for (unit, layer, _), (recordings, *_) in pairs.items():
         if layer:
@@ -97,12 +98,10 @@ def compare_traces(
     found = (
         ComparedBucket(layer, phase, unit, time) for (unit, layer, phase), time in zip(pairs, compared, strict=True)
     )
-    first, second = (tuple(map(_described, side)) for side in sides[:2])
+    first, second = (
+        tuple(ComparedTrace(one.name, len(one.runs), len(_measured(one))) for one in side) for side in sides[:2]
+    )
     return TraceComparison(first, second, threshold_percent, tuple(found))
-
-
-def _described(analysis: Analysis) -> ComparedTrace:
-    return ComparedTrace(analysis.name, len(analysis.runs), len(_measured(analysis)))
 
 
 def _measured(analysis: Analysis) -> list[int]:
@@ -113,11 +112,6 @@ def _measured(analysis: Analysis) -> list[int]:
         if chosen:
             return chosen
     return list(range(len(phases)))
-
-
-def _of(times: dict[_Key, Samples], key: _Key) -> Samples:
-    """Return the times of a key; no time where the recording has none."""
-    return times.get(key, np.array([0.0]))
 
 
 def _times(analysis: Analysis, executed: bool) -> dict[_Key, Samples]:

@@ -7,7 +7,7 @@ rows between two operators of the model belong to one such group. Within a group
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -141,21 +141,15 @@ class Delegates:
             if row.of_delegate:
                 behind.setdefault(passed, []).append(at)
             passed += not row.of_delegate
-        return list(_with_rows(rows, sets, devices, behind)), taken
-
-
-def _with_rows(
-    rows: Sequence[Row], sets: Sequence[tuple[int, ...]], devices: list[int], behind: dict[int, list[int]]
-) -> Iterator[_Group]:
-    """Yield the groups of a delegate with the rows that come behind as many operators of the model's own."""
-    passed = 0
-    for operators in sets:
-        if devices[operators[0]]:
-            mine = behind.get(passed, [])
-            numbers = {rows[at].number for at in mine}
-            yield _Group(operators, mine, max(mine, default=-1), max(numbers, default=-1), numbers)
-        else:
-            passed += len(operators)
+        found, passed = list[_Group](), 0
+        for operators in sets:
+            if devices[operators[0]]:
+                mine = behind.get(passed, [])
+                numbers = {rows[at].number for at in mine}
+                found.append(_Group(operators, mine, max(mine, default=-1), max(numbers, default=-1), numbers))
+            else:
+                passed += len(operators)
+        return found, taken
 
 
 def _may_have(one: ExpectedRows, kind: str) -> bool:

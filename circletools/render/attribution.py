@@ -8,7 +8,7 @@ from statistics import median
 from typing import Any
 
 from circletools.origin.exchange import DETAIL_FIELDS, details_json
-from circletools.profile.attribution import Attribution, DelegatedGroup, GroupTime, OperatorTime
+from circletools.profile.attribution import Attribution, GroupTime, OperatorTime
 from circletools.profile.joining import Place, Time
 from circletools.profile.ranks import Rank, ranks
 from circletools.render.origins import with_line
@@ -24,7 +24,6 @@ TOP = 10
 
 _SPREAD = ("min_ns", "p90_ns", "p99_ns", "spread_ns", "median_low_ns", "median_high_ns")
 _TIMES = ("runs", "total_ns", "mean_ns", "median_ns", "typical_ns", "share_percent", "median_share_percent", *_SPREAD)
-_DELEGATED = ("delegated_ns", "ambiguous_ns")
 _ADDED_TITLES = {
     "inserted": "inserted by the runtime",
     "delegate": "run by delegates",
@@ -126,7 +125,8 @@ def _operator_json(row: OperatorTime, attribution: Attribution) -> dict[str, Any
         "operand_bytes": row.operand_bytes,
         "macs": row.macs,
         **_time_json(row.time, attribution),
-        **dict(zip(_DELEGATED, _delegated(row.time), strict=True)),
+        "delegated_ns": row.time and row.time.delegated_ns,
+        "ambiguous_ns": row.time and row.time.ambiguous_ns,
     }
 
 
@@ -140,23 +140,14 @@ def _places_json(places: Iterable[Place]) -> list[dict[str, int]]:
 
 
 def _time_json(time: Time | None, attribution: Attribution) -> dict[str, Any]:
-    """Return the fields of a time."""
-    return dict(zip(_TIMES, _times(time, attribution), strict=True))
-
-
-def _times(time: Time | None, attribution: Attribution) -> Sequence[float | None]:
-    """Return the values of a time: nulls where there is none."""
+    """Return the fields of a time: nulls where there is none."""
     if time is None:
-        return [None] * len(_TIMES)
+        return dict.fromkeys(_TIMES)
     mean_ns = time.total_ns / attribution.executions
     spread = [None] * len(_SPREAD) if time.spread is None else [getattr(time.spread, name) for name in _SPREAD]
     shares = share(time, attribution), median_share(time, attribution)
-    return time.runs, time.total_ns, mean_ns, time.median_ns, time.typical_ns, *shares, *spread
-
-
-def _delegated(time: Time | None) -> Sequence[int | None]:
-    """Return the parts of a time that are of delegates' rows, and of those of several operators."""
-    return (None, None) if time is None else (time.delegated_ns, time.ambiguous_ns)
+    values = (time.runs, time.total_ns, mean_ns, time.median_ns, time.typical_ns, *shares, *spread)
+    return dict(zip(_TIMES, values, strict=True))
 
 
 def share(time: Time, attribution: Attribution) -> float:
@@ -191,15 +182,18 @@ def steady_ns(attribution: Attribution) -> int | None:
     return round(median(settled)) if settled else attribution.whole.mean_ns
 
 
-def _macs(places: Iterable[Place], attribution: Attribution) -> int | None:
-    """Return the multiply-accumulates of an execution in some operators, None where those of one are not known."""
-    counts = {(row.subgraph, row.index): row for row in attribution.operators}
+def _macs(places: Iterable[Place], attribution: Attribution, runs: int | None = None) -> int | None:
+    """Return the multiply-accumulates of an execution in some operators, None where those of one are not known.
+
+    They ran as often as was measured, or, in a group without times of its operators, each of them `runs` times.
+    """
+    rows = {(row.subgraph, row.index): row for row in attribution.operators}
     found = 0
-    for place in places:
-        row = counts[place]
+    for row in map(rows.__getitem__, places):
         if row.macs is None:
             return None
-        found += row.macs * (row.time.runs if row.time else 0) // attribution.executions
+        ran = runs if runs is not None else row.time.runs if row.time else 0
+        found += row.macs * ran // attribution.executions
     return found
 
 
@@ -261,18 +255,12 @@ def _whole_cells(attribution: Attribution) -> Iterator[tuple[str, str]]:
 
 
 def _types_text(attribution: Attribution, top: int) -> Iterator[str]:
-    lines = [
-        (
-            row.share.time,
-            (
-                str(sum(1 for _ in row.share.operators)),
-                _rate(_macs(row.share.operators, attribution), row.share.time, attribution),
-            ),
-            row.name or "",
-        )
-        for row in attribution.types
-        if row.share.time.runs
-    ]
+    lines = []
+    for row in attribution.types:
+        places, time = row.share.operators, row.share.time
+        if time.runs:
+            rate = _rate(_macs(places, attribution), time, attribution)
+            lines.append((time, (str(len(places)), rate), row.name or ""))
     yield from _table("types of operators", ("operators", "GFLOP/s", "type"), lines, attribution, top=top)
 
 
@@ -298,17 +286,17 @@ def _operators_text(attribution: Attribution, top: int) -> Iterator[str]:
     work = [row.operand_bytes for row, _ in measured]
     for group in attribution.groups:
         many = (_several(group.operators), counted(len(group.operators), "operator"), group.name)
-        rate = _rate(_group_macs(group, attribution), group.time, attribution)
+        rate = _rate(_macs(group.operators, attribution, group.time.runs), group.time, attribution)
         lines.append((group.time, (*many, *(("group",) if delegated else ()), rate), ""))
         work.append(0)
     last = "output" if attribution.named else "sources"
     columns = ("index", "code", "backend", *(("delegate",) if delegated else ()), "GFLOP/s", last)
     yield from _table("operators", columns, lines, attribution, work, top=top)
+    known = {(row.subgraph, row.index): row for row in attribution.operators}
     for group in attribution.groups:
         yield ""
         yield f"estimated within {group.name}, which does not report its operators: its time by their MACs or bytes"
         rows = sorted(zip(group.estimates_ns, group.operators, strict=True), key=lambda row: -row[0])
-        known = {(row.subgraph, row.index): row for row in attribution.operators}
         cells = [(microseconds(time), place(known[one]), known[one].code) for time, one in rows[: top or None]]
         yield from table_text([("estimated_us", "index", "code"), *cells], right=(0,))
     if attribution.ambiguous:
@@ -317,14 +305,6 @@ def _operators_text(attribution: Attribution, top: int) -> Iterator[str]:
         yield ""
         yield "rows that may be of several operators, shared evenly in the above"
         yield from table_text([("total_us", "index", "names"), *cells], right=(0,))
-
-
-def _group_macs(group: DelegatedGroup, attribution: Attribution) -> int | None:
-    """Return the multiply-accumulates of an execution in a group, None where those of one operator are not known."""
-    inside = set(group.operators)
-    counts = [row.macs for row in attribution.operators if (row.subgraph, row.index) in inside]
-    known = [count for count in counts if count is not None]
-    return sum(known) * group.time.runs // attribution.executions if len(known) == len(counts) else None
 
 
 def _several(places: Sequence[Place]) -> str:

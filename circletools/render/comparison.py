@@ -7,7 +7,13 @@ from dataclasses import asdict
 from typing import Any
 
 from circletools.profile.compare import ComparedTime
-from circletools.profile.compare_profiles import ComparedOperator, ComparedProfile, ProfileComparison, VisibleChange
+from circletools.profile.compare_profiles import (
+    RECORDINGS,
+    ComparedOperator,
+    ComparedProfile,
+    ProfileComparison,
+    VisibleChange,
+)
 from circletools.profile.compare_traces import ComparedBucket, ComparedTrace, TraceComparison
 from circletools.render.rows import table_csv
 from circletools.render.table import number_columns, table_text
@@ -17,8 +23,6 @@ from circletools.wording import SCHEMA_VERSION, counted, microseconds, milliseco
 Comparison = TraceComparison | ProfileComparison
 
 _TIME_HEAD = ("before", "after", "delta", "ratio", "low", "high", "visible", "verdict")
-RECORDINGS = (1, 3, 6)
-"""Numbers of recordings a side that a plan shows."""
 
 
 def comparison_json(comparison: Comparison) -> dict[str, Any]:

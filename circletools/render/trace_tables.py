@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Iterator
 from functools import lru_cache
+from itertools import islice
 from operator import itemgetter
 
 from circletools.render.rows import table_csv
@@ -22,18 +23,7 @@ _EXECUTING = LAYERS[1:]
 """The application does not run within an execution."""
 
 _FUNCTION_COLUMNS = ("layer", "phase", "name", "calls", "self_ns", "inclusive_ns")
-_BUCKET_COLUMNS = (
-    *(
-        "run",
-        "name",
-        "process",
-        "app_phase",
-        "layer",
-        "phase",
-        "self_ns",
-        "inclusive_ns",
-    ),
-)
+_BUCKET_COLUMNS = ("run", "name", "process", "app_phase", "layer", "phase", "self_ns", "inclusive_ns")
 _EXECUTION_COLUMNS = (
     *("execution", "run", "app_phase", "process", "kind", "start_ns", "elapsed_ns"),
     *("layer", "phase", "driver_process", "self_ns", "inclusive_ns"),
@@ -89,12 +79,8 @@ def _function_cells(one: Document) -> _Row:
 
 def _summary_blocks(document: Document) -> Iterator[_Block]:
     """Yield the runs, and the layers and phases of all runs and all executions."""
-    runs, count, shown = document["all_runs"], document["all_runs"]["count"], list[Document]()
-    for run in document["runs"]:
-        if run["index"] >= 0 or not count:
-            shown += [run]
-        if len(shown) == TOP_RUNS:
-            break
+    runs, count = document["all_runs"], document["all_runs"]["count"]
+    shown = list(islice((run for run in document["runs"] if run["index"] >= 0 or not count), TOP_RUNS))
     if count:
         some = f", the first {TOP_RUNS} of {count}" if count > TOP_RUNS else ""
         rows = [_RUN_HEAD, *map(_run_cells, shown)]
@@ -106,11 +92,11 @@ def _summary_blocks(document: Document) -> Iterator[_Block]:
     executions = document["all_executions"]
     if executions["count"]:
         elapsed = executions["total_ns"]
-        yield _said_of(executions["by"]), _share_rows(executions["wall_clock"], elapsed), _BEHIND_TWO
+        yield _executions_title(executions["by"]), _share_rows(executions["wall_clock"], elapsed), _BEHIND_TWO
         yield "executions, in ms", [_EXECUTION_HEAD, ["all", *_execution_cells(executions)]], _BEHIND_ONE
 
 
-def _said_of(kinds: list[str]) -> str:
+def _executions_title(kinds: list[str]) -> str:
     """Return the title of executions, with what shows them where that is not the runtime."""
     by = {"application": " ([NN_LA_PE] marks)", "HAL call": " (calls of the HAL)"}.get(kinds[0], "")
     return f"executions{by} by the clock, in ms"
@@ -131,13 +117,13 @@ def _run_blocks(run: Document) -> Iterator[_Block]:
     if run["wall_clock"]:
         yield f"{name} by the clock, in ms", _share_rows(run["wall_clock"], run["elapsed_ns"]), _BEHIND_TWO
     for part in run["parts"]:
-        title = name if part["app_phase"] == WHOLE else f"run {run['index']}, {_said(part['app_phase'])}"
+        title = name if part["app_phase"] == WHOLE else f"run {run['index']}, {_phase_title(part['app_phase'])}"
         if part["wall_clock"]:
             rows = _share_rows(part["wall_clock"], part["executions"]["total_ns"])
             yield f"{title}: executions by the clock, in ms", rows, _BEHIND_TWO
         yield f"{title}: thread time in ms", _bucket_rows(part), _BEHIND_TWO
     rows = [
-        [_said(part["app_phase"]), *_execution_cells(part["executions"])]
+        [_phase_title(part["app_phase"]), *_execution_cells(part["executions"])]
         for part in run["parts"]
         if part["executions"]["count"]
     ]
@@ -145,7 +131,7 @@ def _run_blocks(run: Document) -> Iterator[_Block]:
         yield "executions, in ms", [_EXECUTION_HEAD, *rows], _BEHIND_ONE
 
 
-def _said(phase: str) -> str:
+def _phase_title(phase: str) -> str:
     return {"overall": "outside warm-up and benchmark", WHOLE: "all"}.get(phase, phase)
 
 

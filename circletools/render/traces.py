@@ -15,7 +15,7 @@ from circletools.trace.nnapi.summaries import (
     run_summaries,
     summarise_executions,
 )
-from circletools.trace.nnapi.timeline import run_of
+from circletools.trace.nnapi.timeline import Run, run_of
 from circletools.trace.nnapi.wall_clock import OWN_PROCESS, Share
 from circletools.wording import SCHEMA_VERSION
 
@@ -68,13 +68,9 @@ def trace_json(
 
 
 def _run_json(summary: RunSummary) -> Document:
-    run = summary.run
+    run = summary.run or Run(-1, -1, "", -1, -1)
     return {
-        "index": -1 if run is None else run.index,
-        "process": -1 if run is None else run.process,
-        "name": "" if run is None else run.name,
-        "start_ns": -1 if run is None else run.start_ns,
-        "partial": run is not None and run.partial,
+        **{name: getattr(run, name) for name in ("index", "process", "name", "start_ns", "partial")},
         **_clock_json(summary.shares),
         "parts": [
             {

@@ -14,7 +14,6 @@ from circletools.model.model import open_model
 from circletools.profile.attribution import attribute
 from circletools.profile.compare_profiles import compare_profiles
 from circletools.trace.nnapi.analysis import read_trace
-from circletools.trace.operators.names import agrees
 from circletools.trace.operators.profile import OperatorRun, OperatorTrace
 from circletools.trace.operators.read import read_profile
 from circletools.trace.sources import FaultKind, events, open_trace
@@ -167,20 +166,6 @@ def test_rows_of_counters() -> None:
     assert str(caught.value.location).endswith(":2")
     with pytest.raises(InvalidInputError, match="no layer of the report was executed"):
         read_profile(HEADER.encode())
-
-
-@pytest.mark.parametrize(
-    ("name", "code", "expected"),
-    [
-        ("FullyConnected", "FULLY_CONNECTED", True),
-        ("FullyConnected", "ADD", False),
-        ("Softmax", "SOFTMAX", True),
-        ("Softmax", "ADD", None),
-        ("Reorder", "TRANSPOSE", False),
-    ],
-)
-def test_layers_of_openvino(name: str, code: str, expected: bool | None) -> None:
-    assert agrees("openvino", name, code, ("ADD",)) is expected
 
 
 def test_counters_of_another_model_are_refused() -> None:

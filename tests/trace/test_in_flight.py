@@ -99,8 +99,7 @@ def test_driver_calls_by_who_tells_them() -> None:
             16 D2 B [NN_LD_PE]own
             19 D2 E"""
     )
-    driver = found.driver
-    spans = [list(zip(one.starts, one.ends, strict=True)) for one in (driver.calls, driver.marks, driver.callbacks)]
+    spans = [list(zip(*one, strict=True)) for one in found.driver.of_driver().values()]
     assert [[(start // US, end // US) for start, end in some] for some in spans] == [
         [(1, 4), (5, 7)], [(16, 19)], [(1, 10)]
     ]  # fmt: skip

@@ -11,10 +11,7 @@ from hypothesis import strategies as st
 from circletools.errors import CircleToolsError, InvalidInputError
 from circletools.trace.operators.profile import self_times
 from circletools.trace.operators.read import read_profile
-from tests.kit.operator_support import (
-    SAMPLES,
-    TRACES,
-)
+from tests.kit.operator_support import SAMPLES, TRACES
 
 
 def test_standard_input_and_names_in_errors(tmp_path: Path) -> None:

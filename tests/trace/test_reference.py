@@ -71,8 +71,7 @@ def check(found: Analysis, wanted: Reading, trace: list[Ev]) -> None:
         (one.number, one.process, one.thread, one.kind, one.start * US, one.segment, one.line, one.end * US)
         for one in wanted.ended
     ]
-    driver = (found.driver.calls, found.driver.marks, found.driver.callbacks)
-    assert [[*zip(one.starts, one.ends, strict=True)] for one in driver] == [
+    assert [[*zip(*one, strict=True)] for one in found.driver.of_driver().values()] == [
         [(start * US, end * US) for start, end in spans] for spans in (wanted.calls, wanted.marks, wanted.callbacks)
     ]
     check_functions(found, wanted)

@@ -76,7 +76,7 @@ def test_a_driver_that_its_second_batch_tells(phase: str, monkeypatch: pytest.Mo
     call = "HIDL::IPreparedModel::execute::server"
     found = read(f"10 D1 B [NN_{phase}]early\n20 D1 E\n30 D1 B {call}\n40 D1 E\n50 D2 B [NN_{phase}]x\n53 D2 E")
     assert own(found) == {"LD_PE": 23}
-    assert list(zip(found.driver.marks.starts, found.driver.marks.ends, strict=True)) == [
+    assert list(zip(*found.driver.of_driver()["marks"], strict=True)) == [
         (10 * US, 20 * US), (50 * US, 53 * US)
     ]  # fmt: skip
 
@@ -111,7 +111,7 @@ def test_an_analysis_without_executions() -> None:
     found = analyse(open_trace(ftrace(table(SIMPLE))))
     assert (found.executions, found.wall_clock.shares(), found.runs) == ([], (), [])
     assert (found.events, found.last_ns, found.ordered, set(found.threads)) == (4, 40 * US, True, {100001})
-    assert [list(found.driver.calls.starts), list(found.driver.marks.starts)] == [[], []]
+    assert [len(one.starts) for one in found.driver.of_driver().values()][:2] == [0, 0]
 
 
 def test_marks_of_others_alone_may_stay_open(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,15 +21,7 @@ from circletools.trace.nnapi.functions import Function, functions
 from circletools.trace.nnapi.machine import Begin, End, EventBatch, InFlightChanges, Machine
 from circletools.trace.nnapi.marks import FOREIGN, HalSide, Mark, classify
 from circletools.trace.nnapi.scheduling import Scheduled, Scheduling
-from circletools.trace.nnapi.statistics import (
-    Cutter,
-    Intervals,
-    Table,
-    Totals,
-    add_up,
-    pieces,
-    tables,
-)
+from circletools.trace.nnapi.statistics import Cutter, Intervals, Table, Totals, add_up, pieces, tables
 from circletools.trace.nnapi.timeline import Run, Runs, Timeline, run_of
 from circletools.trace.nnapi.wall_clock import EXECUTING, PHASES, WallClock, Windows, Work, wall_clock
 from circletools.trace.sources import Batch, Trace, open_trace
@@ -188,22 +180,18 @@ class _Pass:
             self.last_ns,
             not self.known.sort,
             self.scheduling.finish(self._tids),
-            self._machine(executions or self.runs.all),
+            machine_in(self.trace.counters, *self._stretches(executions or self.runs.all)),
         )
 
     def _clock(self, found: Sequence[Execution | Run], layer: str, phase: str, phases: Sequence[str]) -> WallClock:
-        ends = [max(one.start_ns, self.last_ns if one.end_ns < 0 else one.end_ns) for one in found]
-        starts, processes = [one.start_ns for one in found], [one.process for one in found]
-        windows = Windows(
-            np.array(starts, np.int64), np.array(ends, np.int64), np.array(processes, np.int64), layer, phase
-        )
+        processes = np.array([one.process for one in found], np.int64)
+        windows = Windows(*self._stretches(found), processes, layer, phase)
         return wall_clock(self.work, windows, self._processes, self.trace.name, phases)
 
-    def _machine(self, found: Sequence[Execution | Run]) -> list[MachineUse]:
-        """Return what the machine did in executions, or in runs."""
-        ends = [self.last_ns if one.end_ns < 0 else one.end_ns for one in found]
-        starts = np.array([one.start_ns for one in found], np.int64)
-        return machine_in(self.trace.counters, starts, np.array(ends, np.int64))
+    def _stretches(self, found: Sequence[Execution | Run]) -> tuple[Numbers, Numbers]:
+        """Return starts and ends; what is open ends with the trace."""
+        ends = [max(one.start_ns, self.last_ns if one.end_ns < 0 else one.end_ns) for one in found]
+        return np.array([one.start_ns for one in found], np.int64), np.array(ends, np.int64)
 
     def _take(self, batch: Batch) -> None:
         threads = self._threads(batch)

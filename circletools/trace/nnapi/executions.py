@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -60,17 +61,11 @@ class Execution:
         return self.end_ns - self.start_ns
 
 
-@dataclass(slots=True)
-class Spans:
+class Spans(NamedTuple):
     """Starts and ends, in nanoseconds."""
 
-    starts: array[int] = field(default_factory=lambda: array("q"))
-    ends: array[int] = field(default_factory=lambda: array("q"))
-
-    def add(self, starts: Numbers, ends: Numbers) -> None:
-        """Add some."""
-        self.starts.frombytes(starts.tobytes())
-        self.ends.frombytes(ends.tobytes())
+    starts: Numbers
+    ends: Numbers
 
 
 _NOTHING = np.zeros(0, np.int64)
@@ -237,7 +232,7 @@ class Callbacks:
 
     def __init__(self, processes: list[int]) -> None:
         """Take the process of each thread."""
-        self.spans: Spans = Spans()
+        self._found = array("q"), array("q")
         self._processes = processes
         self._requests = (_NOTHING, _NOTHING)
 
@@ -252,14 +247,20 @@ class Callbacks:
         still = left(puts, taken)
         self._requests = processes[still], times[still]
         back = np.flatnonzero(taken != NONE)
-        self.spans.add(times[taken[back]], times[back])
+        for found, values in zip(self._found, (times[taken[back]], times[back]), strict=True):
+            found.frombytes(values.tobytes())
+
+    @property
+    def spans(self) -> Spans:
+        """From requests to their callbacks."""
+        return Spans(*map(np.array, self._found))
 
 
 class Evidence:
     """What a trace shows of executions beside the runtime's own marks.
 
-    Of drivers: `calls` of the HAL, `marks` [NN_LD_PE] outside such calls, and `callbacks`, from a call to the
-    callback with its result. Of applications: [NN_LA_PE] marks, and calls of the HAL.
+    Of drivers: calls of the HAL, [NN_LD_PE] marks outside such calls, and callbacks with the results of calls. Of
+    applications: [NN_LA_PE] marks, and calls of the HAL.
     """
 
     def __init__(self, processes: list[int], segments: Callable[[Numbers, Numbers], Numbers]) -> None:
@@ -282,20 +283,14 @@ class Evidence:
             found.add(batch.only(kinds & kind != 0), kinds[kinds & kind != 0])
         self._client.add(batch, kinds & _ASYNCHRONOUS != 0, back & from_server)
 
-    @property
-    def calls(self) -> Spans:
-        """Calls of the HAL, in the driver."""
-        return _spans(self._served.of_kind(_SERVED))
-
-    @property
-    def marks(self) -> Spans:
-        """[NN_LD_PE] marks outside calls of the HAL."""
-        return _spans(self._served.of_kind(unlike=_SERVED))
-
-    @property
-    def callbacks(self) -> Spans:
-        """From calls of the HAL to the callbacks with their results."""
-        return self._server.spans
+    def of_driver(self) -> dict[str, Spans]:
+        """Return the executions in drivers by each kind of evidence."""
+        calls, marks = self._served.of_kind(_SERVED), self._served.of_kind(unlike=_SERVED)
+        return {
+            "server calls": Spans(calls[2], calls[0]),
+            "marks": Spans(marks[2], marks[0]),
+            "requests and callbacks": self._server.spans,
+        }
 
     def executions(self) -> list[Execution]:
         """Return executions by the application's calls of the HAL, or, where there are none, by [NN_LA_PE] marks.
@@ -305,15 +300,9 @@ class Evidence:
         kind, found = HAL_CALL, self._calls.of_kind()
         if not len(found[0]):
             kind, found = "application", self._application.of_kind()
-        back = dict(zip(self._client.spans.starts, self._client.spans.ends, strict=True))
+        back = dict(zip(*(column.tolist() for column in self._client.spans), strict=True))
         rows = sorted(zip(*(column.tolist() for column in found), strict=True), key=lambda row: row[2])
         return [
             Execution(number, self._processes[thread], thread, kind, start, segment, where, back.get(start, end))
             for number, (end, thread, start, _, segment, where) in enumerate(rows, 1)
         ]
-
-
-def _spans(found: tuple[Numbers, ...]) -> Spans:
-    spans = Spans()
-    spans.add(found[2], found[0])
-    return spans

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from circletools.trace.nnapi.automaton import ALONE, BY_COLUMNS, END, Automaton, Path
 from circletools.trace.nnapi.marks import APPLICATION, Mark
 from circletools.trace.nnapi.walk import follow
-from circletools.trace.sources.names import Numbers, by_thread
+from circletools.trace.sources.names import Columns, Numbers, by_thread
 
 Begin = Callable[[int, int, int], None]
 """Takes the time, the thread and the place of a begin."""
@@ -28,7 +28,7 @@ End = Callable[[int, int], object]
 
 
 @dataclass(frozen=True, slots=True)
-class EventBatch:
+class EventBatch(Columns):
     """Begins and ends of marks in the order of time: places in the batch, paths, times, threads, places."""
 
     at: Numbers
@@ -37,13 +37,6 @@ class EventBatch:
     times: Numbers
     threads: Numbers
     wheres: Numbers
-
-    def only(self, keep: npt.NDArray[np.bool_] | Numbers) -> EventBatch:
-        """Return some of them."""
-        at, paths, times, threads, wheres = (
-            column[keep] for column in (self.at, self.paths, self.times, self.threads, self.wheres)
-        )
-        return EventBatch(at, paths, self.begins[keep], times, threads, wheres)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from circletools.trace.nnapi.contexts import BUCKETS, Contexts
-from circletools.trace.nnapi.statistics import Intervals, covered
+from circletools.trace.nnapi.statistics import Intervals, covered, union
 from circletools.trace.sources import Trace
 from circletools.trace.sources.names import Numbers, sums
 
@@ -62,9 +62,8 @@ class Scheduling:
                 starts, ends, owners = columns[0][mine], columns[1][mine], columns[3][mine]
                 for state, (begins, stops) in enumerate(_segments(steps, switches.first_ns, switches.last_ns)):
                     if len(begins):
-                        passed = np.cumsum(stops - begins) - (stops - begins)
-                        times = covered(ends, begins, stops, passed) - covered(starts, begins, stops, passed)
-                        np.add.at(found[state], owners, times)
+                        spans = union(begins, stops)
+                        np.add.at(found[state], owners, covered(ends, *spans) - covered(starts, *spans))
         if not found.any():
             return []
         return [

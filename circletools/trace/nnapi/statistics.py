@@ -16,14 +16,14 @@ import numpy.typing as npt
 from circletools.errors import InvalidInputError
 from circletools.trace.nnapi.contexts import BUCKETS, Contexts
 from circletools.trace.nnapi.machine import Machine
-from circletools.trace.sources.names import Numbers, by_thread, sums
+from circletools.trace.sources.names import Columns, Numbers, by_thread, sums
 
 _MOST_PIECES = 1 << 22
 _LIMIT = 1 << 62
 
 
 @dataclass(slots=True)
-class Intervals:
+class Intervals(Columns):
     """Times of threads in one state, as columns."""
 
     starts: Numbers
@@ -31,12 +31,6 @@ class Intervals:
     threads: Numbers
     paths: Numbers
     codes: Numbers
-
-    def only(self, keep: npt.NDArray[np.bool_] | Numbers) -> Intervals:
-        """Return some of them."""
-        at = np.flatnonzero(keep) if keep.dtype == np.bool_ else keep
-        columns = (self.starts, self.ends, self.threads, self.paths, self.codes)
-        return Intervals(*(column.take(at) for column in columns))
 
 
 class Cutter:

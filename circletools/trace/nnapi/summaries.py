@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
-from operator import le, sub
+from operator import le
 
 from circletools.trace.nnapi.analysis import Analysis
 from circletools.trace.nnapi.executions import Execution
 from circletools.trace.nnapi.statistics import Table
-from circletools.trace.nnapi.timeline import APP_PHASES, Run, run_of
+from circletools.trace.nnapi.timeline import APP_PHASES, OUTSIDE, Run, run_of
 from circletools.trace.nnapi.wall_clock import Share
 
 WHOLE = "all"
@@ -78,31 +77,23 @@ def whole_table(tables: Iterable[Table]) -> Table:
 
 def run_summaries(analysis: Analysis) -> Iterator[RunSummary]:
     """Yield all runs; the time outside any run, if there is some, comes first."""
-    tables: dict[int, dict[str, Table]] = defaultdict(dict)
-    for segment, table in sorted(analysis.tables.items()):
-        index, phase = run_of(segment)
-        tables[index][phase] = table
     places: dict[int, list[int]] = defaultdict(list)
     for place, execution in enumerate(analysis.executions):
         places[execution.segment].append(place)
-    executions: dict[int, dict[str, list[int]]] = defaultdict(dict)
-    for segment, found in places.items():
-        index, phase = run_of(segment)
-        executions[index][phase] = found
-    outside = [None] if -1 in tables or -1 in executions else []
-    for run in [*outside, *analysis.runs]:
-        index = -1 if run is None else run.index
-        parts = tuple(_parts(analysis, tables.get(index, {}), executions.get(index, {})))
-        yield RunSummary(run, parts, () if run is None else analysis.run_clock.shares([index]))
+    if OUTSIDE in analysis.tables or OUTSIDE in places:
+        yield RunSummary(None, tuple(_parts(analysis, [OUTSIDE], places)))
+    for run in analysis.runs:
+        segments = range(run.first_segment, run.first_segment + len(APP_PHASES))
+        yield RunSummary(run, tuple(_parts(analysis, segments, places)), analysis.run_clock.shares([run.index]))
 
 
-def _parts(analysis: Analysis, tables: dict[str, Table], places: dict[str, list[int]]) -> Iterator[RunPart]:
+def _parts(analysis: Analysis, segments: Sequence[int], places: Mapping[int, list[int]]) -> Iterator[RunPart]:
     """Yield the whole, and then its phases where there are several; executions are given by their places."""
-    several = sum(phase in tables for phase in APP_PHASES) > 1
-    ordered = sorted(chain.from_iterable(places.values()))
-    yield _part(analysis, WHOLE, whole_table(tables.values()), ordered)
-    for phase, table in tables.items() if several else ():
-        yield _part(analysis, phase, table, places.get(phase, []))
+    tables = {segment: analysis.tables[segment] for segment in segments if segment in analysis.tables}
+    every = sorted(place for segment in segments for place in places.get(segment, ()))
+    yield _part(analysis, WHOLE, whole_table(tables.values()), every)
+    for segment, table in tables.items() if len(tables) > 1 else ():
+        yield _part(analysis, run_of(segment)[1], table, places.get(segment, []))
 
 
 def _part(analysis: Analysis, phase: str, table: Table, places: list[int]) -> RunPart:
@@ -112,28 +103,19 @@ def _part(analysis: Analysis, phase: str, table: Table, places: list[int]) -> Ru
 
 def driver_summaries(analysis: Analysis) -> list[tuple[str, Summary]]:
     """Return the times of executions in the driver, by each kind of evidence in the trace."""
-    driver = analysis.driver
-    ways = (("server calls", driver.calls), ("marks", driver.marks), ("requests and callbacks", driver.callbacks))
-    found = ((way, summarise(map(sub, spans.ends, spans.starts))) for way, spans in ways)
+    found = (
+        (way, summarise((ends - starts).tolist())) for way, (starts, ends) in analysis.driver.of_driver().items()
+    )
     return [(way, summary) for way, summary in found if summary is not None]
 
 
 def summarise(times: Iterable[int]) -> Summary | None:
     """Return the summary of times in nanoseconds; None where there are none."""
     ordered = sorted(times)
-    return _summary(ordered) if ordered else None
-
-
-def _summary(ordered: Sequence[int]) -> Summary:
-    count = len(ordered)
-    return Summary(
-        count=count,
-        total_ns=sum(ordered),
-        min_ns=ordered[0],
-        median_ns=_median(ordered),
-        p90_ns=ordered[-(-9 * count // 10) - 1],
-        max_ns=ordered[-1],
-    )
+    if not ordered:
+        return None
+    p90_ns = ordered[-(-9 * len(ordered) // 10) - 1]
+    return Summary(len(ordered), sum(ordered), ordered[0], _median(ordered), p90_ns, ordered[-1])
 
 
 def _median(ordered: Sequence[int]) -> int:
@@ -143,13 +125,11 @@ def _median(ordered: Sequence[int]) -> int:
 
 def summarise_executions(executions: Sequence[Execution]) -> ExecutionSummary | None:
     """Return the summary of executions, in the order of their begins; None where there are none."""
-    if not executions:
+    elapsed = [one.elapsed_ns for one in executions]
+    times, rest = summarise(elapsed), sorted(elapsed[1:])
+    if times is None:
         return None
-    elapsed = [one.end_ns - one.start_ns for one in executions]
-    ordered, first = sorted(elapsed), elapsed[0]
-    times = _summary(ordered)
-    ordered.remove(first)
-    return ExecutionSummary(times, first, _median(ordered) if ordered else None, most_at_once(executions))
+    return ExecutionSummary(times, elapsed[0], _median(rest) if rest else None, most_at_once(executions))
 
 
 def most_at_once(executions: Sequence[Execution]) -> int:

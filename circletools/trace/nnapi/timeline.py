@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
 from circletools.trace.nnapi.diagnostics import Collector
 from circletools.trace.nnapi.marks import Mark, Role
@@ -50,7 +49,7 @@ class Timeline:
 
     def __init__(self) -> None:
         self._starts, self._segments = [np.iinfo(np.int64).min], [OUTSIDE]
-        self._arrays: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]] | None = None
+        self._arrays: tuple[Numbers, Numbers] | None = None
 
     def add(self, t_ns: int, segment: int) -> None:
         """Begin a segment."""
@@ -58,7 +57,7 @@ class Timeline:
         self._segments.append(segment)
         self._arrays = None
 
-    def arrays(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    def arrays(self) -> tuple[Numbers, Numbers]:
         """Return where segments begin, and which they are."""
         if self._arrays is None:
             self._arrays = (np.array(self._starts, np.int64), np.array(self._segments, np.int64))
@@ -92,7 +91,8 @@ class Runs:
     def segments(self, at: Numbers, processes: Numbers) -> Numbers:
         """Return the segment that each process is in at an event of the batch, by the place of the event."""
         known, index = np.unique(processes, return_inverse=True)
-        found = np.array([self._before_of(process) for process in known.tolist()], np.int64)[index]
+        before = self._segments | self._before
+        found = np.array([before.get(process, _NO_RUN) for process in known.tolist()], np.int64)[index]
         changes = np.array(self._changes, np.int64).reshape(len(self._changes), 4)
         commons = np.append(self._common_before, changes[:, 3])[np.searchsorted(changes[:, 0], at)]
         changes = changes[np.isin(changes[:, 1], known)]
@@ -103,9 +103,6 @@ class Runs:
         own = last > np.searchsorted(keys, index * width)
         found[own] = changes[last[own] - 1, 2]
         return np.where(found == _NO_RUN, commons, found)
-
-    def _before_of(self, process: int) -> int:
-        return self._before.get(process, self._segments.get(process, _NO_RUN))
 
     def forget(self) -> None:
         """Drop what lies before the end of the batch."""

@@ -2,7 +2,7 @@
 
 At work are the threads of its process and those of drivers, so the shares of a window add up to its elapsed time,
 however many threads it has. What no deeper layer is at work for belongs to the layer that the window is of. Nothing
-in a trace identifies the execution that a worker or a driver serves: while several are in flight, time is UNTOLD.
+in a trace identifies the execution that a worker or a driver serves: while several are in flight, time is SHARED.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ OWN_PROCESS = -1
 Key = tuple[str, str, int]
 """Layer, phase, and the process of a driver."""
 
-UNTOLD: Key = ("", "", OWN_PROCESS)
+SHARED: Key = ("", "", OWN_PROCESS)
 """The key of time in which several windows are open at once."""
 
 EXECUTING = (*SUBPHASES, "PE")
@@ -59,7 +59,7 @@ class Windows(NamedTuple):
 
 
 class Share(NamedTuple):
-    """The part of windows that is one layer's and phase's; both are empty for what is UNTOLD.
+    """The part of windows that is one layer's and phase's; both are empty for what is SHARED.
 
     `self_ns` is when it was the deepest at work: these add up to the elapsed time. `inclusive_ns` is when it was at
     work at all; of the layer that the windows are of it is the elapsed time. `process` is the driver's, else
@@ -158,7 +158,7 @@ def wall_clock(
         some = windows.only(first, last)
         rows = work.rows(int(some.starts.min(initial=_LIMIT)), int(some.ends.max(initial=-_LIMIT)))
         found += ((first, last, *share) for share in _shares(rows, some, of_threads, known, apart, phases))
-    order = {pair: at for at, pair in enumerate((*_BITS, (windows.layer, windows.phase), UNTOLD[:2]))}
+    order = {pair: at for at, pair in enumerate((*_BITS, (windows.layer, windows.phase), SHARED[:2]))}
     keys = sorted({share[2] for share in found}, key=lambda key: (order[key[:2]], key[2]))
     columns = {key: column for column, key in enumerate(keys)}
     every = np.zeros((len(windows.starts) + 1, 2 * len(keys)), np.int64)
@@ -188,7 +188,7 @@ def _shares(
     """Yield the self and inclusive times of each key in windows, the deepest first."""
     elapsed = windows.ends - windows.starts
     base = np.append(0, np.cumsum(elapsed))  # one window behind the other, as if none overlapped
-    rows, untold = _told(rows, windows, processes, apart)
+    rows, shared = _within_one(rows, windows, processes, apart)
     moved = (base[:-1] - windows.starts)[rows.paths]
     rows.starts, rows.ends = rows.starts + moved, rows.ends + moved
     reached, deeper = np.zeros_like(elapsed), (base[:0], base[:0])
@@ -199,15 +199,15 @@ def _shares(
         if key != rest:
             yield key, now - reached, np.diff(covered(base, *union(starts, ends)))
             reached, deeper = now, (first, last)
-    yield rest, elapsed - reached - untold, elapsed
-    if untold.any():
-        yield UNTOLD, untold, untold
+    yield rest, elapsed - reached - shared, elapsed
+    if shared.any():
+        yield SHARED, shared, shared
 
 
-def _told(
+def _within_one(
     rows: Intervals, windows: Windows, processes: Numbers, apart: Sequence[int] | None
 ) -> tuple[Intervals, Numbers]:
-    """Return the parts of rows that lie within one window alone, whose place is in `paths`; and what is UNTOLD.
+    """Return the parts of rows that lie within one window alone, whose place is in `paths`; and what is SHARED.
 
     Windows of the processes that are `apart` do not touch each other.
     """
@@ -217,20 +217,20 @@ def _told(
             (np.flatnonzero(windows.processes == client), np.flatnonzero(processes[rows.threads] == client))
             for client in apart
         ]
-    untold = np.zeros(len(windows.starts), np.int64)
+    shared = np.zeros(len(windows.starts), np.int64)
     parts = [rows.only(np.zeros(0, np.int64))]
     for places, mine in groups:
         times, segments = _alone(windows, places)
         if (several := np.flatnonzero(segments == _SEVERAL)).size:
             spans = union(times[several], times[several + 1])
-            untold[places] = covered(windows.ends[places], *spans) - covered(windows.starts[places], *spans)
+            shared[places] = covered(windows.ends[places], *spans) - covered(windows.starts[places], *spans)
         for part, flights in pieces(rows.only(mine), times, segments):
             alone = part.only(flights > _OUTSIDE)
             alone.paths = flights[flights > _OUTSIDE] - 1
             own = processes[alone.threads] == windows.processes[alone.paths]
             parts.append(alone.only(own | (alone.codes & _DRIVER != 0)))
     columns = ("starts", "ends", "threads", "paths", "codes")
-    return Intervals(*(np.concatenate([getattr(part, name) for part in parts]) for name in columns)), untold
+    return Intervals(*(np.concatenate([getattr(part, name) for part in parts]) for name in columns)), shared
 
 
 def _alone(windows: Windows, places: Numbers) -> tuple[Numbers, Numbers]:

@@ -8,12 +8,10 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from circletools.trace.sources.counters import Counters
+from circletools.trace.sources.names import Numbers
 from circletools.wording import Word
-
-Numbers = npt.NDArray[np.int64]
 
 BEGIN: Literal["B"] = "B"
 END: Literal["E"] = "E"
@@ -52,10 +50,10 @@ class Batch:
     `texts` holds an index into `names` for a begin, and -1 for an end. Names are distinct within a batch.
     """
 
-    times: npt.NDArray[np.int64]
-    threads: npt.NDArray[np.int64]
-    texts: npt.NDArray[np.int64]
-    places: npt.NDArray[np.int64]
+    times: Numbers
+    threads: Numbers
+    texts: Numbers
+    places: Numbers
     names: list[bytes]
 
     def __len__(self) -> int:

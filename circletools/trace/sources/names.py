@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 Numbers = npt.NDArray[np.int64]
+_Rows = TypeVar("_Rows", bound="Columns")
+
+
+class Columns:
+    """The base of dataclasses with slots whose fields are columns of one length."""
+
+    __slots__: tuple[str, ...] = ()
+
+    def only(self: _Rows, keep: npt.NDArray[np.bool_] | Numbers) -> _Rows:
+        """Return some of the rows: which ones, or their places."""
+        at = np.flatnonzero(keep) if keep.dtype == np.bool_ else keep
+        return type(self)(*(getattr(self, name).take(at) for name in self.__slots__))
+
 
 _WORD, _MOST_WORDS = 8, 32
 _SLOTS, _SLOT_SHIFT = 1 << 12, np.uint64(52)
@@ -26,6 +40,11 @@ def interned(data: bytes, starts: Numbers, ends: Numbers) -> tuple[Numbers, list
     width = min(-(-int(sizes.max(initial=1)) // _WORD), _MOST_WORDS)
     like = np.flatnonzero((sizes <= width * _WORD) & (starts <= len(data) - width * _WORD))
     codes, texts = np.full(len(starts), -1, np.int64), dict[bytes, int]()
+
+    def read(at: Numbers) -> list[int]:
+        stretches = zip(starts[at].tolist(), ends[at].tolist(), strict=True)
+        return [texts.setdefault(data[start:end], len(texts)) for start, end in stretches]
+
     if len(like):
         wide = np.ndarray((len(data) - width * _WORD + 1, width), "<u8", data, strides=(1, _WORD))
         rows = wide[starts[like]] & _MASKS[sizes[like], :width]
@@ -34,18 +53,12 @@ def interned(data: bytes, starts: Numbers, ends: Numbers) -> tuple[Numbers, list
         leaders[slots[::-1]] = np.arange(len(like))[::-1]
         chosen = np.sort(leaders[leaders >= 0])
         numbers = np.zeros(len(like), np.int64)
-        numbers[chosen] = [
-            texts.setdefault(data[start:end], len(texts))
-            for start, end in zip(starts[like[chosen]].tolist(), ends[like[chosen]].tolist(), strict=True)
-        ]
+        numbers[chosen] = read(like[chosen])
         leader = leaders[slots]
         equal = (rows == rows[leader]).all(axis=1)
         codes[like[equal]] = numbers[leader[equal]]
     others = np.flatnonzero(codes < 0)
-    codes[others] = [
-        texts.setdefault(data[start:end], len(texts))
-        for start, end in zip(starts[others].tolist(), ends[others].tolist(), strict=True)
-    ]
+    codes[others] = read(others)
     return codes, list(texts)
 
 

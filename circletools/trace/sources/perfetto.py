@@ -8,7 +8,7 @@ ProcessTree { processes = 1 { pid = 1; cmdline = 3 }; threads = 2 { tid = 1; nam
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,9 +19,9 @@ from circletools.trace.sources.content import Pieces
 from circletools.trace.sources.counters import POWER_RAILS
 from circletools.trace.sources.losses import LOSSES, Losses
 from circletools.trace.sources.merge import merged
-from circletools.trace.sources.names import Numbers, read_names
+from circletools.trace.sources.names import Columns, Numbers, read_names
 from circletools.trace.sources.packets import Field, packet_fields
-from circletools.trace.sources.sched import CompactSwitches, note_events, note_frequencies
+from circletools.trace.sources.sched import CompactSwitches, note_events
 from circletools.trace.sources.tracks import TRACK_FIELDS, TrackEvents
 from circletools.trace.sources.wire import (
     CONTENT,
@@ -60,10 +60,12 @@ def _blocks(trace: Trace, pieces: Pieces, marked: dict[int, int]) -> Iterator[Ba
                 batch, block = block.read(marked), _Block(trace, switches)
                 printed = printed or bool(len(batch))
                 yield batch
-        elif field.number == _PROCESS_TREE and field.value == CONTENT:
-            _note_processes(trace, field)
-        elif field.number == POWER_RAILS and field.value == CONTENT:
-            _note_rails(trace, field)
+        elif field.number in _NOTED and field.value == CONTENT:
+            note, broken = _NOTED[field.number]
+            try:
+                note(trace, field.packet.data, field.start, field.end)
+            except BrokenMessage:
+                trace.fault(FaultKind.MALFORMED, field.packet.where, broken)
         elif field.number in TRACK_FIELDS:
             tracks.add(field)
     if block.parts:
@@ -76,26 +78,21 @@ def _blocks(trace: Trace, pieces: Pieces, marked: dict[int, int]) -> Iterator[Ba
         trace.processes.setdefault(tid, process)
 
 
-def _note_rails(trace: Trace, field: Field) -> None:
-    try:
-        trace.counters.add_rails(field.packet.data, field.start, field.end)
-    except BrokenMessage:
-        trace.fault(FaultKind.MALFORMED, field.packet.where, b"broken power rails")
-
-
-def _note_processes(trace: Trace, field: Field) -> None:
-    data = field.packet.data
-    try:
-        for number, value, start, end in fields(data, field.start, field.end):
-            if number not in (1, 2) or value != CONTENT:
-                continue
+def _note_processes(trace: Trace, data: bytes, first: int, stop: int) -> None:
+    for number, value, start, end in fields(data, first, stop):
+        if number in (1, 2) and value == CONTENT:
             found = contents(data, start, end)
             tid = number_in(found, 1)
             trace.processes[tid] = tid if number == 1 else number_in(found, 3)
             name = bytes_in(found, 3 if number == 1 else 2)
             trace.thread_names[tid] = name.decode("utf-8", "backslashreplace")
-    except BrokenMessage:
-        trace.fault(FaultKind.MALFORMED, field.packet.where, b"a broken process tree")
+
+
+_NOTED: dict[int, tuple[Callable[[Trace, bytes, int, int], None], bytes]] = {
+    _PROCESS_TREE: (_note_processes, b"a broken process tree"),
+    POWER_RAILS: (lambda trace, *where: trace.counters.add_rails(*where), b"broken power rails"),
+}
+"""What notes a field of a packet, and what its fault is where it is broken."""
 
 
 class _Block:
@@ -143,26 +140,21 @@ class _Block:
         """Return the events."""
         data = b"".join(self.parts) + bytes(_PADDING)
         starts, ends = np.array(self.starts, np.int64), np.array(self.ends, np.int64)
-        prints = self._events(np.frombuffer(data, np.uint8), starts, ends)
+        characters = np.frombuffer(data, np.uint8)
+        heads = _heads(characters, starts, ends)
+        note_events(self.trace, characters, heads[0], heads[2], ends)
+        prints = _find_prints(characters, starts, ends, heads)
         for at in np.flatnonzero(prints.irregular).tolist():
             self._one(data, int(starts[at]), int(ends[at]), prints, at)
         keep = (prints.stop > prints.start) & (prints.times < LATEST_NS)
         prints = prints.only(keep)
-        kinds = np.frombuffer(data, np.uint8)[prints.start]
-        following = np.frombuffer(data, np.uint8)[prints.start + 1]
+        kinds, following = characters[prints.start], characters[prints.start + 1]
         alone = (prints.stop == prints.start + 1) | (following == ord(b"\n"))
         begins = (kinds == ord(b"B")) & (following == ord(b"|")) & ~alone
         keep = begins | ((kinds == ord(b"E")) & (alone | (following == ord(b"|"))))
         prints, begins = prints.only(keep), begins[keep]
         texts, names = self._texts(data, prints, begins, marked)
         return Batch(prints.times, prints.threads, texts, place_at(prints.times), names)
-
-    def _events(self, data: npt.NDArray[np.uint8], starts: Numbers, ends: Numbers) -> _Prints:
-        """Note the switches among events, and return the prints."""
-        heads = _heads(data, starts, ends)
-        note_events(self.trace, data, heads[0], heads[2], ends)
-        note_frequencies(self.trace, data, heads[0], heads[2], ends)
-        return _find_prints(data, starts, ends, heads)
 
     def _texts(
         self, data: bytes, prints: _Prints, begins: npt.NDArray[np.bool_], marked: dict[int, int]
@@ -195,7 +187,7 @@ class _Block:
 
 
 @dataclass(slots=True)
-class _Prints:
+class _Prints(Columns):
     """Where the texts of print events are; `stop` is not behind `start` for an event of another kind."""
 
     times: Numbers
@@ -203,10 +195,6 @@ class _Prints:
     start: Numbers
     stop: Numbers
     irregular: npt.NDArray[np.bool_]
-
-    def only(self, keep: npt.NDArray[np.bool_]) -> _Prints:
-        """Return some of them."""
-        return _Prints(self.times[keep], self.threads[keep], self.start[keep], self.stop[keep], self.irregular[keep])
 
 
 def _heads(data: npt.NDArray[np.uint8], starts: Numbers, ends: Numbers) -> tuple[Numbers, Numbers, Numbers]:

@@ -28,7 +28,7 @@ _PADDING = 16
 
 
 def note_events(trace: Trace, data: npt.NDArray[np.uint8], times: Numbers, at: Numbers, ends: Numbers) -> None:
-    """Note the switches among events of ftrace; `at` is where the field with the type of each event begins.
+    """Note switches and frequencies of CPUs among events of ftrace; `at` is where the type of each event begins.
 
     The data must reach 32 bytes beyond the last event.
     """
@@ -41,10 +41,6 @@ def note_events(trace: Trace, data: npt.NDArray[np.uint8], times: Numbers, at: N
         if len(wakes):
             (thread,) = _numbers_in(data, at[wakes], ends[wakes], (2,))
             _add(trace, times[wakes], np.full(len(wakes), NO_THREAD), thread, np.zeros_like(thread))
-
-
-def note_frequencies(trace: Trace, data: npt.NDArray[np.uint8], times: Numbers, at: Numbers, ends: Numbers) -> None:
-    """Note the frequencies of CPUs among events of ftrace, as `note_events` does switches."""
     changes = _those(data, at, ends, CPU_FREQUENCY)
     changes = changes[(times[changes] >= 0) & (times[changes] < LATEST_NS)]
     if len(changes):

@@ -19,7 +19,7 @@ from circletools.errors import InvalidInputError
 from circletools.trace.sources.batch import LATEST_NS, Batch, FaultKind, Trace
 from circletools.trace.sources.content import EXPECTED, Pieces, lines
 from circletools.trace.sources.digits import beginning, number, spread, stamps, word, words_at
-from circletools.trace.sources.names import Numbers, distinct, read_names
+from circletools.trace.sources.names import Columns, Numbers, distinct, read_names
 from circletools.trace.sources.switches import note_switches
 
 _HEADER = re.compile(
@@ -96,7 +96,7 @@ def _first_bars(text: bytes, ends: Numbers) -> tuple[Numbers, Numbers]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Lines:
+class _Lines(Columns):
     """Lines that may hold a mark: where each starts and ends, and where its bar is (or its end, for a bare E)."""
 
     index: Numbers
@@ -104,10 +104,6 @@ class _Lines:
     end: Numbers
     bar: Numbers
     begins: npt.NDArray[np.bool_]
-
-    def only(self, keep: npt.NDArray[np.bool_]) -> _Lines:
-        """Return some of them."""
-        return _Lines(self.index[keep], self.start[keep], self.end[keep], self.bar[keep], self.begins[keep])
 
 
 class _Reader:

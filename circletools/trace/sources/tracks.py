@@ -137,13 +137,9 @@ class TrackEvents:
             tid, process, name = self._threads[uuid]
             self._trace.processes[tid], self._trace.thread_names[tid] = process, name
         if rows:
-            yield _batch(rows, {uuid: thread[0] for uuid, thread in self._threads.items()}, list(self._names))
-
-
-def _batch(rows: list[tuple[int, int, int, int]], threads: dict[int, int], names: list[bytes]) -> Batch:
-    columns = ((time, threads[uuid], text, where) for time, uuid, text, where in rows)
-    times, tids, texts, places = (np.array(column, np.int64) for column in zip(*columns, strict=True))
-    return Batch(times, tids, texts, places, names)
+            columns = ((time, self._threads[uuid][0], text, where) for time, uuid, text, where in rows)
+            times, tids, texts, places = (np.array(column, np.int64) for column in zip(*columns, strict=True))
+            yield Batch(times, tids, texts, places, list(self._names))
 
 
 def _time(parts: Parts, sequence: _Sequence) -> int | None:
