@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from circletools.edit.members import check_index
 from circletools.errors import UsageError
 from circletools.flatbuf.overlay import NewTable, Overlay, References
 from circletools.model.model import Model
@@ -95,8 +96,7 @@ class Signatures:
 
         Raises UsageError for a signature or an entry that does not exist.
         """
-        if not 0 <= index < len(self.now):
-            raise UsageError(f"signature {index} does not exist; there are {len(self.now)}")
+        check_index("signature", index, len(self.now))
         ends = self.now[index].side(side)
         if not 0 <= entry < len(ends):
             raise UsageError(f"signature {index} has no entry {entry} among its {len(ends)} {side}")

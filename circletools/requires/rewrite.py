@@ -1,8 +1,8 @@
 """Operator versions and min_runtime_version of a model, brought to what is true and lowest.
 
 with ct.open("in.tflite") as model, ct.edit(model) as edit:
-ct.rewrite_requirements(edit, lower=True, write=True)
-edit.save("out.tflite")
+    ct.rewrite_requirements(edit, lower=True, write=True)
+    edit.save("out.tflite")
 """
 
 from __future__ import annotations

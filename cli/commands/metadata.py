@@ -153,10 +153,7 @@ def describe(
     """
     if (mean is None) != (std is None):
         raise ct.UsageError("--mean and --std go together", hint="give both")
-    sides = [
-        tuple((words.partition("=")[0], words.partition("=")[2]) for words in side) for side in (inputs, outputs)
-    ]
-    texts = ct.metadata.Description(name, description, version, author, license_, *sides)
+    texts = ct.metadata.Description(name, description, version, author, license_, inputs, outputs)
 
     def change(edit: ct.ModelEdit) -> ct.types.RewriteResult:
         result = ct.metadata.describe(edit, texts)

@@ -1,0 +1,179 @@
+"""What `ct.metadata` has: entries of a model, and what TFLITE_METADATA has of its inputs and outputs.
+
+with ct.open("in.tflite") as model, ct.edit(model) as edit:
+    ct.metadata.set(edit, "note", b"checked")
+    edit.save("out.tflite")
+
+with ct.open("out.tflite") as model:
+    assert ct.metadata.get(model, "note") == b"checked"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from circletools.affinity import store
+from circletools.edit.edit import ModelEdit
+from circletools.edit.results import RewriteResult
+from circletools.edit.signatures import SIDES
+from circletools.errors import UsageError
+from circletools.flatbuf.overlay import FieldValue
+from circletools.flatbuf.schema import load_schema
+from circletools.graph.build import model_graph
+from circletools.inspection import MetadataSummary, metadata_summaries
+from circletools.metadata.entries import write_entries
+from circletools.metadata.tflite import TFLITE_METADATA, TFLiteMetadata
+from circletools.model.model import Model
+from circletools.origin.embed import strip
+from circletools.parts.names import graph_at
+from circletools.shapes.request import EndNames
+from circletools.surgery.rename import Pair, rename_metadata, split_pair
+from circletools.wording import Tabular, suggestion
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Entries(Tabular):
+    """The metadata entries of a model, in their order."""
+
+    entries: tuple[MetadataSummary, ...]
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Return name, buffer index and size of each entry; its `bytes` are None where the buffer does not exist."""
+        return [asdict(entry) for entry in self.entries]
+
+
+def list_entries(model: Model) -> Entries:
+    """Return the metadata entries of a model."""
+    return Entries(metadata_summaries(model))
+
+
+def get_entry(model: Model, name: str) -> bytes:
+    """Return the value of a metadata entry; of the last, where several have this name.
+
+    Raises UsageError for a name that the model does not have.
+    """
+    value = model.metadata_value(name)
+    if value is None:
+        raise _unknown(model, name)
+    return bytes(value)
+
+
+def set_entry(edit: ModelEdit, name: str, value: bytes) -> RewriteResult:
+    """Give a metadata entry a value; the entry is added where the model has none of this name."""
+    return write_entries(edit, {name: value})
+
+
+def remove_entries(
+    edit: ModelEdit, names: Iterable[str] = (), *, origins: bool = False, affinity: bool = False
+) -> RewriteResult:
+    """Remove all metadata entries of these names; with `origins` and `affinity`, their tables and stamps.
+
+    The data goes with the entry, unless another entry or a tensor shares it. Raises UsageError for a name that the
+    model does not have, so that a typing mistake is not taken for success.
+    """
+    changes = []
+    for name in dict.fromkeys(names):
+        if not edit.remove_metadata(name):
+            raise _unknown(edit.model, name)
+        changes.append(f"metadata {name}: removed")
+    changes += strip(edit).changes if origins else ()
+    changes += store.strip(edit).changes if affinity else ()
+    return RewriteResult(tuple(changes))
+
+
+def rename_entries(edit: ModelEdit, names: Mapping[str, str] | Iterable[Pair]) -> RewriteResult:
+    """Give metadata entries other names, all at once: a mapping of old to new names, or texts `OLD=NEW`.
+
+    Raises UsageError for a name that the model does not have, EditError for a new one that it has already.
+    """
+    pairs = names.items() if isinstance(names, Mapping) else names
+    return RewriteResult(tuple(rename_metadata(edit, pairs)))
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What TFLITE_METADATA has of a model; `inputs` and `outputs` are pairs of a name or position, and a text."""
+
+    name: str | None = None
+    description: str | None = None
+    version: str | None = None
+    author: str | None = None
+    license: str | None = None
+    inputs: tuple[Pair, ...] = ()
+    outputs: tuple[Pair, ...] = ()
+
+
+def describe(edit: ModelEdit, description: Description) -> RewriteResult:
+    """Describe a model, its inputs and its outputs, for tflite-support and MediaPipe; the rest stays as it is.
+
+    Raises UsageError for an input or output that does not exist, ModelFormatError for an entry that is broken.
+    """
+    ends, opened = _open(edit)
+    for field in ("name", "description", "version", "author", "license"):
+        if (value := getattr(description, field)) is not None:
+            opened.put(opened.root, field, value)
+    for side, pairs in (("inputs", description.inputs), ("outputs", description.outputs)):
+        for name, words in map(split_pair, pairs):
+            opened.put(opened.tensor(side, ends[side].find(name)), "description", words)
+    return write_entries(edit, {TFLITE_METADATA: opened.to_bytes()})
+
+
+def normalize(edit: ModelEdit, mean: Sequence[float], std: Sequence[float], *, of: str = "0") -> RewriteResult:
+    """State the normalization of an input: what the model wants is (value - mean) / std, by channel or for all.
+
+    Raises UsageError for an input that does not exist, and numbers that are not as many.
+    """
+    if len(mean) != len(std) or not mean or min(std) <= 0:
+        raise UsageError("mean and std are as many numbers, and std is above 0")
+    ends, opened = _open(edit)
+    opened.normalize(opened.tensor("inputs", ends["inputs"].find(of)), mean, std)
+    return write_entries(edit, {TFLITE_METADATA: opened.to_bytes()})
+
+
+def labels(
+    edit: ModelEdit,
+    names: Iterable[str],
+    *,
+    output: str = "0",
+    file: str = "labels.txt",
+    locale: str = "",
+    values: bool = False,
+) -> RewriteResult:
+    """Name the entries of an output, in a file of the archive behind the model; a `locale` has a file of its own.
+
+    With `values` they name the numbers in the output, as detectors have it. Raises UsageError for an output that does
+    not exist, and where the labels are not as many as its last dimension.
+    """
+    lines = list(names)
+    ends, opened = _open(edit)
+    position = ends["outputs"].find(output)
+    graph = edit.model.subgraphs[0]
+    size = (graph.tensors[int(graph.outputs[position])].open_shape or (0,))[-1]
+    if not values and size not in (-1, len(lines)):
+        hint = "name another output, or use `values` where it has numbers of classes"
+        raise UsageError(f"{len(lines)} labels for {size} entries of output {position}", hint=hint)
+    kind = "TENSOR_VALUE_LABELS" if values else "TENSOR_AXIS_LABELS"
+    number = load_schema("tflite_metadata").enum_value("AssociatedFileType", kind)
+    fields: dict[str, FieldValue] = {"name": file, "type": number}
+    if locale:
+        fields["locale"] = locale
+    opened.attach(opened.tensor("outputs", position), fields)
+    changed = edit.associate(file, "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape"))
+    written = write_entries(edit, {TFLITE_METADATA: opened.to_bytes()})
+    return RewriteResult((*written.changes, *([f"{file}: {len(lines)} labels"] if changed else ())))
+
+
+def _open(edit: ModelEdit) -> tuple[dict[str, EndNames], TFLiteMetadata]:
+    graph = graph_at(model_graph(edit.model), 0)
+    ends: dict[str, EndNames] = {side: EndNames(edit.model, graph, side) for side in SIDES}
+    data = edit.metadata_value(TFLITE_METADATA)
+    names = {side: end.names for side, end in ends.items()}
+    return ends, TFLiteMetadata(None if data is None else bytes(data), names)
+
+
+def _unknown(model: Model, name: str) -> UsageError:
+    known = {entry.name for entry in model.metadata}
+    hint = suggestion(name, known) if known else "it has none"
+    return UsageError(f"the model has no metadata entry {name!r}", hint=hint)
