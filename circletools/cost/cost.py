@@ -63,9 +63,6 @@ class Cost(Tabular):
         return list(map(asdict, self.rows))
 
 
-_NOTHING = CostRow("model", "", 0, 0, 0, 0, 0, 0, 0)
-
-
 class _Columns(NamedTuple):
     """The fields of a row, by operator."""
 
@@ -74,6 +71,9 @@ class _Columns(NamedTuple):
     weights: Indices
     read: Indices
     written: Indices
+
+
+_NOTHING = _Columns(*[np.zeros(0, np.int64)] * len(_Columns._fields))
 
 
 def cost(model: Model, by: By = "code") -> Cost:
@@ -91,14 +91,13 @@ def cost(model: Model, by: By = "code") -> Cost:
     columns = [_columns(graph, counted) for graph in graphs]
     origins = current_origins(whole) if by in ("source", "module") else None
     names = [_names(graph, by, origins) for graph in graphs]
-    rows = _rows(graphs, columns, names)
+    products, *others = map(np.concatenate, zip(_NOTHING, *columns, strict=True))
+    unknown = np.equal(products, UNKNOWN)
+    fields = [np.maximum(products, 0).tolist(), unknown.tolist(), *(column.tolist() for column in others)]
+    rows = _rows(graphs, fields, names)
     if by != "operator":
         rows.sort(key=lambda row: (-row.macs, -row.weight_bytes))
-    total = (
-        CostRow("model", "", *(sum(numbers) for numbers in zip(*map(_sums, columns), strict=True)))
-        if graphs
-        else _NOTHING
-    )
+    total = CostRow("model", "", len(products), *map(sum, fields))
     return Cost(by, total, tuple(rows), tuple(map(activations, graphs)))
 
 
@@ -110,14 +109,6 @@ def _columns(graph: Graph, counted: set[int]) -> _Columns:
         for operators, values in (graph.reads, graph.definitions)
     )
     return _Columns(macs(graph), *_weights(graph, counted), read, written)
-
-
-def _sums(columns: _Columns) -> list[int]:
-    """Return operators, MACs, operators whose MACs are unknown, and the other sums of a graph, as in a row."""
-    known = columns.macs != UNKNOWN
-    products, *others = (column[known] if at == 0 else column for at, column in enumerate(columns))
-    sums = [sum(column.tolist()) for column in (products, *others)]
-    return [len(known), sums[0], int((~known).sum()), *sums[1:]]
 
 
 def _names(graph: Graph, by: By, origins: Origins | None) -> Iterator[Iterable[str]]:
@@ -143,11 +134,9 @@ def _named(origins: Origins, source: int, by: By) -> Sequence[str]:
 
 
 def _rows(
-    graphs: Sequence[Graph], columns: Sequence[_Columns], names: Sequence[Iterable[Iterable[str]]]
+    graphs: Sequence[Graph], fields: Sequence[Sequence[int]], names: Sequence[Iterable[Iterable[str]]]
 ) -> list[CostRow]:
-    """Return the sums by name, in the order in which names come up."""
-    if not graphs:
-        return []
+    """Return the sums by name, in the order in which names come up; `fields` are those of a row, by operator."""
     places: dict[str, list[int]] = {}
     codes: list[str] = []
     for graph, rows in zip(graphs, names, strict=True):
@@ -155,9 +144,6 @@ def _rows(
             for key in keys:
                 places.setdefault(key, []).append(at)
         codes += graph.operators.code_names
-    products, *others = map(np.concatenate, zip(*columns, strict=True))
-    unknown = np.equal(products, UNKNOWN)
-    fields = [np.maximum(products, 0).tolist(), unknown.tolist(), *(column.tolist() for column in others)]
     found = []
     for key, some in places.items():
         sums = [sum(map(field.__getitem__, some)) for field in fields]

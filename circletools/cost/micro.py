@@ -105,7 +105,7 @@ def _activations(
             yield begin, int(ends[last[value]]) if used[value] else enter, _aligned(graph.values.bytes[value])
         for operator, code in enumerate(graph.operators.code_names):
             if code in _SCRATCH:
-                sizes = _SCRATCH[code](slots_of(graph, operator))
+                sizes = _SCRATCH[code](Slots(graph, operator))
                 scratch += [(int(starts[operator]), int(ends[operator]), _aligned(size)) for size in sizes]
     yield from scratch
 
@@ -114,7 +114,7 @@ def _aligned(size: float) -> int:
     return -(-int(min(size, _LARGEST)) // _ALIGNMENT) * _ALIGNMENT
 
 
-class _Operands:
+class Slots:
     """Types and shapes of the values in an operator's slots; a slot without a value has no type."""
 
     def __init__(self, graph: Graph, operator: int) -> None:
@@ -132,6 +132,9 @@ class _Operands:
     def shape(self, slot: int, *, output: bool = False) -> list[int]:
         value = self.value(slot, output=output)
         return list(self._values.shapes.row(value).tolist()) if value >= 0 else []
+
+    def size(self, slot: int, axis: int) -> int:
+        return (self.shape(slot) or [0])[axis]
 
     def elements(self, slot: int, *, output: bool = False) -> int:
         return min(math.prod(self.shape(slot, output=output)), _LARGEST)
@@ -152,49 +155,39 @@ class _Operands:
         return len(self._slots[0])
 
 
-def slots_of(graph: Graph, operator: int) -> _Operands:
-    """Return types and shapes of an operator's operands and results."""
-    return _Operands(graph, operator)
-
-
-def _reduced(slots: _Operands) -> list[int]:
+def _reduced(slots: Slots) -> list[int]:
     return [4 * len(slots.shape(0)), 4 * slots.elements(1)]
 
 
-def _summed(slots: _Operands) -> list[int]:
+def _summed(slots: Slots) -> list[int]:
     sums = [4 * slots.elements(0, output=True)] if slots.kind(0) in ("INT8", "INT16") else []
     return [*sums, *_reduced(slots)]
 
 
-def _svdf(slots: _Operands) -> list[int]:
-    batch, filters, units = ((shape or [0])[at] for shape, at in (
-        (slots.shape(0), 0), (slots.shape(1), 0), (slots.shape(0, output=True), -1)))  # fmt: skip
+def _svdf(slots: Slots) -> list[int]:
+    batch, filters = slots.size(0, 0), slots.size(1, 0)
+    units = (slots.shape(0, output=True) or [0])[-1]
     return [4 * batch * filters, *([4 * batch * units] if slots.kind(1) == "INT8" else [])]
 
 
-def _transpose_conv(slots: _Operands) -> list[int]:
+def _transpose_conv(slots: Slots) -> list[int]:
     each = {"INT8": 4, "INT16": 8}.get(slots.kind(2))
     sums = [each * slots.elements(0, output=True)] if each else []
     return [*sums, *([8 * slots.elements(3)] if slots.kind(2) == slots.kind(3) == "INT16" else [])]
 
 
-def _lstm(slots: _Operands) -> list[int]:
-    return [{"INT16": 2}.get(slots.kind(19), 4) * slots.elements(19)] * 4
-
-
-def _unpacked(slots: _Operands) -> list[int]:
-    return [slots.elements(1)] if slots.kind(1) == "INT4" else []
-
-
-_SCRATCH: Mapping[str, Callable[[_Operands], list[int]]] = {
+_SCRATCH: Mapping[str, Callable[[Slots], list[int]]] = {
     **dict.fromkeys(("REDUCE_MAX", "REDUCE_MIN", "REDUCE_ALL"), _reduced),
     **dict.fromkeys(("MEAN", "SUM"), _summed),
-    **dict.fromkeys(("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"), _unpacked),
+    **dict.fromkeys(
+        ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"),
+        lambda slots: [slots.elements(1)] if slots.kind(1) == "INT4" else [],
+    ),
     "MIRROR_PAD": lambda slots: [4 * len(slots.shape(0))] * 2,
     "ADD_N": lambda slots: [8 * slots.count()],
     "SVDF": _svdf,
     "TRANSPOSE_CONV": _transpose_conv,
-    "UNIDIRECTIONAL_SEQUENCE_LSTM": _lstm,
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": lambda slots: [(2 if slots.kind(19) == "INT16" else 4) * slots.elements(19)] * 4,
 }
 """The bytes of the buffers that reference kernels request for themselves, in the order of the requests."""
 
@@ -209,7 +202,7 @@ def _persistent(graphs: tuple[Graph, ...]) -> tuple[int, set[str]]:
         total += sum(_aligned(size) for size in values.bytes[values.is_variable].tolist())
         for operator, code in enumerate(graph.operators.code_names):
             found = table["operators"].get(code)
-            slots = slots_of(graph, operator)
+            slots = Slots(graph, operator)
             if isinstance(found, dict):
                 found = found.get(slots.kind(0, output=True), found["*"])
             if found is None:
@@ -223,21 +216,19 @@ def _ends_bytes(graph: Graph, table: dict[str, Any]) -> int:
     """Return the bytes of the tensors at the model's ends, with their quantization: 4 for each zero point."""
     ends = np.concatenate((graph.inputs, graph.outputs))
     ends = ends[ends >= 0]
-    quantization, owners = graph.values.tables.take(ends).child("quantization", graph.values.schema)
+    quantization, _ = graph.values.tables.take(ends).child("quantization", graph.values.schema)
     scales, zeros = quantization.vectors("scale").count, quantization.vectors("zero_point").count
     affine = (scales > 0) & (zeros > 0)
     extra = table["affine"] * int(affine.sum()) + int((-(-(4 + 4 * zeros[affine]) // 8) * 8).sum())
-    return int(table["end"] * len(ends) + extra) if len(owners) else int(table["end"] * len(ends))
+    return int(table["end"] * len(ends) + extra)
 
 
-def more_bytes(code: str, slots: _Operands) -> int:
+def more_bytes(code: str, slots: Slots) -> int:
     """Return the bytes of a kernel's data that depend on shapes: multipliers and shifts by channel, and copies."""
-    if code in ("CONV_2D", "TRANSPOSE_CONV"):
-        return 8 * (slots.shape(1) or [0])[0]
+    if code in ("CONV_2D", "TRANSPOSE_CONV") or (code == "FULLY_CONNECTED" and slots.scales(1) > 1):
+        return 8 * slots.size(1, 0)
     if code == "DEPTHWISE_CONV_2D":
-        return 8 * (slots.shape(1) or [0])[-1]
-    if code == "FULLY_CONNECTED" and slots.scales(1) > 1:
-        return 8 * (slots.shape(1) or [0])[0]
+        return 8 * slots.size(1, -1)
     if code == "BATCH_MATMUL":
         transposed = [slot for slot, name in ((0, "adj_x"), (1, "adj_y")) if bool(slots.option(name)) == (slot == 0)]
         return sum(28 + 4 * len(slots.shape(slot)) + slots.bytes(slot) for slot in transposed)

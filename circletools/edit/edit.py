@@ -154,11 +154,8 @@ class ModelEdit:
         if buffer:
             self._entries.pool.name(buffer)
         kind = member_number(self.model.schema.enums["TensorType"], type, "tensor type")
-        table = self._table(
-            "Tensor", shape=shape, shape_signature=shape_signature, type=kind, buffer=buffer, name=name
-        )
-        table.set("has_rank", True)
-        return self._append_tensor(subgraph, table)
+        fields = {"shape": shape, "shape_signature": shape_signature, "type": kind, "buffer": buffer, "name": name}
+        return self._append_tensor(subgraph, self._table("Tensor", **fields, has_rank=True))
 
     def add_tensor_like(self, subgraph: int, like: int, name: str) -> int:
         """Append a tensor of the same type, shape and quantization as `like`, without its data; return its index.
@@ -209,9 +206,7 @@ class ModelEdit:
         """Give an entry of the operator code list another version. Raises UsageError where there is none."""
         check_index("operator code", code, len(self._codes))
         codes = self._overlay.references(self._overlay.root, "operator_codes")
-        if isinstance(table := codes[code], int):
-            table = codes[code] = self._overlay.copy("OperatorCode", table)
-        table.set("version", version)
+        self._overlay.own(codes, "OperatorCode", code).set("version", version)
         self._codes[code] = replace(self._codes[code], version=version)
 
     def add_operator(
@@ -294,11 +289,9 @@ class ModelEdit:
             self.renamed[subgraph, tensor] = self._tensor_name(subgraph, tensor)
 
     def _tensor(self, subgraph: int, index: int) -> NewTable:
-        """Return the table of a tensor for changes. In a file, one table can stand for several tensors."""
+        """Return the table of a tensor for changes."""
         self._check_tensors(subgraph, [index])
-        if isinstance(table := (tensors := self._list(subgraph, "tensors"))[index], int):
-            table = tensors[index] = self._overlay.copy("Tensor", table)
-        return table
+        return self._overlay.own(self._list(subgraph, "tensors"), "Tensor", index)
 
     def set_shape(
         self, subgraph: int, tensor: int, shape: Sequence[int], shape_signature: Sequence[int] | None = None

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from circletools.errors import EditError, UsageError
-from circletools.flatbuf.overlay import FieldValue, NewTable, Overlay, References
+from circletools.flatbuf.overlay import FieldValue, Overlay, References
 from circletools.flatbuf.schema import Schema
+from circletools.model.options import OPTION_FIELDS
 
 
 def check_index(what: str, index: int, count: int) -> None:
@@ -25,19 +26,15 @@ def member_number(members: Mapping[int, str], name: str, what: str) -> int:
 
 def change_option(overlay: Overlay, operators: References, index: int, name: str, value: FieldValue) -> None:
     """Set a field in the options of an operator. Raises UsageError for options that do not have it."""
-    operator = operators[index]
-    if isinstance(operator, int):  # in a file, one table can stand for several operators
-        operator = operators[index] = overlay.copy("Operator", operator)
-    for field in ("builtin_options", "builtin_options_2"):
+    operator = overlay.own(operators, "Operator", index)
+    for field in OPTION_FIELDS:
         item = operator.type.by_name.get(field)
-        options = None if item is None else operator[field]
-        if item is not None and options is not None:
+        if item is not None and operator[field] is not None:
             code = operator.fields[item.type_slot]
             assert isinstance(code, bytes)
             member = overlay.schema.member(operator.type, item, int.from_bytes(code, "little"))
-            assert isinstance(options, int | NewTable)
-            table = overlay.copy(member, options) if isinstance(options, int) else options
-            if name in table.type.by_name:
+            table = overlay.below(operator, field, member)
+            if table is not None and name in table.type.by_name:
                 table.set(name, value)
                 operator.set(field, table)
                 return
@@ -49,7 +46,7 @@ def options_member(schema: Schema, member: str, fields: Iterable[str]) -> tuple[
 
     Raises UsageError for a table or a field that the format does not have.
     """
-    fields_of = {"BuiltinOptions": "builtin_options", "BuiltinOptions2": "builtin_options_2"}
+    fields_of = dict(zip(("BuiltinOptions", "BuiltinOptions2"), OPTION_FIELDS, strict=True))
     union = next((name for name in fields_of if member in schema.unions[name].values()), None)
     if union is None:
         raise UsageError(f"this format has no options table {member}")

@@ -41,10 +41,9 @@ def resize(
 
 def change_quantized_dimension(overlay: Overlay, table: NewTable, axis: int) -> None:
     """Set the dimension of a tensor's scales. Raises UsageError for a tensor that is not quantized."""
-    known = table["quantization"]
-    if not isinstance(known, int | NewTable):
+    quantization = overlay.below(table, "quantization", "QuantizationParameters")
+    if quantization is None:
         raise UsageError("the tensor is not quantized")
-    quantization = overlay.copy("QuantizationParameters", known) if isinstance(known, int) else known
     quantization.set("quantized_dimension", axis or None)
     table.set("quantization", quantization)
 

@@ -162,6 +162,19 @@ class Overlay:
             table = references[index] = self.open(type_name, table)
         return table
 
+    def own(self, references: References, type_name: str, index: int) -> NewTable:
+        """Return an element for changes of its own: in a file, one table can stand for several elements."""
+        table = references[index]
+        if isinstance(table, int):
+            table = references[index] = self.copy(type_name, table)
+        return table
+
+    def below(self, table: NewTable, name: str, type_name: str) -> NewTable | None:
+        """Return the table that a field refers to, a copy where it is one of the file; None where there is none."""
+        known = table[name]
+        assert known is None or isinstance(known, int | NewTable)
+        return self.copy(type_name, known) if isinstance(known, int) else known
+
     def text(self, table: NewTable, name: str) -> bytes:
         """Return a string field of a new table; absent is empty."""
         value = table[name]

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import flatbuffers
 
+from circletools.edit.members import member_number
 from circletools.errors import ModelFormatError
 from circletools.flatbuf.columns import Wire
 from circletools.flatbuf.inert import Inert
@@ -71,9 +72,7 @@ class TFLiteMetadata:
         if index == len(references):
             references.append(NewTable(self._overlay.schema.tables[kind]))
             self._changed = True
-        if isinstance(table := references[index], int):  # in a file, one table can stand for several
-            table = references[index] = self._overlay.copy(kind, table)
-        return table
+        return self._overlay.own(references, kind, index)
 
     def attach(self, tensor: NewTable, fields: Mapping[str, FieldValue]) -> None:
         """Name an associated file of a tensor; one of this name gets these fields."""
@@ -88,25 +87,16 @@ class TFLiteMetadata:
     def normalize(self, tensor: NewTable, mean: Sequence[float], std: Sequence[float]) -> None:
         """Give an input its normalization: (value - mean) / std, of each channel or of all."""
         units = self._overlay.references(tensor, "process_units")
-        code = next(code for code, kind in self._members.items() if kind == "NormalizationOptions")
-        options = NewTable(self._overlay.schema.tables["NormalizationOptions"])
-        for at in range(len(units)):
-            unit = self._element(units, "ProcessUnit", at)
-            if unit["options_type"] == bytes([code]):
-                known = unit["options"]
-                assert isinstance(known, int | NewTable)
-                options = self._overlay.copy(options.type.name, known) if isinstance(known, int) else known
-                break
-        else:
-            unit = self._element(units, "ProcessUnit", len(units))
+        kind, schema = "NormalizationOptions", self._overlay.schema
+        code = member_number(schema.unions["ProcessUnitOptions"], kind, "process unit")
+        known = [self._element(units, "ProcessUnit", at) for at in range(len(units))]
+        same = (unit for unit in known if unit["options_type"] == bytes([code]))
+        unit = next(same, None) or self._element(units, "ProcessUnit", len(units))
+        options = self._overlay.below(unit, "options", kind) or NewTable(schema.tables[kind])
         unit.set("options_type", code)
         unit.set("options", options)
         self.put(options, "mean", list(mean))
         self.put(options, "std", list(std))
-
-    @property
-    def _members(self) -> Mapping[int, str]:
-        return self._overlay.schema.unions["ProcessUnitOptions"]
 
     def to_bytes(self) -> bytes:
         """Return the value; where nothing was changed, as it was."""

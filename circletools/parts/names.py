@@ -11,7 +11,7 @@ from circletools.graph.graph import Graph, ModelGraph
 from circletools.model.views import text
 from circletools.wording import suggestion
 
-_INDEX = re.compile(r"(?:(\d{1,6})/)?index:(\d{1,9})")
+INDEX = re.compile(r"(?:(\d{1,6})/)?index:(\d{1,9})")
 _LISTED = 8
 _LONGEST = 200  # characters of a name
 
@@ -66,7 +66,7 @@ class TensorNames:
             )
         if same:
             return same[0]
-        index = _INDEX.fullmatch(words)
+        index = INDEX.fullmatch(words)
         if index is None or index[1] not in (None, str(self._subgraph)):
             raise UsageError(
                 f"no tensor is called {quoted(words)}", location=self.place, hint=suggestion(words, self.found)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from itertools import count
-from typing import Literal
 
+from circletools.edit.signatures import Direction
 from circletools.graph.graph import Graph
 from circletools.model.views import Signature, text
 from circletools.parts.excerpt import NewSignature
 
 DEFAULT_KEY = "serving_default"
-Direction = Literal["inputs", "outputs"]
 
 
 def with_ends(

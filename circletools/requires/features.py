@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from circletools.graph.graph import Graph, ModelGraph
-from circletools.requires.table import RuntimeTable
+from circletools.requires.table import NEVER, RuntimeTable
 
 OUTSIDE, BLOCKWISE = "buffers outside the flatbuffer", "blockwise quantization"
 
@@ -32,10 +32,10 @@ def features(model: ModelGraph, table: RuntimeTable) -> Iterator[Feature]:
         counts.update(dict(zip(types.tolist(), numbers.tolist(), strict=True)))
     for number, count in sorted(counts.items()):
         name = names.get(number, f"UNKNOWN:{number}")
-        yield Feature("type", f"{name} tensors", count, table.first_for_type(name))
+        yield Feature("type", f"{name} tensors", count, table.types.get(name, NEVER))
     for what, count in ((OUTSIDE, _outside(model)), (BLOCKWISE, sum(map(_blockwise, model.graphs)))):
         if count:
-            yield Feature("feature", what, count, table.first_for_feature(what))
+            yield Feature("feature", what, count, table.features[what])
 
 
 def _outside(model: ModelGraph) -> int:

@@ -28,14 +28,14 @@ _WANTED = re.compile(r"(tflite|litert)-(\d+(?:\.\d+){0,2})")
 class RuntimeTable:
     """The capabilities of runtimes. `runtimes` are their names, such as litert-2.1.6, oldest first.
 
-    `types` and `features` have the index of the first runtime, None where none takes it; `operators` the lowest
+    `types` and `features` have the index of the first runtime, NEVER where none takes it; `operators` the lowest
     version of a code and the highest one in each runtime; `custom` the custom codes that all resolve.
     """
 
     runtimes: tuple[str, ...]
     operators: Mapping[str, tuple[int, tuple[int, ...]]]
-    types: Mapping[str, int | None]
-    features: Mapping[str, int | None]
+    types: Mapping[str, int]
+    features: Mapping[str, int]
     custom: frozenset[str]
 
     def first_for_operator(self, code: str, version: int) -> int:
@@ -44,16 +44,6 @@ class RuntimeTable:
             return 0 if code.removeprefix("CUSTOM:") in self.custom else NEVER
         lowest, highest = self.operators.get(code, (1, (0,) * len(self.runtimes)))
         return next((at for at, most in enumerate(highest) if lowest <= version <= most), NEVER)
-
-    def first_for_type(self, name: str) -> int:
-        """Return the index of the first runtime that takes a tensor type, or NEVER."""
-        found = self.types.get(name)
-        return NEVER if found is None else found
-
-    def first_for_feature(self, name: str) -> int:
-        """Return the index of the first runtime that reads a feature of the format right, or NEVER."""
-        found = self.features[name]
-        return NEVER if found is None else found
 
     def index_of(self, wanted: str) -> int:
         """Return the index of a runtime by name; of litert-2.1 the first 2.1.x. Raises UsageError."""
@@ -82,7 +72,11 @@ def runtime_table() -> RuntimeTable:
             code: (lowest, tuple(highest) if isinstance(highest, list) else (highest,) * count)
             for code, (lowest, highest) in raw["operators"].items()
         },
-        raw["types"],
-        raw["features"],
+        _indices(raw["types"]),
+        _indices(raw["features"]),
         frozenset(raw["custom"]),
     )
+
+
+def _indices(found: Mapping[str, int | None]) -> dict[str, int]:
+    return {name: NEVER if at is None else at for name, at in found.items()}

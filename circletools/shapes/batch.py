@@ -93,12 +93,10 @@ def _others(call: Call, was: Call, batch: Batch) -> Iterator[Patch]:
     if code in STATES and call.shapes[0] != was.shapes[0]:
         yield from (Patch(slot) for slot in STATES[code] if _is_single(call, was, slot, 0, batch))
     elif code in _ALIKE:
-        axes = {batch.axis(was.shape(slot), call.shape(slot)) for slot in range(len(call))} - {None}
-        for axis in axes:
-            assert axis is not None
-            yield from (
-                Patch(slot, axis=axis) for slot in range(len(call)) if _is_single(call, was, slot, axis, batch)
-            )
+        slots = range(len(call))
+        axes = {batch.axis(was.shape(slot), call.shape(slot)) for slot in slots}
+        grown = ((slot, axis) for axis in axes if axis is not None for slot in slots)
+        yield from (Patch(slot, axis=axis) for slot, axis in grown if _is_single(call, was, slot, axis, batch))
     elif code == "TRANSPOSE_CONV":
         yield from _number(call, 0, 0 if batch.axis(was.shape(2), call.shape(2)) == 0 else None, batch)
     elif code == "BROADCAST_TO":
@@ -148,7 +146,6 @@ def check_batch(call: Call, was: Call, results: tuple[list[Shape | None], list[S
         if call.code == "CONCATENATION" and axis is not None and call.option("axis") % len(before) == axis:
             raise RefusedError("it joins batches, whose entries would no longer stand together")
         if call.code == "RESHAPE" and axis is not None:
-            given = was.shape(), call.shape()
-            came = batch.axis(*given)
-            if came is not None and target_axis(given[0], came, before, batch) != axis:
+            came = batch.axis(was.shape(), call.shape())
+            if came is not None and target_axis(was.shape(), came, before, batch) != axis:
                 raise RefusedError(f"it mixes the batch with dimension {axis} of {shown(before)}", 1)

@@ -55,6 +55,17 @@ class Call:
             raise RefusedError(f"input {slot} has {len(found)} dimensions, not {rank}")
         return found
 
+    def all_shapes(self) -> list[Shape]:
+        """Return the shapes of all inputs. Raises UnknownError."""
+        return [self.shape(slot) for slot in range(len(self))]
+
+    def one_shape(self) -> Shape:
+        """Return the shape that all inputs have. Raises RefusedError where they differ, UnknownError."""
+        first, *others = self.all_shapes()
+        for slot, shape in enumerate(others, 1):
+            refuse_unless(shape == first, f"{shown(shape)} beside {shown(first)}", slot)
+        return first
+
     def numbers(self, slot: int) -> list[int]:
         """Return the values of an input, one after the other. Raises UnknownError, RefusedError."""
         self.shape(slot)

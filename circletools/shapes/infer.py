@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property
 from math import prod
 
 import numpy as np
@@ -55,32 +54,22 @@ class _Subgraph:
         self.codes, self.callees = graph.operators.code_names, graph.callees
         self.shapes: list[Shape] = [tuple(sizes) for sizes in graph.values.shapes.lists()]
         self.signatures: list[Shape] = [tuple(sizes) for sizes in graph.values.shape_signatures.lists()]
+        self._constants: dict[int, Value | None] = {}
 
-    @cached_property
-    def constants(self) -> Mapping[int, Value | None]:
-        """The values of constants that are a few whole numbers."""
-        return _Constants(self)
+    def constant(self, tensor: int) -> Value | None:
+        """Return the values of a constant that is a few whole numbers."""
+        if tensor not in self._constants:
+            view, value = self.view.tensors[tensor], None
+            with suppress(CircleToolsError):
+                if view.type in _WHOLE_NUMBERS and 0 in view.shape and self.graph.producer[tensor] < 0:
+                    value = np.empty(view.shape, np.int32)
+                elif view.type in _WHOLE_NUMBERS and prod(view.shape) <= MOST_VALUES and view.is_constant:
+                    value = view.numpy()
+            self._constants[tensor] = value
+        return self._constants[tensor]
 
     def is_open(self, tensor: int) -> bool:
         return -1 in self.shapes[tensor] or -1 in self.signatures[tensor]
-
-
-class _Constants(dict[int, Value | None]):
-    def __init__(self, subgraph: _Subgraph) -> None:
-        super().__init__()
-        self._subgraph = subgraph
-
-    def __missing__(self, tensor: int) -> Value | None:
-        value, view = None, self._subgraph.view.tensors[tensor]
-        try:
-            if view.type in _WHOLE_NUMBERS and 0 in view.shape and self._subgraph.graph.producer[tensor] < 0:
-                value = np.empty(view.shape, np.int32)
-            elif view.type in _WHOLE_NUMBERS and prod(view.shape) <= MOST_VALUES and view.is_constant:
-                value = view.numpy()
-        except CircleToolsError:
-            value = None
-        self[tensor] = value
-        return value
 
 
 class Inference:
@@ -141,7 +130,7 @@ class Inference:
                 with suppress(UnknownError):
                     check_batch(call, self._call(subgraph, operator, self._base), (before, found), self._batch)
         except RefusedError as error:
-            if self._base is None:  # LiteRT's matter; what the file says is as good as anything
+            if self._base is None:  # LiteRT's matter; the shape in the file is as good as any
                 found = [subgraph.shapes[tensor] if tensor >= 0 else None for tensor in results]
             else:
                 constant = None if error.slot is None or error.slot >= len(slots) else slots[error.slot]
@@ -189,18 +178,14 @@ class Inference:
         return [shapes[0] if len(set(shapes)) == 1 else None for shapes in zip(*ends, strict=False)]
 
     def _call(self, subgraph: _Subgraph, operator: int, found: Shapes) -> Call:
-        slots = subgraph.operands[operator]
+        slots, sizes = subgraph.operands[operator], found.options.get((subgraph.index, operator))
         return Call(
             subgraph.codes[operator],
-            {**subgraph.view.options_of(operator), **self._option(subgraph, operator, found)},
+            {**subgraph.view.options_of(operator), **({} if sizes is None else {"new_shape": sizes})},
             [self._shape(subgraph, tensor, found) for tensor in slots],
             [self._value(subgraph, tensor, found) for tensor in slots],
             len(subgraph.results[operator]),
         )
-
-    def _option(self, subgraph: _Subgraph, operator: int, found: Shapes) -> dict[str, list[int]]:
-        sizes = found.options.get((subgraph.index, operator))
-        return {} if sizes is None else {"new_shape": sizes}
 
     def _shape(self, subgraph: _Subgraph, tensor: int, found: Shapes | None = None) -> Shape | None:
         shapes, key = (found or self.found).shapes, (subgraph.index, tensor)
@@ -210,7 +195,7 @@ class Inference:
         if tensor < 0:
             return None
         value = found.values.get((subgraph.index, tensor))
-        return value if value is not None else subgraph.constants[tensor]
+        return value if value is not None else subgraph.constant(tensor)
 
     def _changed(self, subgraph: _Subgraph, operator: int) -> bool:
         assert self._base is not None
@@ -246,13 +231,7 @@ class Inference:
             sizes[patch.axis] = self._batch.grown(sizes[patch.axis])
             self.found.shapes[key] = tuple(sizes)
 
-
-def unpatched_readers(subgraphs: Iterable[_Subgraph], found: Shapes) -> list[tuple[Place, int]]:
-    """Return the patched tensors that an operator reads as they were, each with such an operator."""
-    every = {subgraph.index: subgraph for subgraph in subgraphs}
-    return [
-        (key, operator)
-        for key, (_, operators) in found.patched.items()
-        for operator in every[key[0]].graph.readers[key[1]]
-        if operator not in operators
-    ]
+    def unpatched_readers(self) -> Iterator[tuple[Place, int]]:
+        """Yield the patched tensors that an operator reads as they were, each with such an operator."""
+        for key, (_, operators) in self.found.patched.items():
+            yield from ((key, one) for one in self.subgraphs[key[0]].graph.readers[key[1]] if one not in operators)

@@ -6,7 +6,17 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from circletools.shapes.call import Call, Shape, broadcast, empty, refuse_unless, resolved, shown, without
+from circletools.shapes.call import (
+    Call,
+    RefusedError,
+    Shape,
+    broadcast,
+    empty,
+    refuse_unless,
+    resolved,
+    shown,
+    without,
+)
 
 
 def reshape(call: Call) -> Sequence[Shape]:
@@ -44,11 +54,9 @@ def transpose(call: Call) -> Sequence[Shape]:
 
 def pack(call: Call) -> Sequence[Shape]:
     """With a dimension more, for as many as there are inputs."""
-    shapes = [call.shape(slot) for slot in range(len(call))]
-    for slot, shape in enumerate(shapes):
-        refuse_unless(shape == shapes[0], f"{shown(shape)} beside {shown(shapes[0])}", slot)
-    axis = call.axis(call.option("axis"), len(shapes[0]) + 1)
-    return [(*shapes[0][:axis], len(shapes), *shapes[0][axis:])]
+    shape = call.one_shape()
+    axis = call.axis(call.option("axis"), len(shape) + 1)
+    return [(*shape[:axis], len(call), *shape[axis:])]
 
 
 def unpack(call: Call) -> Sequence[Shape]:
@@ -63,11 +71,10 @@ def unpack(call: Call) -> Sequence[Shape]:
 
 def concatenation(call: Call) -> Sequence[Shape]:
     """The sum in one dimension."""
-    shapes = [call.shape(slot) for slot in range(len(call))]
+    shapes = call.all_shapes()
     axis = call.axis(call.option("axis"), len(shapes[0]))
     for slot, shape in enumerate(shapes):
-        rest = without(shape, axis) == without(shapes[0], axis)
-        same = len(shape) == len(shapes[0]) and rest
+        same = len(shape) == len(shapes[0]) and without(shape, axis) == without(shapes[0], axis)
         refuse_unless(same, f"{shown(shape)} beside {shown(shapes[0])}", slot)
     return [(*shapes[0][:axis], sum(shape[axis] for shape in shapes), *shapes[0][axis + 1 :])]
 
@@ -127,12 +134,10 @@ def slices(call: Call) -> tuple[Any, ...]:
 def strided_slice(call: Call) -> Sequence[Shape]:
     """By begin, end, step and masks."""
     shape, index = call.shape(), slices(call)
-    whole = empty(shape)
     try:
-        return [whole[_closed(index, shape)].shape]
-    except IndexError:
-        refuse_unless(False, f"the slice leads outside of {shown(shape)}")
-        raise
+        return [empty(shape)[_closed(index, shape)].shape]
+    except IndexError as error:
+        raise RefusedError(f"the slice leads outside of {shown(shape)}") from error
 
 
 def _closed(index: tuple[Any, ...], shape: Shape) -> tuple[Any, ...]:

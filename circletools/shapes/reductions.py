@@ -8,14 +8,6 @@ from math import ceil
 from circletools.shapes.call import Call, Rule, Shape, UnknownError, refuse_unless, shown
 
 
-def all_the_same(call: Call) -> Sequence[Shape]:
-    """One shape of all inputs."""
-    shapes = [call.shape(slot) for slot in range(len(call))]
-    for slot, shape in enumerate(shapes):
-        refuse_unless(shape == shapes[0], f"{shown(shape)} beside {shown(shapes[0])}", slot)
-    return shapes[:1]
-
-
 def select(call: Call) -> Sequence[Shape]:
     """The shape of both branches."""
     refuse_unless(call.shape(1) == call.shape(2), f"{shown(call.shape(1))} beside {shown(call.shape(2))}")

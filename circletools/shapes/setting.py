@@ -8,15 +8,15 @@ import numpy as np
 
 from circletools.edit.edit import ModelEdit
 from circletools.edit.results import RewriteResult
-from circletools.errors import EditError, TableFormatError, UsageError
+from circletools.errors import EditError, UsageError
 from circletools.graph.build import model_graph
 from circletools.graph.graph import Graph
 from circletools.model.model import Model
-from circletools.origin.read import origins_in
+from circletools.origin.read import current_origins
 from circletools.parts.names import TensorNames, graph_at, quoted
 from circletools.shapes.batch import Batch, Patch
 from circletools.shapes.call import RefusedError, Shape, shown
-from circletools.shapes.infer import Inference, Place, Shapes, ShapesRefusedError, unpatched_readers
+from circletools.shapes.infer import Inference, Place, Shapes, ShapesRefusedError
 from circletools.shapes.request import ShapeRequest, wanted_shapes
 from circletools.wording import counted
 
@@ -66,7 +66,7 @@ def _infer(
     try:
         base.run(index, before)
         after.run(index, wanted)
-        for key, operator in unpatched_readers(after.subgraphs.values(), after.found):
+        for key, operator in after.unpatched_readers():
             code = after.subgraphs[key[0]].codes[operator]
             raise ShapesRefusedError((key[0], operator), code, "it shares a constant that has the batch", key[1])
     except ShapesRefusedError as error:
@@ -84,11 +84,8 @@ def _refusal(
     words = f"{code}: {reason}"
     if constant is not None and constant >= 0:
         words += f"; its input {quoted(model.subgraphs[place[0]].tensors[constant].name)} decides"
-    try:
-        origins = origins_in(model_graph(model))
-    except TableFormatError:
-        origins = None
-    names = [] if origins is None else [origins.sources[one] for one in origins.operators[place[0]].get(place[1], ())]
+    origins = current_origins(model_graph(model))
+    names = [] if origins is None else [origins.sources[one] for one in origins.of(*place)]
     words += f"; source {', '.join(map(quoted, names[:3]))}" if names else ""
     return EditError(words, location=f"subgraphs[{place[0]}].operators[{place[1]}]", hint=hint)
 

@@ -24,9 +24,7 @@ _REDUCING = "MEAN REDUCE_ALL REDUCE_ANY REDUCE_MAX REDUCE_MIN REDUCE_PROD SUM"
 
 RULES: dict[str, Rule] = {
     **dict.fromkeys(_SAME.split(), lambda call: [call.shape()]),
-    **dict.fromkeys(
-        _BROADCASTING.split(), lambda call: [broadcast(*(call.shape(slot) for slot in range(len(call))))]
-    ),
+    **dict.fromkeys(_BROADCASTING.split(), lambda call: [broadcast(*call.all_shapes())]),
     **dict.fromkeys(_REDUCING.split(), reductions.reduce),
     **dict.fromkeys(_SEGMENTS.split(), lambda call: [(call.number(2), *call.shape()[len(call.shape(1)) :])]),
     **dict.fromkeys(("AVERAGE_POOL_2D", "L2_POOL_2D", "MAX_POOL_2D"), windows.pool_2d),
@@ -41,7 +39,7 @@ RULES: dict[str, Rule] = {
         lambda call: [*[(call.number(2),)] * (call.results - 1), ()],
     ),
     **dict.fromkeys(("WHERE", "UNIQUE", "READ_VARIABLE"), reductions.unknown),
-    "ADD_N": reductions.all_the_same,
+    "ADD_N": lambda call: [call.one_shape()],
     "BATCH_MATMUL": windows.batch_matmul,
     "BATCH_TO_SPACE_ND": layout.batch_to_space,
     "BIDIRECTIONAL_SEQUENCE_LSTM": windows.recurrent(3, (2, 8, 35, 36), (19, 25, 37, 38)),

@@ -16,11 +16,10 @@ from circletools.edit.results import RewriteResult
 from circletools.edit.signatures import SIDES, Direction
 from circletools.errors import EditError, UsageError
 from circletools.graph.build import model_graph
-from circletools.parts.names import TensorNames, graph_at, quoted
+from circletools.parts.names import INDEX, TensorNames, graph_at, quoted
 from circletools.wording import suggestion
 
 _LONGEST_GLOB = 10_000
-_SELECTED = re.compile(r"(?:(\d{1,6})/)?index:(\d{1,9})")
 Pair = str | tuple[str, str]
 """An old and a new name, or both in one as in `OLD=NEW`."""
 
@@ -123,7 +122,7 @@ class _Tensors:
     def _by_name(self, pair: Pair, *, regex: bool) -> None:
         known = {name for names in self.names.values() for name in names.found}
         old, new = split_pair(pair, known)
-        selected = _SELECTED.fullmatch(old)
+        selected = INDEX.fullmatch(old)
         if old not in known and selected is not None:
             subgraph = int(selected[1] or min(self.names))
             names = self.names.get(subgraph) or self._read(subgraph)

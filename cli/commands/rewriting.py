@@ -67,7 +67,6 @@ def rewrite(
     """Apply `change` to a model and write it; list the changes on standard error.
 
     With `rewires`, what `check` finds of the new file and not of the old one is reported, where that is a file.
-
     With `erase`, old values of metadata go; with False, those that stay are reported, and with None nothing is.
 
     `inputs` are the other files that are read; none of them may be the output. A `dry` run writes nothing and needs
@@ -87,11 +86,17 @@ def rewrite(
             edit.parts()  # to fail where writing would
         remaining = edit.remaining() if erase is False else ()
         caused = new_findings(model, to) if rewires and not dry else ()
-    for line in result.changes or ("nothing to change",):
-        print_message(line)
-    print_notes((*result.notes, *remaining), source)
+    print_result(result, source)
+    print_notes(remaining, source)
     print_notes(caused, to or "")
     return result
+
+
+def print_result(result: ct.types.RewriteResult, source: str = "") -> None:
+    """List the changes on standard error, and then the notes."""
+    for line in result.changes or ("nothing to change",):
+        print_message(line)
+    print_notes(result.notes, source)
 
 
 def new_findings(model: ct.Model, to: str | None) -> tuple[ct.Finding, ...]:
@@ -140,6 +145,4 @@ def compact(
         else:
             before, after = model.wire.size, ct.compact(model, to, in_place=in_place, progress=of_bytes)
             result = ct.types.RewriteResult((f"{before} -> {after} bytes",))
-    for line in result.changes or ("nothing to change",):
-        print_message(line)
-    print_notes(result.notes, source)
+    print_result(result, source)

@@ -8,10 +8,10 @@ import circletools as ct
 
 from ..console.progress import of_bytes
 from ..console.reading import reading
-from ..console.terminal import print_message, print_notes
+from ..console.terminal import print_notes
 from ..signature import argument, option
 from .parameters import InPlace, Input, OneSubgraph, Output
-from .rewriting import is_member, new_findings, refuse_inputs, rewrite, target
+from .rewriting import is_member, new_findings, print_result, refuse_inputs, rewrite, target
 
 Pairs = tuple[str, ...]
 
@@ -39,14 +39,12 @@ def extract(
     request = ct.surgery.ExtractRequest(from_, to, operators, origin, signature, subgraph)
     out = target(source, output, in_place)
     if request == ct.surgery.ExtractRequest() and is_member(source):
-        print_message(*ct.surgery.extract_member(source, out).changes)
+        print_result(ct.surgery.extract_member(source, out))
         return
     with reading(source) as model:
         result = ct.surgery.extract(model, out, request, in_place=in_place, progress=of_bytes)
         caused = new_findings(model, out)
-    for line in result.changes:
-        print_message(line)
-    print_notes(result.notes, source)
+    print_result(result, source)
     print_notes(caused, out)
 
 
@@ -167,13 +165,11 @@ def expose(
     """
     if not tensor and not every:
         raise ct.UsageError("nothing to expose", hint="use --tensor TENSOR or --every CODE")
-    rewrite(
-        source,
-        output,
-        in_place,
-        lambda edit: ct.surgery.expose(edit, tensor, every=every, subgraph=subgraph),
-        rewires=True,
-    )
+
+    def change(edit: ct.ModelEdit) -> ct.types.RewriteResult:
+        return ct.surgery.expose(edit, tensor, every=every, subgraph=subgraph)
+
+    rewrite(source, output, in_place, change, rewires=True)
 
 
 def replace(
@@ -188,6 +184,4 @@ def replace(
     """
     if output is not None:
         refuse_inputs(output, [member.partition("!")[0], model])
-    result = ct.surgery.replace_member(member, model, output)
-    for line in result.changes or ("nothing to change",):
-        print_message(line)
+    print_result(ct.surgery.replace_member(member, model, output))

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from circletools.edit.compact import compact, compact_parts
+from circletools.edit.compact import compact
 from circletools.edit.editable import original_start
 from circletools.errors import EditError, UsageError
 from circletools.model.external import external_data
 from circletools.model.model import open_model
-from circletools.storage.files import view
 from tests.kit.build import Build
+from tests.kit.program import compacted
 from tests.kit.support import (
     by_content,
     bytes_of,
@@ -28,11 +28,6 @@ from tests.kit.support import (
     u32,
     vtable_of,
 )
-
-
-def compacted(data: bytes) -> bytes:
-    with open_model(data) as model:
-        return b"".join(map(view, compact_parts(model)))
 
 
 def built(*, external: int = 0, at: int = 0) -> Build:

@@ -7,21 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from circletools.edit.compact import compact_parts
 from circletools.edit.edit import ModelEdit
 from circletools.model.model import open_model
-from circletools.storage.files import view
 from tests.kit.build import Build, Table
 from tests.kit.command_support import run
+from tests.kit.program import compacted
 from tests.kit.public import public_models
 from tests.kit.support import bytes_of, edited, own_models, packed, unpacked, value_of
 
 SECRET = b"the name of a customer, 7f3a9c"
-
-
-def compacted(data: bytes) -> bytes:
-    with open_model(data) as model:
-        return b"".join(map(view, compact_parts(model)))
 
 
 def with_secret(data: bytes) -> bytes:

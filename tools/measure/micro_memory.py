@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import circletools as ct
-from circletools.cost.micro import more_bytes, slots_of
+from circletools.cost.micro import Slots, more_bytes
 from circletools.graph.build import graph_of
 from tests.kit.build import Build, Code
 from tools.measure.capabilities import all_templates
@@ -48,7 +48,7 @@ def main() -> None:
         if once is not None and often is not None:
             graph = graph_of(ct.open(probe.model), 0)
             each = (often - once) / (COPIES - 1) - TENSOR * len(probe.outputs) - NODE
-            size = each - more_bytes(probe.code, slots_of(graph, 0))
+            size = each - more_bytes(probe.code, Slots(graph, 0))
             found[probe.code].setdefault(probe.outputs[0].element, round(size))
             if not graph.values.tables.child("quantization", graph.values.schema)[1].size:
                 ends = len(graph.inputs) + len(graph.outputs)
