@@ -167,9 +167,7 @@ def schema_document(name: str) -> dict[str, Any]:
 
 
 @cache
-def load_schema(
-    format_name: Literal["circle", "tflite", "debug_metadata", "etdump", "tflite_metadata", "litertlm"],
-) -> Schema:
+def load_schema(format_name: SchemaName) -> Schema:
     """Load schema/<format_name>.json."""
     data = schema_document(format_name)
     tables = {
