@@ -25,7 +25,7 @@ from tests.kit.operator_support import (  # noqa: E402
 )
 
 RUNS = 3
-DELEGATED = 0
+DELEGATED = "xnnpack"
 
 
 def main() -> None:

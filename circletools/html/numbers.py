@@ -18,6 +18,8 @@ from circletools.wording import html_table
 _BEST_DB, _WIDTH, _HEIGHT = 150.0, 900, 160  # as much as single precision has; nothing that differs is as good
 _COLORS = {"fault": "#d73027", "not_run": "#762a83", "skipped": "#d9d9d9"}
 _SHADES = ("#1a9850", "#91cf60", "#d9ef8b", "#fee08b")  # by how much of what is allowed: up to 1 %, 10 %, 50 %, all
+_SHOWN = ("operator_index", "code", "verdict", "own_max_abs", "own_max_steps", "own_snr_db", "inherited_max_abs",
+          "sources", "file", "line", "words")  # fmt: skip
 _STYLE = "body{font:14px sans-serif}td,th{padding:1px 6px;text-align:left}svg{border:1px solid #ccc}"
 
 
@@ -35,21 +37,7 @@ def numbers_html(model: Model, found: Comparison) -> bytes:
         words = "no operator is wrong" if first is None else f"operator {first.operator} {first.code} is the first"
         body += [f"<h2>{escape(column.program)}: {words}</h2><p>{escape(column.failure)}</p>", *_plot(cells)]
         body += ["<h3>Graph</h3>", *_graph(model, found, at)]
-        own = [
-            {name: value for name, value in row.items() if value is not None}
-            for row in rows
-            if row["program"] == column.program
-        ]
-        shown = (
-            "operator_index",
-            "code",
-            "verdict",
-            "own_max_abs",
-            "own_max_steps",
-            "own_snr_db",
-            "inherited_max_abs",
-        )
-        table = [{name: row.get(name, "") for name in (*shown, "sources", "file", "line", "words")} for row in own]
+        table = [{name: row[name] for name in _SHOWN} for row in rows[at :: len(found.columns)]]
         body.append(html_table(table, len(table)))
     page = (
         "<!doctype html><meta charset=utf-8><meta http-equiv=Content-Security-Policy content=\"default-src 'none'; "

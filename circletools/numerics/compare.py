@@ -19,7 +19,7 @@ from circletools.errors import UsageError
 from circletools.fit.naming import Naming
 from circletools.model.model import Model
 from circletools.numerics.cells import Judge
-from circletools.numerics.request import CompareRequest, more_runs, read_inputs
+from circletools.numerics.request import CompareRequest, file_inputs, more_runs
 from circletools.numerics.results import Cell, Column, Comparison, Group, OperatorCells
 from circletools.numerics.running import Known, NotRunError, Runner, Runs
 from circletools.numerics.subject import Subject, subject_of
@@ -151,7 +151,7 @@ class _Comparing:
                 raise NotRunError(answer.failure)
             return more_runs(answer.inputs, self.request)
         signature = next((one for one in self.first.model.signatures if one.subgraph == 0), None)
-        return read_inputs(self.request, self.first.graph, signature, answer.inputs)
+        return file_inputs(self.request, self.first.graph, signature, answer.inputs)
 
     def _others(self, inputs: Runs) -> Runs:
         """Return the inputs of the second model that stand for the same numbers. Raises NotRunError."""

@@ -12,7 +12,7 @@ from circletools.graph.graph import Graph
 from circletools.model.views import Signature
 from circletools.numerics.running import Runs
 from circletools.numerics.values import Difference
-from circletools.runtimes.inputs import make_input
+from circletools.runtimes.inputs import make_input, read_inputs
 from circletools.runtimes.programs import named
 from circletools.runtimes.protocol import Array
 
@@ -73,7 +73,7 @@ def more_runs(first: list[Array], request: CompareRequest) -> Runs:
     return [first, *made]
 
 
-def read_inputs(request: CompareRequest, graph: Graph, signature: Signature | None, like: list[Array]) -> Runs:
+def file_inputs(request: CompareRequest, graph: Graph, signature: Signature | None, like: list[Array]) -> Runs:
     """Return the inputs of each run from the files; `like` are arrays of the model's types and shapes, if known.
 
     Raises InvalidInputError for a file that cannot be read or lacks an input.
@@ -81,15 +81,7 @@ def read_inputs(request: CompareRequest, graph: Graph, signature: Signature | No
     named = {tensor: name for name, tensor in (signature.inputs if signature else ())}
     runs: Runs = []
     for file in request.inputs:
-        try:
-            if file.endswith(".npz"):
-                with np.load(file, allow_pickle=False) as found:
-                    arrays = dict(found)
-            else:
-                (only,) = like
-                arrays = {"0": np.frombuffer(Path(file).read_bytes(), only.dtype).reshape(only.shape)}
-        except (OSError, ValueError, EOFError, KeyError) as error:
-            raise InvalidInputError(f"cannot read the inputs: {error}", location=file) from error
+        arrays = read_inputs(file) if file.endswith(".npz") else {"0": _read_only(file, like)}
         run: list[Array] = []
         for place, tensor in enumerate(graph.inputs.tolist()):
             keys = (named.get(tensor, ""), graph.values.name(tensor), str(place), f"arr_{place}")
@@ -100,3 +92,12 @@ def read_inputs(request: CompareRequest, graph: Graph, signature: Signature | No
             run.append(arrays[key].astype(like[place].dtype) if is_number else arrays[key])
         runs.append(run)
     return runs
+
+
+def _read_only(file: str, like: list[Array]) -> Array:
+    """Return the bytes of a file as the only input."""
+    try:
+        (only,) = like
+        return np.frombuffer(Path(file).read_bytes(), only.dtype).reshape(only.shape)
+    except (OSError, ValueError) as error:
+        raise InvalidInputError(f"cannot read the inputs: {error}", location=file) from error

@@ -18,7 +18,7 @@ class Cell:
 
     `own` is how far it is from the reference when it is cut out and fed the reference's values, `inherited` how far
     the same values are when the whole model runs. `allowed` is how much of `own` is explained by rounding, at the
-    most. `words` say why something is missing, or what the program says.
+    most. `words` say why something is missing, or what the program prints.
     """
 
     verdict: Verdict

@@ -7,11 +7,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import MappingProxyType
 from uuid import uuid4
 
 from circletools.errors import CircleToolsError
-from circletools.numerics.subject import Region, Subject
+from circletools.numerics.subject import NO_DATA, Region, Subject
 from circletools.runtimes.comparison import same
 from circletools.runtimes.protocol import Array
 from circletools.runtimes.worker import Worker
@@ -22,7 +21,6 @@ Runs = list[list[Array]]
 Known = dict[int, list[Array]]
 """The values of tensors, run by run."""
 
-NOTHING: Mapping[int, bytes] = MappingProxyType({})
 _MOST_CRASHES = 20
 
 
@@ -69,7 +67,7 @@ class Runner:
         count = len(answer.outputs) // len(inputs)
         return [answer.outputs[at * count : (at + 1) * count] for at in range(len(inputs))]
 
-    def part(self, subject: Subject, region: Region, values: Known, data: Mapping[int, bytes] = NOTHING) -> Known:
+    def part(self, subject: Subject, region: Region, values: Known, data: Mapping[int, bytes] = NO_DATA) -> Known:
         """Run a region cut out of a model with these values; return its outputs. Raises NotRunError.
 
         `data` has other contents for buffers of the model.

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from types import MappingProxyType
 
 import numpy as np
 
@@ -23,7 +22,7 @@ from circletools.parts.names import graph_at
 from circletools.parts.signatures import new_signature
 from circletools.parts.whole import Whole, read_whole
 from circletools.runtimes.protocol import Array
-from circletools.storage.files import Part, write
+from circletools.storage.files import Part, view
 from circletools.surgery.ends import expose
 
 
@@ -37,6 +36,7 @@ class Region:
 
 
 NO_REGION = Region()
+NO_DATA: Mapping[int, bytes] = MappingProxyType({})
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,11 +103,11 @@ class Subject:
             outputs = edit.ends(0, "outputs")
             return edit.parts(), [outputs.index(tensor) for tensor in tensors]
 
-    def cut_out(self, region: Region, data: Mapping[int, bytes] | None = None) -> list[Part]:
+    def cut_out(self, region: Region, data: Mapping[int, bytes] = NO_DATA) -> list[Part]:
         """Return operators as a model of their own; `data` has other contents for buffers."""
         section = Section(0, region.operators, region.inputs, region.outputs)
         signature = new_signature((), self.graph, region.inputs, region.outputs)
-        return self.whole.bytes_of(Excerpt([section], {}, [signature], data or {}))
+        return self.whole.bytes_of(Excerpt([section], {}, [signature], data))
 
 
 @contextmanager
@@ -123,12 +123,10 @@ def subject_of(model: Model, subgraph: int = 0) -> Iterator[Subject]:
         return
     inputs, outputs = graph.inputs.tolist(), graph.outputs.tolist()
     section = Section(subgraph, range(len(graph)), inputs, outputs, further=range(len(graph.values)))
-    with TemporaryDirectory(prefix="circletools-") as folder:
-        path = Path(folder) / f"model.{model.format}"
-        signature = new_signature(whole.graph.signatures, graph, inputs, outputs)
-        write(path, whole.bytes_of(Excerpt([section], {}, [signature])))
-        with open_model(path) as main:
-            yield Subject(main, read_whole(main), whole.graph, subgraph)
+    signature = new_signature(whole.graph.signatures, graph, inputs, outputs)
+    parts = whole.bytes_of(Excerpt([section], {}, [signature]))
+    with open_model(b"".join(map(view, parts))) as main:
+        yield Subject(main, read_whole(main), whole.graph, subgraph)
 
 
 def real_constants(subject: Subject, operators: Iterable[int]) -> Iterator[tuple[Array, Array]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf, log10
+from operator import ne
 from typing import Any
 
 import numpy as np
@@ -74,7 +75,7 @@ class Difference:
 def difference(expected: Array, found: Array, step: float = 0.0) -> Difference:
     """Compare real numbers of one shape; texts are equal or not (`max_abs` is then 1)."""
     if expected.dtype.kind in "OS":
-        unequal = sum(map(_differ, expected.ravel().tolist(), found.ravel().tolist()))
+        unequal = sum(map(ne, expected.ravel().tolist(), found.ravel().tolist()))
         return Difference(expected.size, unequal, float(unequal > 0), (unequal / max(1, expected.size)) ** 0.5,
                           None, None, None, 0)  # fmt: skip
     finite = np.isfinite(expected) & np.isfinite(found)
@@ -99,7 +100,3 @@ def difference(expected: Array, found: Array, step: float = 0.0) -> Difference:
 def joined(arrays: Sequence[Array]) -> Array:
     """Return the values of several runs as one row."""
     return arrays[0].ravel() if len(arrays) == 1 else np.concatenate([array.ravel() for array in arrays])
-
-
-def _differ(one: object, two: object) -> bool:
-    return one != two

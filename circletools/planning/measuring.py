@@ -130,7 +130,7 @@ def times_of(chains: Sequence[Chain], worker: Worker, request: MeasureRequest) -
     left = list(range(len(chains)))
     while left:
         asked = tuple(chains[number] for number in left)
-        timed = worker.measure(ChainsRequest(asked, request.seconds * len(asked), {}, request.seed))
+        timed = worker.measure(ChainsRequest(asked, request.seconds * len(asked), request.seed))
         if not timed.failure:
             found |= zip(left, timed.times_us, strict=True)
             break
@@ -145,7 +145,7 @@ def times_of(chains: Sequence[Chain], worker: Worker, request: MeasureRequest) -
 def _ending(chain: Chain, worker: Worker, request: MeasureRequest) -> int:
     """Return the first step of a chain that ends the process also alone, else the last."""
     for number, step in enumerate(chain):
-        if worker.measure(ChainsRequest(((step,),), 0.0, {}, request.seed)).failure:
+        if worker.measure(ChainsRequest(((step,),), 0.0, request.seed)).failure:
             return number
     return len(chain) - 1
 

@@ -59,7 +59,7 @@ def profile(
     if program not in PROFILERS:
         message = f"{program} has no profiler of operators that its package gives to programs"
         raise UsageError(message, hint=f"those of {', '.join(PROFILERS)} are used")
-    sets = [read_inputs(inputs)] if isinstance(inputs, str | os.PathLike) else inputs
+    sets = [[*read_inputs(inputs).values()]] if isinstance(inputs, str | os.PathLike) else inputs
     given = None if sets is None else [list(sets[at % len(sets)]) for at in range(runs)]
     with as_file(model) as path, Worker(on, timeout_s) as worker:
         found = worker.profile(Request("profile", str(path), inputs=given, seed=seed, repeat=runs))

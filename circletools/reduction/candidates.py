@@ -99,10 +99,8 @@ def anonymous(candidates: Candidates, choice: Choice, excerpt: Excerpt, seed: in
     for index, tensors in sections:
         graph = candidates.whole.graph.graphs[index]
         for tensor in free(graph, tensors):
-            buffer, stored = (
-                int(graph.values.buffers[tensor]),
-                len(candidates.data(int(graph.values.buffers[tensor]))),
-            )
+            buffer = int(graph.values.buffers[tensor])
+            stored = len(candidates.data(buffer))
             try:
                 made = _random_like(model.subgraphs[index].array_of(tensor), rng).tobytes()
             except UsageError:  # a type that has no array
@@ -125,6 +123,5 @@ def _random_like(array: Array, rng: np.random.Generator) -> Array:
         return array
     real = array.astype(np.float64)
     finite = real[np.isfinite(real)] if np.isfinite(real).any() else np.zeros(1)
-    return np.clip(rng.normal(finite.mean(), finite.std(), array.shape), finite.min(), finite.max()).astype(
-        array.dtype
-    )
+    made = rng.normal(finite.mean(), finite.std(), array.shape)
+    return np.clip(made, finite.min(), finite.max()).astype(array.dtype)

@@ -16,7 +16,7 @@ from circletools.numerics.request import CompareRequest
 from circletools.runtimes.worker import Worker
 
 Symptom = frozenset[str]
-"""What a program says of a model; empty where it does not fail."""
+"""How a model fails, without what differs from model to model; empty where it does not."""
 Ask = Callable[[Path], Symptom]
 
 _COMPILERS = ("vela",)  # which run no models
@@ -60,7 +60,7 @@ def _of_command(words: list[str], timeout_s: float) -> Symptom:
 
 
 def _of_program(worker: Worker, model: Path) -> Symptom:
-    """Return the reasons of a program, without what differs from model to model."""
+    """Return the reasons of a program."""
     verdict = worker.loads(model)
     status, words = (verdict.status, verdict.words) if verdict.status != "ok" else ("run", "")
     if status == "run" and (worker.runtime in _COMPILERS or not (words := worker.run(model).failure)):

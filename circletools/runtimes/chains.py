@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 
 from circletools.runtimes.clock import Clock, Pace
 from circletools.runtimes.inputs import make_input
-from circletools.runtimes.protocol import Array, ChainsRequest, RefusedError, Step, Timed, plain
+from circletools.runtimes.protocol import Array, ChainsRequest, RefusedError, Step, Timed
 
 _WARM_TURNS, _LEAST_TURNS, _MOST_TURNS = 3, 7, 1000
+_PATIENCE = 10.0  # while the processor is slow, so many times the seconds may pass
 _TURN_S = 0.001
 """A chain that takes less runs several times in a turn: a thousand single runs would be over in a moment."""
 Seconds = NDArray[np.float64]
@@ -57,7 +58,7 @@ def measure(request: ChainsRequest, pace: Pace) -> Timed:
 
 
 def _measure(request: ChainsRequest, clock: Clock, pace: Pace) -> Timed:
-    known = [dict(request.known) for _ in request.chains]
+    known: list[dict[str, Array]] = [{} for _ in request.chains]
     try:
         chains = [
             [_Loaded(step, (number, at), known[number], request.seed) for at, step in enumerate(chain)]
@@ -72,16 +73,15 @@ def _measure(request: ChainsRequest, clock: Clock, pace: Pace) -> Timed:
         while len(full) < _MOST_TURNS:
             passed = time.perf_counter() - start
             enough = len(full) >= _LEAST_TURNS and passed >= request.seconds
-            if enough and (full.count(True) >= _LEAST_TURNS or passed >= request.patience * request.seconds):
+            if enough and (full.count(True) >= _LEAST_TURNS or passed >= _PATIENCE * request.seconds):
                 break
             before = pace.is_full()
             turns.take()
             full.append(pace.is_full() and before)
     except _StoppedError as stopped:
-        return Timed([], {}, *stopped.args)
-    values = {name: plain(value) for name, value in known[0].items()} if request.values else {}
+        return Timed([], *stopped.args)
     kept = full if any(full) else [True] * len(full)
-    return Timed([np.array(row)[kept] * 1e6 for row in turns.rows], values)
+    return Timed([np.array(row)[kept] * 1e6 for row in turns.rows])
 
 
 class _Turns:

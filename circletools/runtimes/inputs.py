@@ -54,11 +54,11 @@ def inputs_by_run(request: Request, ends: Iterable[tuple[Any, Sequence[int]]]) -
     return [made] * request.repeat
 
 
-def read_inputs(path: str | os.PathLike[str]) -> list[Array]:
-    """Return the arrays of an .npz file, in their order. Raises InvalidInputError."""
+def read_inputs(path: str | os.PathLike[str]) -> dict[str, Array]:
+    """Return the arrays of an .npz file by name, in their order. Raises InvalidInputError."""
     try:
-        with np.load(path, allow_pickle=False) as found:
-            return [found[name] for name in found.files]
-    except (OSError, ValueError, AttributeError, zipfile.BadZipFile) as error:
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as found:
+            return {name: found[name] for name in found.files}
+    except (OSError, ValueError, EOFError, AttributeError, TypeError, zipfile.BadZipFile) as error:
         message = f"not the arrays of inputs: {error}"
         raise InvalidInputError(message, location=os.fspath(path), hint="numpy.savez writes them") from error

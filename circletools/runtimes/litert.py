@@ -6,17 +6,19 @@ compute operators one by one. Importing this module imports the runtime, which i
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from time import perf_counter
 from typing import Any
 
 import numpy as np
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
-from circletools.runtimes.inputs import inputs_by_run, make_input
-from circletools.runtimes.litert_c import record
+from circletools.runtimes.inputs import make_input
+from circletools.runtimes.litert_c import Profiled
 from circletools.runtimes.plan import nodes, placed, plans
 from circletools.runtimes.protocol import Answer, Array, Make, Placed, Recorded, RefusedError, Request, Verdict, plain
 
@@ -67,42 +69,40 @@ def _not_delegated(found: Sequence[Placed], words: str) -> tuple[Placed, ...]:
 
 def run(request: Request) -> Answer:
     """Run a model."""
+    given = request.inputs[0] if request.inputs else None
     try:
-        interpreter = _interpreter(request)
-        details = interpreter.get_input_details()
-        runs = inputs_by_run(request, ((detail["dtype"], detail["shape"]) for detail in details))
-        inputs = runs[0]
-        if len(inputs) != len(details):
-            return Answer([], [], f"the model has {len(details)} inputs, not {len(inputs)}")
-        for detail, value in zip(details, inputs, strict=True):
-            if tuple(detail["shape"]) != value.shape:
-                interpreter.resize_tensor_input(detail["index"], value.shape)
-        interpreter.allocate_tensors()
-        outputs = []
-        for given in runs:
-            for detail, value in zip(details, given, strict=True):
-                interpreter.set_tensor(detail["index"], value)
-            interpreter.invoke()
-            outputs += [plain(interpreter.get_tensor(one["index"])) for one in interpreter.get_output_details()]
+        running = Running(request.variant, request.model, given, partial(make_input, request.seed))
+        outputs: list[Array] = []
+        for inputs in request.inputs or [running.inputs] * request.repeat:
+            running.feed(inputs)
+            running.run()
+            outputs += map(plain, running.fetch())
     except FAILURES as error:
         cause = error.__cause__ or error
-        return Answer([], [], f"{type(cause).__name__}: {cause}".strip())
-    return Answer(inputs, outputs)
+        kind = "" if isinstance(cause, RefusedError) else f"{type(cause).__name__}: "
+        return Answer([], [], f"{kind}{cause}".strip())
+    return Answer(running.inputs, outputs)
 
 
 def profile(request: Request) -> Recorded:
     """Run a model with LiteRT's profiler; the events as JSON."""
-    make = partial(make_input, request.seed)
-    return record(request.model, request.variant, request.inputs, make, request.repeat)
+    begun = perf_counter()
+    profiled = Profiled(request.model, request.variant)
+    seconds = perf_counter() - begun
+    events = profiled.events(request.inputs, partial(make_input, request.seed), request.repeat)
+    return Recorded(json.dumps({"events": events}).encode(), seconds * 1e6)
 
 
 class Running:
     """A model that is ready to run: with inputs of the shapes that are given, and of its own where None is."""
 
-    def __init__(self, variant: str, model: str, given: Sequence[Array | None], make: Make) -> None:
-        """Load it. Raises one of `FAILURES`."""
+    def __init__(self, variant: str, model: str, given: Sequence[Array | None] | None, make: Make) -> None:
+        """Load it; without `given`, all inputs are made. Raises one of `FAILURES`."""
         self._interpreter = interpreter = _interpreter(Request("run", model, variant))
         details = interpreter.get_input_details()
+        given = [None] * len(details) if given is None else given
+        if len(given) != len(details):
+            raise RefusedError(f"the model has {len(details)} inputs, not {len(given)}")
         self.inputs = [
             make(place, np.dtype(detail["dtype"]), detail["shape"]) if value is None else value
             for place, (detail, value) in enumerate(zip(details, given, strict=True))

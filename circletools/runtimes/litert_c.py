@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 from collections.abc import Sequence
 from ctypes import (
     CDLL,
@@ -21,12 +20,11 @@ from ctypes import (
     memmove,
 )
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from circletools.runtimes.protocol import Array, Make, Recorded, RefusedError
+from circletools.runtimes.protocol import Array, Make, RefusedError
 
 KERNELS = {"xnnpack": 0, "reference": 1, "builtin": 2}
 """The kernel mode of each variant."""
@@ -97,36 +95,41 @@ class LiteRt:
         self("AddOpaqueOptions", options, self.make("CreateOpaqueOptions", identifier, self._kept[-1], _NO_DELETER))
 
 
-def record(model: str, variant: str, given: Sequence[Sequence[Array]] | None, make: Make, runs: int) -> Recorded:
-    """Run the first signature with LiteRT's profiler; return its events as JSON. Raises RefusedError.
+class Profiled:
+    """The first signature of a model, compiled by LiteRT with its profiler."""
 
-    Run `n` has inputs `given[n]`, and, when there are no more, the first ones again; without any, made ones.
-    """
-    lite, begun = LiteRt(), perf_counter()
-    environment = lite.make("CreateEnvironment", c_int(0), None)
-    loaded = lite.make("CreateModelFromFile", environment, model.encode())
-    options = lite.make("CreateOptions")
-    lite("SetOptionsHardwareAccelerators", options, _CPU)
-    lite.add_options(options, b"runtime_options_string", b"enable_profiling = true\n")
-    lite.add_options(options, b"xnnpack", b"kernel_mode = %d\nnum_threads = 1\n" % KERNELS[variant])
-    compiled = lite.make("CreateCompiledModel", environment, loaded, options)
-    seconds = perf_counter() - begun
-    recorder = lite.make("CompiledModelGetProfiler", compiled)
-    inputs, outputs = (_buffers(lite, environment, loaded, compiled, kind) for kind in ("Input", "Output"))
-    sets = given or [[make(place, dtype, shape) for place, (_, dtype, shape) in enumerate(inputs)]]
-    arguments = [value for some in (inputs, outputs) for value in _handles(some)]
-    lite("StartProfiler", recorder)
-    for run in range(runs):
-        if run == 0 or len(sets) > 1:
-            _fill(lite, inputs, sets[run % len(sets)])
-        lite("RunCompiledModel", compiled, c_size_t(0), *arguments)
-    lite("StopProfiler", recorder)
-    count = c_int()
-    lite("GetNumProfilerEvents", recorder, byref(count))
-    events = (_Event * count.value)()
-    lite("GetProfilerEvents", recorder, count, events)
-    data = json.dumps({"events": [_fields(event) for event in events]}).encode()
-    return Recorded(data, seconds * 1e6)
+    def __init__(self, model: str, variant: str) -> None:
+        """Compile it. Raises RefusedError."""
+        self.lite = lite = LiteRt()
+        environment = lite.make("CreateEnvironment", c_int(0), None)
+        loaded = lite.make("CreateModelFromFile", environment, model.encode())
+        options = lite.make("CreateOptions")
+        lite("SetOptionsHardwareAccelerators", options, _CPU)
+        lite.add_options(options, b"runtime_options_string", b"enable_profiling = true\n")
+        lite.add_options(options, b"xnnpack", b"kernel_mode = %d\nnum_threads = 1\n" % KERNELS[variant])
+        self.compiled = lite.make("CreateCompiledModel", environment, loaded, options)
+        self.profiler = lite.make("CompiledModelGetProfiler", self.compiled)
+        self._ends = [_buffers(lite, environment, loaded, self.compiled, kind) for kind in ("Input", "Output")]
+
+    def events(self, given: Sequence[Sequence[Array]] | None, make: Make, runs: int) -> list[dict[str, Any]]:
+        """Run it, and return what was recorded. Raises RefusedError.
+
+        Run `n` has inputs `given[n]`, and, when there are no more, the first ones again; without any, made ones.
+        """
+        lite, inputs = self.lite, self._ends[0]
+        sets = given or [[make(place, dtype, shape) for place, (_, dtype, shape) in enumerate(inputs)]]
+        arguments = [value for some in self._ends for value in _handles(some)]
+        lite("StartProfiler", self.profiler)
+        for run in range(runs):
+            if run == 0 or len(sets) > 1:
+                _fill(lite, inputs, sets[run % len(sets)])
+            lite("RunCompiledModel", self.compiled, c_size_t(0), *arguments)
+        lite("StopProfiler", self.profiler)
+        count = c_int()
+        lite("GetNumProfilerEvents", self.profiler, byref(count))
+        events = (_Event * count.value)()
+        lite("GetProfilerEvents", self.profiler, count, events)
+        return [_fields(event) for event in events]
 
 
 def _fields(event: Any) -> dict[str, Any]:

@@ -14,13 +14,12 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import mkdtemp
 from time import perf_counter
-from typing import Any
 
 import numpy as np
 
 from circletools.runtimes.comparison import same
 from circletools.runtimes.inputs import inputs_by_run
-from circletools.runtimes.onert_c import CAN_ALLOCATE, Session, StatusError, TensorInfo
+from circletools.runtimes.onert_c import CAN_ALLOCATE, Bound, Session, StatusError, TensorInfo
 from circletools.runtimes.protocol import (
     Answer,
     Array,
@@ -34,19 +33,7 @@ from circletools.runtimes.protocol import (
     printed,
 )
 
-Bound = ctypes.Array[ctypes.c_char]
 FAILURES = (StatusError, KeyError, ValueError)
-DTYPES = {
-    0: "float32",
-    1: "int32",
-    2: "uint8",  # quantized
-    3: "bool",
-    4: "uint8",
-    5: "int64",
-    6: "int8",
-    7: "int16",
-}
-"""The dtype of each `NNFW_TYPE`."""
 
 # A shape can be known only after the run, and a declared one can be wrong.
 _OPEN_OUTPUT_BYTES = 1 << 24
@@ -59,58 +46,46 @@ _OPERATION = re.compile(r"Unsupported operation: (\w+)|NYI for operation '(\w+)'
 
 def fix_open_shapes(session: Session) -> None:
     """Give every open dimension the size 1, which is what converters write for LiteRT to start from."""
-    fix_shapes(
-        session, [tuple(map(abs, session.input_info(index).shape())) for index in range(session.input_count())]
-    )
+    fix_shapes(session, [tuple(map(abs, info.shape())) for info in session.infos("input")])
 
 
 def fix_shapes(session: Session, shapes: Sequence[tuple[int, ...]]) -> None:
     """Give the inputs these shapes; before `prepare`."""
-    for position, shape in enumerate(shapes):
-        info = session.input_info(position)
+    for position, (info, shape) in enumerate(zip(session.infos("input"), shapes, strict=True)):
         if info.shape() != shape:
-            info.rank = len(shape)
-            info.dims[: len(shape)] = shape
-            session.set_input_info(position, info)
-
-
-def dtype_of(info: TensorInfo) -> np.dtype[Any]:
-    """Return the dtype of a tensor."""
-    return np.dtype(DTYPES[info.dtype])
+            session.resize(position, shape)
 
 
 def bind_outputs(session: Session) -> list[Bound]:
     """Bind outputs that are large enough; return their buffers."""
     buffers: list[Bound] = []
-    for position in range(session.output_count()):
-        info = session.output_info(position)
+    for position, info in enumerate(session.infos("output")):
         # An open shape comes as -1 in it, or as no dimensions at all, just like a scalar.
         is_open = info.rank == 0 or -1 in info.shape()
-        known = math.prod(info.shape()) * dtype_of(info).itemsize
-        size = _OPEN_OUTPUT_BYTES if is_open else max(known, _LEAST_OUTPUT_BYTES)
+        size = _OPEN_OUTPUT_BYTES if is_open else max(_size(info), _LEAST_OUTPUT_BYTES)
         buffers.append((ctypes.c_char * size).from_buffer(bytearray(_UNWRITTEN * size)))
-        session.set_output(position, info.dtype, buffers[-1])
+        session.bind("output", position, info.dtype, buffers[-1])
     return buffers
 
 
 def results(session: Session, buffers: Sequence[Bound]) -> list[Array]:
     """Return the outputs, after the run."""
-    arrays = []
-    for position, buffer in enumerate(buffers):
-        info = session.output_info(position)
-        size = math.prod(info.shape()) * dtype_of(info).itemsize
-        arrays.append(np.frombuffer(memoryview(buffer)[:size].tobytes(), dtype_of(info)).reshape(info.shape()))
-    return arrays
+    ends = zip(session.infos("output"), buffers, strict=True)
+    return [_array(info, memoryview(buffer)[: _size(info)].tobytes()) for info, buffer in ends]
 
 
 def _allocated(session: Session) -> list[Array]:
     """Return the outputs that the runtime allocated, after the run."""
-    arrays = []
-    for position in range(session.output_count()):
-        info, address = session.allocated(position)
-        size = math.prod(info.shape()) * dtype_of(info).itemsize
-        arrays.append(np.frombuffer(ctypes.string_at(address, size), dtype_of(info)).reshape(info.shape()))
-    return arrays
+    ends = map(session.allocated, range(len(session.infos("output"))))
+    return [_array(info, ctypes.string_at(address, _size(info))) for info, address in ends]
+
+
+def _size(info: TensorInfo) -> int:
+    return math.prod(info.shape()) * info.numpy().itemsize
+
+
+def _array(info: TensorInfo, data: bytes) -> Array:
+    return np.frombuffer(data, info.numpy()).reshape(info.shape())
 
 
 def _unwritten(arrays: Sequence[Array]) -> int | None:
@@ -132,13 +107,12 @@ def loads(request: Request) -> Verdict:
         named = [Placed("", text, code=one or two) for one, two in _OPERATION.findall(text)]
         raise RefusedError(text, named) from error
     finally:
-        session.close()
+        session("close_session")
     return Verdict("ok", others=request.variant)
 
 
-def placement(request: Request) -> Verdict:
-    """Placement for onert: all operators or none; reports at most the first unsupported one."""
-    return loads(request)
+placement = loads
+"""All operators or none; a refusal has at most the first unsupported one."""
 
 
 def called(request: Request) -> Verdict:
@@ -155,20 +129,18 @@ def called(request: Request) -> Verdict:
 
 
 def run(request: Request, *, allocate: bool = False) -> Answer:
-    """Run a model or a package; with `allocate`, the runtime allocates the outputs, as in the package's Python."""
+    """Run a model or a package; with `allocate`, the runtime allocates the outputs, as in the package's Python.
+
+    Raises RefusedError for another number of inputs than the model has.
+    """
     session = Session()
     try:
-        count = _prepare(session, request, allocate)
-        infos = [session.input_info(position) for position in range(count)]
-        runs = inputs_by_run(request, ((dtype_of(info), info.shape()) for info in infos))
-        if len(runs[0]) != count:
-            return Answer([], [], f"the model has {count} inputs, not {len(runs[0])}")
+        _prepare(session, request, allocate)
+        inputs = _inputs(session, request)
         buffers = [] if allocate else bind_outputs(session)
         outputs = []
-        for inputs in runs:
-            for position, (info, value) in enumerate(zip(infos, inputs, strict=True)):
-                session.set_input(position, info.dtype, value.tobytes())
-            session.run()
+        for given in inputs:
+            _run(session, given)
             found = _allocated(session) if allocate else results(session, buffers)
             if (place := _unwritten(found)) is not None:
                 return Answer([], [], f"onert writes nothing to output {place}")
@@ -176,8 +148,8 @@ def run(request: Request, *, allocate: bool = False) -> Answer:
     except (StatusError, KeyError) as error:  # KeyError: a type that the interface does not have
         return Answer([], [], f"{type(error).__name__}: {error}")
     finally:
-        session.close()
-    return Answer(runs[0], outputs)
+        session("close_session")
+    return Answer(inputs[0], outputs)
 
 
 def profile(request: Request) -> Recorded:
@@ -187,21 +159,27 @@ def profile(request: Request) -> Recorded:
     begun = perf_counter()
     session = Session()
     try:
-        count = _prepare(session, request)
+        _prepare(session, request)
         seconds = perf_counter() - begun
-        infos = [session.input_info(position) for position in range(count)]
-        runs = inputs_by_run(request, ((dtype_of(info), info.shape()) for info in infos))
         bind_outputs(session)
-        for inputs in runs:
-            for position, (info, value) in enumerate(zip(infos, inputs, strict=True)):
-                session.set_input(position, info.dtype, value.tobytes())
-            session.run()
+        for inputs in _inputs(session, request):
+            _run(session, inputs)
     except FAILURES as error:
         raise RefusedError(f"{type(error).__name__}: {error}") from error
     finally:
-        session.close()
+        session("close_session")
         del os.environ["TRACING_MODE"], os.environ["WORKSPACE_DIR"]
     return Recorded(b"", seconds * 1e6, file=str(Path(folder, "trace.chrome.json")))
+
+
+def _inputs(session: Session, request: Request) -> list[list[Array]]:
+    return inputs_by_run(request, ((info.numpy(), info.shape()) for info in session.infos("input")))
+
+
+def _run(session: Session, inputs: Sequence[Array]) -> None:
+    for position, (info, value) in enumerate(zip(session.infos("input"), inputs, strict=True)):
+        session.feed(position, info.dtype, value.tobytes())
+    session("run")
 
 
 class Running:
@@ -210,18 +188,18 @@ class Running:
     def __init__(self, variant: str, model: str, given: Sequence[Array | None], make: Make) -> None:
         """Compile it. Raises one of `FAILURES`."""
         self._session = session = Session()
-        session.load(Path(model))
-        session.use_backends(variant)
-        infos = [session.input_info(position) for position in range(session.input_count())]
+        session("load_model_from_file", model.encode())
+        session("set_available_backends", variant.encode())
+        infos = session.infos("input")
         self.inputs = [
-            make(place, dtype_of(info), tuple(map(abs, info.shape()))) if value is None else value
+            make(place, info.numpy(), tuple(map(abs, info.shape()))) if value is None else value
             for place, (info, value) in enumerate(zip(infos, given, strict=True))
         ]
         fix_shapes(session, [value.shape for value in self.inputs])
-        session.prepare()
+        session("prepare")
         self._bound = [(ctypes.c_char * max(1, value.nbytes))() for value in self.inputs]
         for place, (info, buffer, value) in enumerate(zip(infos, self._bound, self.inputs, strict=True)):
-            session.bind_input(place, info.dtype, buffer, value.nbytes)
+            session.bind("input", place, info.dtype, buffer, value.nbytes)
         self._buffers = bind_outputs(session)
 
     def feed(self, inputs: Sequence[Array]) -> None:
@@ -231,7 +209,7 @@ class Running:
 
     def run(self) -> None:
         """Run once."""
-        self._session.run()
+        self._session("run")
 
     def fetch(self) -> list[Array]:
         """Copy the outputs from the runtime."""
@@ -239,21 +217,20 @@ class Running:
 
     def __del__(self) -> None:
         """Free the session."""
-        self._session.close()
+        self._session("close_session")
 
 
-def _prepare(session: Session, request: Request, allocate: bool = False) -> int:
-    """Load and compile, unless the inputs are not as many as given; return how many there are."""
-    session.load(Path(request.model))
-    session.use_backends(request.variant)
+def _prepare(session: Session, request: Request, allocate: bool = False) -> None:
+    """Load and compile. Raises RefusedError for another number of inputs than the model has."""
+    session("load_model_from_file", request.model.encode())
+    session("set_available_backends", request.variant.encode())
     if allocate:
         session.let_it_allocate()
-    count = session.input_count()
     if request.inputs is None:
         fix_open_shapes(session)
-    elif len(request.inputs[0]) == count:
-        fix_shapes(session, [array.shape for array in request.inputs[0]])
     else:
-        return count
-    session.prepare()
-    return count
+        count, given = len(session.infos("input")), request.inputs[0]
+        if len(given) != count:
+            raise RefusedError(f"the model has {count} inputs, not {len(given)}")
+        fix_shapes(session, [array.shape for array in given])
+    session("prepare")

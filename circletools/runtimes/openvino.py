@@ -50,8 +50,7 @@ def run(request: Request) -> Answer:
         _, model, compiled = _compiled(request)
     except RefusedError as error:
         return Answer([], [], str(error))
-    ends = ((end.get_element_type().to_dtype(), _sizes(end.get_partial_shape())) for end in model.inputs)
-    runs = inputs_by_run(request, ends)
+    runs = inputs_by_run(request, map(_form, model.inputs))
     asked = compiled.create_infer_request()
     outputs: list[Any] = []
     try:
@@ -68,11 +67,10 @@ def profile(request: Request) -> Recorded:
     begun = perf_counter()
     _, model, compiled = _compiled(request, {"PERF_COUNT": True})
     seconds = perf_counter() - begun
-    ends = ((end.get_element_type().to_dtype(), _sizes(end.get_partial_shape())) for end in model.inputs)
     asked = compiled.create_infer_request()
     lines: list[str] = []
     try:
-        for inputs in inputs_by_run(request, ends):
+        for inputs in inputs_by_run(request, map(_form, model.inputs)):
             asked.infer(dict(enumerate(inputs)))
             lines += ["layerName;execStatus;layerType;execType;realTime (ms);cpuTime (ms)"]
             for one in asked.get_profiling_info():
@@ -90,9 +88,7 @@ class Running:
         """Compile it. Raises one of `FAILURES`."""
         _, read, self._compiled = _compiled(Request("run", model, variant))
         self.inputs = [
-            make(place, end.get_element_type().to_dtype(), _sizes(end.get_partial_shape()))
-            if value is None
-            else value
+            make(place, *_form(end)) if value is None else value
             for place, (end, value) in enumerate(zip(read.inputs, given, strict=True))
         ]
         self._asked = self._compiled.create_infer_request()
@@ -112,8 +108,10 @@ class Running:
         return [np.array(self._asked.get_output_tensor(place).data) for place in range(count)]
 
 
-def _sizes(shape: Any) -> list[int]:
-    return [1 if size.is_dynamic else size.get_length() for size in shape]
+def _form(end: Any) -> tuple[Any, list[int]]:
+    """Return type and shape of an input; open sizes are 1."""
+    sizes = [1 if size.is_dynamic else size.get_length() for size in end.get_partial_shape()]
+    return end.get_element_type().to_dtype(), sizes
 
 
 def _compiled(request: Request, more: Mapping[str, Any] = MappingProxyType({})) -> tuple[Any, Any, Any]:

@@ -55,16 +55,12 @@ Chain = tuple[Step, ...]
 class ChainsRequest:
     """Chains whose time is to be taken, turn by turn, for so many seconds; all run in one process.
 
-    `known` has values by name; what is not known and not made is made up from `seed`. With `values`, the answer has
-    what the first chain made. While the processor is slow, `patience` times the seconds may pass.
+    What no step makes is made up from `seed`.
     """
 
     chains: tuple[Chain, ...]
     seconds: float
-    known: dict[str, Array]
     seed: int = 0
-    values: bool = False
-    patience: float = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +108,6 @@ class Timed:
     """
 
     times_us: list[NDArray[np.float64]]
-    values: dict[str, Array]
     failure: str = ""
     failed: tuple[int, int] | None = None
 

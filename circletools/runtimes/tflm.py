@@ -26,9 +26,8 @@ def loads(request: Request) -> Verdict:
     return _loaded(request)[1]
 
 
-def placement(request: Request) -> Verdict:
-    """Placement for TFLM: all operators or none; reports the first unsupported one."""
-    return _loaded(request)[1]
+placement = loads
+"""All operators or none; a refusal has the first unsupported one."""
 
 
 def run(request: Request) -> Answer:

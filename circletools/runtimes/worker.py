@@ -131,7 +131,7 @@ class Worker:
             return found
         assert isinstance(found, Verdict)
         words = found.words.removeprefix(f"{self.runtime} ")  # which is but one of the programs in it
-        return Timed([], {}, f"{words} {self._last_line()}".strip())
+        return Timed([], f"{words} {self._last_line()}".strip())
 
     def _run(self, request: Request) -> Answer:
         found = self._ask(request, Path(request.model))

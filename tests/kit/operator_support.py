@@ -58,17 +58,17 @@ def onert_traces(model: Path, runs: int, folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def litert_events(model: Path, runs: int, kernels: int = 2) -> tuple[Event, ...]:
-    """Run a model in LiteRT; return what it recorded. Kernels 2 are the built-in ones, 0 leaves it to XNNPACK."""
-    return litert_record(model, runs, kernels)[0]
+def litert_events(model: Path, runs: int, variant: str = "builtin") -> tuple[Event, ...]:
+    """Run a model in a variant of LiteRT; return what it recorded."""
+    return litert_record(model, runs, variant)[0]
 
 
 @cache
-def litert_record(model: Path, runs: int, kernels: int = 2) -> tuple[tuple[Event, ...], bytes]:
+def litert_record(model: Path, runs: int, variant: str = "builtin") -> tuple[tuple[Event, ...], bytes]:
     """Run a model in LiteRT; return the events, and its own summary of them. Runs once for equal arguments."""
     need("ai_edge_litert")
     done = subprocess.run(
-        [sys.executable, "-m", "tests.kit.oracles.litert_events", str(model), str(runs), str(kernels)],
+        [sys.executable, "-m", "tests.kit.oracles.litert_events", str(model), str(runs), variant],
         cwd=ROOT,
         capture_output=True,
         check=True,

@@ -159,7 +159,10 @@ def test_inputs_come_from_files(tmp_path: Path) -> None:
     assert rows[0] == rows[1] == rows[2] != compared(path_of("tflite/cnn_int8")).to_rows()
     (tmp_path / "image.bin").write_bytes(b"short")
     np.savez(tmp_path / "other.npz", other=values)
-    for name in ("image.bin", "other.npz", "none.npz"):
+    (tmp_path / "broken.npz").write_bytes(b"PK\x03\x04 but no archive")
+    np.save(tmp_path / "one.npy", values)
+    (tmp_path / "one.npy").rename(tmp_path / "one.npz")
+    for name in ("image.bin", "other.npz", "none.npz", "broken.npz", "one.npz"):
         with pytest.raises(ct.InvalidInputError):
             compared(path_of("tflite/cnn_int8"), inputs=(str(tmp_path / name),))
 

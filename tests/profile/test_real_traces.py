@@ -99,7 +99,7 @@ def test_what_a_composite_stands_for_is_inserted() -> None:
 @pytest.mark.parametrize("name", ["cnn_int8", "cnn", "transformer_block", "sparse"])
 def test_what_xnnpack_ran_is_of_the_model_s_operators(name: str, form: str) -> None:
     path = path_of(f"tflite/{name}")
-    events, summary = litert_record(path, 3, 0)
+    events, summary = litert_record(path, 3, "xnnpack")
     forms = {"events": lambda: as_events(events), "report": lambda: as_report(as_rows(events), 3)}
     trace = read_profile(forms.get(form, lambda: summary)())
     found = joined(path.read_bytes(), trace)
@@ -122,7 +122,7 @@ def test_the_row_of_an_enlarged_layer_grows(seed: int, tmp_path: Path) -> None:
     for at, data in enumerate((before, Network(seed, layer).to_bytes())):
         path = tmp_path / f"{at}.tflite"
         path.write_bytes(data)
-        found = joined(data, read_profile(as_events(litert_events(path, 30, 0))))
+        found = joined(data, read_profile(as_events(litert_events(path, 30, "xnnpack"))))
         medians.append([row.time.median_ns or 0 if row.time else 0 for row in found.operators])
     growth = [second - first for first, second in zip(*medians, strict=True)]
     assert growth.index(max(growth)) == layer

@@ -17,6 +17,7 @@ from circletools.runtimes.inputs import make_input
 from circletools.runtimes.protocol import Array, ChainsRequest, Make, RefusedError, Step, Timed
 
 LOG: list[tuple[str, str]] = []
+FED: dict[str, list[Array]] = {}
 SECONDS = (0.001, 0.02, 0.3)
 
 
@@ -51,6 +52,7 @@ class Running:
 
     def feed(self, inputs: Sequence[Array]) -> None:
         self.value = inputs[0]
+        FED.setdefault(self.model, []).append(self.value)
         LOG.append(("feed", self.model))
 
     def run(self) -> None:
@@ -87,6 +89,7 @@ class Clock:
 @pytest.fixture(autouse=True)
 def adapter(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     LOG.clear()
+    FED.clear()
     module: Any = ModuleType("circletools.runtimes.fake")
     module.Running, module.FAILURES = Running, (ValueError, RefusedError)
     monkeypatch.setitem(sys.modules, module.__name__, module)
@@ -100,12 +103,12 @@ def step(model: str, inputs: str = "x", outputs: str = "y z", variant: str = "v"
 
 
 def asked(*rows: Sequence[Step], seconds: float = 0.0, **more: Any) -> ChainsRequest:
-    return ChainsRequest(tuple(map(tuple, rows)), seconds, more.pop("known", {}), **more)
+    return ChainsRequest(tuple(map(tuple, rows)), seconds, **more)
 
 
 def test_times_go_by_chain_turn_step_and_what_is_done() -> None:
     found = measure(asked([step("a"), step("b", "y", "u v")], [step("c")]))
-    assert (found.failure, found.failed, found.values) == ("", None, {})
+    assert (found.failure, found.failed) == ("", None)
     assert [one.shape for one in found.times_us] == [(7, 2, 3), (7, 1, 3)]
     assert found.times_us[0][3].tolist() == pytest.approx(np.array([[1e3, 2e4, 3e5]] * 2))
     assert (Clock.looked, Clock.closed) == (1, 1)
@@ -118,40 +121,24 @@ def test_chains_take_turns_forward_and_backward_after_a_first_run() -> None:
 
 
 def test_models_are_loaded_once_with_what_is_known() -> None:
-    measure(asked([step("a"), step("b", "y k w", "u v", "other")], known={"k": np.ones(3)}))
-    assert [said for what, said in LOG if what == "load"] == ["a v [True]", "b other [False, False, True]"]
+    measure(asked([step("a"), step("b", "y w", "u v", "other")]))
+    assert [said for what, said in LOG if what == "load"] == ["a v [True]", "b other [False, True]"]
 
 
-def test_unless_told_values_are_those_of_seed_0_and_stay_here() -> None:
-    chain = ((step("a"),),)
-    assert measure(ChainsRequest(chain, 0.0, {})).values == {}
-    found = measure(ChainsRequest(chain, 0.0, {}, values=True))
-    np.testing.assert_array_equal(found.values["x"], make_input(0, "x", np.dtype(np.float32), (2,)))
-
-
-def test_values_of_the_first_chain_are_told_if_they_are_asked_for() -> None:
-    found = measure(asked([step("a"), step("b", "y", "u v")], [step("c", "x", "p q")], values=True, seed=3))
-    assert set(found.values) == set("xyzuv")
-    x = make_input(3, "x", np.dtype(np.float32), (2,))
-    np.testing.assert_array_equal(found.values["x"], x)
-    np.testing.assert_array_equal(found.values["u"], x + 2)
-    assert found.values["z"].dtype == np.uint32  # what only a runtime knows comes as its bits
-
-
-def test_what_is_known_goes_to_all_chains_and_is_not_changed() -> None:
-    known = {"x": np.full(2, 5, np.float32)}
-    found = measure(asked([step("a")], [step("b")], known=known, values=True))
-    np.testing.assert_array_equal(found.values["y"], [6, 6])
-    assert set(known) == {"x"}
-    assert [said for what, said in LOG if what == "load"] == ["a v [False]", "b v [False]"]
+@pytest.mark.parametrize("seed", [0, 3])
+def test_a_chain_reads_what_it_makes_and_what_the_seed_makes(seed: int) -> None:
+    measure(asked([step("a"), step("b", "y", "u v"), step("d", "u", "w q")], [step("c")], seed=seed))
+    x = make_input(seed, "x", np.dtype(np.float32), (2,))
+    for model, value in (("a", x), ("b", x + 1), ("d", x + 2), ("c", x)):
+        np.testing.assert_array_equal(np.unique(FED[model], axis=0), [value])
 
 
 @pytest.mark.parametrize(
     ("model", "said"), [("refused", "not this one"), ("broken", "ValueError: no"), ("late", "ValueError: now")]
 )
 def test_a_step_that_does_not_run_is_told_with_its_place(model: str, said: str) -> None:
-    found = measure(asked([step("a")], [step("b"), step(model, "y", "u v")], values=True))
-    assert (found.times_us, found.values, found.failure, found.failed) == ([], {}, said, (1, 1))
+    found = measure(asked([step("a")], [step("b"), step(model, "y", "u v")]))
+    assert (found.times_us, found.failure, found.failed) == ([], said, (1, 1))
     assert Clock.closed == 1
 
 

@@ -25,9 +25,11 @@ from tests.kit.support import path_of
 
 @pytest.mark.parametrize("text", [False, True], ids=["csv", "text"])
 @pytest.mark.parametrize("start", [False, True], ids=["new", "old"])
-@pytest.mark.parametrize(("name", "kernels"), [("while_nested", 2), ("cnn_int8", 0), ("custom_op", 0)])
-def test_reports_of_litert_s_events(name: str, kernels: int, text: bool, start: bool) -> None:
-    events = litert_events(path_of(f"tflite/{name}"), 3, kernels)
+@pytest.mark.parametrize(
+    ("name", "variant"), [("while_nested", "builtin"), ("cnn_int8", "xnnpack"), ("custom_op", "xnnpack")]
+)
+def test_reports_of_litert_s_events(name: str, variant: str, text: bool, start: bool) -> None:
+    events = litert_events(path_of(f"tflite/{name}"), 3, variant)
     trace = read_profile(as_report(as_rows(events), 3, text=text, start=start))
     assert (trace.runtime, trace.executions, trace.averaged) == ("benchmark_model", 3, True)
     totals: Counter[tuple[int, int, str, bool]] = Counter()
@@ -46,9 +48,12 @@ def test_reports_of_litert_s_events(name: str, kernels: int, text: bool, start: 
         assert abs(run.duration_ns / run.calls - totals[key] / calls[key]) <= slack
 
 
-@pytest.mark.parametrize(("name", "kernels"), [("cnn", 2), ("cnn_int8", 0), ("custom_op", 0), ("while_loop", 2)])
-def test_litert_s_own_summary(name: str, kernels: int) -> None:
-    events, summary = litert_record(path_of(f"tflite/{name}"), 5, kernels)
+@pytest.mark.parametrize(
+    ("name", "variant"),
+    [("cnn", "builtin"), ("cnn_int8", "xnnpack"), ("custom_op", "xnnpack"), ("while_loop", "builtin")],
+)
+def test_litert_s_own_summary(name: str, variant: str) -> None:
+    events, summary = litert_record(path_of(f"tflite/{name}"), 5, variant)
     trace = read_profile(summary)
     assert (trace.runtime, trace.executions, trace.averaged) == ("benchmark_model", 5, True)
     times = defaultdict(list)
