@@ -12,11 +12,12 @@ empty one. The check is the lower half of the CRC-32 of the source's name.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import chain, count
 from struct import Struct
 from zlib import crc32
 
 from circletools.metadata.codec import TableReader, check_ids, encode_name
-from circletools.origin.source import SourceDetails
+from circletools.origin.source import NOTHING, SourceDetails
 
 DETAILS_TABLE = "CIRCLETOOLS_sources"
 _VERSION = 2
@@ -30,24 +31,22 @@ def encode_details(details: Mapping[int, SourceDetails], sources: Mapping[int, s
 
     Raises UsageError for an id or line that is no u32, or a text with a NUL.
     """
-    strings: dict[bytes, int] = {b"": 0}
-
-    def number(text: str, what: str) -> int:
-        return strings.setdefault(encode_name(text, what), len(strings))
-
-    written = sorted(source for source, known in details.items() if known != SourceDetails() and source in sources)
+    written = {source: details[source] for source in sorted(details) if source in sources}
+    written = {source: known for source, known in written.items() if known != NOTHING}
+    # Texts stand beside those that they have the most in common with: paths one behind the other, the others sorted.
+    texts_of = {source: (one.class_name, one.file, one.call, one.caller) for source, one in written.items()}
+    others = sorted(set(chain.from_iterable(texts_of.values())))
+    strings = dict(zip(dict.fromkeys(("", *others, *(one.path for one in written.values()))), count(), strict=False))
     entries, before = bytearray(_leb(len(written))), (0, 0, 0)
-    for source in written:
-        known = details[source]
+    for source, known in written.items():
         check_ids((source, known.line))
-        now = (source, number(known.path, "a path"), known.line)
+        now = (source, strings[known.path], known.line)
         own, path, line = (_leb(2 * d if d >= 0 else -2 * d - 1) for d in map(int.__sub__, now, before))
-        names = [_leb(number(text, "a text")) for text in (known.class_name, known.file, known.call, known.caller)]
-        entries += b"".join((own, _CHECK.pack(_check(sources[source])), path, *names[:2], line, *names[2:]))
+        class_name, file, call, caller = (_leb(strings[one]) for one in texts_of[source])
+        entries += b"".join((own, _CHECK.pack(_check(sources[source])), path, class_name, file, line, call, caller))
         before = now
-    del strings[b""]
-    texts, last = bytearray(_PAIR.pack(_VERSION, len(strings))), b""
-    for text in strings:
+    texts, last = bytearray(_PAIR.pack(_VERSION, len(strings) - 1)), b""
+    for text in (encode_name(one, "a text") for one in strings if one):
         shared = next((at for at, both in enumerate(zip(last, text, strict=False)) if both[0] != both[1]), None)
         shared = min(len(last), len(text)) if shared is None else shared
         texts += _leb(shared) + _leb(len(text) - shared) + text[shared:]

@@ -26,15 +26,15 @@ HEAD = SourceDetails(path="head", file="net.py", line=30)
 DETAILS = {7: HEAD, 3: ADD}
 MLP = bytes_of("circle/mlp")
 WANTED = Origins(SOURCES, entries({0: {3}, 1: {3, 7}, 2: {9}}), details=DETAILS)
-TEXTS = ((0, b"layers.0"), (0, b"net.Block"), (4, b"py"), (0, b"aten.add.Tensor"), (0, b"head"))
+TEXTS = ((0, b"aten.add.Tensor"), (0, b"net.Block"), (4, b"py"), (0, b"layers.0"), (0, b"head"))
 BYTES = (
     u32s(2, len(TEXTS))
     + b"".join(bytes((shared, len(text))) + text for shared, text in TEXTS)
     + bytes((2,))
     + b"".join(
         (
-            bytes((2 * 3,)), u32s(crc32(b"layers.0::add"))[:2], bytes((2 * 1, 2, 3, 2 * 12, 4, 0)),
-            bytes((2 * 4,)), u32s(crc32(b"head::linear"))[:2], bytes((2 * 4, 0, 3, 2 * 18, 0, 0)),
+            bytes((2 * 3,)), u32s(crc32(b"layers.0::add"))[:2], bytes((2 * 4, 2, 3, 2 * 12, 1, 0)),
+            bytes((2 * 4,)), u32s(crc32(b"head::linear"))[:2], bytes((2 * 1, 0, 3, 2 * 18, 0, 0)),
         )
     )
 )  # fmt: skip

@@ -24,8 +24,6 @@ from circletools.origin.source import Source
 
 MODULE = "litert_torch"
 PACKAGE = "litert-torch"
-
-
 _CONVERTER = "litert_torch._convert.litert_converter"
 
 
@@ -55,8 +53,26 @@ def recording(note: Callable[[bytes, Origins], None], guard: Guard) -> Iterator[
 
         return converting
 
-    with guard.patched(guard.attribute(_CONVERTER), "exported_programs_to_flatbuffer", wrap):
+    tracer = guard.attribute("torch.fx.proxy", "TracerBase")
+    with (
+        guard.patched(guard.attribute(_CONVERTER), "exported_programs_to_flatbuffer", wrap),
+        guard.patched(tracer, "_filter_traceback_frames", _whole_stacks, required=False),
+    ):
         yield
+
+
+def _whole_stacks(choose: Callable[..., Any]) -> Callable[..., Any]:
+    """Have a tracer of torch.export keep the frames of all functions, not only those that are called `forward`."""
+
+    def choosing(tracer: Any, frames: Any) -> Any:
+        only_forward = getattr(tracer, "_record_forward_stack_traces_only", False)
+        tracer._record_forward_stack_traces_only = False
+        try:
+            return choose(tracer, frames)
+        finally:
+            tracer._record_forward_stack_traces_only = only_forward
+
+    return choosing
 
 
 _Tagged = tuple[bytes, list[Any], dict[str, tuple[str, str]]]
