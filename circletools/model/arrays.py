@@ -15,7 +15,7 @@ from circletools.model.sparsity import sparse_coordinates, sparse_elements
 from circletools.model.views import Tensor
 
 _MOST_DENSE = 1 << 31  # elements; a small file can describe a sparse tensor of any size
-_AS_THEY_ARE = {
+DTYPES = {
     "BOOL": "?",
     "INT8": "i1",
     "INT16": "<i2",
@@ -31,6 +31,7 @@ _AS_THEY_ARE = {
     "COMPLEX64": "<c8",
     "COMPLEX128": "<c16",
 }
+"""The types whose elements numpy has as they lie in a file."""
 _PACKED_BITS = {"INT2": 2, "INT4": 4, "UINT4": 4}
 _FLOATS = {"BFLOAT16": "<u2", "FLOAT8_E5M2": "u1", "FLOAT8_E4M3FN": "u1"}  # numpy lacks these types
 
@@ -42,7 +43,7 @@ def array_of(tensor: Tensor, data: memoryview, tables: Tables, schema: Schema) -
     """
     place = f"subgraphs[{tensor.subgraph}].tensors[{tensor.index}]"
     compressed = "compression_type" in tables.type.by_name and tables.scalars("compression_type").any()
-    if compressed or not (tensor.type in _AS_THEY_ARE or tensor.type in {"STRING", *_PACKED_BITS, *_FLOATS}):
+    if compressed or not (tensor.type in DTYPES or tensor.type in {"STRING", *_PACKED_BITS, *_FLOATS}):
         kind = f"compressed {tensor.type}" if compressed else tensor.type
         raise UsageError(f"{kind} has no array", location=place, hint="buffers[...].data has the bytes")
     if min(tensor.shape, default=0) < 0:
@@ -68,7 +69,7 @@ def _values(kind: str, data: memoryview, count: int) -> NDArray[Any] | None:
         return _strings(bytes(data), count)
     if kind in _PACKED_BITS:
         return _unpacked(data, count, _PACKED_BITS[kind], signed=kind.startswith("I"))
-    dtype = np.dtype(_AS_THEY_ARE.get(kind) or _FLOATS[kind])
+    dtype = np.dtype(DTYPES.get(kind) or _FLOATS[kind])
     if len(data) != count * dtype.itemsize:
         return None
     raw = np.frombuffer(data, dtype)

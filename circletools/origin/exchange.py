@@ -21,13 +21,8 @@ from circletools.storage.strict_json import read_json
 from circletools.wording import SCHEMA_VERSION
 
 _MOST_SUBGRAPHS = 1 << 16
-DETAIL_FIELDS = ("path", "class", "file", "line", "call", "caller")
+DETAIL_FIELDS = ("path", "class", "file", "line", "call", "caller")  # in the order of SourceDetails
 CSV_COLUMNS = ("subgraph", "operator_index", "code", "output", "source_id", "source_name", *DETAIL_FIELDS)
-
-
-def detail_values(details: SourceDetails) -> tuple[str | int, ...]:
-    """Return the details of a source, in the order of DETAIL_FIELDS."""
-    return details.path, details.class_name, details.file, details.line, details.call, details.caller
 
 
 def origins_document(origins: Origins) -> dict[str, Any]:
@@ -50,7 +45,8 @@ def source_json(origins: Origins, source: int) -> dict[str, Any]:
 
 def details_json(details: SourceDetails) -> dict[str, str | int]:
     """Return the details of a source as the fields of JSON."""
-    return {key: value for key, value in zip(DETAIL_FIELDS, detail_values(details), strict=True) if value}
+    values: tuple[str | int, ...] = details
+    return {key: value for key, value in zip(DETAIL_FIELDS, values, strict=True) if value}
 
 
 def parse_origins(text: str, name: str) -> Origins:
@@ -133,8 +129,8 @@ class _Collected:
         if source in self.sources:
             raise InvalidInputError(f"source {source} is listed twice", location=place)
         try:
-            for text in (name, details.path, details.class_name, details.file, details.call, details.caller):
-                encode_name(text)
+            for text in (name, *details):
+                encode_name(str(text))
         except UsageError as error:
             raise InvalidInputError(error.message, location=place) from error
         self.sources[source] = name

@@ -15,7 +15,7 @@ from circletools.fit.verdicts import Asked, Disagreement, Fit, Misfit, Obstacle,
 from circletools.origin.exchange import details_json
 from circletools.planning.summary import RefusedOperators
 from circletools.render.fields import fields_json
-from circletools.render.origins import with_line
+from circletools.render.origins import operator_label, with_line
 from circletools.render.sarif import sarif_location, sarif_run
 from circletools.render.table import table_text
 from circletools.wording import SCHEMA_VERSION, counted, ranges
@@ -141,7 +141,11 @@ def _asked_text(target: TargetFit, asked: Asked) -> Iterator[str]:
     program = " ".join(filter(None, (asked.program, asked.version)))
     yield f"{target.name}: {': '.join(filter(None, (f'{program} says {_words(asked)}', asked.words)))}"
     for one in asked.disagreements:
-        place = "the model" if one.operator is None else f"operator {_place(one.subgraph or 0, one.operator)}"
+        place = (
+            "the model"
+            if one.operator is None
+            else f"operator {operator_label(one.subgraph or 0, one.operator, bool(one.subgraph))}"
+        )
         stance = "refuses it" if one.table_takes else "takes it"
         table = "takes" if one.table_takes else "refuses"
         yield f"  the table {table} {place}, {asked.program} {stance}" + (f": {one.words}" if one.words else "")
@@ -159,7 +163,7 @@ def _misfits_text(misfits: Sequence[Misfit], full: bool) -> Iterator[str]:
     for group in shown:
         yield from refused_text(len(group), group[0])
         most = _MOST_ROWS if full or len(groups) == 1 else _FEW_ROWS
-        rows = [(_place(one.subgraph, one.operator), _origin(one)) for one in group[:most]]
+        rows = [(operator_label(one.subgraph, one.operator, one.subgraph > 0), _origin(one)) for one in group[:most]]
         yield from _first_rows(rows, len(group), "      ")
     left = groups[len(shown) :]
     if left:
@@ -176,10 +180,6 @@ def refused_text(count: int, first: Misfit | RefusedOperators) -> Iterator[str]:
 def _origin(misfit: Misfit) -> str:
     names = map(with_line, misfit.origin, misfit.details) if misfit.details else misfit.origin
     return ", ".join(names) + ("" if misfit.from_tables else " (output)")
-
-
-def _place(subgraph: int, operator: int) -> str:
-    return f"{subgraph}/{operator}" if subgraph else str(operator)
 
 
 def _sources_text(target: TargetFit, most: int) -> Iterator[str]:

@@ -8,7 +8,7 @@ from typing import Any
 from circletools.metadata.stamp import Freshness
 from circletools.origin.algebra import UNKNOWN
 from circletools.origin.describe import OperatorRow, OriginTable
-from circletools.origin.exchange import CSV_COLUMNS, DETAIL_FIELDS, detail_values, source_json
+from circletools.origin.exchange import CSV_COLUMNS, DETAIL_FIELDS, source_json
 from circletools.origin.read import Origins
 from circletools.origin.source import SourceDetails
 from circletools.render.table import csv_text, table_text
@@ -74,8 +74,7 @@ def origins_csv(table: OriginTable) -> str:
 
 
 def _source_cells(origins: Origins, source: int) -> tuple[object, ...]:
-    details = (value or "" for value in detail_values(origins.details_of(source)))
-    return source, origins.sources[source], *details
+    return source, origins.sources[source], *(value or "" for value in origins.details_of(source))
 
 
 def origins_text(table: OriginTable) -> Iterator[str]:

@@ -14,7 +14,7 @@ from types import ModuleType
 
 from circletools.affinity.capability.file import load_capability
 from tools.measure.capabilities import all_templates, context, dump, table, updated
-from tools.measure.capability.accelerators import is_among, output_name
+from tools.measure.capability.accelerators import is_among
 from tools.measure.capability.runtimes import ON_CHIPS, TAKEN, Device, Question
 from tools.measure.isolation import CRASH, answers
 from tools.measure.scoreboard import HEAD, digest, held, models_in, report
@@ -37,7 +37,7 @@ def ask_one(module: ModuleType, question: Question) -> str:
     answer = str(module.ask(question.model))
     if answer != "left" or question.focus < 0 or not hasattr(module, "refused"):
         return answer
-    return answer if is_among(question, set(module.refused(question.model)), output_name) else TAKEN
+    return answer if is_among(question, set(module.refused(question.model))) else TAKEN
 
 
 def ask_whole(module: ModuleType, path: Path) -> str:

@@ -13,14 +13,9 @@ from circletools.affinity.capability.comparison import TensorTerm, is_several
 from circletools.flatbuf.columns import Vectors
 from circletools.graph.columns import Slots
 from circletools.graph.graph import Graph
+from circletools.model.arrays import DTYPES
 
 Column = NDArray[np.float64]
-
-_TYPES = {
-    **{name: f"<i{int(name[3:]) // 8}" for name in ("INT8", "INT16", "INT32", "INT64")},
-    **{name: f"<u{int(name[4:]) // 8}" for name in ("UINT8", "UINT16", "UINT32", "UINT64")},
-    **{"FLOAT16": "<f2", "FLOAT32": "<f4", "FLOAT64": "<f8", "BOOL": "?"},
-}
 
 
 class Measures:
@@ -132,9 +127,9 @@ class Measures:
         key = int(values.buffers[tensor]), name
         if key not in self._values:
             data = values.model_buffers.data.row(key[0])
-            dtype = np.dtype(_TYPES.get(name, "u1"))
-            whole = data[: data.size // dtype.itemsize * dtype.itemsize] if name in _TYPES else data[:0]
-            self._values[key] = whole.view(dtype)
+            dtype = np.dtype(DTYPES.get(name, "c8"))  # of complex numbers, none is more than another
+            size = data.size // dtype.itemsize * dtype.itemsize if dtype.kind != "c" else 0
+            self._values[key] = data[:size].view(dtype)
         return self._values[key]
 
 

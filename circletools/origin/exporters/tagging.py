@@ -158,13 +158,11 @@ def _made(main: Graph, tags: Sequence[Sequence[int]], graph: _Nodes) -> dict[int
 
 def _inner(main: Graph, tags: Sequence[Sequence[int]]) -> set[int]:
     """Return the operators of which all that they take from others is made by those with the same last tag."""
-    maker, ends = _makers(main), set(main.inputs.tolist())
+    ends = set(main.inputs.tolist())
     found = set()
     for operator, inputs in enumerate(main.operands.lists()):
-        feeding = [maker[tensor] for tensor in inputs if tensor in maker]
-        own = tags[operator][-1:]
-        taken = {one for one in inputs if one >= 0} & ends
-        if own and feeding and not taken and all(tags[one][-1:] == own for one in feeding):
+        feeding, own = _feeding(main, inputs), tags[operator][-1:]
+        if own and feeding and ends.isdisjoint(inputs) and all(tags[one][-1:] == own for one in feeding):
             found.add(operator)
     return found
 
@@ -173,7 +171,7 @@ def _in_front(
     main: Graph, kept: list[list[int]], inner: Container[int], tags: Sequence[Sequence[int]], nodes: _Nodes
 ) -> list[list[int]]:
     """Leave the last tag to the operators behind where the first is of a call before it, by its parameters."""
-    codes, produced = main.operators.code_names, _makers(main)
+    codes = main.operators.code_names
     several = {own[-1] for index, own in enumerate(tags) if index in inner}
     taken = _parameter_sizes(nodes)
     result = list(kept)
@@ -181,7 +179,7 @@ def _in_front(
         own, found = tags[operator][-1:], kept[operator]
         if operator in inner or code in LAYOUT_CODES or not several.intersection(own):
             continue
-        call, sizes = nodes.calls[own[0]], _constant_sizes(main, operator, produced)
+        call, sizes = nodes.calls[own[0]], _constant_sizes(main, operator)
         fed = [number for number in found if nodes.calls[number] != call and nodes.fed[number]]
         others = nodes.computed(fed, (), inner=False).intersection(found)
         theirs = set().union(*(taken.get(nodes.calls[number], set()) for number in others))
@@ -192,12 +190,8 @@ def _in_front(
 
 def _folded(main: Graph, kept: list[list[int]], nodes: _Nodes) -> list[list[int]]:
     """Add nodes of calls whose parameters went into the operators behind them, as a norm's into a linear layer."""
-    codes, results, produced = main.operators.code_names, main.results.lists(), _makers(main)
-    sizes = [_constant_sizes(main, operator, produced) for operator in range(len(main))]
-    readers: dict[int, list[int]] = {}
-    for operator, inputs in enumerate(main.operands.lists()):
-        for tensor in inputs:
-            readers.setdefault(tensor, []).append(operator)
+    codes, results, readers = main.operators.code_names, main.results.lists(), main.readers
+    sizes = [_constant_sizes(main, operator) for operator in range(len(main))]
     own: dict[str, dict[int, None]] = {}
     for index, numbers in enumerate(kept):
         for number in numbers:
@@ -212,7 +206,7 @@ def _folded(main: Graph, kept: list[list[int]], nodes: _Nodes) -> list[list[int]
         folded = {number for index in indices for number in kept[index] if nodes.calls[number] == call}
         pending, seen = list(indices), set(indices)
         while pending:
-            for reader in (one for tensor in results[pending.pop()] for one in readers.get(tensor, ())):
+            for reader in (one for tensor in results[pending.pop()] if tensor >= 0 for one in readers[tensor]):
                 if reader in seen:
                     continue
                 seen.add(reader)
@@ -241,23 +235,21 @@ def _parameter_sizes(nodes: _Nodes) -> dict[str, set[int]]:
     return taken
 
 
-def _constant_sizes(main: Graph, operator: int, produced: Container[int]) -> set[int]:
+def _constant_sizes(main: Graph, operator: int) -> set[int]:
     """Return how many elements the constants have that an operator takes."""
-    constants = (one for one in main.operands.of(operator) if one >= 0 and one not in produced)
     values, buffers = main.values, main.values.model_buffers
+    constants = (one for one in main.operands.of(operator) if one >= 0 and main.producer[one] < 0)
     return {prod(values.shapes.row(one).tolist()) for one in constants if len(buffers[int(values.buffers[one])].data)}
 
 
-def _makers(main: Graph) -> dict[int, int]:
-    """Return the operator that makes each tensor, of several the last."""
-    return {tensor: operator for operator, row in enumerate(main.results.lists()) for tensor in row}
+def _feeding(main: Graph, inputs: Sequence[int]) -> list[int]:
+    """Return the operators that make some tensors."""
+    return [int(main.producer[one]) for one in inputs if one >= 0 and main.producer[one] >= 0]
 
 
 def _continued(main: Graph, kept: list[list[int]]) -> list[list[int]]:
     """Give operators without a tag the nodes of what feeds them, which they continue."""
-    maker = _makers(main)
     for operator, inputs in enumerate(main.operands.lists()):
         if not kept[operator]:
-            feeding = next((maker[tensor] for tensor in inputs if tensor in maker), None)
-            kept[operator] = [] if feeding is None else kept[feeding]
+            kept[operator] = next((kept[one] for one in _feeding(main, inputs)), [])
     return kept

@@ -4,10 +4,10 @@ A tool that numbers tensors anew gives old names to other tensors. So names coun
 name in common are of one code, hold the same constants and stand in the same place:
 
     before   RELU a -> FULLY_CONNECTED c -> RELU b      the name `a` is at the end now, where RELU `b` stood:
-    after    RELU b -> FULLY_CONNECTED c -> RELU a      `c` speaks against `a`, and against `b`
+    after    RELU b -> FULLY_CONNECTED c -> RELU a      `c` is evidence against `a` and `b`
 
-A neighbour with a name in common speaks for a pair where its partner is the neighbour of the other one, and else
-against it. One of another code without a partner says nothing: a tool may have put something in between.
+A neighbour with a name in common is evidence for a pair where its partner is the neighbour of the other one, and else
+against it. One of another code without a partner is no evidence: a tool may have put something in between.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ def pair_by_name(views: Views, pairs: Pairs, sizes: list[Indices], *, tagged: bo
     if not alike or len(alike) < _HALF * sum(new not in opaque for _, new in common):
         return pairs
     constants = np.array([_same_constants(views, couple) for couple in alike], np.float64)
-    heard, agreeing = _places(views, named, sizes)
+    total, agreeing = _places(views, named, sizes)
     for wrong, all_ in (
         (np.sum(constants == 0), np.isfinite(constants).sum()),
-        ((heard - agreeing).sum(), heard.sum()),
+        ((total - agreeing).sum(), total.sum()),
     ):
         if wrong > (1 - _MOST) * all_:
             return pairs
     other = {new for (_, new), same in zip(alike, constants, strict=True) if same == 0}
-    contradicted = ~named.unpaired(1) & (heard > 0) & (agreeing == 0)
+    contradicted = ~named.unpaired(1) & (total > 0) & (agreeing == 0)
     contradicted[sorted(other)] = ~named.unpaired(1)[sorted(other)]
     return named.without(np.flatnonzero(contradicted))
 
@@ -69,13 +69,13 @@ def _same_constants(views: Views, couple: tuple[int, int]) -> float:
 
 
 def _places(views: Views, named: Pairs, sizes: list[Indices]) -> tuple[Indices, Indices]:
-    """Return for each operator of AFTER how many neighbours, and its size, say something, and how many agree."""
+    """Return for each operator of AFTER how many neighbours, and its size, are evidence, and how many agree."""
     was, now = views
     news, olds, _ = same_slots(views, named)
     partner = np.append(named.to_after, NONE)[was.giver[olds]]
     alike = np.append(was.side.code, NONE)[was.giver[olds]] == np.append(now.side.code, NONE)[now.giver[news]]
-    told: Mask = (partner != NONE) & (now.giver[news] != NONE)
-    told &= alike | ~np.append(named.unpaired(1), True)[now.giver[news]]
+    decided: Mask = (partner != NONE) & (now.giver[news] != NONE)
+    decided &= alike | ~np.append(named.unpaired(1), True)[now.giver[news]]
     given = np.full(len(was.value) + 1, NONE)
     ends = np.array(named.inputs, np.int64).reshape(-1, 2)
     given[was.value[ends[:, 0]]] = now.value[ends[:, 1]]
@@ -85,13 +85,13 @@ def _places(views: Views, named: Pairs, sizes: list[Indices]) -> tuple[Indices, 
         given[was.read[olds]] == now.read[news],
         (partner == now.giver[news]) & (was.place[olds] == now.place[news]),
     )
-    told |= inputs
-    heard, agreeing = np.zeros(len(now), np.int64), np.zeros(len(now), np.int64)
-    for counts, chosen in ((heard, told), (agreeing, told & same)):
+    decided |= inputs
+    total, agreeing = np.zeros(len(now), np.int64), np.zeros(len(now), np.int64)
+    for counts, chosen in ((total, decided), (agreeing, decided & same)):
         np.add.at(counts, now.reader[news[chosen]], 1)
-        makers = partner[chosen] if counts is heard else now.giver[news[chosen]]
+        makers = partner[chosen] if counts is total else now.giver[news[chosen]]
         np.add.at(counts, makers[makers != NONE], 1)
     new = np.flatnonzero(~named.unpaired(1))
     before, after = sizes[0][named.to_before[new]], sizes[1][new]
-    heard[new] += (before != after) & (before > 0) & (after > 0)
-    return heard, agreeing
+    total[new] += (before != after) & (before > 0) & (after > 0)
+    return total, agreeing

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,12 +12,9 @@ from numpy.typing import NDArray
 from circletools.flatbuf.columns import Vectors
 from circletools.graph.algorithms import Indices
 from circletools.graph.columns import Values
+from circletools.model.arrays import DTYPES
 
 CHANNELS, PER_CHANNEL = 16, 16
-_DTYPES = {
-    "FLOAT32": "<f4", "FLOAT16": "<f2", "FLOAT64": "<f8", "INT8": "i1", "UINT8": "u1", "INT16": "<i2",
-    "UINT16": "<u2", "INT32": "<i4", "UINT32": "<u4", "INT64": "<i8",
-}  # fmt: skip
 _HALVES = ("INT4", "UINT4")
 
 Samples = NDArray[np.float64]
@@ -88,7 +84,8 @@ class Payload:
             return False
         if self.kind in _HALVES:
             return len(self.data) == (count + 1) // 2
-        return self.kind in _DTYPES and len(self.data) == count * np.dtype(_DTYPES[self.kind]).itemsize
+        dtype = np.dtype(DTYPES.get(self.kind, "?"))
+        return dtype.kind in "iuf" and len(self.data) == count * dtype.itemsize
 
     def read(self, positions: Indices) -> Samples:
         """Return the elements at flat positions."""
@@ -98,9 +95,8 @@ class Payload:
             if self.kind == "INT4":
                 values = np.where(values > 7, values - 16, values)
         else:
-            dtype: np.dtype[Any] = np.dtype(_DTYPES[self.kind])
             with np.errstate(invalid="ignore"):  # signalling NaN
-                values = np.frombuffer(self.data, dtype)[positions].astype(np.float64)
+                values = np.frombuffer(self.data, DTYPES[self.kind])[positions].astype(np.float64)
         with np.errstate(all="ignore"):
             values = self._dequantized(positions, values)
             return np.where(np.isfinite(values) & (np.abs(values) < 1e100), values, 0.0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import count
 
@@ -69,15 +69,15 @@ def track(before: Model, after: Model, *, min_confidence: float = 0.0) -> Tracki
     try:
         return _track(model_graph(before), model_graph(after), min_confidence)
     except CircleToolsError as error:
-        broken = _broken_alone(lambda: model_graph(before))
+        broken = _broken_alone(before)
         (broken or error).name_file((before if broken else after).source.name)
         raise (broken or error) from None
 
 
-def _broken_alone(read: Callable[[], ModelGraph]) -> CircleToolsError | None:
+def _broken_alone(model: Model) -> CircleToolsError | None:
     """Return the error of comparing a model with itself, if there is one: then it is about this model."""
     try:
-        _track(read(), read(), 0.0)
+        _track(model_graph(model), model_graph(model), 0.0)
     except CircleToolsError as error:
         return error
     return None

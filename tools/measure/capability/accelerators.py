@@ -9,47 +9,28 @@ Each runs in the Python that has it, in a process that it may kill:
 
 import importlib
 import os
-import re
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from circletools.asking import operators_of
-from circletools.graph.build import model_graph
+from circletools.graph.build import graph_of, model_graph
 from circletools.model.model import open_model
 from circletools.runtimes.operators import located
 from circletools.runtimes.protocol import Request
 from tools.measure.capability.single import array
 
 CONFIGURATIONS = {"ethos-u55": "ethos-u55-128", "ethos-u65": "ethos-u65-256", "ethos-u85": "ethos-u85-256"}
-_GPU_REFUSED = re.compile(r"Following operations are not supported by GPU delegate:\n((?:.+: .+\n)+)")
 _ARENA_BYTES = 1 << 24
 
 Place = tuple[int, int]
 
 
-@dataclass(frozen=True)
-class Placement:
-    """What a program did with a model: the words of what it refused, each with an operator code or an output's name.
-
-    `resident`: all of it is on the device. Refusals are not known where the program does not name them.
-    """
-
-    resident: bool
-    refused: tuple[tuple[str, str], ...] = ()
-
-
-def litert() -> Any:
-    """Import LiteRT's compiled models."""
-    return importlib.import_module("ai_edge_litert.compiled_model")
-
-
-def vela() -> Any:
-    """Import Vela, with the adapter that asks it."""
-    return importlib.import_module("circletools.runtimes.vela")
+def adapter(program: str) -> Any:
+    """Import a program, with the adapter that asks it."""
+    return importlib.import_module(f"circletools.runtimes.{program}")
 
 
 def tflm() -> Any:
@@ -58,94 +39,51 @@ def tflm() -> Any:
 
 
 @contextmanager
-def printed(handles: tuple[int, ...]) -> Iterator[Callable[[], str]]:
-    """Catch what this process writes to these handles, also what is not Python."""
-    kept = [os.dup(handle) for handle in handles]
-    with tempfile.TemporaryFile("w+", errors="replace") as file:
-
-        def text() -> str:
-            sys.stdout.flush()
-            file.seek(0)
-            return file.read()
-
+def silent() -> Iterator[None]:
+    """Write the errors of this process, also what is not Python, to a file, where adapters read them."""
+    kept = os.dup(2)
+    with tempfile.TemporaryFile() as file:
         try:
-            for handle in handles:
-                os.dup2(file.fileno(), handle)
-            yield text
+            os.dup2(file.fileno(), 2)
+            yield
         finally:
-            sys.stdout.flush()
-            for handle, old in zip(handles, kept, strict=True):
-                os.dup2(old, handle)
-                os.close(old)
-
-
-def place_on_gpu(model: bytes) -> Placement:
-    """Compile a model for LiteRT's GPU delegate. Raises RuntimeError where it names no operators."""
-    hardware = importlib.import_module("ai_edge_litert.hardware_accelerator").HardwareAccelerator.GPU
-    with tempfile.NamedTemporaryFile(suffix=".tflite") as file, printed((2,)) as text:
-        file.write(model)
-        file.flush()
-        try:
-            compiled = litert().CompiledModel.from_file(file.name, hardware_accel=hardware)
-            if compiled.is_fully_accelerated():
-                return Placement(True)
-        except RuntimeError:
-            if "not supported by GPU delegate" not in text():
-                raise
-        lines = {line for found in _GPU_REFUSED.findall(text()) for line in found.splitlines()}
-        return Placement(False, tuple((line.partition(": ")[0], line.partition(": ")[2]) for line in sorted(lines)))
+            os.dup2(kept, 2)
+            os.close(kept)
 
 
 def placed_by(program: str, variant: str, model: bytes) -> dict[Place, tuple[str, str]]:
     """Return device and reason of each operator that a program's adapter locates; raises what the adapter raises."""
-    adapter = importlib.import_module(f"circletools.runtimes.{program}")
-    with tempfile.NamedTemporaryFile(suffix=".tflite") as file, printed((2,)), open_model(model) as opened:
+    with tempfile.NamedTemporaryFile(suffix=".tflite") as file, silent(), open_model(model) as opened:
         file.write(model)
         file.flush()
-        verdict = located(
-            adapter.placement(Request("placement", file.name, variant)), operators_of(model_graph(opened))
-        )
+        answer = adapter(program).placement(Request("placement", file.name, variant))
+        verdict = located(answer, operators_of(model_graph(opened)))
     found = (one for one in verdict.operators if one.operator is not None)
     return {(one.subgraph or 0, one.operator or 0): (one.device, one.words) for one in found}
 
 
-def ask_gpu(question: Any) -> str:
-    """Ask whether the GPU delegate takes the operator."""
+def ask_placed(program: str, variant: str, device: str, question: Any) -> str:
+    """Ask whether a program puts the operator, or all of a model, on a device."""
     try:
-        placement = place_on_gpu(question.model)
-    except (RuntimeError, ValueError):
-        return "prepare"
-    codes = {code for code, _ in placement.refused}
-    return "taken" if placement.resident or not is_among(question, codes, _code) else "left"
-
-
-def ask_ethos(configuration: str, question: Any) -> str:
-    """Ask whether Vela puts the operator, or all of a model, on the NPU."""
-    try:
-        placed = placed_by("vela", configuration, question.model)
-    except Exception:  # what its passes stumble over: the model does not compile
+        placed = placed_by(program, variant, question.model)
+    except Exception:  # what it stumbles over: the model does not compile
         return "load"
     asked = placed.values() if question.focus < 0 else [placed[0, question.focus]]
-    return "taken" if all(device == "npu" for device, _ in asked) else "left"
+    return "taken" if all(found == device for found, _ in asked) else "left"
 
 
-def is_among(question: Any, refused: set[str], named: Callable[[Any, int], str]) -> bool:
-    """Say whether the operator that is asked about is among those refused; of a whole model, whether any is."""
-    if question.focus < 0 or not refused:
+def placing(program: str, variant: str, device: str) -> tuple[Callable[[Any], str], Callable[[], Any]]:
+    """Return how to ask a program what it puts on a device, and how to import it."""
+    return partial(ask_placed, program, variant, device), partial(adapter, program)
+
+
+def is_among(question: Any, refused: set[str]) -> bool:
+    """Return whether the operator that is asked about is among those refused, by the name of its first output."""
+    if not refused:
         return True
     with open_model(question.model) as model:
-        operators = len(model.subgraphs[0].operators)
-        return operators == 1 or named(model, question.focus) in refused
-
-
-def _code(model: Any, index: int) -> str:
-    return str(model.subgraphs[0].operators[index].code.name).removeprefix("CUSTOM:")
-
-
-def output_name(model: Any, index: int) -> str:
-    graph = model.subgraphs[0]
-    outputs = graph.operators[index].outputs
-    return str(graph.tensors[outputs[0]].name) if outputs else ""
+        names = graph_of(model, 0).operators.first_result_names
+        return len(names) == 1 or names[question.focus] in refused
 
 
 def ask_tflm(question: Any) -> str:

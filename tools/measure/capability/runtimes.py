@@ -227,14 +227,13 @@ DEVICES = (
         varies=False,
     ),
     Device(
-        "litert-gpu", "ai-edge-litert", "is on the GPU, which here is Mesa's llvmpipe", accelerators.ask_gpu,
-        accelerators.litert, 5.0, True, types=_ON_GPU, forks=True, pairs=True, folds=True,
+        "litert-gpu", "ai-edge-litert", "is on the GPU, which here is Mesa's llvmpipe",
+        *accelerators.placing("litert_gpu", "", "gpu"), 5.0, True, types=_ON_GPU, forks=True, pairs=True, folds=True,
     ),
     *(
         Device(
             name, "ethos-u-vela", f"is not on the CPU after compilation for {configuration}",
-            partial(accelerators.ask_ethos, configuration), accelerators.vela, 5.0, True, types=ON_CHIPS, forks=True,
-            pairs=True,
+            *accelerators.placing("vela", configuration, "npu"), 5.0, True, types=ON_CHIPS, forks=True, pairs=True,
         )
         for name, configuration in accelerators.CONFIGURATIONS.items()
     ),

@@ -53,7 +53,6 @@ _MATRIX = rows(
     """,
 )
 _PADDING = ("padding", (0, 1))
-_STRIDES = (("stride_w", (1, 2, 3)), ("stride_h", (1, 2, 3)))
 
 
 Options = tuple[tuple[str, Any], ...]

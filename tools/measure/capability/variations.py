@@ -11,7 +11,6 @@ from tools.measure.capability.variation import Variation
 _FLOATS = ("FLOAT32", "FLOAT16")
 _BYTES = ("INT8/t", "UINT8/t")
 _SOME = (*_FLOATS, *_BYTES, "INT16/t", "INT32")
-_ZERO = {"INT8": 0, "UINT8": 128, "INT16": 0}
 
 
 def computed(name: str, *shape: int, scale: float = 0.5, zero_point: int = 0) -> Operand:
