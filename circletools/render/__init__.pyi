@@ -32,6 +32,7 @@ from circletools.render.judging import Tally as Tally
 from circletools.render.judging import explanation_text as explanation_text
 from circletools.render.judging import headline_text as headline_text
 from circletools.render.judging import judgement_github as judgement_github
+from circletools.render.judging import judgement_gitlab as judgement_gitlab
 from circletools.render.judging import judgement_json as judgement_json
 from circletools.render.judging import judgement_sarif as judgement_sarif
 from circletools.render.judging import judgement_text as judgement_text

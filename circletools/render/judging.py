@@ -1,10 +1,12 @@
-"""Findings that count, as text, JSON, SARIF and the lines of GitHub's workflows."""
+"""Findings that count, as text, JSON, SARIF, GitHub's workflow commands and GitLab's code quality."""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
+from hashlib import blake2b
 from itertools import islice
 from typing import Any
 
@@ -22,6 +24,7 @@ Tally = Mapping[tuple[str, str], int]
 _LEVELS = {"error": "error", "warning": "warning", "info": "note"}
 _SPECIAL = "%\r\n"
 _COMMANDS = {"error": "error", "warning": "warning", "info": "notice"}
+_GITLAB = {"error": "critical", "warning": "major", "info": "info"}
 
 
 def judgement_text(file: str, found: Judgement, error: str | None = None) -> Iterator[str]:
@@ -66,6 +69,22 @@ def _result(file: str, finding: Finding, new: bool, has_baseline: bool) -> dict[
     if has_baseline:
         result["baselineState"] = "new" if new else "unchanged"
     return result
+
+
+def judgement_gitlab(file: str, found: Judgement, error: str | None = None) -> str:
+    """Return a line of JSON: the array of new findings for GitLab (docs.gitlab.com/ci/testing/code_quality)."""
+    broken = [] if error is None else [("blocker", "cannot be read", "", error)]
+    rows = [*broken, *((_GITLAB[one.severity], one.code, one.location, one.message) for one in found.new)]
+    seen = Counter[tuple[str, ...]]()
+    issues = []
+    for row in rows:
+        severity, name, place, message = row
+        known = "\0".join((file, name, place, message, str(seen[row]))).encode("utf-8", "surrogatepass")
+        seen[row] += 1
+        issue = {"description": f"{place}: {message}" if place else message, "check_name": name, "severity": severity}
+        issue["fingerprint"] = blake2b(known, digest_size=16).hexdigest()
+        issues.append(issue | {"location": {"path": file, "lines": {"begin": 1}}})
+    return json.dumps(issues) + "\n"
 
 
 def judgement_github(file: str, found: Judgement, error: str | None = None) -> Iterator[str]:

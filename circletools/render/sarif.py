@@ -92,9 +92,9 @@ def _rule(rule: Explanation) -> dict[str, Any]:
 
 
 def sarif_location(file: str, place: str) -> dict[str, Any]:
-    """Return a place in a model, such as `subgraphs[0].operators[5]`."""
+    """Return a place in a model, such as `subgraphs[0].operators[5]`; GitHub asks for a line, which no model has."""
     return {
-        "physicalLocation": {"artifactLocation": _artifact(file)},
+        "physicalLocation": {"artifactLocation": _artifact(file), "region": {"startLine": 1}},
         "logicalLocations": [{"fullyQualifiedName": place}],
     }
 

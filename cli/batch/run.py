@@ -65,7 +65,7 @@ def in_order(tasks: Iterable[Task], workers: Workers) -> Iterator[tuple[Task, Ou
 class _Printer:
     """Shows outcomes: results apart by an empty line under headings, tables under one line of column names.
 
-    Runs of SARIF become one, suites of JUnit one document; findings are summed up.
+    Runs of SARIF become one, suites of JUnit and arrays of GitLab one document; findings are summed up.
     """
 
     def __init__(self) -> None:
@@ -88,6 +88,10 @@ class _Printer:
             elif task.form == "junit":
                 self._end = ct.render.JUNIT_END.encode()
                 out = (b"" if self._begun else ct.render.JUNIT_BEGIN.encode()) + out
+            elif task.form == "gitlab":
+                issues = out.strip(b"[]\n")
+                out = (b",\n" if self._end == b"\n]\n" else b"[\n") * bool(issues) + issues
+                self._end = b"\n]\n" if issues else self._end or b"[]\n"
             elif task.form != "json" and task.heading != "line" and self._begun:
                 out = b"\n" + out
             self._begun = True

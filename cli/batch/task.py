@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -43,7 +44,7 @@ class Task:
 
     @property
     def form(self) -> str:
-        """Return the output format of the options: text, json, csv, sarif, github, junit."""
+        """Return the output format of the options: text, json, csv, sarif, github, gitlab, junit."""
         return str(self.options.get("form", "text"))
 
 
@@ -141,12 +142,16 @@ def _run_of_error(file: str, outcome: Outcome) -> bytes:
     return json.dumps(ct.render.sarif_run("", file, (), (), _naming(file, _error(outcome)))).encode() + b"\n"
 
 
-def _suite_of_error(file: str, outcome: Outcome) -> bytes:
-    nothing = ct.checks.Judgement((), (), None, frozenset())
-    return ct.render.junit_suite(file, nothing, _error(outcome)).encode()
+def _judged(writer: Callable[..., str], file: str, outcome: Outcome) -> bytes:
+    return writer(file, ct.checks.Judgement((), (), None, frozenset()), _error(outcome)).encode()
 
 
-_OF_ERRORS = {"json": _line_of_error, "sarif": _run_of_error, "junit": _suite_of_error}
+_OF_ERRORS = {
+    "json": _line_of_error,
+    "sarif": _run_of_error,
+    "junit": lambda *error: _judged(ct.render.junit_suite, *error),
+    "gitlab": lambda *error: _judged(ct.render.judgement_gitlab, *error),
+}
 """The placeholder of a file without a result, in formats that join the results of several in one document."""
 
 

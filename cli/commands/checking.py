@@ -40,6 +40,7 @@ def _show(form: str, source: str, judged: ct.checks.Judgement, broken: str | Non
         json=ct.render.judgement_json,
         sarif=ct.render.judgement_sarif,
         github=ct.render.judgement_github,
+        gitlab=ct.render.judgement_gitlab,
         junit=ct.render.junit_suite,
     )
 
@@ -54,7 +55,7 @@ def check(
     ] = None,
     with_: With = None,
     seconds: Timeout = 600.0,
-    form: Annotated[Literal["text", "json", "sarif", "github", "junit"], FORMAT] = "text",
+    form: Annotated[Literal["text", "json", "sarif", "github", "gitlab", "junit"], FORMAT] = "text",
     select: Annotated[str | None, option("--select", "Report only these findings.", "CODE,...")] = None,
     ignore: Annotated[str | None, option("--ignore", "Do not report these findings.", "CODE,...")] = None,
     fail_on: Annotated[

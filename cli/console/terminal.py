@@ -77,7 +77,7 @@ def show_as(form: str, *values: Any, file: str | None = None, **writers: Callabl
     if form == "json":
         show_json(writers[form](*values), file)
         return
-    show_one = {"csv": show_text, "sarif": show_sarif, "junit": show_junit}.get(form, show)
+    show_one = {"csv": show_text, "gitlab": show_text, "sarif": show_sarif, "junit": show_junit}.get(form, show)
     show_one(writers[form](*values))
 
 

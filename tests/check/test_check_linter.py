@@ -118,6 +118,7 @@ def test_formats_of_one_model_are_those_of_the_library(models: Path) -> None:
         ("json", json.dumps(ct.render.judgement_json(str(odd), found), indent=2) + "\n"),
         ("sarif", json.dumps(ct.render.sarif_log([ct.render.judgement_sarif(str(odd), found)]), indent=2) + "\n"),
         ("github", "".join(f"{line}\n" for line in ct.render.judgement_github(str(odd), found))),
+        ("gitlab", ct.render.judgement_gitlab(str(odd), found)),
         ("junit", ct.render.JUNIT_BEGIN + ct.render.junit_suite(str(odd), found) + ct.render.JUNIT_END),
     ):
         ran = run("check", odd, "--format", form)
@@ -140,6 +141,9 @@ def test_several_models_are_one_document(models: Path, jobs: str) -> None:
     (whole,) = log["runs"]
     assert [one["ruleId"] for one in whole["results"]] == ["DUPLICATE_OUTPUT", "DUPLICATE_OUTPUT", "OUTPUT_TAP"]
     assert len(whole["artifacts"]) == 4
+    issues = json.loads(run("check", models, "--format", "gitlab", "--jobs", jobs).stdout)
+    assert [one["severity"] for one in issues] == ["blocker", "major", "major", "info"]
+    assert json.loads(run("check", CLEAN, CLEAN, "--format", "gitlab", "--jobs", jobs).stdout) == []
     github = run("check", models, "--format", "github", "--jobs", jobs).stdout.splitlines()
     assert [line.split()[0] for line in github] == ["::error", "::warning", "::warning", "::notice"]
 

@@ -60,7 +60,10 @@ def test_sarif() -> None:
         "message": {"text": DOUBLE.message},
         "locations": [
             {
-                "physicalLocation": {"artifactLocation": {"uri": "a%20b.tflite"}},
+                "physicalLocation": {
+                    "artifactLocation": {"uri": "a%20b.tflite"},
+                    "region": {"startLine": 1},
+                },
                 "logicalLocations": [{"fullyQualifiedName": "subgraphs[0].outputs[1]"}],
             }
         ],

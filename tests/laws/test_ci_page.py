@@ -1,0 +1,96 @@
+"""docs/ci.md: its commands print what it shows; what is to be pasted runs in a repository with a changed model."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.kit.presence import Lazy
+from tests.kit.program import run
+from tests.kit.support import ROOT, TESTDATA
+from tests.laws.test_docs import blocks, shell
+from tests.render.test_sarif import complaints
+
+yaml = Lazy("yaml")
+TEXT = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
+
+
+def documents() -> list[Any]:
+    return [yaml.safe_load(text) for text in blocks(TEXT, "yaml")]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """Return a repository with the settings of the page, in whose last commit a model changed."""
+    project = tmp_path / "project"
+    (settings,) = blocks(TEXT, "toml")
+    model = project / "models" / "net.tflite"
+    model.parent.mkdir(parents=True)
+    (project / "circletools.toml").write_text(settings.replace('"error"', '"warning"'), encoding="utf-8")
+    for name in ("cnn", "output_twice"):
+        model.write_bytes((TESTDATA / "tflite" / f"{name}.tflite").read_bytes())
+        who = "-c user.name=x -c user.email=x@example.org"
+        shell(f"git init -q . && git add . && git {who} commit -q -m x", project)
+    return project
+
+
+def step(words: str, project: Path, **more: str) -> int:
+    """Run a step as the hosts do; return its exit status."""
+    environment = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"} | more
+    command = ["/bin/bash", "-eo", "pipefail", "-c", words]
+    return subprocess.run(command, cwd=project, env=environment, check=False).returncode
+
+
+def test_github(project: Path) -> None:
+    workflow = documents()[0]
+    steps = [
+        one for one in workflow["jobs"]["models"]["steps"] if "run" in one and not re.search("pipx|gh ", one["run"])
+    ]
+    base = shell("git rev-parse HEAD~1", project).strip()
+    assert [step(one["run"], project, **dict.fromkeys(one.get("env", ()), base)) for one in steps] == [1, 0]
+    log = json.loads((project / "findings.sarif").read_text(encoding="utf-8"))
+    assert complaints(log) == []
+    assert {one["ruleId"] for one in log["runs"][0]["results"]} == {"DUPLICATE_OUTPUT", "OUTPUT_TAP"}
+    comment = (project / "comment.md").read_text(encoding="utf-8")
+    assert comment.startswith("**../base/models/net.tflite -> models/net.tflite**: ")
+    for row in ("file, bytes", "operators", "MACs", "check", "fit on litert-gpu"):
+        assert f"| {row} |" in comment
+
+
+def test_gitlab(project: Path) -> None:
+    job = documents()[1]["models"]
+    _, check = job["script"]
+    assert step(check, project) == 1
+    issues = json.loads((project / job["artifacts"]["reports"]["codequality"]).read_text(encoding="utf-8"))
+    assert {"description", "check_name", "fingerprint", "severity", "location"} == {*issues[0]}
+    assert len({one["fingerprint"] for one in issues}) == len(issues) == 2
+    assert {one["location"]["path"] for one in issues} == {"models/net.tflite"}
+
+
+def test_pre_commit(project: Path) -> None:
+    (hook,) = documents()[2]["repos"][0]["hooks"]
+    (ours,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))
+    assert hook["entry"].startswith(ours["entry"])
+    assert [hook[name] for name in ("id", "name", "language", "files")] == [
+        ours[name] for name in ("id", "name", "language", "files")
+    ]
+    assert re.search(hook["files"], "models/net.tflite")
+    assert step(f"{hook['entry']} models/net.tflite", project) == 0
+
+
+def test_the_transcripts_and_options(tmp_path: Path) -> None:
+    (tmp_path / "testdata").symlink_to(ROOT / "testdata")
+    for transcript in blocks(TEXT, "console"):
+        for one in re.split(r"^\$ ", transcript, flags=re.MULTILINE)[1:]:
+            command, _, expected = one.partition("\n")
+            assert shell(f"{{ {command}\n}} || [ $? -eq 1 ]", tmp_path) == expected
+    offered = run("check", "--help").out.decode()
+    table = re.findall(r"^\| `(\w+)` \|", TEXT, re.MULTILINE)
+    assert [form for form in table if form not in offered] == []
