@@ -65,6 +65,15 @@ def explain(code: str) -> Explanation:
     return known[code]
 
 
+def selectable() -> list[str]:
+    """Return the codes that `check` reports.
+
+    >>> "DUPLICATE_OUTPUT" in ct.checks.codes()
+    True
+    """
+    return [code for code, one in explanations().items() if one.subject == "check"]
+
+
 def explain_selectable(code: str) -> Explanation:
     """Return the meaning of a code of `check`. Raises UsageError for one that `check` never reports."""
     found = explain(code)

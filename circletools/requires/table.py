@@ -78,5 +78,14 @@ def runtime_table() -> RuntimeTable:
     )
 
 
+def measured() -> list[str]:
+    """Return the releases that `requires` knows, oldest first.
+
+    >>> "litert-1.4.0" in ct.checks.releases()
+    True
+    """
+    return list(runtime_table().runtimes)
+
+
 def _indices(found: Mapping[str, int | None]) -> dict[str, int]:
     return {name: NEVER if at is None else at for name, at in found.items()}

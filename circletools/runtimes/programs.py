@@ -54,6 +54,16 @@ def named(name: str) -> tuple[str, str]:
     return program, variant or variants[0]
 
 
+def known() -> list[str]:
+    """Return the programs that can be asked, installed or not: `PROGRAM`, and `PROGRAM:VARIANT` where it has several.
+
+    >>> "litert:reference" in ct.checks.programs()
+    True
+    """
+    variants = {name: one.variants if len(one.variants) > 1 else () for name, one in PROGRAMS.items()}
+    return [*PROGRAMS, *(f"{name}:{variant}" for name, them in variants.items() for variant in them)]
+
+
 PROFILERS = ("litert", "onert", "openvino")
 """The programs whose packages have a profiler of operators."""
 

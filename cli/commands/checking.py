@@ -51,7 +51,7 @@ def check(
         bool, option("--structure-only", "Only check that the file is well formed and every index is in range.")
     ] = False,
     for_: Annotated[
-        str | None, option("--for", "Severity as for those who run the model in litert or onert.", "NAME,...")
+        str | None, option("--for", "Severity as for those who run the model in litert or onert.", "PROGRAM,...")
     ] = None,
     with_: With = None,
     seconds: Timeout = 600.0,

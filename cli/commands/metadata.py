@@ -112,7 +112,7 @@ def labels(
     *,
     file: Annotated[Path, option("--labels", "A text file with a label in each line.", "FILE")],
     of: Annotated[str, option("--output", "The output, by position or name.", "OUTPUT")] = "0",
-    name: Annotated[str | None, option("--name", "The name of the file in the archive.", "NAME")] = None,
+    name: Annotated[str | None, option("--name", "The name of the file in the archive.", "FILE")] = None,
     locale: Annotated[str, option("--locale", "The language of the labels, as en.", "LOCALE")] = "",
     values: Annotated[bool, option("--values", "They name the numbers in the output, as detectors have it.")] = False,
     in_place: InPlace = False,

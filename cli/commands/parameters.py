@@ -19,7 +19,7 @@ DryRun = Annotated[bool, option("--dry-run", "Show the result; write nothing.")]
 Erase = Annotated[bool, option("--erase", "Write a minimal file, in which no old value is left.")]
 Stamp = Annotated[bool, option("--stamp/--no-stamp", "Write a stamp, by which stale tables are recognized.")]
 OneSubgraph = Annotated[int, option("--subgraph", "The subgraph that is meant.", "N", min=0)]
-With = Annotated[str | None, option("--with", "Also ask these programs (docs/runtimes.md).", "NAME,...")]
+With = Annotated[str | None, option("--with", "Also ask these programs (docs/runtimes.md).", "PROGRAM,...")]
 Timeout = Annotated[float, option("--timeout", "Time limit for each program of --with.", "SECONDS", min=0.1)]
 Baseline = Annotated[
     Path | None, option("--baseline", "Report only findings that are not in this earlier JSON.", "FILE")

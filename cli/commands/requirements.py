@@ -19,7 +19,9 @@ from .rewriting import rewrite
 
 def requires(
     source: Input,
-    runtime: Annotated[str | None, option("--runtime", "Ask about these only, as in litert-1.4.", "NAME,...")] = None,
+    runtime: Annotated[
+        str | None, option("--runtime", "Ask about these only, as in litert-1.4.", "RELEASE,...")
+    ] = None,
     lower: Annotated[bool, option("--lower", "Write a copy with the lowest operator versions.")] = False,
     write: Annotated[bool, option("--write", "Write a copy with the true min_runtime_version.")] = False,
     output: Annotated[

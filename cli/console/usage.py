@@ -15,6 +15,7 @@ import circletools as ct
 from .. import moved
 from ..signature import Command as Function
 from ..signature import Declared, parameters_of, with_parameters
+from .completing import completion_of
 from .memory import keep_freed
 from .progress import working
 
@@ -137,6 +138,7 @@ def _parameter(one: inspect.Parameter, kind: Any, declared: Declared) -> inspect
     several = get_origin(kind) is tuple
     required = one.default is inspect.Parameter.empty
     settings = dict(declared.settings) | {"metavar": declared.metavar, "help": declared.help}
+    settings["autocompletion"] = completion_of(declared.metavar)
     shows = settings.pop("shows", None)
     if shows is not None:
         settings |= {"is_eager": True, "expose_value": False, "callback": _showing(shows)}

@@ -21,7 +21,7 @@ from tests.kit.bundles import task
 from tests.kit.origin_support import embedded
 from tests.kit.presence import need_extra
 from tests.kit.program import MLP, TRACE, Ran, put, run
-from tests.kit.support import bytes_of
+from tests.kit.support import TESTDATA, bytes_of
 
 NAMES = {row.name: row for row in COMMANDS}
 # One operator of MLP, as onert writes it.
@@ -172,6 +172,24 @@ def test_a_command_imports_what_it_uses() -> None:
     assert modules.isdisjoint({"circletool_cli.commands.traces", "circletools.affinity", "multiprocessing"})
 
 
+CNN = TESTDATA / "tflite" / "cnn.tflite"
+VALUES = {
+    "fit m.tflite --on ethos-u5": ["ethos-u55"],
+    "fit m.tflite --on xnnpack,ethos-u6": ["xnnpack,ethos-u65"],
+    "partition m.tflite --capabilities npu=litert-g": ["npu=litert-gpu"],
+    "check --explain DUPLICATE_O": ["DUPLICATE_OUTPUT"],
+    "check m.tflite --ignore NOT_USED,SCHEMA": ["NOT_USED,SCHEMA_VERSION"],
+    "repair a b --only CONSTANT_O": ["CONSTANT_OUTPUT"],
+    "check m.tflite --with on": ["onert", "onert:ruy"],
+    "compare m.tflite --on litert:reference,openv": ["litert:reference,openvino", "litert:reference,openvino:CPU"],
+    "requires m.tflite --runtime litert-1.4": ["litert-1.4.0"],
+    "measure parts --on npu=onert:r": ["npu=onert:ruy"],
+    f"metadata get {CNN} min": ["min_runtime_version"],
+    f"metadata set {CNN} --name min": ["min_runtime_version"],
+    f"metadata rename {CNN} --name min": ["min_runtime_version"],
+}
+
+
 def test_completion() -> None:
     def complete(words: str, position: int) -> list[str]:
         protocol = {"_CIRCLETOOL_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(position)}
@@ -180,6 +198,8 @@ def test_completion() -> None:
     assert complete("circletool e", 1) == ["embed-origins", "export-affinity", "expose", "extract"]
     assert complete("circletool metadata re", 2) == ["remove", "rename"]
     assert complete("circletool embed-origins --na", 2) == ["--names"]
+    for words, offered in VALUES.items():
+        assert {*offered} <= {*complete(f"circletool {words}", len(words.split()))}, words
     script = run(env={"_CIRCLETOOL_COMPLETE": "source_bash"}).out
     assert b"_CIRCLETOOL_COMPLETE=complete_bash" in script
     assert subprocess.run(["bash", "-n"], input=script, check=False).returncode == 0  # noqa: S607

@@ -201,7 +201,7 @@ def test_sarif() -> None:
     assert prints[0] != prints[1]
 
     def place(path: str) -> list[dict[str, Any]]:
-        file = {"artifactLocation": {"uri": "dir/a%20b.tflite"}}
+        file = {"artifactLocation": {"uri": "dir/a%20b.tflite"}, "region": {"startLine": 1}}
         return [{"physicalLocation": file, "logicalLocations": [{"fullyQualifiedName": path}]}]
 
     assert run["results"] == [
