@@ -11,14 +11,15 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from importlib import import_module
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from circletools.runtimes.clock import Clock, Pace
 from circletools.runtimes.inputs import make_input
-from circletools.runtimes.protocol import Array, ChainsRequest, RefusedError, Step, Timed
+from circletools.runtimes.protocol import Array, ChainsRequest, Step, Timed
+from circletools.runtimes.running import Running, words_of
 
 _WARM_TURNS, _LEAST_TURNS, _MOST_TURNS = 3, 7, 1000
 _PATIENCE = 10.0  # while the processor is slow, so many times the seconds may pass
@@ -27,21 +28,6 @@ _TURN_S = 0.001
 Seconds = NDArray[np.float64]
 Durations = list[float]
 """The seconds of bringing inputs, running, and taking outputs."""
-
-
-class Running(Protocol):
-    """A model that is ready to run: every adapter that measures has a class of this name, and its `FAILURES`."""
-
-    inputs: list[Array]
-
-    def feed(self, inputs: Sequence[Array]) -> None:
-        """Copy the inputs to the runtime."""
-
-    def run(self) -> None:
-        """Run once."""
-
-    def fetch(self) -> list[Array]:
-        """Copy the outputs from the runtime."""
 
 
 class _StoppedError(Exception):
@@ -148,5 +134,4 @@ class _Loaded:
         try:
             return call()
         except self._adapter.FAILURES as error:
-            kind = "" if isinstance(error, RefusedError) else f"{type(error).__name__}: "
-            raise _StoppedError(f"{kind}{error}".strip(), self._place) from error
+            raise _StoppedError(words_of(error), self._place) from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from multiprocessing.connection import Connection
@@ -21,6 +22,7 @@ from circletools.runtimes.protocol import (
     Request,
     Verdict,
 )
+from circletools.runtimes.running import run_with
 
 _FAILED: dict[str, Callable[[str], Answer | Recorded]] = {
     "run": lambda words: Answer([], [], words),
@@ -55,7 +57,8 @@ def _version(distribution: str) -> str:
 
 def _answer(module: Any, request: Request) -> Answer | Recorded | Verdict | Missing:
     try:
-        found: Answer | Recorded | Verdict = getattr(module, request.question)(request)
+        ask = getattr(module, request.question, partial(run_with, module))
+        found: Answer | Recorded | Verdict = ask(request)
     except RefusedError as error:
         if request.question in _FAILED:
             return _FAILED[request.question](str(error))

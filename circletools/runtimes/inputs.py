@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from circletools.errors import InvalidInputError
-from circletools.runtimes.protocol import Array, Request
+from circletools.runtimes.protocol import Array, Make, RefusedError
 
 # Integer inputs are often indices, sizes or axes: larger numbers only show how a runtime rejects them.
 _INT_LIMIT = 3
@@ -46,12 +46,15 @@ def make_input(seed: int, place: int | str, dtype: np.dtype[Any], shape: Sequenc
     raise NotImplementedError(f"no input values for dtype {dtype}")
 
 
-def inputs_by_run(request: Request, ends: Iterable[tuple[Any, Sequence[int]]]) -> list[list[Array]]:
-    """Return the inputs of each run that is asked for; what is not given is made for `ends`, types and shapes."""
-    if request.inputs is not None:
-        return request.inputs
-    made = [make_input(request.seed, place, np.dtype(kind), shape) for place, (kind, shape) in enumerate(ends)]
-    return [made] * request.repeat
+def filled(
+    given: Sequence[Array | None] | None, make: Make, forms: Iterable[tuple[Any, Iterable[int]]]
+) -> list[Array]:
+    """Return inputs of these types and shapes; what is not given is made. Raises RefusedError for another number."""
+    ends = [(np.dtype(kind), tuple(shape)) for kind, shape in forms]
+    values = [None] * len(ends) if given is None else given
+    if len(values) != len(ends):
+        raise RefusedError(f"the model has {len(ends)} inputs, not {len(values)}")
+    return [make(place, *ends[place]) if value is None else value for place, value in enumerate(values)]
 
 
 def read_inputs(path: str | os.PathLike[str]) -> dict[str, Array]:

@@ -14,13 +14,12 @@ from functools import partial
 from time import perf_counter
 from typing import Any
 
-import numpy as np
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
-from circletools.runtimes.inputs import make_input
+from circletools.runtimes.inputs import filled, make_input
 from circletools.runtimes.litert_c import Profiled
 from circletools.runtimes.plan import nodes, placed, plans
-from circletools.runtimes.protocol import Answer, Array, Make, Placed, Recorded, RefusedError, Request, Verdict, plain
+from circletools.runtimes.protocol import Array, Make, Placed, Recorded, RefusedError, Request, Verdict
 
 _RESOLVERS = {"xnnpack": "AUTO", "builtin": "BUILTIN_WITHOUT_DEFAULT_DELEGATES", "reference": "BUILTIN_REF"}
 _REFUSALS = (RuntimeError, ValueError)
@@ -67,23 +66,6 @@ def _not_delegated(found: Sequence[Placed], words: str) -> tuple[Placed, ...]:
     return tuple(replace(one, device="", words=words) if place == at else one for place, one in enumerate(found))
 
 
-def run(request: Request) -> Answer:
-    """Run a model."""
-    given = request.inputs[0] if request.inputs else None
-    try:
-        running = Running(request.variant, request.model, given, partial(make_input, request.seed))
-        outputs: list[Array] = []
-        for inputs in request.inputs or [running.inputs] * request.repeat:
-            running.feed(inputs)
-            running.run()
-            outputs += map(plain, running.fetch())
-    except FAILURES as error:
-        cause = error.__cause__ or error
-        kind = "" if isinstance(cause, RefusedError) else f"{type(cause).__name__}: "
-        return Answer([], [], f"{kind}{cause}".strip())
-    return Answer(running.inputs, outputs)
-
-
 def profile(request: Request) -> Recorded:
     """Run a model with LiteRT's profiler; the events as JSON."""
     begun = perf_counter()
@@ -100,13 +82,7 @@ class Running:
         """Load it; without `given`, all inputs are made. Raises one of `FAILURES`."""
         self._interpreter = interpreter = _interpreter(Request("run", model, variant))
         details = interpreter.get_input_details()
-        given = [None] * len(details) if given is None else given
-        if len(given) != len(details):
-            raise RefusedError(f"the model has {len(details)} inputs, not {len(given)}")
-        self.inputs = [
-            make(place, np.dtype(detail["dtype"]), detail["shape"]) if value is None else value
-            for place, (detail, value) in enumerate(zip(details, given, strict=True))
-        ]
+        self.inputs = filled(given, make, ((detail["dtype"], detail["shape"]) for detail in details))
         for detail, value in zip(details, self.inputs, strict=True):
             if tuple(detail["shape"]) != value.shape:
                 interpreter.resize_tensor_input(detail["index"], value.shape)

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import ctypes
 import re
+from collections.abc import Sequence
 from ctypes import CFUNCTYPE, POINTER, byref, c_char_p, c_int, c_void_p
 from functools import cache
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +20,21 @@ import numpy as np
 from ai_edge_litert import compiled_model
 from ai_edge_litert.compiled_model import CompiledModel, HardwareAccelerator
 
-from circletools.runtimes.inputs import inputs_by_run
+from circletools.runtimes.inputs import filled
 from circletools.runtimes.plan import Plan, Spy, nodes, placed
-from circletools.runtimes.protocol import Answer, NoDeviceError, Placed, RefusedError, Request, Verdict, mark, printed
+from circletools.runtimes.protocol import (
+    Array,
+    Make,
+    NoDeviceError,
+    Placed,
+    RefusedError,
+    Request,
+    Verdict,
+    mark,
+    printed,
+)
 
+FAILURES = (RuntimeError, ValueError, RefusedError)
 _CPU, _GPU = 1, 2
 _DEVICES = {"": "", "TfLiteXNNPackDelegate": ""} | dict.fromkeys(
     ("LITERT_WEBGPU", "LITERT_CL", "LITERT_METAL"), "gpu"
@@ -55,27 +68,32 @@ def placement(request: Request) -> Verdict:
     return Verdict("refused" if refused else "ok", "; ".join(reasons), (*found, *named))
 
 
-def run(request: Request) -> Answer:
-    """Run the first signature of a model on the GPU."""
-    try:
-        model = CompiledModel.from_file(request.model, hardware_accel=HardwareAccelerator.GPU)
-        key = next(iter(model.get_signature_list()))
-        names = model.get_signature_by_index(0)
-        ends = model.get_input_tensor_details(key), model.get_output_tensor_details(key)
-        (taken, details), (made, results) = zip((names["inputs"], names["outputs"]), ends, strict=True)
-        runs = inputs_by_run(request, ((details[name]["dtype"], details[name]["shape"]) for name in taken))
-        buffers, outputs = model.create_input_buffers(0), model.create_output_buffers(0)
-        arrays = []
-        for inputs in runs:
-            for buffer, value in zip(buffers, inputs, strict=True):
-                buffer.write(value)
-            model.run_by_index(0, buffers, outputs)
-            for name, buffer in zip(made, outputs, strict=True):
-                shape, dtype = results[name]["shape"], np.dtype(results[name]["dtype"])
-                arrays.append(np.array(buffer.read(int(np.prod(shape)), dtype)).reshape(shape))
-    except (RuntimeError, ValueError) as error:
-        return Answer([], [], f"{type(error).__name__}: {error}".strip())
-    return Answer(runs[0], arrays)
+class Running:
+    """The first signature of a model, on the GPU."""
+
+    def __init__(self, _variant: str, model: str, given: Sequence[Array | None] | None, make: Make) -> None:
+        """Compile it. Raises one of `FAILURES`."""
+        self._model = compiled = CompiledModel.from_file(model, hardware_accel=HardwareAccelerator.GPU)
+        key = next(iter(compiled.get_signature_list()))
+        names = compiled.get_signature_by_index(0)
+        taken, made = compiled.get_input_tensor_details(key), compiled.get_output_tensor_details(key)
+        self.inputs = filled(given, make, ((taken[name]["dtype"], taken[name]["shape"]) for name in names["inputs"]))
+        self._results = [(tuple(made[name]["shape"]), np.dtype(made[name]["dtype"])) for name in names["outputs"]]
+        self._buffers = compiled.create_input_buffers(0), compiled.create_output_buffers(0)
+
+    def feed(self, inputs: Sequence[Array]) -> None:
+        """Copy the inputs to the runtime."""
+        for buffer, value in zip(self._buffers[0], inputs, strict=True):
+            buffer.write(value)
+
+    def run(self) -> None:
+        """Run once."""
+        self._model.run_by_index(0, *self._buffers)
+
+    def fetch(self) -> list[Array]:
+        """Copy the outputs from the runtime."""
+        ends = zip(self._buffers[1], self._results, strict=True)
+        return [np.array(buffer.read(prod(shape), dtype)).reshape(shape) for buffer, (shape, dtype) in ends]
 
 
 def _compile(path: str, accelerators: int) -> list[Plan]:

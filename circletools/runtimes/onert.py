@@ -9,8 +9,9 @@ import ctypes
 import math
 import os
 import re
+import sys
 from collections.abc import Sequence
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from tempfile import mkdtemp
 from time import perf_counter
@@ -18,22 +19,12 @@ from time import perf_counter
 import numpy as np
 
 from circletools.runtimes.comparison import same
-from circletools.runtimes.inputs import inputs_by_run
+from circletools.runtimes.inputs import filled, make_input
 from circletools.runtimes.onert_c import CAN_ALLOCATE, Bound, Session, StatusError, TensorInfo
-from circletools.runtimes.protocol import (
-    Answer,
-    Array,
-    Make,
-    Placed,
-    Recorded,
-    RefusedError,
-    Request,
-    Verdict,
-    mark,
-    printed,
-)
+from circletools.runtimes.protocol import Array, Make, Placed, Recorded, RefusedError, Request, Verdict, mark, printed
+from circletools.runtimes.running import run_with, words_of
 
-FAILURES = (StatusError, KeyError, ValueError)
+FAILURES = (StatusError, KeyError, ValueError, RefusedError)
 
 # A shape can be known only after the run, and a declared one can be wrong.
 _OPEN_OUTPUT_BYTES = 1 << 24
@@ -42,11 +33,6 @@ _LEAST_OUTPUT_BYTES = 1 << 16
 _UNWRITTEN = b"\xa5"
 _FEWEST_BYTES = 4  # of which no plausible values are just these
 _OPERATION = re.compile(r"Unsupported operation: (\w+)|NYI for operation '(\w+)'")
-
-
-def fix_open_shapes(session: Session) -> None:
-    """Give every open dimension the size 1, which is what converters write for LiteRT to start from."""
-    fix_shapes(session, [tuple(map(abs, info.shape())) for info in session.infos("input")])
 
 
 def fix_shapes(session: Session, shapes: Sequence[tuple[int, ...]]) -> None:
@@ -88,20 +74,15 @@ def _array(info: TensorInfo, data: bytes) -> Array:
     return np.frombuffer(data, info.numpy()).reshape(info.shape())
 
 
-def _unwritten(arrays: Sequence[Array]) -> int | None:
-    """Return the first output that has only what its buffer was filled with, None where there is none."""
-    for place, array in enumerate(arrays):
-        if array.nbytes >= _FEWEST_BYTES and array.tobytes() == _UNWRITTEN * array.nbytes:
-            return place
-    return None
-
-
 def loads(request: Request) -> Verdict:
     """Return whether onert loads the model and compiles it for a backend."""
     session = Session()
     since = mark()
     try:
-        _prepare(session, request)
+        _load(session, request.variant, request.model)
+        # An open dimension is 1, which converters write for LiteRT to start from.
+        fix_shapes(session, [tuple(map(abs, info.shape())) for info in session.infos("input")])
+        session("prepare")
     except (StatusError, KeyError) as error:
         text = " ".join(printed(since).split()) or str(error)
         named = [Placed("", text, code=one or two) for one, two in _OPERATION.findall(text)]
@@ -120,91 +101,70 @@ def called(request: Request) -> Verdict:
 
     Where it does not run with these, there is nothing to compare.
     """
-    own = run(request)
+    own = run_with(sys.modules[__name__], request)
     if own.failure or not CAN_ALLOCATE:
         return Verdict("ok")
-    made = run(replace(request, inputs=[own.inputs]), allocate=True)
-    words = made.failure or same(own.outputs, made.outputs)
-    return Verdict("differs", f"outputs that onert allocates, as `infer` has it: {words}") if words else Verdict("ok")
-
-
-def run(request: Request, *, allocate: bool = False) -> Answer:
-    """Run a model or a package; with `allocate`, the runtime allocates the outputs, as in the package's Python.
-
-    Raises RefusedError for another number of inputs than the model has.
-    """
-    session = Session()
     try:
-        _prepare(session, request, allocate)
-        inputs = _inputs(session, request)
-        buffers = [] if allocate else bind_outputs(session)
-        outputs = []
-        for given in inputs:
-            _run(session, given)
-            found = _allocated(session) if allocate else results(session, buffers)
-            if (place := _unwritten(found)) is not None:
-                return Answer([], [], f"onert writes nothing to output {place}")
-            outputs += found
-    except (StatusError, KeyError) as error:  # KeyError: a type that the interface does not have
-        return Answer([], [], f"{type(error).__name__}: {error}")
-    finally:
-        session("close_session")
-    return Answer(inputs[0], outputs)
+        running = Running(
+            request.variant, request.model, own.inputs, partial(make_input, request.seed), allocate=True
+        )
+        running.feed(own.inputs)
+        running.run()
+        words = same(own.outputs, running.fetch())
+    except FAILURES as error:
+        words = words_of(error)
+    return Verdict("differs", f"outputs that onert allocates, as `infer` has it: {words}") if words else Verdict("ok")
 
 
 def profile(request: Request) -> Recorded:
     """Run a model with onert's tracing; its `trace.chrome.json` is whole when the process has ended."""
     folder = mkdtemp()
     os.environ |= {"TRACING_MODE": "1", "WORKSPACE_DIR": folder}  # a session reads them when it is made
-    begun = perf_counter()
-    session = Session()
+    begun, given = perf_counter(), request.inputs[0] if request.inputs else None
     try:
-        _prepare(session, request)
+        running = Running(request.variant, request.model, given, partial(make_input, request.seed))
         seconds = perf_counter() - begun
-        bind_outputs(session)
-        for inputs in _inputs(session, request):
-            _run(session, inputs)
+        for inputs in request.inputs or [running.inputs] * request.repeat:
+            running.feed(inputs)
+            running.run()
     except FAILURES as error:
-        raise RefusedError(f"{type(error).__name__}: {error}") from error
+        raise RefusedError(words_of(error)) from error
     finally:
-        session("close_session")
         del os.environ["TRACING_MODE"], os.environ["WORKSPACE_DIR"]
     return Recorded(b"", seconds * 1e6, file=str(Path(folder, "trace.chrome.json")))
 
 
-def _inputs(session: Session, request: Request) -> list[list[Array]]:
-    return inputs_by_run(request, ((info.numpy(), info.shape()) for info in session.infos("input")))
-
-
-def _run(session: Session, inputs: Sequence[Array]) -> None:
-    for position, (info, value) in enumerate(zip(session.infos("input"), inputs, strict=True)):
-        session.feed(position, info.dtype, value.tobytes())
-    session("run")
-
-
 class Running:
-    """A model that is ready to run: with inputs of the shapes that are given, and of its own where None is."""
+    """A model that is ready to run; with `allocate`, the runtime allocates the outputs."""
 
-    def __init__(self, variant: str, model: str, given: Sequence[Array | None], make: Make) -> None:
+    def __init__(
+        self,
+        variant: str,
+        model: str,
+        given: Sequence[Array | None] | None,
+        make: Make,
+        *,
+        allocate: bool = False,
+    ) -> None:
         """Compile it. Raises one of `FAILURES`."""
         self._session = session = Session()
-        session("load_model_from_file", model.encode())
-        session("set_available_backends", variant.encode())
+        _load(session, variant, model)
+        if allocate:
+            session.let_it_allocate()
         infos = session.infos("input")
-        self.inputs = [
-            make(place, info.numpy(), tuple(map(abs, info.shape()))) if value is None else value
-            for place, (info, value) in enumerate(zip(infos, given, strict=True))
-        ]
+        self.inputs = filled(given, make, ((info.numpy(), map(abs, info.shape())) for info in infos))
         fix_shapes(session, [value.shape for value in self.inputs])
         session("prepare")
         self._bound = [(ctypes.c_char * max(1, value.nbytes))() for value in self.inputs]
         for place, (info, buffer, value) in enumerate(zip(infos, self._bound, self.inputs, strict=True)):
             session.bind("input", place, info.dtype, buffer, value.nbytes)
-        self._buffers = bind_outputs(session)
+        self._buffers = None if allocate else bind_outputs(session)
 
     def feed(self, inputs: Sequence[Array]) -> None:
         """Copy the inputs to the runtime."""
         for buffer, value in zip(self._bound, inputs, strict=True):
+            if value.nbytes > len(buffer):
+                raise RefusedError(f"an input has {value.nbytes} bytes, not {len(buffer)} as in the first run")
             ctypes.memmove(buffer, np.ascontiguousarray(value).ctypes.data, value.nbytes)
 
     def run(self) -> None:
@@ -213,24 +173,23 @@ class Running:
 
     def fetch(self) -> list[Array]:
         """Copy the outputs from the runtime."""
-        return results(self._session, self._buffers)
+        if self._buffers is None:
+            return _allocated(self._session)
+        found = results(self._session, self._buffers)
+        for place, (array, buffer) in enumerate(zip(found, self._buffers, strict=True)):
+            few = (
+                array.nbytes >= _FEWEST_BYTES
+                and bytes(memoryview(buffer)[:_FEWEST_BYTES]) == _UNWRITTEN * _FEWEST_BYTES
+            )
+            if few and array.tobytes() == _UNWRITTEN * array.nbytes:
+                raise RefusedError(f"onert writes nothing to output {place}")
+        return found
 
     def __del__(self) -> None:
         """Free the session."""
         self._session("close_session")
 
 
-def _prepare(session: Session, request: Request, allocate: bool = False) -> None:
-    """Load and compile. Raises RefusedError for another number of inputs than the model has."""
-    session("load_model_from_file", request.model.encode())
-    session("set_available_backends", request.variant.encode())
-    if allocate:
-        session.let_it_allocate()
-    if request.inputs is None:
-        fix_open_shapes(session)
-    else:
-        count, given = len(session.infos("input")), request.inputs[0]
-        if len(given) != count:
-            raise RefusedError(f"the model has {count} inputs, not {len(given)}")
-        fix_shapes(session, [array.shape for array in given])
-    session("prepare")
+def _load(session: Session, variant: str, model: str) -> None:
+    session("load_model_from_file", model.encode())
+    session("set_available_backends", variant.encode())

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from time import perf_counter
 from types import MappingProxyType
 from typing import Any
@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import openvino
 
-from circletools.runtimes.inputs import inputs_by_run
-from circletools.runtimes.protocol import Answer, Array, Make, Placed, Recorded, RefusedError, Request, Verdict
+from circletools.runtimes.inputs import filled, make_input
+from circletools.runtimes.protocol import Array, Make, Placed, Recorded, RefusedError, Request, Verdict
 
 FAILURES = (RuntimeError, ValueError, TypeError, RefusedError)
 _CODES = re.compile(r"No translator found for (\S+) node|operation of type (\S+) and name")
@@ -44,68 +44,55 @@ def placement(request: Request) -> Verdict:
     return Verdict("ok", "", tuple(refused), request.variant.lower())
 
 
-def run(request: Request) -> Answer:
-    """Run a model."""
-    try:
-        _, model, compiled = _compiled(request)
-    except RefusedError as error:
-        return Answer([], [], str(error))
-    runs = inputs_by_run(request, map(_form, model.inputs))
-    asked = compiled.create_infer_request()
-    outputs: list[Any] = []
-    try:
-        for inputs in runs:
-            found = asked.infer(dict(enumerate(inputs)))
-            outputs += [np.array(found[end]) for end in compiled.outputs]
-    except RuntimeError as error:
-        return Answer([], [], _short(error))
-    return Answer(runs[0], outputs)
-
-
 def profile(request: Request) -> Recorded:
     """Run a model with OpenVINO's counters; a table for each run, as benchmark_app's detailed counters."""
-    begun = perf_counter()
-    _, model, compiled = _compiled(request, {"PERF_COUNT": True})
+    begun, make = perf_counter(), partial(make_input, request.seed)
+    given = request.inputs[0] if request.inputs else None
+    running = Running(request.variant, request.model, given, make, {"PERF_COUNT": True})
     seconds = perf_counter() - begun
-    asked = compiled.create_infer_request()
     lines: list[str] = []
-    try:
-        for inputs in inputs_by_run(request, map(_form, model.inputs)):
-            asked.infer(dict(enumerate(inputs)))
-            lines += ["layerName;execStatus;layerType;execType;realTime (ms);cpuTime (ms)"]
-            for one in asked.get_profiling_info():
-                times = (f"{time.total_seconds() * 1000:.3f}" for time in (one.real_time, one.cpu_time))
-                lines += [";".join((one.node_name, str(one.status), one.node_type, one.exec_type, *times))]
-    except RuntimeError as error:
-        raise RefusedError(_short(error)) from error
+    for inputs in request.inputs or [running.inputs] * request.repeat:
+        running.feed(inputs)
+        running.run()
+        lines += ["layerName;execStatus;layerType;execType;realTime (ms);cpuTime (ms)"]
+        for one in running.asked.get_profiling_info():
+            times = (f"{time.total_seconds() * 1000:.3f}" for time in (one.real_time, one.cpu_time))
+            lines += [";".join((one.node_name, str(one.status), one.node_type, one.exec_type, *times))]
     return Recorded("\n".join([*lines, ""]).encode(), seconds * 1e6)
 
 
 class Running:
     """A model that is ready to run, with inputs of any shape that it takes."""
 
-    def __init__(self, variant: str, model: str, given: Sequence[Array | None], make: Make) -> None:
-        """Compile it. Raises one of `FAILURES`."""
-        _, read, self._compiled = _compiled(Request("run", model, variant))
-        self.inputs = [
-            make(place, *_form(end)) if value is None else value
-            for place, (end, value) in enumerate(zip(read.inputs, given, strict=True))
-        ]
-        self._asked = self._compiled.create_infer_request()
+    def __init__(
+        self,
+        variant: str,
+        model: str,
+        given: Sequence[Array | None] | None,
+        make: Make,
+        more: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
+        """Compile it, with `more` options. Raises one of `FAILURES`."""
+        _, read, self._compiled = _compiled(Request("run", model, variant), more)
+        self.inputs = filled(given, make, map(_form, read.inputs))
+        self.asked = self._compiled.create_infer_request()
 
     def feed(self, inputs: Sequence[Array]) -> None:
         """Copy the inputs to the runtime."""
         for place, value in enumerate(inputs):
-            self._asked.set_input_tensor(place, openvino.Tensor(value))
+            self.asked.set_input_tensor(place, openvino.Tensor(value))
 
     def run(self) -> None:
         """Run once."""
-        self._asked.infer(share_outputs=True)
+        try:
+            self.asked.infer(share_outputs=True)
+        except RuntimeError as error:
+            raise RefusedError(_short(error)) from error
 
     def fetch(self) -> list[Array]:
         """Copy the outputs from the runtime."""
         count = len(self._compiled.outputs)
-        return [np.array(self._asked.get_output_tensor(place).data) for place in range(count)]
+        return [np.array(self.asked.get_output_tensor(place).data) for place in range(count)]
 
 
 def _form(end: Any) -> tuple[Any, list[int]]:

@@ -6,14 +6,16 @@ Importing this module imports the runtime, which is an optional package.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from tflite_micro.python.tflite_micro import runtime
 
-from circletools.runtimes.inputs import inputs_by_run
-from circletools.runtimes.protocol import Answer, Placed, RefusedError, Request, Verdict, mark, printed
+from circletools.runtimes.inputs import filled
+from circletools.runtimes.protocol import Array, Make, Placed, RefusedError, Request, Verdict, mark, printed
 
+FAILURES = (RuntimeError, ValueError, RefusedError)
 # Larger than any microcontroller has. The system gives it page by page, as it is used.
 _ARENA_BYTES = 1 << 29
 _UNKNOWN = re.compile(r"Failed to get registration from op code (\w+)")
@@ -30,25 +32,32 @@ placement = loads
 """All operators or none; a refusal has the first unsupported one."""
 
 
-def run(request: Request) -> Answer:
-    """Run a model."""
-    try:
-        interpreter, _ = _loaded(request)
+class Running:
+    """A model that is ready to run."""
+
+    def __init__(self, _variant: str, model: str, given: Sequence[Array | None] | None, make: Make) -> None:
+        """Load it. Raises RefusedError."""
+        self._interpreter, _ = _loaded(Request("run", model))
+        forms = ((detail["dtype"], detail["shape"]) for detail in _details(self._interpreter.get_input_details))
+        self.inputs = filled(given, make, forms)
+        self._outputs = range(len(list(_details(self._interpreter.get_output_details))))
+
+    def feed(self, inputs: Sequence[Array]) -> None:
+        """Copy the inputs to the runtime."""
+        for place, value in enumerate(inputs):
+            self._interpreter.set_input(value, place)
+
+    def run(self) -> None:
+        """Run once."""
         since = mark()
-        details = _details(interpreter.get_input_details)
-        runs = inputs_by_run(request, ((detail["dtype"], detail["shape"]) for detail in details))
-        outputs: list[Any] = []
-        count = len(list(_details(interpreter.get_output_details)))
-        for inputs in runs:
-            for place, value in enumerate(inputs):
-                interpreter.set_input(value, place)
-            interpreter.invoke()
-            outputs += [np.array(interpreter.get_output(place)) for place in range(count)]
-    except RefusedError as error:
-        return Answer([], [], str(error))
-    except (RuntimeError, ValueError) as error:
-        return Answer([], [], " ".join(f"{printed(since)} {error}".split()))
-    return Answer(runs[0], outputs)
+        try:
+            self._interpreter.invoke()
+        except FAILURES as error:
+            raise RefusedError(" ".join(f"{printed(since)} {error}".split())) from error
+
+    def fetch(self) -> list[Array]:
+        """Copy the outputs from the runtime."""
+        return [np.array(self._interpreter.get_output(place)) for place in self._outputs]
 
 
 def _details(ask: Any) -> Any:

@@ -17,6 +17,7 @@ from circletools.runtimes.inputs import make_input
 from circletools.runtimes.plan import Plan, Step
 from circletools.runtimes.programs import variable
 from circletools.runtimes.protocol import NoDeviceError, Placed, RefusedError, Request
+from circletools.runtimes.running import run_with
 from circletools.runtimes.worker import Worker
 from tests.kit.fake_programs import printing_to
 from tests.kit.presence import need
@@ -166,9 +167,9 @@ def test_the_first_signature_runs(library: Any, monkeypatch: pytest.MonkeyPatch)
     with Worker("litert", 60.0) as litert:
         for model, shape in (("cnn", (1, 16, 16, 3)), ("two_signatures", (1, 6))):
             path = path_of(model)
-            answer = library.run(Request("run", str(path), "gpu", None, 3))
+            answer = run_with(library, Request("run", str(path), "gpu", None, 3))
             given = [answer.inputs, [value + 1 for value in answer.inputs]]
-            several = library.run(Request("run", str(path), "gpu", given))
+            several = run_with(library, Request("run", str(path), "gpu", given))
             expected = litert.run_each(path, given)
             assert answer.failure == several.failure == expected.failure == ""
             assert same(answer.inputs, [make_input(3, 0, np.dtype(np.float32), shape)]) is None

@@ -15,6 +15,7 @@ from circletools.runtimes.comparison import same
 from circletools.runtimes.inputs import make_input
 from circletools.runtimes.plan import Plan, Step
 from circletools.runtimes.protocol import Array, Missing, Placed, Ready, RefusedError, Request, Verdict
+from circletools.runtimes.running import run_with
 from tests.kit.fake_programs import adapter
 
 NAMES = ("ai_edge_litert", "ai_edge_litert.interpreter")
@@ -76,7 +77,7 @@ def litert(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 @pytest.mark.parametrize("count", [0, 1, 3])
 def test_another_number_of_inputs_is_told(count: int, litert: Any) -> None:
-    answer = litert.run(Request("run", "m", VARIANT, [[np.ones(3, np.float32)] * count], 0))
+    answer = run_with(litert, Request("run", "m", VARIANT, [[np.ones(3, np.float32)] * count], 0))
     assert (answer.inputs, answer.outputs) == ([], [])
     assert answer.failure == f"the model has 2 inputs, not {count}"
 
@@ -86,7 +87,7 @@ def test_another_number_of_inputs_is_told(count: int, litert: Any) -> None:
     [("refused", "RuntimeError: no"), ("silent", "ValueError:"), ("large", "MemoryError: too large")],
 )
 def test_a_refusal_is_an_answer(model: str, said: str, litert: Any) -> None:
-    answer = litert.run(Request("run", model, VARIANT, None, 0))
+    answer = run_with(litert, Request("run", model, VARIANT, None, 0))
     assert (answer.inputs, answer.outputs, answer.failure) == ([], [], said)
 
 
@@ -105,7 +106,6 @@ def test_the_program_answers_until_the_connection_is_closed(litert: Any) -> None
     program.join(60)
     assert not program.is_alive()
     theirs._handle = None  # type: ignore[attr-defined]  # the program closed it
-    assert litert.run
 
 
 def test_the_program_needs_the_package(monkeypatch: pytest.MonkeyPatch) -> None:

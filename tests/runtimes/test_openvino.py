@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from circletools.runtimes.protocol import Array, Placed, RefusedError, Request, Verdict
+from circletools.runtimes.running import run_with
 from tests.kit.fake_programs import adapter
 
 FLOAT = np.dtype(np.float32)
@@ -120,4 +121,4 @@ def test_a_refusal_is_told_without_places_in_the_source(
         openvino.loads(Request("loads", model, "CPU"))
     assert str(caught.value) == words
     assert caught.value.operators == tuple(Placed("", words, code=code) for code in codes)
-    assert openvino.run(Request("run", model, "CPU")).failure == words
+    assert run_with(openvino, Request("run", model, "CPU")).failure == words

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from circletools.runtimes.comparison import same
 from circletools.runtimes.inputs import make_input
 from circletools.runtimes.protocol import Array, Placed, RefusedError, Request, Verdict
+from circletools.runtimes.running import run_with
 from tests.kit.fake_programs import adapter, printing_to
 
 FLOAT = np.dtype(np.float32)
@@ -69,7 +71,7 @@ def ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ask:
     def asked(question: Any, *request: Any) -> Any:
         with printing_to(tmp_path / "errors"):
             os.write(2, b"Node ADD (number 1) failed to prepare\nArena allocation total 7 bytes\n")
-            return getattr(module, question)(Request(question, *request))
+            return getattr(module, question, partial(run_with, module))(Request(question, *request))
 
     return asked
 
