@@ -62,7 +62,8 @@ def check_header(wire: Wire, schema: Schema, start: int = 0) -> int:
         raise ModelFormatError(f"the file identifier is not {schema.identifier.decode()}", offset=start + 4)
     offset = wire.one(start, OFFSET)
     if offset == 0 or start + offset >= wire.limit:
-        raise ModelFormatError("the root offset leads outside the file", offset=start)
+        outside = _Outside("the root offset leads outside the file", np.array([offset + 1]))
+        raise ModelFormatError(outside.message, offset=start, hint=outside.hint(wire.limit - start))
     return start + offset
 
 
@@ -74,6 +75,18 @@ def walk(wire: Wire, schema: Schema, *, max_tables: int | None = MAX_TABLES) -> 
     """
     root = np.array([check_header(wire, schema)], np.int64)
     return _Walk(wire, schema, max_tables).run(root)
+
+
+class _Outside(NamedTuple):
+    """Objects that end at `ends`, some of them perhaps outside the file."""
+
+    message: str
+    ends: Positions
+
+    def hint(self, size: int) -> str | None:
+        """Return the size that the file must have had, if an object ends outside of it. No flatbuffer has 2 GiB."""
+        needed = int(self.ends.max())
+        return f"truncated? it has {size:,} bytes, and needs at least {needed:,}" if size < needed < 1 << 31 else None
 
 
 class _Walk:
@@ -122,10 +135,11 @@ class _Walk:
     def start(self, table_type: TableType, at: Positions) -> Tables:
         """Check the start of each table and its vtable, then read the vtables."""
         name, limit = table_type.name, self.wire.limit
-        self.require((at & 3 == 0) & (at <= limit - 4), name, at, "a table is misaligned or outside the file")
+        good = (at & 3 == 0) & (at <= limit - 4)
+        self.require(good, name, at, _Outside("a table is misaligned or outside the file", at + 4))
         vtable = at - self.wire.gather(at, _I4)
         good = (vtable & 1 == 0) & (vtable >= 0) & (vtable <= limit - 2)
-        self.require(good, name, vtable, "a vtable is misaligned or outside the file")
+        self.require(good, name, vtable, _Outside("a vtable is misaligned or outside the file", vtable + 2))
         size = self.wire.gather(vtable, _U2).astype(np.int64)
         self.require((size & 1 == 0) & (vtable + size <= limit), name, vtable, "a vtable's size is odd or too large")
         self.reach(at + 4)
@@ -144,14 +158,16 @@ class _Walk:
             return
         positions, width, owner = positions[rows], field.width, tables.type.name
         good = (positions & (width - 1) == 0) & (positions <= self.wire.limit - width)
-        self.require(good, owner, positions, "a field is misaligned or outside the file", rows, field.name)
+        outside = _Outside("a field is misaligned or outside the file", positions + width)
+        self.require(good, owner, positions, outside, rows, field.name)
         self.reach(positions + width)
         if field.kind == "scalar":
             return
         offsets = self.wire.gather(positions, OFFSET).astype(np.int64)
         targets = positions + offsets
         good = (offsets > 0) & (targets < self.wire.limit)
-        self.require(good, owner, positions, "a reference leads outside the file", rows, field.name)
+        outside = _Outside("a reference leads outside the file", targets + 1)
+        self.require(good, owner, positions, outside, rows, field.name)
         edges = _Edges(targets, visits[rows], owner, rows, field.name, None)
         if field.kind == "table":
             self.queue(str(field.target), edges)
@@ -183,18 +199,21 @@ class _Walk:
         """Check headers and ends of the vectors at `targets`."""
         limit = self.wire.limit
         good = (targets & 3 == 0) & (targets <= limit - 4)
-        self.require(good, owner, targets, "a vector is misaligned or outside the file", rows, field.name)
+        outside = _Outside("a vector is misaligned or outside the file", targets + 4)
+        self.require(good, owner, targets, outside, rows, field.name)
         counts = self.wire.gather(targets, OFFSET).astype(np.int64)
         vectors = Vectors(self.wire, field.element, targets + 4, counts)
         ends = vectors.start + vectors.count * field.element.itemsize
-        self.require(ends <= limit, owner, targets, "a vector ends outside the file", rows, field.name)
+        outside = _Outside("a vector ends outside the file", ends)
+        self.require(ends <= limit, owner, targets, outside, rows, field.name)
         self.reach(ends)
         return vectors
 
     def check_terminators(self, owner: str, field: Field, rows: NDArray[np.int64], vectors: Vectors) -> None:
         ends = vectors.start + vectors.count
         inside = ends < self.wire.limit
-        self.require(inside, owner, ends, "a string ends outside the file", rows, field.name)
+        outside = _Outside("a string ends outside the file", ends + 1)
+        self.require(inside, owner, ends, outside, rows, field.name)
         nul = self.wire.gather(ends, np.dtype("u1")) == 0
         self.require(nul, owner, ends, "a string has no NUL after it", rows, field.name)
         self.reach(ends + 1)
@@ -222,7 +241,13 @@ class _Walk:
             self.end = max(self.end, int(ends.max()))
 
     def require(
-        self, good: Mask, owner: str, where: Positions, message: str, rows: Positions | None = None, field: str = ""
+        self,
+        good: Mask,
+        owner: str,
+        where: Positions,
+        broken: str | _Outside,
+        rows: Positions | None = None,
+        field: str = "",
     ) -> None:
         """Raise for the first row of `good` that does not hold."""
         if good.all():
@@ -230,7 +255,8 @@ class _Walk:
         index = int(np.argmin(good))
         path = self.path(owner, int(rows[index]) if rows is not None else index)
         location = ".".join(part for part in (path, field) if part) or None
-        raise ModelFormatError(message, offset=int(where[index]), location=location)
+        message, hint = (broken, None) if isinstance(broken, str) else (broken.message, broken.hint(self.wire.limit))
+        raise ModelFormatError(message, offset=int(where[index]), location=location, hint=hint)
 
     def path(self, owner: str, row: int) -> str:
         """Name the first way from the root to this table."""
