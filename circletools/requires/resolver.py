@@ -2,32 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
+from functools import cache
+from importlib import resources
 
-from circletools.affinity.capability.file import load_capability
 from circletools.errors import UsageError
 from circletools.graph.build import model_graph
 from circletools.model.model import Model
 
-_METHODS = {
-    "AVERAGE_POOL_2D": "AveragePool2D",
-    "BATCH_MATMUL": "BatchMatMul",
-    "CONV_2D": "Conv2D",
-    "CUMSUM": "CumSum",
-    "DEPTHWISE_CONV_2D": "DepthwiseConv2D",
-    "L2_POOL_2D": "L2Pool2D",
-    "MAX_POOL_2D": "MaxPool2D",
-    "PADV2": "PadV2",
-    "UNIDIRECTIONAL_SEQUENCE_LSTM": "UnidirectionalSequenceLSTM",
-    "CUSTOM:CIRCULAR_BUFFER": "CircularBuffer",
-    "CUSTOM:TFLite_Detection_PostProcess": "DetectionPostprocess",
-    "CUSTOM:TFLM_DECODE": "Decode",
-    "CUSTOM:ethos-u": "EthosU",
-    "CUSTOM:SignalPCAN": "PCAN",
-}
-"""Methods of MicroMutableOpResolver, after `Add`, that the code's words do not give (micro_mutable_op_resolver.h)."""
-_SIGNAL = ("Delay", "Energy", "FftAutoScale", "FilterBank", "FilterBankLog", "FilterBankSquareRoot",
-           "FilterBankSpectralSubtraction", "Framer", "OverlapAdd", "Stacker", "Window")  # fmt: skip
+
+@cache
+def _methods() -> dict[str, str]:
+    """Return the methods of TFLM's resolver by operator code, after `Add` (tools/measure/micro_resolver.py)."""
+    document: dict[str, dict[str, str]] = json.loads((resources.files(__package__) / "micro.json").read_text("utf-8"))
+    return document["methods"]
 
 
 def method_of(code: str) -> str | None:
@@ -35,14 +24,11 @@ def method_of(code: str) -> str | None:
 
     Raises UsageError for a builtin operator that TFLM does not have.
     """
-    if code in _METHODS:
-        return f"Add{_METHODS[code]}"
-    if code.startswith("CUSTOM:"):
-        name = code.removeprefix("CUSTOM:Signal")
-        return f"Add{name}" if name in _SIGNAL else None
-    if code not in load_capability("tflm").operators:
+    if method := _methods().get(code):
+        return f"Add{method}"
+    if not code.startswith("CUSTOM:"):
         raise UsageError(f"TFLM has no kernel for {code}", hint="`circletool fit --on tflm` shows where it is used")
-    return "Add" + "".join(map(str.capitalize, code.split("_")))
+    return None
 
 
 def resolver_code(models: Iterable[Model]) -> str:

@@ -17,7 +17,17 @@ from circletools.errors import InvalidInputError, UsageError
 from tests.kit.support import ROOT
 
 _CHIPS = ("ethos-u55", "ethos-u65", "ethos-u85")
-DEVICES = (*_CHIPS, "litert-cpu", "litert-gpu", "onert-cpu", "onert-ruy", "openvino-cpu", "tflm", "xnnpack")
+DEVICES = (
+    *_CHIPS,
+    "intel-npu",
+    "litert-cpu",
+    "litert-gpu",
+    "onert-cpu",
+    "onert-ruy",
+    "openvino-cpu",
+    "tflm",
+    "xnnpack",
+)
 PROGRAMS = {"ai-edge-litert", "onert", "openvino", "ethos-u-vela", "tflite_micro"}
 
 

@@ -67,6 +67,7 @@ def test_a_model_that_calls_itself_ends() -> None:
         ("RESIZE_NEAREST_NEIGHBOR", "AddResizeNearestNeighbor"),
         ("CUSTOM:TFLite_Detection_PostProcess", "AddDetectionPostprocess"),
         ("CUSTOM:SignalFftAutoScale", "AddFftAutoScale"),
+        ("CUSTOM:SignalRfft", "AddRfft"),
         ("CUSTOM:mine", None),
     ],
 )

@@ -1,7 +1,7 @@
 """Ask a compiler plugin of LiteRT what it takes, for tools.measure.own_device. No device is needed.
 
-    LITERT_PLUGIN=intel_openvino:IntelOpenVINO:PTL LITERT_LIBRARIES=DIR \
-        python -m tools.measure.own_device tools/measure/litert_plugin.py --device intel-npu --out intel-npu.json
+    LITERT_PLUGIN=qualcomm:Qualcomm:CHIP LITERT_LIBRARIES=DIR \
+        python -m tools.measure.own_device tools/measure/litert_plugin.py --device npu --out npu.json
 
 `LITERT_PLUGIN` has the folder below `ai_edge_litert/vendors`, the manufacturer and the chip, `LITERT_LIBRARIES` the
 folder of the SDK's libraries. `apply_plugin_main --cmd=partition` moves what the plugin takes behind custom operators
@@ -17,6 +17,7 @@ from pathlib import Path
 import circletools as ct
 from circletools.graph.build import model_graph
 
+INTEL = "intel_openvino:IntelOpenVINO:PTL"
 _DISPATCH = "CUSTOM:DISPATCH_OP"
 
 
@@ -26,17 +27,18 @@ def prepare() -> None:
 
 def ask(model: bytes) -> str:
     """Return `taken`, `left`, or the step that failed."""
-    left = _left(model)
+    left = staying(model)
     return "partition" if left is None else "left" if left else "taken"
 
 
 def refused(model: bytes) -> list[str]:
     """Return the first output names of the operators that stay in subgraph 0."""
-    return _left(model) or []
+    return [name for _, name in staying(model) or ()]
 
 
-def _left(model: bytes) -> list[str] | None:
-    folder, manufacturer, chip = os.environ["LITERT_PLUGIN"].split(":")
+def staying(model: bytes) -> list[tuple[str, str]] | None:
+    """Return code and first output name of the operators that stay in subgraph 0, None where a step fails."""
+    folder, manufacturer, chip = os.environ.get("LITERT_PLUGIN", INTEL).split(":")
     package = find_spec("ai_edge_litert")
     if package is None or package.origin is None:
         raise SystemExit("ai_edge_litert is not installed")
@@ -61,4 +63,5 @@ def _left(model: bytes) -> list[str] | None:
         with ct.open(made) as partitioned:
             graph = model_graph(partitioned).graphs[0]
             codes, first = graph.operators.code_names, graph.first_results.tolist()
-            return [graph.values.name(value) for code, value in zip(codes, first, strict=True) if code != _DISPATCH]
+            ends = zip(codes, first, strict=True)
+            return [(code, graph.values.name(value)) for code, value in ends if code != _DISPATCH]

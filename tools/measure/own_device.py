@@ -14,8 +14,8 @@ from types import ModuleType
 
 from circletools.affinity.capability.file import load_capability
 from tools.measure.capabilities import all_templates, context, dump, table, updated
-from tools.measure.capability.accelerators import is_among
-from tools.measure.capability.runtimes import ON_CHIPS, TAKEN, Device, Question
+from tools.measure.capability.accelerators import ask_sdk
+from tools.measure.capability.runtimes import ON_CHIPS, TAKEN, Device
 from tools.measure.isolation import CRASH, answers
 from tools.measure.scoreboard import HEAD, digest, held, models_in, report
 
@@ -30,14 +30,6 @@ def load(path: str) -> ModuleType:
     module = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(module)
     return module
-
-
-def ask_one(module: ModuleType, question: Question) -> str:
-    """Ask about the operator of a model; of several operators, by what the SDK says it left."""
-    answer = str(module.ask(question.model))
-    if answer != "left" or question.focus < 0 or not hasattr(module, "refused"):
-        return answer
-    return answer if is_among(question, set(module.refused(question.model))) else TAKEN
 
 
 def ask_whole(module: ModuleType, path: Path) -> str:
@@ -61,7 +53,7 @@ def main() -> None:
     options = parser.parse_intermixed_args()
     module = load(options.module)
     device = Device(
-        options.device, options.runtime, "see the runtime's documents", partial(ask_one, module), module.prepare,
+        options.device, options.runtime, "see the runtime's documents", partial(ask_sdk, module), module.prepare,
         cpu_seconds=_SECONDS, slow=True, types=frozenset() if options.all_types else ON_CHIPS,
     )  # fmt: skip
     if options.compare:

@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from types import ModuleType
 from typing import Any
 
 from circletools.asking import operators_of
@@ -75,6 +76,14 @@ def ask_placed(program: str, variant: str, device: str, question: Any) -> str:
 def placing(program: str, variant: str, device: str) -> tuple[Callable[[Any], str], Callable[[], Any]]:
     """Return how to ask a program what it puts on a device, and how to import it."""
     return partial(ask_placed, program, variant, device), partial(adapter, program)
+
+
+def ask_sdk(module: ModuleType, question: Any) -> str:
+    """Ask a module of docs/measure-a-device.md; of one operator of several, by what it names as left."""
+    answer = str(module.ask(question.model))
+    if answer != "left" or question.focus < 0 or not hasattr(module, "refused"):
+        return answer
+    return answer if is_among(question, set(module.refused(question.model))) else "taken"
 
 
 def is_among(question: Any, refused: set[str]) -> bool:

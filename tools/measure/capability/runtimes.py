@@ -10,6 +10,7 @@ from functools import cache, partial
 from typing import Any, Protocol
 
 from circletools.runtimes.plan import plans
+from tools.measure import litert_plugin
 from tools.measure.capability import accelerators
 from tools.measure.capability.single import Operand, Probe, array
 from tools.measure.capability.template import LAST_VERSION
@@ -229,6 +230,10 @@ DEVICES = (
     Device(
         "litert-gpu", "ai-edge-litert", "is on the GPU, which here is Mesa's llvmpipe",
         *accelerators.placing("litert_gpu", "", "gpu"), 5.0, True, types=_ON_GPU, forks=True, pairs=True, folds=True,
+    ),
+    Device(
+        "intel-npu", "ai-edge-litert", "is selected by the compiler plugin IntelOpenVINO for PTL",
+        partial(accelerators.ask_sdk, litert_plugin), litert_plugin.prepare, 5.0, True, types=ON_CHIPS, forks=True,
     ),
     *(
         Device(

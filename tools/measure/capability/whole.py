@@ -11,6 +11,7 @@ from typing import Any
 
 from circletools.model.model import open_model
 from circletools.runtimes.plan import plans
+from tools.measure import litert_plugin
 from tools.measure.capability import accelerators
 from tools.measure.capability.runtimes import DEVICES, TAKEN, Device
 from tools.measure.capability.witness import Whole
@@ -53,6 +54,12 @@ def _on_accelerator(program: str, variant: str, device: str, path: Path) -> Answ
     return {"resident": not left, "refused": _codes(path, refused or left)}
 
 
+def _by_plugin(path: Path) -> Answer:
+    """Return what a compiler plugin of LiteRT leaves."""
+    left = litert_plugin.staying(path.read_bytes())
+    return {"resident": left == [], "refused": left and sorted({code for code, _ in left})}
+
+
 def _codes(path: Path, places: list[tuple[int, int]]) -> list[str]:
     with open_model(path) as model:
         return sorted({model.subgraphs[at].operators[step].code.name for at, step in places})
@@ -67,6 +74,7 @@ def _as_one(device: Device, path: Path) -> Answer:
 def _programs() -> dict[str, Program]:
     found = {device.name: Program(device.prepare, partial(_as_one, device)) for device in DEVICES}
     found["xnnpack"] = Program(found["xnnpack"].prepare, _in_partitions)
+    found["intel-npu"] = Program(litert_plugin.prepare, _by_plugin)
     placing = {name: ("vela", variant, "npu") for name, variant in accelerators.CONFIGURATIONS.items()}
     placing["litert-gpu"] = ("litert_gpu", "", "gpu")
     for name, how in placing.items():
