@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections.abc import Generator, Iterable
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import cast
 
 import pytest
+from _pytest.mark import ParameterSet
 from hypothesis import HealthCheck, settings
 
 from tests.kit.presence import lacking, missing, need_extra, needs_more, not_imported
@@ -22,6 +24,15 @@ settings.register_profile("explore", parent=_quiet)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 NO_PUBLIC_MODELS = "no public models beside this checkout"
+
+
+gc.disable()  # until all tests are known: nothing of them is garbage
+
+
+def pytest_collection_finish() -> None:
+    """Let the collector look only at what the tests make."""
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_configure() -> None:
@@ -54,10 +65,10 @@ def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> 
     return cast("pytest.Module", _Module.from_parent(parent, path=module_path))
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark what needs more than the product, pytest and hypothesis; keep one in CIRCLETOOLS_TESTS_ONE_IN."""
     items[:] = items[:: int(os.environ.get("CIRCLETOOLS_TESTS_ONE_IN", "1"))]
-    for item in items:
+    for item in items if config.option.markexpr else ():  # it takes seconds, and only -m asks for marks
         if isinstance(item, pytest.Function):
             fixtures = (one.func for found in item._fixtureinfo.name2fixturedefs.values() for one in found)
             given = getattr(item, "callspec", None)
@@ -80,13 +91,21 @@ def pytest_pyfunc_call() -> Generator[None, object, object]:
         pytest.skip(f"{name} is not installed")
 
 
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test for each model: `own_model` of testdata, `public_model`, or `any_model` of both."""
+def _models() -> dict[str, list[ParameterSet]]:
+    """Return the models of each fixture that a test is run for."""
     public = [pytest.param(path, id=f"public/{title(path)}") for path in public_models()]
     if not public:
         public = [pytest.param(None, id="public", marks=pytest.mark.skip(reason=NO_PUBLIC_MODELS))]
     own = [pytest.param(path, id=title(path)) for path in own_models()]
-    for name, models in (("own_model", own), ("public_model", public), ("any_model", [*own, *public])):
+    return {"own_model": own, "public_model": public, "any_model": [*own, *public]}
+
+
+_MODELS = _models()
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test for each model: `own_model` of testdata, `public_model`, or `any_model` of both."""
+    for name, models in _MODELS.items():
         if name in metafunc.fixturenames:
             metafunc.parametrize(name, models)
 

@@ -55,7 +55,7 @@ def test_without_time_for_a_proof_the_bound_is_one(kind: str, monkeypatch: pytes
     """As where a program is too large: heuristics keep to everything or say that nothing was found."""
     monkeypatch.setattr(milp, "_WIDTH", 0)
     ratios = []
-    for seed in range(24):
+    for seed in range(12):
         made = random_placement(seed, 4, **dict.fromkeys(kind.split(), True))
         problem, least = made.problem(), made.least()
         try:
@@ -163,7 +163,7 @@ def test_what_a_program_prints_and_file_descriptors_are_nobodys_business(capfd: 
 @pytest.mark.parametrize("shape", ["unet", "transformer"])
 def test_large_shapes_keep_to_limits_and_memory(shape: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(milp, "_WIDTH", 0)
-    free = problem_of(*make(SHAPES[shape](1_000), 3, 20.0))
+    free = problem_of(*make(SHAPES[shape](400), 3, 20.0))
     names = ("d0", "d1", "d2")
     limits = ((0, Limit("d0", "max-partitions", 20)), (1, Limit("d1", "min-operators", 3)),
               (2, Limit("d2", "max-operators", 50)))  # fmt: skip

@@ -47,7 +47,7 @@ def slowly(width: int, *words: str | Path, drawn: int = 3, **settings: object) -
     return on_terminal([sys.executable, "-c", SLOW, str(drawn), seconds, *words], width, **settings)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("width", [20, 60, 80, 120, 200])
+@pytest.mark.parametrize("width", [20, 80])
 def test_a_terminal_that_waits_sees_the_line_and_then_only_results(width: int, tmp_path: Path) -> None:
     broken = put(tmp_path / "broken.circle", b"no model")
     for words in (

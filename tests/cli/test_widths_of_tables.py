@@ -17,7 +17,7 @@ from tests.kit.program import TRACE
 from tests.kit.pseudo_terminal import on_terminal
 from tests.kit.support import ROOT, bytes_of, path_of
 
-WIDTHS = (60, 80, 120, 200)
+WIDTHS = (60, 120)
 PLAN = "--devices npu,cpu --set op:CONV_2D=npu --default cpu"
 MANY = "in.circle in.tflite"
 WORDS = {
