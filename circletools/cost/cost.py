@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -16,7 +16,7 @@ from circletools.graph.build import model_graph
 from circletools.graph.columns import Mask, Values
 from circletools.graph.graph import Graph
 from circletools.model.model import Model
-from circletools.origin.modules import modules_of
+from circletools.origin.modules import ModuleTree, module_tree
 from circletools.origin.read import Origins, current_origins
 from circletools.wording import Tabular
 
@@ -32,7 +32,8 @@ class CostRow:
     `name` is their operator code, source or module, or the operator's index, after its subgraph's where that is not
     0. `macs` sums what is known; `unknown` counts the operators with open shapes. `parameters` are the
     elements of weights, `weight_bytes` the bytes of all constants; each constant counts once, at the first operator
-    that reads it. `read_bytes` and `written_bytes` are those of activations.
+    that reads it. `read_bytes` and `written_bytes` are those of activations. `parent` is the module that a module
+    is in.
     """
 
     name: str
@@ -44,11 +45,12 @@ class CostRow:
     weight_bytes: int
     read_bytes: int
     written_bytes: int
+    parent: str | None = field(default=None, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Cost(Tabular):
-    """The costs of a model; `total` is the sum of `rows` where no operator is in two of them.
+    """The costs of a model; `total` is the sum of `rows`, of modules the sum of those at the top.
 
     A subgraph counts once, however often it is called. `activations` has the memory of each subgraph.
     """
@@ -79,7 +81,7 @@ _NOTHING = _Columns(*[np.zeros(0, np.int64)] * len(_Columns._fields))
 def cost(model: Model, by: By = "code") -> Cost:
     """Return the costs of a model, in rows by operator code, operator, source or module of its origins.
 
-    An operator of several sources counts for each. Raises ModelFormatError.
+    An operator of several sources is shared out evenly, and a module has all that is in it. Raises ModelFormatError.
 
     >>> with ct.open("in.tflite") as model:
     ...     ct.cost(model).total.macs
@@ -90,11 +92,13 @@ def cost(model: Model, by: By = "code") -> Cost:
     counted: set[int] = set()
     columns = [_columns(graph, counted) for graph in graphs]
     origins = current_origins(whole) if by in ("source", "module") else None
-    names = [_names(graph, by, origins) for graph in graphs]
+    tree = module_tree(origins) if origins and by == "module" else None
     products, *others = map(np.concatenate, zip(_NOTHING, *columns, strict=True))
     unknown = np.equal(products, UNKNOWN)
     fields = [np.maximum(products, 0).tolist(), unknown.tolist(), *(column.tolist() for column in others)]
-    rows = _rows(graphs, fields, names)
+    parts = [part for graph in graphs for part in _parts(graph, by, origins, tree)]
+    codes = [code for graph in graphs for code in graph.operators.code_names]
+    rows = _rows(parts, fields, codes, tree)
     if by != "operator":
         rows.sort(key=lambda row: (-row.macs, -row.weight_bytes))
     total = CostRow("model", "", len(products), *map(sum, fields))
@@ -111,44 +115,61 @@ def _columns(graph: Graph, counted: set[int]) -> _Columns:
     return _Columns(macs(graph), *_weights(graph, counted), read, written)
 
 
-def _names(graph: Graph, by: By, origins: Origins | None) -> Iterator[Iterable[str]]:
-    """Yield the names of the rows that each operator counts for."""
+class _Part(NamedTuple):
+    """An equal part of an operator, for all rows of these keys: which of how many sources, and of a source's modules.
+
+    `first` marks the first part of an operator.
+    """
+
+    first: bool
+    keys: Sequence[str | int]
+    source: tuple[int, int] = (0, 1)
+    module: tuple[int, int] = (0, 1)
+
+
+def _parts(graph: Graph, by: By, origins: Origins | None, tree: ModuleTree | None) -> Iterator[_Part]:
+    """Yield the parts of the operators in their order; a key is a name, or the row of a module."""
     charge = graph.operators.budget.tally("the names of costs")
     before = f"{graph.index}:" if graph.index else ""
     for operator, code in enumerate(graph.operators.code_names):
-        if by == "code":
-            yield (code,)
-        elif by == "operator":
-            yield (f"{before}{operator}",)
-        else:
-            sources = () if origins is None else sorted(origins.of(graph.index, operator))
-            found = [_named(origins, source, by) for source in sources if origins is not None]
-            names = dict.fromkeys(name for some in found for name in some) or {WITHOUT: None}
-            charge(sum(map(len, names)))
-            yield names
-
-
-def _named(origins: Origins, source: int, by: By) -> Sequence[str]:
-    name = origins.sources[source]
-    return [name] if by == "source" else modules_of(name, origins.details_of(source))
+        sources = () if origins is None else sorted(origins.of(graph.index, operator))
+        if not sources or origins is None:
+            yield _Part(True, (code if by == "code" else f"{before}{operator}" if by == "operator" else WITHOUT,))
+            continue
+        for place, source in enumerate(sources):
+            modules = (None,) if tree is None else tree.of_source[source]
+            for number, module in enumerate(modules):
+                name = origins.sources[source]
+                keys = (name,) if tree is None or module is None else tuple(tree.upwards(module))
+                charge(len(name) + len(keys))
+                yield _Part(place + number == 0, keys, (place, len(sources)), (number, len(modules)))
 
 
 def _rows(
-    graphs: Sequence[Graph], fields: Sequence[Sequence[int]], names: Sequence[Iterable[Iterable[str]]]
+    parts: Sequence[_Part], fields: Sequence[Sequence[int]], codes: Sequence[str], tree: ModuleTree | None
 ) -> list[CostRow]:
-    """Return the sums by name, in the order in which names come up; `fields` are those of a row, by operator."""
-    places: dict[str, list[int]] = {}
-    codes: list[str] = []
-    for graph, rows in zip(graphs, names, strict=True):
-        for at, keys in enumerate(rows, len(codes)):
-            for key in keys:
-                places.setdefault(key, []).append(at)
-        codes += graph.operators.code_names
+    """Return the sums by key, in the order in which keys come up; `fields` are those of a row, by operator."""
+    places: dict[str | int, list[int]] = {}
+    for at, part in enumerate(parts):
+        for key in part.keys:
+            places.setdefault(key, []).append(at)
+    operators = np.cumsum([part.first for part in parts], dtype=np.int64) - 1
+    products, _, *others = (np.array(every, np.int64)[operators] for every in fields)
+    columns = [products, *others]
+    for one in (
+        ([part.source for part in parts], [part.module for part in parts]) if len(parts) > len(fields[0]) else ()
+    ):
+        number, count = np.array(one, np.int64).reshape(-1, 2).T
+        columns = [column // count + (number < column % count) for column in columns]
+    lists, of = [column.tolist() for column in columns], operators.tolist()
     found = []
     for key, some in places.items():
-        sums = [sum(map(field.__getitem__, some)) for field in fields]
-        code = codes[some[0]] if len(some) == 1 or len(set(map(codes.__getitem__, some))) == 1 else ""
-        found.append(CostRow(key, code, len(some), *sums))
+        own = set(map(of.__getitem__, some))
+        first, *rest = (sum(map(column.__getitem__, some)) for column in lists)
+        kinds = set(map(codes.__getitem__, own))
+        name, parent = (key, None) if tree is None or isinstance(key, str) else (tree.paths[key], tree.parent(key))
+        sums = len(own), first, sum(map(fields[1].__getitem__, own)), *rest
+        found.append(CostRow(str(name), kinds.pop() if len(kinds) == 1 else "", *sums, parent=parent))
     return found
 
 

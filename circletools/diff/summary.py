@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,9 +14,9 @@ from circletools.diff.difference import ModelDifference
 from circletools.errors import ModelFormatError
 from circletools.graph.build import model_graph
 from circletools.model.model import Model
-from circletools.origin.modules import modules_of
+from circletools.origin.modules import module_tree
 from circletools.origin.names import origins_by_output
-from circletools.origin.read import Origins, current_origins
+from circletools.origin.read import current_origins
 
 _OPERATOR = re.compile(r"subgraphs\[(\d+)\]\.operators\[(\d+)\]\.")
 _TENSOR = re.compile(r"subgraphs\[(\d+)\]\.tensors\[(\d+)\]\.(shape|shape_signature|buffer)(?:\[\d+\])?")
@@ -145,32 +145,18 @@ def _codes(model: Model) -> list[str]:
 
 def _modules(model: Model, rows: set[int]) -> tuple[str, ...]:
     """Return the modules of operators, or the one that has them all; nothing where that is the whole model."""
-    found = sorted(set(_modules_of(model, rows)))
-    if len(found) <= _MOST_MODULES:
-        return tuple(found)
-    parts = [re.split(r"(?<=[./])|(?<=::)", name) for name in found]
-    shared = []
-    for some in zip(*parts, strict=False):
-        if len(set(some)) > 1:
-            break
-        shared.append(some[0])
-    name = re.sub(r"(?:\.|/|::)$", "", "".join(shared))
-    return (name,) if name else ()
-
-
-def _modules_of(model: Model, rows: set[int]) -> Iterator[str]:
-    whole = model_graph(model)
-    origins: Origins | None = current_origins(whole)
-    splits = model.operator_columns.splits
+    whole, splits = model_graph(model), model.operator_columns.splits
     try:
-        named = origins_by_output(whole, range(len(whole)))
+        origins = current_origins(whole) or origins_by_output(whole, range(len(whole)))
     except ModelFormatError:  # an operator's output does not exist
-        named = None
-    for row in sorted(rows):
+        return ()
+    tree = module_tree(origins)
+    found = set[int]()
+    for row in rows:
         subgraph = int(np.searchsorted(splits, row, "right")) - 1
-        for known in (origins, named):
-            sources = () if known is None else sorted(known.of(subgraph, row - int(splits[subgraph])))
-            if known is not None and sources:
-                for source in sources:
-                    yield from modules_of(known.sources[source], known.details_of(source))
-                break
+        for source in origins.of(subgraph, row - int(splits[subgraph])):
+            found.update(tree.of_source[source])
+    if len(found) > _MOST_MODULES:
+        shared = set.intersection(*(set(tree.upwards(module)) for module in found))
+        found = {max(shared)} if shared else set()
+    return tuple(sorted(tree.paths[module] for module in found))

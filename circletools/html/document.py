@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -22,12 +22,12 @@ from circletools.html.fit import fit_document
 from circletools.html.graph import Columns, Interned, layout_json, or_none, picture, short
 from circletools.html.links import NO_LINKS, SourceLinks
 from circletools.html.measured import measured_document
-from circletools.html.modules import module_tree, name_in_tree, operators_below
 from circletools.html.timing import ReadTrace, layer_times, operator_times
 from circletools.inspection import inspect_model
 from circletools.metadata.stamp import Freshness
 from circletools.model.external import buffer_sizes
 from circletools.model.model import Model
+from circletools.origin.modules import ModuleTree, module_tree
 from circletools.origin.names import origins_by_output
 from circletools.origin.read import Origins, origins_freshness, origins_in
 from circletools.planning.measurement import PlanTime
@@ -67,7 +67,7 @@ def page_document(
     rows = {source: row for row, source in enumerate(ids)}
     rows_of_sets = [sorted(rows[source] for source in members) for members in sets.values]
     names = [short(origins.sources[source]) for source in ids]
-    modules = module_tree(name_in_tree(names[rows[source]], origins.details_of(source)) for source in ids)
+    modules = module_tree(origins)
     return {
         "schema_version": SCHEMA_VERSION,
         "circletools": version,
@@ -82,12 +82,7 @@ def page_document(
         "origins": origins_state
         | {"source_ids": ids, "source_names": names, "sets": rows_of_sets}
         | _details(origins, ids, links),
-        "modules": {
-            "parent": modules.parents,
-            "label": modules.labels,
-            "sources": modules.sources,
-            "operators": operators_below(modules, rows_of_sets, uses),
-        },
+        "modules": _modules(modules, rows, sets, uses),
         "operator_traces": [
             shortened(operator_times(whole, trace, times, origins, modules))
             for trace in traces
@@ -113,6 +108,20 @@ def _graph(
         "layout": layout_json(layout, edges, parts),
         "transfers": None if given is None else _transfers_json(graph, given),
     }
+
+
+def _modules(modules: ModuleTree, rows: Mapping[int, int], sets: Interned, uses: Sequence[int]) -> dict[str, Any]:
+    """Return the tree of modules, with the rows of the sources that end in each and how many operators it has."""
+    sources: list[list[int]] = [[] for _ in modules.parents]
+    for source, ends in modules.of_source.items():
+        for module in ends:
+            sources[module].append(rows[source])
+    operators = [0] * len(sources)
+    for members, used in zip(sets.values, uses, strict=True):
+        for module in modules.around(members):
+            operators[module] += used
+    labels = list(map(short, modules.labels))
+    return {"parent": modules.parents, "label": labels, "sources": sources, "operators": operators}
 
 
 def shortened(value: Any) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 from circletools.errors import InvalidInputError
 from circletools.graph.graph import ModelGraph
 from circletools.html.graph import Interned, short
-from circletools.html.modules import Modules, time_below
+from circletools.origin.modules import ModuleTree
 from circletools.origin.read import Origins
 from circletools.profile.attribution import OperatorTime, attribute_to
 from circletools.render.attribution import attribution_json
@@ -66,7 +66,7 @@ def read_times(source: str, skip: int = 0) -> ReadTrace:
 
 
 def operator_times(
-    model: ModelGraph, trace: ReadTrace, times: OperatorTrace, origins: Origins, modules: Modules
+    model: ModelGraph, trace: ReadTrace, times: OperatorTrace, origins: Origins, modules: ModuleTree
 ) -> dict[str, Any]:
     """Return the times of a trace's operators, by operator, source and module.
 
@@ -82,6 +82,7 @@ def operator_times(
     for row in found.operators:
         by_subgraph[row.subgraph].append(row)
     rows = {source: row for row, source in enumerate(sorted(origins.sources))}
+    in_module = {group.name: group.share.time.total_ns for group in found.modules}
     known = {rows[group.source]: group.share.time.total_ns for group in found.sources if group.source is not None}
     whole = attribution_json(found, ())
     return {
@@ -90,7 +91,7 @@ def operator_times(
         "subgraphs": [_columns(by_subgraph[index], backends) for index in range(len(model))],
         "backends": [" ".join(names) for names in backends.values],
         "sources_ns": [known.get(row, 0) for row in range(len(rows))],
-        "modules_ns": time_below(modules, known),
+        "modules_ns": [in_module.get(path, 0) for path in modules.paths],
         "no_origin_ns": sum(group.share.time.total_ns for group in found.sources if group.source is None),
     }
 

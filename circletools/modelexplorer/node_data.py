@@ -15,6 +15,7 @@ from circletools.affinity.exports.placement import current_affinity, placement
 from circletools.cost.macs import macs
 from circletools.errors import UsageError
 from circletools.graph.graph import Graph, ModelGraph
+from circletools.origin.modules import module_tree
 from circletools.planning.reproject import fresh_origins
 from circletools.profile.attribution import attribute_to
 from circletools.trace.operators.profile import OperatorTrace
@@ -35,14 +36,15 @@ def subgraph_of(model: ModelGraph, graph_id: str) -> int:
 
 
 def origin_data(model: ModelGraph, subgraph: int) -> list[NodeData]:
-    """Return the names of each operator's sources, and as far as they are known the modules and the lines.
+    """Return the names of each operator's sources, their modules, and as far as they are known the lines.
 
     Raises EditError without origins, or with stale ones.
     """
     origins = fresh_origins(model)
+    tree = module_tree(origins)
     described: dict[str, Callable[[int], str]] = {
         "origin": lambda source: origins.sources[source],
-        "module": lambda source: origins.details_of(source).path,
+        "module": lambda source: ", ".join(tree.paths[row] for row in tree.of_source[source]),
         "line": lambda source: origins.details_of(source).place,
     }
     found = []

@@ -24,6 +24,7 @@ from circletools.numerics.results import Cell, Column, Comparison, Group, Operat
 from circletools.numerics.running import Known, NotRunError, Runner, Runs
 from circletools.numerics.subject import Subject, subject_of
 from circletools.numerics.tasks import Partners, Task, partners, same_model, tasks
+from circletools.origin.modules import module_paths
 from circletools.origin.source import NOTHING
 from circletools.runtimes.operators import located
 from circletools.wording import suggestion
@@ -198,7 +199,7 @@ class _Comparing:
             sources = next(naming.sources(graph, (task.operator,)))
             details = naming.details(sources)
             line = next((one for one in details if one.file), NOTHING)
-            path = next((one.path for one in details if one.path), "") or sources[0][1].rpartition("/")[0]
+            module, *_ = module_paths(sources[0][1], details[0] if details else NOTHING)
             found.append(
                 OperatorCells(
                     graph.index,
@@ -206,7 +207,7 @@ class _Comparing:
                     graph.operators.code_names[task.operator],
                     graph.operators.first_result_names[task.operator],
                     tuple(name for _, name in sources),
-                    path,
+                    module,
                     line.file,
                     line.line,
                     self.pairs[1].get(task.operator),

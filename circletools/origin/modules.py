@@ -1,26 +1,100 @@
-"""The modules that sources belong to."""
+"""The modules that sources belong to, as one tree for all that shows or sums by module.
+
+    layers.0.attn.q             layers > 0 > attn > q     the path of an instance, from the details of a source
+    /layers/0/attn/             layers > 0 > attn         what divides the parts, or ends them, makes no difference
+    net.Attention::linear_2     net > Attention           a name without a path: what is in front of `::` or `/`
+    model/dense/MatMul;model/dense/BiasAdd                a converter joins the names of fused operators with `;`
+
+A module with nothing in it but one other module is one with that.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 
 from circletools.origin.grammar import parts_of
+from circletools.origin.read import Origins
 from circletools.origin.source import SourceDetails
 
-_SEPARATORS = re.compile("::|/")
+_DIVIDERS = re.compile(r"::|[./]")
+_MOST_PARTS = 24
+ROOT = -1
 
 
-def modules_of(source_name: str, details: SourceDetails, depth: int | None = None) -> list[str]:
-    """Return the modules of a source, cut to `depth` parts: by its details, else by its name.
+@dataclass(slots=True)
+class ModuleTree:
+    """Modules as rows, each behind the one that it is in.
 
-    A name's modules are its paths without their last parts, divided by `::` or `/`; a converter joins the names of
-    fused operators with `;`. A name without a path stands for itself.
+    `parents` has the row of that one, ROOT at the top; `paths` a module's path as a source has it, `labels` the end
+    of it that is the module's own, with the dividers in front; `of_source` the rows of the modules that a source ends
+    in.
     """
-    if details.path:
-        separator = "/" if "/" in details.path else "."
-        return [separator.join(details.path.split(separator)[:depth])]
-    found = [_cut(_scope(part), depth) for part in parts_of(source_name)]
-    return list(dict.fromkeys(found)) or [source_name]
+
+    parents: list[int] = field(default_factory=list)
+    paths: list[str] = field(default_factory=list)
+    labels: list[str] = field(default_factory=list)
+    of_source: dict[int, list[int]] = field(default_factory=dict)
+
+    def upwards(self, row: int) -> Iterator[int]:
+        """Yield a module and all that it is in, the outermost last."""
+        while row != ROOT:
+            yield row
+            row = self.parents[row]
+
+    def around(self, sources: Iterable[int]) -> set[int]:
+        """Return all modules that sources are in."""
+        return {above for source in sources for row in self.of_source[source] for above in self.upwards(row)}
+
+    def parent(self, row: int) -> str | None:
+        """Return the path of the module that a module is in, None at the top."""
+        return None if self.parents[row] == ROOT else self.paths[self.parents[row]]
+
+
+@dataclass(slots=True)
+class _Branch:
+    path: str = ""
+    below: dict[str, _Branch] = field(default_factory=dict)
+    sources: list[int] = field(default_factory=list)
+
+
+def module_tree(origins: Origins, depth: int | None = None) -> ModuleTree:
+    """Return the tree of the modules of sources, each cut to `depth` parts of its path."""
+    top = _Branch()
+    for source, name in sorted(origins.sources.items()):
+        for path in module_paths(name, origins.details_of(source)):
+            branch = top
+            for part, _, end in _parts(path)[:depth]:
+                branch = branch.below.setdefault(part, _Branch(path[:end]))
+            branch.sources.append(source)
+    tree = ModuleTree()
+    waiting = [(ROOT, 0, branch) for branch in reversed(top.below.values())]
+    while waiting:
+        parent, level, branch = waiting.pop()
+        first = level
+        while len(branch.below) == 1 and not branch.sources:
+            (branch,) = branch.below.values()
+            level += 1
+        row = len(tree.parents)
+        tree.parents.append(parent)
+        tree.paths.append(branch.path)
+        tree.labels.append(branch.path[_parts(branch.path)[first][1] :])
+        for source in dict.fromkeys(branch.sources):
+            tree.of_source.setdefault(source, []).append(row)
+        waiting += [(row, level + 1, below) for below in reversed(branch.below.values())]
+    return tree
+
+
+def module_paths(name: str, details: SourceDetails) -> list[str]:
+    """Return the paths of a source's modules: by its details, else by its name; one without a path is a module."""
+    found = [details.path] if details.path else [_scope(part) for part in parts_of(name)] or [name]
+    return [path[: _parts(path)[-1][2]] for path in found]
+
+
+def parts_of_path(path: str) -> list[str]:
+    """Return the names of the modules in a path, the outermost first."""
+    return [part for part, _, _ in _parts(path)]
 
 
 def _scope(path: str) -> str:
@@ -28,8 +102,23 @@ def _scope(path: str) -> str:
     return path[:end] if end > 0 else path
 
 
-def _cut(scope: str, depth: int | None) -> str:
-    if depth is None:
-        return scope
-    ends = [match.start() for match in _SEPARATORS.finditer(scope) if match.start() > 0]
-    return scope[: ends[depth - 1]] if len(ends) >= depth else scope
+def _parts(path: str) -> list[tuple[str, int, int]]:
+    """Return the parts of a path, where the divider in front begins and where each ends; the 24th has the rest."""
+    found: list[tuple[str, int, int]] = []
+    start = before = 0
+    for divider in _DIVIDERS.finditer(path):
+        if divider.start() > start and len(found) < _MOST_PARTS - 1:
+            found.append((path[start : divider.start()], before, divider.start()))
+            before = divider.start()
+        elif divider.start() > start:
+            break
+        start = divider.end()
+    if start < len(path):
+        found.append((path[start:], before, len(path)))
+    return found or [(path, 0, len(path))]
+
+
+def split(total: int, count: int) -> list[int]:
+    """Divide `total` into `count` parts that differ by 1 at most, the larger ones first."""
+    part, rest = divmod(total, count)
+    return [part + (position < rest) for position in range(count)]

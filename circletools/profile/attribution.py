@@ -21,13 +21,13 @@ from circletools.findings import Finding
 from circletools.graph.build import model_graph
 from circletools.graph.graph import ModelGraph
 from circletools.model.model import Model
-from circletools.origin.modules import modules_of
+from circletools.origin.modules import module_tree, split
 from circletools.origin.names import origins_by_output
 from circletools.origin.read import Origins, origins_freshness, origins_in
 from circletools.origin.source import NOTHING, SourceDetails
 from circletools.profile.compare import tick_of
 from circletools.profile.executions import joined_executions
-from circletools.profile.joining import AddedKind, Join, Measured, Place, Time, split, time_of
+from circletools.profile.joining import AddedKind, Join, Measured, Place, Time, time_of
 from circletools.profile.sharing import Shared, Shares
 from circletools.trace.operators.profile import OperatorTrace, Runtime, Whole, merged, warm_up
 from circletools.wording import Tabular, counted
@@ -96,13 +96,15 @@ class DelegatedGroup:
 class GroupTime:
     """A source, a module or an operator code; `source` is a source's id.
 
-    The group without a name has operators without an origin. `details` are what is known of a source beside its name.
+    The group without a name has operators without an origin. `details` are what is known of a source beside its name;
+    `parent` is the path of the module that a module is in.
     """
 
     source: int | None
     name: str | None
     share: Shared
     details: SourceDetails = NOTHING
+    parent: str | None = None
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -164,8 +166,8 @@ def attribute(
 ) -> Attribution:
     """Return where the time of a trace went, by operator, source and module; sources are those that the model has.
 
-    Several recordings are merged. Modules are cut to `depth` parts of their paths. Raises UsageError for recordings
-    that cannot be merged, InvalidInputError when the trace is not of this model,
+    Several recordings are merged. A module has the time of all that is in it; paths are cut to `depth` parts.
+    Raises UsageError for recordings that cannot be merged, InvalidInputError when the trace is not of this model,
     TableFormatError when its origins are malformed.
 
         with ct.open("out.circle") as model:
@@ -310,11 +312,7 @@ def _groups(
 ) -> tuple[tuple[GroupTime, ...], tuple[GroupTime, ...], tuple[GroupTime, ...]]:
     """Return the times by source, by module, and by operator code."""
     by_source, by_module, by_code = (Shares(measured, trace) for _ in range(3))
-    modules: dict[int | None, Sequence[str | None]] = {None: (None,)}
-    modules |= {
-        source: modules_of(origins.sources[source], origins.details_of(source), depth)
-        for source in {source for row in rows for source in row.sources}
-    }
+    tree = module_tree(origins, depth)
     for row in rows:
         place = (row.subgraph, row.index)
         sources: Sequence[int | None] = row.sources or (None,)
@@ -322,14 +320,20 @@ def _groups(
         shares = split(row.time.total_ns if row.time else 0, len(sources))
         for source, share in zip(sources, shares, strict=True):
             by_source.add(source, place, share, 1 / len(sources))
-            parts = split(share, len(modules[source]))
-            for module, part in zip(modules[source], parts, strict=True):
-                by_module.add(module, place, part, 1 / len(sources) / len(parts))
+            modules: Sequence[int | None] = (None,) if source is None else tree.of_source[source]
+            for module, part in zip(modules, split(share, len(modules)), strict=True):
+                for above in (None,) if module is None else tree.upwards(module):
+                    by_module.add(above, place, part, 1 / len(sources) / len(modules))
     return (
         tuple(
             GroupTime(source, origins.sources.get(source), share, origins.details_of(source))
             for source, share in by_source.groups()
         ),
-        tuple(GroupTime(None, module, share) for module, share in by_module.groups()),
+        tuple(
+            GroupTime(None, None, share)
+            if row is None
+            else GroupTime(None, tree.paths[row], share, parent=tree.parent(row))
+            for row, share in by_module.groups()
+        ),
         tuple(GroupTime(None, code, share) for code, share in by_code.groups()),
     )

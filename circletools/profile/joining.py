@@ -14,6 +14,7 @@ from typing import Literal
 from circletools.errors import InvalidInputError
 from circletools.graph.graph import ModelGraph
 from circletools.model.views import text
+from circletools.origin.modules import split
 from circletools.profile.delegates import WHOLE, Delegates, Row
 from circletools.trace.operators.names import agrees, is_builtin
 from circletools.trace.operators.profile import BY_NAME, UNKNOWN_SUBGRAPH, OperatorRun, OperatorTrace, self_times
@@ -82,12 +83,6 @@ class Measured:
         self.executions[run.execution] += self_ns
         if run.backend:
             self.backends.add(run.backend)
-
-
-def split(total: int, count: int) -> list[int]:
-    """Divide `total` into `count` parts that differ by 1 at most, the larger ones first."""
-    part, rest = divmod(total, count)
-    return [part + (position < rest) for position in range(count)]
 
 
 class Join:

@@ -71,7 +71,9 @@ def attribution_json(attribution: Attribution, by: Container[str] = EVERY) -> di
             for row in attribution.sources
         ]
     if "module" in by:
-        document["modules"] = [{"name": row.name} | _group_json(row, attribution) for row in attribution.modules]
+        document["modules"] = [
+            {"name": row.name, "parent": row.parent} | _group_json(row, attribution) for row in attribution.modules
+        ]
     return document | _apart_json(attribution)
 
 

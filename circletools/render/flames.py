@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 
+from circletools.origin.modules import module_paths, parts_of_path, split
+from circletools.origin.source import NOTHING, SourceDetails
 from circletools.profile.attribution import Attribution
-from circletools.profile.joining import split
 
-_SEPARATORS = re.compile("::|/")
 Stack = tuple[str, ...]
 
 
@@ -28,8 +27,8 @@ def stacks(attribution: Attribution) -> Iterator[tuple[Stack, int]]:
             yield (row.code, f"{label} {row.output}"), row.time.total_ns
             continue
         for source, part in zip(row.sources, split(row.time.total_ns, len(row.sources)), strict=True):
-            path = details[source].path if source in details else None
-            yield (*_frames(attribution.source_names[source], path), label), part
+            frames = _frames(attribution.source_names[source], details.get(source, NOTHING))
+            yield (*frames, label), part
     for group in attribution.groups:
         yield (group.name, f"{len(group.operators)} operators"), group.time.total_ns
     for added in attribution.added:
@@ -37,10 +36,9 @@ def stacks(attribution: Attribution) -> Iterator[tuple[Stack, int]]:
             yield (f"({added.kind})", added.name), added.time.total_ns
 
 
-def _frames(name: str, path: str | None) -> Stack:
-    if path:
-        return (*path.split("/" if "/" in path else "."), name)
-    return tuple(part for part in _SEPARATORS.split(name) if part) or (name,)
+def _frames(name: str, details: SourceDetails) -> Stack:
+    (path, *_) = module_paths(name, details)
+    return (*parts_of_path(path), *([name] if path != name else []))
 
 
 def collapsed_text(attribution: Attribution) -> Iterator[str]:

@@ -14,8 +14,8 @@ from circletools.errors import CircleToolsError, UsageError
 from circletools.html.document import page_document
 from circletools.html.graph import NAME_LENGTH
 from circletools.html.links import SourceLinks
-from circletools.html.modules import ROOT as TOP
 from circletools.model.model import open_model
+from circletools.origin.modules import ROOT as TOP
 from circletools.origin.read import Origins
 from circletools.origin.source import SourceDetails
 from tests.kit.affinity_support import affinity, annotated
@@ -117,8 +117,8 @@ def test_modules_go_by_paths() -> None:
     document = document_of(
         embedded(bytes_of("circle/mlp"), Origins(sources, ({0: frozenset(sources)},), details=details))
     )
-    assert document["modules"]["label"] == ["a.b::", "add", "n1", "c::mul"]
-    assert document["modules"]["parent"] == [-1, 0, 0, -1]
+    assert document["modules"]["label"] == ["a.b", "c"]
+    assert (document["modules"]["parent"], document["modules"]["sources"]) == ([-1, -1], [[0, 1], [2]])
 
 
 def test_what_dump_affinity_says(model: Path) -> None:

@@ -12,8 +12,8 @@ import circletools as ct
 from circletools.graph.build import model_graph
 from circletools.html.document import shortened
 from circletools.html.graph import short
-from circletools.html.modules import module_tree, operators_below, time_below
 from circletools.html.timing import ReadTrace, layer_times, operator_times, read_times
+from circletools.origin.modules import module_tree
 from circletools.origin.read import Origins
 from circletools.trace.nnapi.functions import Function
 from tests.kit.affinity_support import affinity, annotated
@@ -48,7 +48,7 @@ def test_the_times_of_sources_that_no_operator_has() -> None:
     trace = ReadTrace("folder/t.json", traced({0: 7, 1: 10}), None)
     assert trace.operators is not None
     with ct.open(MLP) as model:
-        found = operator_times(model_graph(model), trace, trace.operators, origins, module_tree(["a/x", "b/y"]))
+        found = operator_times(model_graph(model), trace, trace.operators, origins, module_tree(origins))
     assert (found["name"], found["sources_ns"], found["modules_ns"], found["no_origin_ns"]) == (
         "t.json", [0, 10], [0, 10], 7
     )  # fmt: skip
@@ -61,7 +61,11 @@ def test_a_trace_of_another_model_is_named() -> None:
     assert trace.operators is not None
     with ct.open(bytes_of("circle/if_cond")) as model, pytest.raises(ct.InvalidInputError) as caught:
         operator_times(
-            model_graph(model), trace, trace.operators, Origins({}, ({}, {}, {}), "exact"), module_tree([])
+            model_graph(model),
+            trace,
+            trace.operators,
+            Origins({}, ({}, {}, {})),
+            module_tree(Origins({}, ())),
         )
     assert caught.value.location == "folder/t.json"
 
@@ -124,11 +128,3 @@ def test_cuts_are_shown_up_to_a_thousand() -> None:
 
     assert cuts(2) == (2, 2)
     assert cuts(1001) == (1001, 1000)
-
-
-def test_operators_below_several_branches_count_once() -> None:
-    tree = module_tree(["a/x", "a/y;b/z", "b/z"])
-    assert (tree.parents, tree.labels) == ([-1, 0, 0, -1], ["a/", "x", "y", "b/z"])
-    assert tree.sources == [[], [0], [1], [1, 2]]
-    assert operators_below(tree, [[0, 1], [2], [1], []], [3, 5, 7, 11]) == [10, 3, 10, 15]
-    assert time_below(tree, {0: 10, 1: 7, 2: 100}) == [14, 10, 4, 103]

@@ -60,7 +60,7 @@ def test_groups_without_a_name_come_last() -> None:
     wanted = origins({7: "z/s", 2: "b/s", 3: "/"}, {0: {7}, 1: {2, 3}})
     found = joined(MLP, traced({0: 1, 1: 2, 2: 4}), wanted)
     assert [row.source for row in found.sources] == [2, 3, 7, None]
-    assert [row.name for row in found.modules] == ["/", "b", "z", None]
+    assert [row.name for row in found.modules] == ["b", "/", "z", None]
     assert [row.share.shared for row in found.sources] == [True, True, False, False]
     assert [(row.share.time.median_ns, row.share.shared) for row in found.modules] == [
         (1, True), (1, True), (1, False), (4, False)

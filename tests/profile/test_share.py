@@ -11,10 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from circletools.errors import CircleToolsError
-from circletools.origin.modules import modules_of
+from circletools.origin.modules import split
 from circletools.origin.read import Origins
-from circletools.origin.source import SourceDetails
-from circletools.profile.joining import split
 from circletools.render.attribution import attribution_csv, attribution_json, attribution_text
 from circletools.trace.operators.profile import OperatorRun, without_first
 from circletools.trace.operators.read import read_profile
@@ -84,41 +82,6 @@ def test_fission_and_fusion() -> None:
         7: (3, 1, True, ((0, 2),)),
     }
     assert {row.name: row.share.time.total_ns for row in found.modules} == {"a": 338, "b": 3}
-
-
-@pytest.mark.parametrize(
-    ("name", "depth", "modules"),
-    [
-        ("model/dense/MatMul;model/dense/BiasAdd", None, ["model/dense"]),
-        ("model/dense/MatMul;model/dense/BiasAdd", 1, ["model"]),
-        ("a/b/c;d/e/f", 1, ["a", "d"]),
-        ("a/b/c/d", 2, ["a/b"]),
-        ("a/b", 5, ["a"]),
-        ("/a/b/c", 1, ["/a"]),
-        ("/a/b/c", 2, ["/a/b"]),
-        ("torch.nn.modules.linear.Linear::linear_1", None, ["torch.nn.modules.linear.Linear"]),
-        ("net::block/conv::0", 2, ["net::block"]),
-        ("plain", 1, ["plain"]),
-        ("", None, [""]),
-        (";", None, [";"]),
-    ],
-)
-def test_modules(name: str, depth: int | None, modules: list[str]) -> None:
-    assert modules_of(name, SourceDetails(), depth) == modules
-
-
-@pytest.mark.parametrize(
-    ("path", "depth", "module"),
-    [
-        ("layers.0.attn.q", None, "layers.0.attn.q"),
-        ("layers.0.attn.q", 2, "layers.0"),
-        ("layers.0", 5, "layers.0"),
-        ("model/tf.math.add", 1, "model"),
-    ],
-)
-def test_modules_by_the_details_of_a_source(path: str, depth: int | None, module: str) -> None:
-    assert modules_of("a::b", SourceDetails(path=path), depth) == [module]
-    assert modules_of("a::b", SourceDetails(class_name="C"), depth) == ["a"]
 
 
 def test_without_the_first_executions() -> None:

@@ -121,7 +121,7 @@ def test_a_csv_has_the_fields_of_a_table_of_the_json() -> None:
     assert head == f"id,name,path,class,file,line,call,caller,operators,shared,{times},{spread}"
     assert first == "3,net::a,,,,,,,0/0,True,2,750,375.0,350,345,37.5,35.0,,,,,,"
     assert second.startswith("4,net::b,net,m.Net,net.py,42,aten.relu.default,,0/0 1/0,True,")
-    assert attribution_csv(FOUND, "module").splitlines()[2] == ",0/1,False,2,301,150.5,,,15.05,,,,,,,"
+    assert attribution_csv(FOUND, "module").splitlines()[2] == ",,0/1,False,2,301,150.5,,,15.05,,,,,,,"
 
 
 def test_the_one_with_more_bytes_is_first_of_what_cannot_be_told_apart() -> None:

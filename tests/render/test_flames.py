@@ -10,7 +10,7 @@ from tests.render.test_attribution import FOUND
 
 def test_stacks_add_up_to_the_measured_time() -> None:
     assert list(collapsed_text(FOUND)) == [
-        "net;a;0/0 CONV_2D 750",
+        "net;net::a;0/0 CONV_2D 750",
         "net;net::b;0/0 CONV_2D 750",
         "ADD;0/1 ADD y 301",
         "TfLiteGpuDelegateV2;2 operators 400",

@@ -30,29 +30,27 @@ def test_a_tree_of_modules() -> None:
     assert [" ".join(line.split()) for line in tree(data)] == [
         "module operators class or line",
         "layers 2 operators",
-        "0 2 operators",
-        "q 2 operators nn.Linear",
+        "0.q 2 operators nn.Linear",
         "linear 0 1 u/net.py:42",
         "relu 0 u/net.py:42",
         "1 1 operator net.Block",
         "add 1",
-        "model 1 operator",
-        "dense 1 operator",
+        "model/dense 1 operator",
         "MatMul 2",
         "net.Lm 0 operators",
         "sub (none)",
     ]
-    assert [len(line) - len(line.lstrip()) for line in tree(data)[1:5]] == [2, 4, 6, 8]
+    assert [len(line) - len(line.lstrip()) for line in tree(data)[1:4]] == [2, 4, 6]
 
 
 def test_a_tree_cut_off() -> None:
     data = embedded(bytes_of("circle/mlp"), ORIGINS)
     assert [" ".join(line.split()) for line in tree(data, 1)] == [
-        "module operators class or line", "layers 2 operators", "model 1 operator", "net.Lm 0 operators",
+        "module operators class or line", "layers 2 operators", "model 1 operator", "net 0 operators",
     ]  # fmt: skip
     assert [" ".join(line.split()) for line in tree(data, 2)][2:5] == [
         "0 2 operators",
         "1 1 operator",
-        "model 1 operator",
+        "model/dense 1 operator",
     ]
     assert tree(bytes_of("circle/mlp")) == []

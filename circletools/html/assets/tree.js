@@ -9,7 +9,7 @@ doc.modules.parent.forEach((parent, row) => (parent < 0 ? topModules : below[par
 function pathOf(row) {
   const parts = [];
   for (let at = row; at >= 0; at = doc.modules.parent[at]) parts.unshift(doc.modules.label[at]);
-  return parts.join('');
+  return parts.join('').replace(/^[./:]+/, '');
 }
 
 function sourcesBelow(row) {
@@ -40,7 +40,7 @@ class ModuleTree {
   }
 
   fill() {
-    this.box.replaceChildren(...this.#items(topModules, 1));
+    this.box.replaceChildren(...this.#items(topModules.map((module) => ({ module })), 1));
     if (topModules.length <= 3) [...this.box.children].forEach((item) => this.#open(item, true));
     this.box.querySelector('[role="treeitem"]')?.setAttribute('tabindex', 0);
     const times = operatorTimes();
@@ -48,16 +48,30 @@ class ModuleTree {
       times && times.no_origin_ns ? `without an origin: ${duration(times.no_origin_ns / times.executions)}` : '';
   }
 
-  #items(rows, level) {
-    const rest = rows.length - MOST_BRANCHES;
-    const items = rows.slice(0, MOST_BRANCHES).map((row) => this.#item(row, level));
+  #items(entries, level) {
+    const rest = entries.length - MOST_BRANCHES;
+    const items = entries.slice(0, MOST_BRANCHES).map((entry) => this.#item(entry, level));
     return rest > 0 ? [...items, make('p', { class: 'quiet' }, `and ${rest} more, which the search finds`)] : items;
   }
 
-  #item(row, level) {
+  /** What is in a module: modules, then its own sources. */
+  #inside(row) {
+    return [...below[row].map((module) => ({ module })), ...doc.modules.sources[row].map((source) => ({ source }))];
+  }
+
+  #item(entry, level) {
     const times = operatorTimes();
-    const leaf = !below[row].length;
-    const time = times ? times.modules_ns[row] : null;
+    const inside = entry.module === undefined ? [] : this.#inside(entry.module);
+    const single = inside.length === 1 && inside[0].source !== undefined;
+    const leaf = !inside.length || single;
+    const source = single ? inside[0].source : entry.source;
+    const time = !times ? null : entry.module === undefined ? times.sources_ns[source] : times.modules_ns[entry.module];
+    const operators =
+      entry.module === undefined ? operatorsOfSources([source]).length : doc.modules.operators[entry.module];
+    const label =
+      entry.module === undefined
+        ? shown(doc.origins.source_names[source].replace(/^.*(?:::|\/)(?=.)/s, ''))
+        : shown(doc.modules.label[entry.module].replace(/^[./:]+(?=.)/, ''));
     const item = make(
       'div',
       {
@@ -66,7 +80,6 @@ class ModuleTree {
         'aria-level': level,
         'aria-selected': 'false',
         'aria-expanded': leaf ? null : 'false',
-        'data-row': row,
       },
       make(
         'div',
@@ -85,13 +98,13 @@ class ModuleTree {
             },
             leaf ? '' : '▸',
           ),
-          shown(doc.modules.label[row]),
-          leaf && doc.modules.sources[row].length === 1 ? [' ', lineOf(doc.modules.sources[row][0])] : '',
+          label,
+          source === undefined ? '' : [' ', lineOf(source)],
         ),
         make(
           'span',
           { class: 'number quiet' },
-          `${doc.modules.operators[row]} op${doc.modules.operators[row] === 1 ? '' : 's'}`,
+          `${operators} op${operators === 1 ? '' : 's'}`,
         ),
         make('span', { class: 'number' }, times ? duration(time / times.executions) : ''),
         make('span', { class: 'number' }, times ? percent(time, times.total_ns) : ''),
@@ -99,6 +112,8 @@ class ModuleTree {
       ),
     );
     item.querySelector('.label').style.paddingLeft = `${(level - 1) * 18}px`;
+    item.inside = leaf ? [] : inside;
+    item.selection = source === undefined ? { kind: 'branch', row: entry.module } : { kind: 'source', row: source };
     return item;
   }
 
@@ -106,10 +121,9 @@ class ModuleTree {
     if (!item.hasAttribute('aria-expanded')) return;
     item.setAttribute('aria-expanded', String(open));
     item.querySelector('.twist').textContent = open ? '▾' : '▸';
-    const row = Number(item.dataset.row);
     let group = item.querySelector(':scope > [role="group"]');
     if (open && !group) {
-      group = make('div', { role: 'group' }, this.#items(below[row], Number(item.getAttribute('aria-level')) + 1));
+      group = make('div', { role: 'group' }, this.#items(item.inside, Number(item.getAttribute('aria-level')) + 1));
       item.append(group);
     }
     if (group) group.hidden = !open;
@@ -122,10 +136,7 @@ class ModuleTree {
     item.setAttribute('aria-selected', 'true');
     item.setAttribute('tabindex', 0);
     item.focus();
-    const row = Number(item.dataset.row);
-    const [source] = doc.modules.sources[row];
-    if (!below[row].length && doc.modules.sources[row].length === 1) select({ kind: 'source', row: source }, this);
-    else select({ kind: 'branch', row }, this);
+    select(item.selection, this);
   }
 
   #key(event) {
