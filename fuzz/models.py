@@ -323,6 +323,7 @@ def describe_all(data: bytes) -> None:
         change(edit)
         after = edit.to_bytes()
     with open_model(after) as model:
+        assert entries.document(model)["name"] == "fuzz"
         edit = ModelEdit(model)
         change(edit)
         assert edit.to_bytes() == after, "twice is not once"

@@ -26,9 +26,9 @@ from circletools.flatbuf.verify import check_header
 
 FileOffsets: TypeAlias = Mapping[tuple[str, str], Callable[[bytes, int], bytes | None]]
 # What a field of a new table can hold. An int is always the position of an existing object; bytes are a raw
-# scalar, a string or a vector of scalars, according to the field; a list is a vector of tables.
+# scalar, a string or a vector of scalars, according to the field; a list is a vector of tables, a tuple of strings.
 References: TypeAlias = "list[int | NewTable]"
-Value: TypeAlias = "int | bytes | NewTable | References"
+Value: TypeAlias = "int | bytes | NewTable | References | tuple[bytes, ...]"
 FieldValue: TypeAlias = "float | str | bytes | ArrayLike | NewTable | None"
 
 
@@ -222,7 +222,7 @@ class Overlay:
 
     def _settle_field(self, owner: NewTable, item: Field, original: int) -> Value:
         value = owner.fields[item.slot]
-        if isinstance(value, int) and value >= self.base:
+        if isinstance(value, tuple) or (isinstance(value, int) and value >= self.base):
             return value
         if item.kind == "vector" and item.target is not None:
             references = self._load(value) if isinstance(value, int) else value
@@ -254,4 +254,5 @@ class Overlay:
         """Return the bytes of a string or of a vector of scalars."""
         if isinstance(value, bytes):
             return value
+        assert isinstance(value, int)
         return bytes(vectors_at(self.wire, np.array([value], np.int64), item.element).row(0).tobytes())

@@ -14,6 +14,7 @@ copies a third faster between places that are aligned alike (measured on ext4: 0
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import cast
 
 import flatbuffers
@@ -22,7 +23,7 @@ from flatbuffers.builder import BuilderSizeError
 
 from circletools.errors import ModelFormatError
 from circletools.flatbuf.columns import MAX_FLATBUFFER_BYTES, Wire, too_large
-from circletools.flatbuf.overlay import NewTable, Overlay, References
+from circletools.flatbuf.overlay import NewTable, Overlay
 from circletools.flatbuf.schema import OFFSET, Field, Schema
 from circletools.flatbuf.verify import check_header
 
@@ -154,7 +155,7 @@ class _Writer:
             return self.overlay.base - value  # the offset of an object of the old file
         if isinstance(value, NewTable):
             return self.table(value)
-        if isinstance(value, list):
+        if isinstance(value, list | tuple):
             return self.references(value)
         if item.kind == "string":
             return int(self.builder.CreateString(value))
@@ -164,9 +165,16 @@ class _Writer:
         self.place(value)
         return int(self.builder.EndVector())
 
-    def references(self, references: References) -> int:
+    def references(self, references: Sequence[int | NewTable | bytes]) -> int:
         count, base = len(references), self.overlay.base
-        places = (base - table if isinstance(table, int) else self.table(table) for table in references)
+        places = (
+            base - one
+            if isinstance(one, int)
+            else self.table(one)
+            if isinstance(one, NewTable)
+            else self.builder.CreateString(one)
+            for one in references
+        )
         targets = np.fromiter(places, np.int64, count)
         self.builder.StartVector(OFFSET.itemsize, count, OFFSET.itemsize)
         first = self.builder.Offset() + OFFSET.itemsize * count

@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from circletools.affinity import store
+from circletools.edit.archive import archive_entries
 from circletools.edit.edit import ModelEdit
 from circletools.edit.results import RewriteResult
 from circletools.edit.signatures import SIDES
@@ -23,14 +24,18 @@ from circletools.flatbuf.overlay import FieldValue
 from circletools.flatbuf.schema import load_schema
 from circletools.graph.build import model_graph
 from circletools.inspection import MetadataSummary, metadata_summaries
+from circletools.metadata.document import from_document
 from circletools.metadata.entries import write_entries
 from circletools.metadata.tflite import TFLITE_METADATA, TFLiteMetadata
 from circletools.model.model import Model
 from circletools.origin.embed import strip
 from circletools.parts.names import graph_at
 from circletools.shapes.request import EndNames
+from circletools.storage.strict_json import read_json
 from circletools.surgery.rename import Pair, rename_metadata, split_pair
 from circletools.wording import Tabular, suggestion
+
+_IMAGE_RANK, _PIXELS, _COLORS = 4, (0.0, 255.0), {1: "GRAYSCALE", 3: "RGB"}
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -92,6 +97,32 @@ def rename_entries(edit: ModelEdit, names: Mapping[str, str] | Iterable[Pair]) -
     return RewriteResult(tuple(rename_metadata(edit, pairs)))
 
 
+def document(model: Model) -> dict[str, Any]:
+    """Return what TFLITE_METADATA has as JSON, in the words of flatc and tflite-support; nothing of it is left out.
+
+    Raises UsageError for a model without, ModelFormatError for an entry that is broken.
+    """
+    return TFLiteMetadata(get_entry(model, TFLITE_METADATA), {}).document()
+
+
+def set_document(
+    edit: ModelEdit, document: Mapping[str, Any] | bytes, files: Mapping[str, bytes] | None = None
+) -> RewriteResult:
+    """Let TFLITE_METADATA have what a document has, as `document` gives it, and the archive these files by name.
+
+    Its `min_parser_version` is the least that reads it; bytes are JSON. Raises UsageError, with the place, for what
+    the schema does not have, and for files that it names and that are not there; InvalidInputError for broken JSON.
+    """
+    root, needs = from_document(read_json(document, "") if isinstance(document, bytes) else document)
+    given = files or {}
+    there = {*given, *(entry.filename for entry in archive_entries(edit.model) or ())}
+    if missing := [name for name in needs.files if name not in there]:
+        raise UsageError(f"it names files that are not there: {', '.join(missing[:8])}", hint="give them")
+    value = TFLiteMetadata(None, {}).with_root(root)
+    added = [f"{name}: {len(data)} bytes" for name, data in given.items() if edit.associate(name, data)]
+    return RewriteResult((*write_entries(edit, {TFLITE_METADATA: value}).changes, *added))
+
+
 @dataclass(frozen=True, slots=True)
 class Description:
     """What TFLITE_METADATA has of a model; `inputs` and `outputs` are pairs of a name or position, and a text."""
@@ -123,12 +154,26 @@ def describe(edit: ModelEdit, description: Description) -> RewriteResult:
 def normalize(edit: ModelEdit, mean: Sequence[float], std: Sequence[float], *, of: str = "0") -> RewriteResult:
     """State the normalization of an input: what the model wants is (value - mean) / std, by channel or for all.
 
+    An input of four dimensions with one or three channels is an image, of values that its pixels of 0 to 255 give.
     Raises UsageError for an input that does not exist, and numbers that are not as many.
     """
     if len(mean) != len(std) or not mean or min(std) <= 0:
         raise UsageError("mean and std are as many numbers, and std is above 0")
     ends, opened = _open(edit)
-    opened.normalize(opened.tensor("inputs", ends["inputs"].find(of)), mean, std)
+    position = ends["inputs"].find(of)
+    graph = edit.model.subgraphs[0]
+    tensor, described = graph.tensors[int(graph.inputs[position])], opened.tensor("inputs", position)
+    opened.normalize(described, mean, std)
+    colors = (
+        _COLORS.get(tensor.open_shape[3]) if tensor.open_shape and len(tensor.open_shape) == _IMAGE_RANK else None
+    )
+    if colors is not None and tensor.type in ("FLOAT32", "UINT8"):
+        floats = tensor.type == "FLOAT32"
+        least, most = (
+            [(pixel - one) / by for one, by in zip(mean, std, strict=True)] if floats else [pixel]
+            for pixel in _PIXELS
+        )
+        opened.state_image(described, colors, least, most)
     return write_entries(edit, {TFLITE_METADATA: opened.to_bytes()})
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from json import dumps
 from pathlib import Path
 from typing import Annotated
 
@@ -28,12 +29,17 @@ def get_entry(
     source: Input,
     name: Annotated[str, argument("NAME", _WORDS)],
     output: Annotated[str | None, option("--output -o", "Write the value to FILE instead.", "FILE")] = None,
+    as_json: Annotated[bool, option("--json", "Write what TFLITE_METADATA describes, as JSON.")] = False,
 ) -> None:
     """Write the value of a metadata entry to standard output."""
     if output is not None:
         refuse_inputs(output, [source])
+    if as_json and name != "TFLITE_METADATA":
+        raise ct.UsageError("--json is for TFLITE_METADATA")
     with reading(source) as model:
         value = ct.metadata.get(model, name)
+        if as_json:
+            value = f"{dumps(ct.metadata.document(model), indent=2)}\n".encode()
     if output is None or output == "-":
         show_bytes(value)
     else:
@@ -63,11 +69,11 @@ def set_entry(
 
 
 def _bytes_of(file: str) -> bytes:
+    """Return the bytes of a file; - is standard input. Raises InvalidInputError."""
     if file == "-":
         return sys.stdin.buffer.read()
     try:
-        with open(file, "rb") as opened:
-            return opened.read()
+        return Path(file).read_bytes()
     except OSError as error:
         raise ct.InvalidInputError(f"cannot read it: {error.strerror}", location=file) from error
 
@@ -144,24 +150,34 @@ def describe(
     ] = (),
     mean: Annotated[str | None, option("--mean", "The mean of the first input: one, or by channel.", "N,...")] = None,
     std: Annotated[str | None, option("--std", "Its standard deviation.", "N,...")] = None,
+    json: Annotated[str | None, option("--json", "All of it, as `metadata get --json` has it.", "FILE")] = None,
+    files: Annotated[tuple[str, ...], option("--file", "A file that the JSON names; may be repeated.", "FILE")] = (),
     in_place: InPlace = False,
 ) -> None:
     """Describe a model, its inputs and its outputs.
 
     TFLITE_METADATA gets the texts, as tflite-support and MediaPipe read them; the rest of it stays. With --mean and
-    --std, the model wants (value - mean) / std.
+    --std, the model wants (value - mean) / std. With --json, all of it is what the file has.
     """
+    if files and json is None:
+        raise ct.UsageError("--file goes with --json")
     if (mean is None) != (std is None):
         raise ct.UsageError("--mean and --std go together", hint="give both")
     texts = ct.metadata.Description(name, description, version, author, license_, inputs, outputs)
 
+    if json is not None and (mean is not None or texts != ct.metadata.Description()):
+        raise ct.UsageError("--json is all of it", hint="change it in the file, or describe the model again")
+
     def change(edit: ct.ModelEdit) -> ct.types.RewriteResult:
+        if json is not None:
+            given = {Path(file).name: _bytes_of(file) for file in files}
+            return ct.metadata.set_document(edit, _bytes_of(json), given)
         result = ct.metadata.describe(edit, texts)
         if mean is None or std is None:
             return result
         return ct.metadata.normalize(edit, _numbers(mean), _numbers(std))
 
-    rewrite(source, output, in_place, change)
+    rewrite(source, output, in_place, change, inputs=[json, *files])
 
 
 def _numbers(words: str) -> tuple[float, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import shutil
 import subprocess
 from pathlib import Path
@@ -64,24 +65,92 @@ def test_what_is_in_the_archive_stays(tmp_path: Path) -> None:
 
 
 def test_a_description_changes_what_it_names_and_nothing_else() -> None:
-    first = ct.metadata.Description(
-        "cats", "finds cats", "1", "me", "MIT", (("0", "a picture"),), (("0", "a score"),)
-    )
+    ends = {"inputs": (("0", "a picture"),), "outputs": (("0", "a score"),)}
+    first = ct.metadata.Description("cats", "finds cats", "1", "me", "MIT", **ends)
     after = edited(labelled(bytes_of("tflite/cnn")), lambda edit: ct.metadata.describe(edit, first))
     assert edited(after, lambda edit: ct.metadata.describe(edit, first)) == after
-    assert texts(after, "ModelMetadata", "name") == ["cats"]
-    assert sorted(texts(after, "TensorMetadata", "description")) == ["a picture", "a score"]
     again = edited(after, lambda edit: ct.metadata.describe(edit, ct.metadata.Description(author="you")))
-    assert texts(again, "ModelMetadata", "author") == ["you"]
-    assert texts(again, "AssociatedFile", "name") == ["labels.txt"]
+    assert document(again) == {**document(after), "author": "you"}
     normal = edited(again, lambda edit: ct.metadata.normalize(edit, [127.5], [127.5]))
     assert edited(normal, lambda edit: ct.metadata.normalize(edit, [127.5], [127.5])) == normal
     changed = edited(normal, lambda edit: ct.metadata.normalize(edit, [0.0], [255.0]))
-    with ct.open(changed) as model:
-        value = model.metadata_value("TFLITE_METADATA")
-        assert value is not None
-        found = walk(Wire(value), load_schema("tflite_metadata"), max_tables=None).tables
-    assert found["NormalizationOptions"].vectors("std").row(0).tolist() == [255.0]
+    (graph,) = document(changed)["subgraph_metadata"]
+    assert graph["input_tensor_metadata"][0] == {
+        **{"name": "serving_default_image:0", "description": "a picture"},
+        "content": {"content_properties_type": "ImageProperties", "content_properties": {"color_space": "RGB"}},
+        "process_units": [{"options_type": "NormalizationOptions", "options": {"mean": [0.0], "std": [255.0]}}],
+        "stats": {"max": [1.0], "min": [0.0]},
+    }
+    (labels,) = graph["output_tensor_metadata"][0]["associated_files"]
+    assert labels == {"name": "labels.txt", "type": "TENSOR_AXIS_LABELS"}
+    other = document(labelled(changed, file="names.txt"))["subgraph_metadata"][0]["output_tensor_metadata"][0]
+    assert other["associated_files"] == [{**labels, "name": "names.txt"}]
+
+
+def document(data: bytes) -> dict[str, Any]:
+    with ct.open(data) as model:
+        return ct.metadata.document(model)
+
+
+def kinds() -> dict[str, Any]:
+    """Return a document with every kind of field, and each member of the unions."""
+    files = [{"name": "labels.txt", "type": "VOCABULARY", "locale": "ä"}]
+    units = {
+        "ScoreCalibrationOptions": {"score_transformation": "LOG", "default_score": 0.2},
+        "ScoreThresholdingOptions": {"global_score_threshold": 1.5},
+        "BertTokenizerOptions": {"vocab_file": files},
+        "SentencePieceTokenizerOptions": {"sentencePiece_model": [], "vocab_file": files},
+        "RegexTokenizerOptions": {"delim_regex_pattern": "[^a]+", "vocab_file": files},
+    }
+    contents = {
+        "BoundingBoxProperties": {"index": [1, 0, 3, 2], "type": "CENTER", "coordinate_type": "PIXEL"},
+        "AudioProperties": {"sample_rate": 16000, "channels": 1},
+        "FeatureProperties": {},
+    }
+    inputs = [
+        {
+            **{"name": name, "dimension_names": ["batch", ""], "stats": {"min": [0.485, -1.0]}},
+            "content": {"content_properties_type": name, "content_properties": one, "range": {"min": 2, "max": -1}},
+        }
+        for name, one in contents.items()
+    ]
+    graph = {
+        "input_tensor_metadata": inputs,
+        "input_process_units": [{"options_type": name, "options": one} for name, one in units.items()],
+        "output_tensor_groups": [{"name": "all", "tensor_names": ["a", "b", "ä"]}],
+        "custom_metadata": [{"name": "x", "data": [0, 255]}],
+    }
+    return {"name": "all", "subgraph_metadata": [graph], "associated_files": []}
+
+
+@pytest.mark.parametrize("name", ["tflite/cnn", "circle/cnn"])
+def test_a_document_comes_back(name: str) -> None:
+    given = {"labels.txt": b"a\nb\n"}
+    after = edited(bytes_of(name), lambda edit: ct.metadata.set_document(edit, kinds(), given))
+    assert document(after) == {**kinds(), "min_parser_version": "1.3.0"}
+    assert files(after) == given
+    assert edited(after, lambda edit: ct.metadata.set_document(edit, document(after))) == after
+    small = edited(after, lambda edit: ct.metadata.set_document(edit, b'{"version": "2"}'))
+    assert document(small) == {"version": "2", "min_parser_version": "1.0.0"}
+
+
+@pytest.mark.parametrize(
+    ("field", "words"),
+    [
+        ('"nam": "x"', "nam: a ModelMetadata has no such field"),
+        ('"name": 1', "name: it has to be text"),
+        ('"subgraph_metadata": {}', "subgraph_metadata: it has to be a list"),
+        ('"subgraph_metadata": [1]', "subgraph_metadata[0]: it has to be an object"),
+        ('"associated_files": [{"type": "LABELS"}]', "associated_files[0].type: 'LABELS' is not known"),
+        ('"associated_files": [{"type": 1000}]', "AssociatedFile.type cannot hold this"),
+        ('"associated_files": [{"name": "a.txt"}]', "names files that are not there: a.txt"),
+        ('"subgraph_metadata": [{"input_process_units": [{"options": {}}]}]', "options_type has to name its type"),
+    ],
+)
+def test_what_the_schema_does_not_have_is_refused(field: str, words: str, tmp_path: Path) -> None:
+    path = put(tmp_path / "a.json", f"{{{field}}}".encode())
+    ran = run("metadata", "describe", path_of("tflite/cnn"), tmp_path / "out.tflite", "--json", path)
+    assert (ran.status, words in ran.err) == (2, True), ran.err
 
 
 def test_the_commands(tmp_path: Path) -> None:
@@ -93,11 +162,18 @@ def test_the_commands(tmp_path: Path) -> None:
     assert (ran.status, files(out.read_bytes())) == (0, {"labels.txt": b"a\nb\n"})
     ran = run("metadata", "describe", out, last, "--input", "0=x", "--mean", "1,2,3", "--std", "1,1,1")
     assert (ran.status, sorted(texts(last.read_bytes(), "TensorMetadata", "description"))) == (0, ["", "x"])
+    ran = run("metadata", "get", last, "TFLITE_METADATA", "--json")
+    assert json.loads(ran.out) == document(last.read_bytes())
+    written = put(tmp_path / "all.json", ran.out)
+    ran = run("metadata", "describe", path_of("tflite/cnn"), out, "--json", written, "--file", labels)
+    assert (ran.status, document(out.read_bytes())) == (0, document(last.read_bytes()))
     for words, said in (
         (("--mean", "1"), "--mean and --std go together"),
         (("--mean", "1", "--std", "0"), "std is above 0"),
         (("--mean", "1", "--std", "x"), "are no numbers"),
         (("--input", "9=x"), "no tensor is called '9'"),
+        (("--json", labels, "--name", "x"), "--json is all of it"),
+        (("--file", labels), "--file goes with --json"),
     ):
         ran = run("metadata", "describe", out, last, *words)
         assert (ran.status, said in ran.err) == (2, True)

@@ -1,0 +1,161 @@
+"""TFLITE_METADATA as JSON, in the words of flatc and tflite-support: fields and members of enums by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from circletools.errors import UsageError
+from circletools.flatbuf.columns import Tables, vectors_at
+from circletools.flatbuf.description import union_members
+from circletools.flatbuf.overlay import NewTable
+from circletools.flatbuf.schema import OFFSET, Field, TableType, load_schema
+from circletools.wording import suggestion
+
+_Version = tuple[int, int, int]
+
+_ENUMS = {
+    "AssociatedFile.type": "AssociatedFileType",
+    "BoundingBoxProperties.type": "BoundingBoxType",
+    "BoundingBoxProperties.coordinate_type": "CoordinateType",
+    "ImageProperties.color_space": "ColorSpaceType",
+    "ScoreCalibrationOptions.score_transformation": "ScoreTransformationType",
+}
+_KINDS: Mapping[Any, str] = {Mapping: "an object", list: "a list", str: "text", int | float: "a number"}
+_TEXTS = {"TensorGroup.tensor_names", "TensorMetadata.dimension_names"}
+_SINCE = {
+    "AssociatedFile.type=VOCABULARY": (1, 0, 1),
+    "SubGraphMetadata.input_process_units": (1, 1, 0),
+    "SubGraphMetadata.output_process_units": (1, 1, 0),
+    "ProcessUnit.options_type=BertTokenizerOptions": (1, 1, 0),
+    "ProcessUnit.options_type=SentencePieceTokenizerOptions": (1, 1, 0),
+    "SubGraphMetadata.input_tensor_groups": (1, 2, 0),
+    "SubGraphMetadata.output_tensor_groups": (1, 2, 0),
+    "ProcessUnit.options_type=RegexTokenizerOptions": (1, 2, 1),
+    "Content.content_properties_type=AudioProperties": (1, 3, 0),
+    "AssociatedFile.type=SCANN_INDEX_FILE": (1, 4, 0),
+    "AssociatedFile.version": (1, 4, 1),
+}
+"""The version of the schema that brought a field or a member; 1.0.0 had all others."""
+
+
+def to_documents(tables: Tables) -> list[dict[str, Any]]:
+    """Return what each table has, with all below it."""
+    values: list[dict[str, Any]] = [{} for _ in range(len(tables))]
+    for item in tables.type.fields:
+        rows = np.flatnonzero(tables.has(item.name))
+        for row, value in zip(rows.tolist(), _column(tables.take(rows), item) if rows.size else (), strict=True):
+            values[row][item.name] = value
+    return values
+
+
+def _column(tables: Tables, item: Field) -> list[Any]:
+    schema = load_schema("tflite_metadata")
+    if item.kind == "scalar":
+        members = _members(tables.type, item)
+        return [members.get(number, number) for number in _plain(tables.scalars(item.name))]
+    if item.kind == "table":
+        return list(to_documents(tables.child(item.name, schema)[0]))
+    if item.kind == "string":
+        return [text.decode("utf-8", "surrogateescape") for text in tables.strings(item.name)]
+    if item.kind == "union":
+        kinds, names = union_members(tables, item, schema)
+        found: list[Any] = [None] * len(tables)
+        for kind, name in enumerate(names):
+            rows = np.flatnonzero(kinds == kind)
+            if name in schema.tables:
+                below = to_documents(Tables(tables.wire, schema.tables[name], tables.targets(item.name)[rows]))
+                for row, member in zip(rows.tolist(), below, strict=True):
+                    found[row] = member
+        return found
+    vectors = tables.vectors(item.name)
+    if item.target is not None:
+        flat: list[Any] = to_documents(tables.children(item.name, schema)[0])
+    elif f"{tables.type.name}.{item.name}" in _TEXTS:
+        at = vectors.element_positions()
+        texts = vectors_at(tables.wire, at + tables.wire.gather(at, OFFSET), np.dtype("u1")).check_total()
+        flat = [texts.row(row).tobytes().decode("utf-8", "surrogateescape") for row in range(len(at))]
+    else:
+        flat = _plain(vectors.flat())
+    bounds = vectors.splits().tolist()
+    return [flat[start:end] for start, end in pairwise(bounds)]
+
+
+def _plain(numbers: NDArray[Any]) -> list[Any]:
+    """Return numbers of Python, those of 32 bits with the digits that they need."""
+    return [float(str(one)) for one in numbers] if numbers.dtype == np.float32 else numbers.tolist()
+
+
+def _members(owner: TableType, item: Field) -> Mapping[int, str]:
+    """Return the names of the numbers that a field can have."""
+    schema, enum = load_schema("tflite_metadata"), _ENUMS.get(f"{owner.name}.{item.name}")
+    if enum is not None:
+        return schema.enums[enum]
+    union = next((one for one in owner.fields if one.kind == "union" and one.type_slot == item.slot), None)
+    return {} if union is None else {0: "NONE", **schema.unions[str(union.target)]}
+
+
+@dataclass(slots=True)
+class Written:
+    """What a document needs: the least `version` of a parser that reads it, and the files that it names."""
+
+    version: _Version = (1, 0, 0)
+    files: list[str] = field(default_factory=list)
+
+
+def from_document(document: Any) -> tuple[NewTable, Written]:
+    """Return the root of a new entry that has what a document has, and what it needs.
+
+    Raises UsageError, with the place, for what the schema does not have.
+    """
+    written = Written()
+    root = _table(load_schema("tflite_metadata").root, document, "", written)
+    root.set("min_parser_version", ".".join(map(str, written.version)))
+    return root, written
+
+
+def _table(kind: str, document: Any, place: str, written: Written) -> NewTable:
+    table = NewTable(load_schema("tflite_metadata").tables[kind])
+    for name, value in _checked(document, Mapping, place).items():
+        where = f"{place}.{name}".lstrip(".")
+        if name not in table.type.by_name:
+            raise UsageError(f"a {kind} has no such field", location=where, hint=suggestion(name, table.type.by_name))
+        item = table.type.by_name[name]
+        for key in (f"{kind}.{name}", f"{kind}.{name}={value}"):
+            written.version = max(written.version, _SINCE.get(key, written.version))
+        written.files += [str(value)] if f"{kind}.{name}" == "AssociatedFile.name" else ()
+        if item.kind == "vector" and (item.target is not None or f"{kind}.{name}" in _TEXTS):
+            places = ((one, f"{where}[{at}]") for at, one in enumerate(_checked(value, list, where)))
+            table.fields[item.slot] = (
+                tuple(_text(one, at) for one, at in places)
+                if item.target is None
+                else [_table(item.target, one, at, written) for one, at in places]
+            )
+        elif item.kind in ("table", "union"):
+            owner = next((one.name for one in table.type.fields if one.slot == item.type_slot), "")
+            target = item.target if item.kind == "table" else document.get(owner)
+            if target not in load_schema("tflite_metadata").tables:
+                raise UsageError(f"{owner} has to name its type", location=where)
+            table.set(name, _table(str(target), value, where, written))
+        else:
+            numbers = {member: number for number, member in _members(table.type, item).items()}
+            if numbers and isinstance(value, str) and value not in numbers:
+                raise UsageError(f"{value!r} is not known", location=where, hint=suggestion(value, numbers))
+            number = numbers.get(value, value) if isinstance(value, str) else value
+            table.set(name, _checked(number, {"string": str, "vector": list}.get(item.kind, int | float), where))
+    return table
+
+
+def _text(value: Any, place: str) -> bytes:
+    return str(_checked(value, str, place)).encode("utf-8", "surrogateescape")
+
+
+def _checked(value: Any, kind: Any, place: str) -> Any:
+    if not isinstance(value, kind):
+        raise UsageError(f"it has to be {_KINDS[kind]}", location=place or None)
+    return value
