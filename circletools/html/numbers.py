@@ -16,11 +16,17 @@ from circletools.numerics.values import Difference
 from circletools.wording import html_table
 
 _BEST_DB, _WIDTH, _HEIGHT = 150.0, 900, 160  # as much as single precision has; nothing that differs is as good
-_COLORS = {"fault": "#d73027", "not_run": "#762a83", "skipped": "#d9d9d9"}
+_COLORS = {"fault": "#d73027", "not_run": "#c2a5cf", "skipped": "#d9d9d9"}
 _SHADES = ("#1a9850", "#91cf60", "#d9ef8b", "#fee08b")  # by how much of what is allowed: up to 1 %, 10 %, 50 %, all
+_LEGEND = (
+    "<p>Green to yellow: own error, up to what rounding explains; red: fault; violet: not run; grey: skipped</p>"
+)
 _SHOWN = ("operator_index", "code", "verdict", "own_max_abs", "own_max_steps", "own_snr_db", "inherited_max_abs",
           "sources", "file", "line", "words")  # fmt: skip
-_STYLE = "body{font:14px sans-serif}td,th{padding:1px 6px;text-align:left}svg{border:1px solid #ccc}"
+_STYLE = (
+    ":root{color-scheme:light dark}body{font:14px sans-serif}td,th{padding:1px 6px;text-align:left}"
+    "svg{border:1px solid #ccc}"
+)
 
 
 def numbers_html(model: Model, found: Comparison) -> bytes:
@@ -36,7 +42,7 @@ def numbers_html(model: Model, found: Comparison) -> bytes:
         first = found.first_own(at)
         words = "no operator is wrong" if first is None else f"operator {first.operator} {first.code} is the first"
         body += [f"<h2>{escape(column.program)}: {words}</h2><p>{escape(column.failure)}</p>", *_plot(cells)]
-        body += ["<h3>Graph</h3>", *_graph(model, found, at)]
+        body += [_LEGEND, *_graph(model, found, at)]
         table = [{name: row[name] for name in _SHOWN} for row in rows[at :: len(found.columns)]]
         body.append(html_table(table, len(table)))
     page = (
@@ -48,7 +54,8 @@ def numbers_html(model: Model, found: Comparison) -> bytes:
 
 def _plot(cells: Sequence[Cell]) -> Iterator[str]:
     """Yield SNR in decibels along the order of execution: own in blue, inherited in orange."""
-    yield f"<svg width={_WIDTH} height={_HEIGHT}><title>SNR in dB: own (blue) and inherited (orange)</title>"
+    yield f"<p>SNR from 0 to {_BEST_DB:g} dB in the order of execution: own blue, inherited orange</p>"
+    yield f"<svg width={_WIDTH} height={_HEIGHT}>"
     for color, every in (("#fd8d3c", [one.inherited for one in cells]), ("#2171b5", [one.own for one in cells])):
         points = " ".join(
             f"{at * _WIDTH / max(1, len(cells) - 1):.1f},{_HEIGHT * (1 - _decibels(one) / _BEST_DB):.1f}"

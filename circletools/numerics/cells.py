@@ -11,12 +11,15 @@ from circletools.numerics.judging import HALF_PRECISION, Allowance, allowance, n
 from circletools.numerics.request import CompareRequest
 from circletools.numerics.results import Cell
 from circletools.numerics.running import Known, NotRunError, Runner
-from circletools.numerics.subject import Subject, real_constants
+from circletools.numerics.subject import Region, Subject, real_constants
 from circletools.numerics.tasks import Task
 from circletools.numerics.values import Difference, difference, joined
 from circletools.runtimes.comparison import same
 from circletools.runtimes.protocol import Array
 from circletools.wording import ranges
+
+_DRAWN, _MOST_DRAWS = 256, 16
+"""How many values are to show what random rounding does, and the most draws of them."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,7 @@ class Judge:
         """Return the largest difference among outputs, None where shapes differ."""
         if other_shape(expected, found):
             return None
-        every = (self._difference(*ends, expected, found)[0] for ends in task.outputs)
+        every = (self._difference(task, *ends, expected, found)[0] for ends in task.outputs)
         return max(every, key=lambda one: (one.non_finite, one.max_abs))
 
     def _fed(self, task: Task, given: Known) -> tuple[Known, Known]:
@@ -80,11 +83,12 @@ class Judge:
         return fed, task.expected(self.reference.part(self.first, task.theirs, given | again))
 
     def _difference(
-        self, tensor: int, partner: int, expected: Known, found: Known
+        self, task: Task, tensor: int, partner: int, expected: Known, found: Known
     ) -> tuple[Difference, Array, float]:
         """Return the difference of an output, what is expected, and the step of its quantization."""
         form, theirs = self.second.form(tensor), self.first.form(partner)
-        wanted, step = theirs.real(joined(expected[tensor])), form.scale or theirs.scale
+        wanted = theirs.real(joined(expected[tensor]))
+        step = _step(self.second, task.own, tensor) or _step(self.first, task.theirs, partner)
         return difference(wanted, form.real(joined(found[tensor])), step), wanted, step
 
     def _own(
@@ -94,7 +98,7 @@ class Judge:
         worst: list[tuple[bool, float, Difference, Allowance]] = []
         is_one = self.first is not self.second and runner.name == self.reference.name and self._is_one_kernel(task)
         for tensor, partner in task.outputs:
-            one, wanted, step = self._difference(tensor, partner, expected, found)
+            one, wanted, step = self._difference(task, tensor, partner, expected, found)
             kind, step = self.first.form(partner).type, 0.0 if is_one else step
             kind = "FLOAT16" if kind == "FLOAT32" and runner.worker.runtime in HALF_PRECISION else kind
             allowed = allowance(wanted, kind, step)
@@ -115,27 +119,56 @@ class Judge:
     def _sensitivity(self, task: Task, given: Known, output: int, *, is_one: bool) -> Difference | None:
         """Return how much an output of the reference changes for inputs, and constants, that are nearly the same."""
         quantized = [] if is_one else list(real_constants(self.second, task.own.operators))
-        floats = {to for at, to in zip(task.own.inputs, task.fed, strict=True) if not self.second.form(at).scale}
-        near = Known()
-        for tensor in task.theirs.inputs:
-            form = self.first.form(tensor)
-            near[tensor] = []
-            for run, stored in enumerate(given[tensor]):
-                real = nearly(form.real(stored), form.type, run)
-                if quantized and tensor in floats and form.type == "FLOAT32":  # some kernels quantize what they read
-                    real = rounded(real, float(np.abs(real).max(initial=0.0)) / 127, run)
-                near[tensor].append(form.stored(real))
+        steps = {} if is_one else self._input_steps(task, dynamic=bool(quantized))
         try:
             before = self.reference.part(self.first, task.theirs, given)
-            after = self.reference.part(self.first, task.theirs, near, self._rounded(task, quantized))
+            size = joined(before[output]).size
+            after = [
+                self.reference.part(
+                    self.first,
+                    task.theirs,
+                    self._near(task, given, steps, seed),
+                    self._rounded(task, quantized, seed),
+                )[output]
+                for seed in range(min(_MOST_DRAWS, -(-_DRAWN // max(1, size))))
+            ]
         except NotRunError:
             return None
-        if other_shape(before, after):
+        expected = before[output] * len(after)
+        found = [array for arrays in after for array in arrays]
+        if other_shape({output: expected}, {output: found}):
             return None
         real_of = self.first.form(output).real
-        return difference(real_of(joined(before[output])), real_of(joined(after[output])))
+        return difference(real_of(joined(expected)), real_of(joined(found)))
 
-    def _rounded(self, task: Task, quantized: Sequence[tuple[Array, Array]]) -> dict[int, bytes]:
+    def _near(self, task: Task, given: Known, steps: dict[int, float], seed: int) -> Known:
+        near = Known()
+        for tensor in task.theirs.inputs:
+            form, near[tensor] = self.first.form(tensor), []
+            for run, stored in enumerate(given[tensor]):
+                rng = np.random.default_rng([seed, run, tensor])
+                real = nearly(form.real(stored), form.type, rng)
+                if tensor in steps:
+                    step = steps[tensor] or float(np.abs(real).max(initial=0.0)) / 127
+                    real = rounded(real, step, rng)
+                near[tensor].append(form.stored(real))
+        return near
+
+    def _input_steps(self, task: Task, *, dynamic: bool) -> dict[int, float]:
+        """Return float inputs of the reference that the other model rounds, and the step; 0 where kernels do it."""
+        graph, reach, found = self.second.graph, self.second.reach, dict[int, float]()
+        rounding = {
+            reach.operands[at][0]: self.second.form(reach.results[at][0]).scale
+            for at in task.own.operators
+            if graph.operators.code_names[at] == "QUANTIZE"
+        }
+        for tensor, partner in zip(task.own.inputs, task.fed, strict=True):
+            is_float = not self.second.form(tensor).scale and self.first.form(partner).type == "FLOAT32"
+            if is_float and (tensor in rounding or dynamic):
+                found[partner] = rounding.get(tensor, 0.0)
+        return found
+
+    def _rounded(self, task: Task, quantized: Sequence[tuple[Array, Array]], seed: int) -> dict[int, bytes]:
         """Return other contents for buffers of float constants of the reference: rounded at random."""
         found: dict[int, bytes] = {}
         values = self.first.graph.values
@@ -143,8 +176,17 @@ class Judge:
             if values.is_constant[tensor] and values.types[tensor] == "FLOAT32":
                 constant = self.first.constant(tensor)
                 for _, step in (one for one in quantized if one[0].shape == constant.shape):
-                    found[int(values.buffers[tensor])] = rounded(constant, step, 0).astype(np.float32).tobytes()
+                    near = rounded(constant, step, np.random.default_rng([seed, tensor]))
+                    found[int(values.buffers[tensor])] = near.astype(np.float32).tobytes()
         return found
+
+
+def _step(subject: Subject, region: Region, tensor: int) -> float:
+    """Return the step of a tensor's quantization, or of what is made in a region and then dequantized; else 0."""
+    maker = subject.reach.producer[tensor]
+    if maker in region.operators and subject.graph.operators.code_names[maker] == "DEQUANTIZE":
+        tensor = next((one for one in subject.reach.operands[maker] if one not in region.inputs), tensor)
+    return subject.form(tensor).scale
 
 
 def other_shape(expected: Known, found: Known) -> str:

@@ -61,16 +61,18 @@ def allowance(expected: Array, kind: str, step: float, sensitivity: Difference |
         0.5 + _SIGMAS * sqrt(0.25 / max(1, finite.size))
     )  # so many values, by the binomial distribution
     largest, mean = (sensitivity.max_abs, sensitivity.rms) if sensitivity is not None else (0.0, 0.0)
+    # It is twice what to expect; the mean square of few values varies more than that (chi-squared distribution).
+    mean *= sqrt(max(1.0, (1 + _SIGMAS * sqrt(2 / max(1, expected.size))) / 4))
     return Allowance((step + digits + largest) * (1 + 1e-9), sqrt(ties + digits**2 + mean**2) * (1 + 1e-9))
 
 
-def nearly(real: Array, kind: str, seed: int) -> Array:
+def nearly(real: Array, kind: str, rng: np.random.Generator) -> Array:
     """Return values that are nearly these: changed by up to sqrt(epsilon) of each, at random."""
     if not kind.startswith(_FLOATS):
         return real
-    return real * (1 + half_digits(kind) * np.random.default_rng(seed).choice((-1.0, 1.0), real.shape))
+    return real * (1 + half_digits(kind) * rng.choice((-1.0, 1.0), real.shape))
 
 
-def rounded(real: Array, step: Array | float, seed: int) -> Array:
+def rounded(real: Array, step: Array | float, rng: np.random.Generator) -> Array:
     """Return values that are off by up to a step: twice what rounding does."""
-    return real + np.random.default_rng(seed).uniform(-1, 1, real.shape) * step
+    return real + rng.uniform(-1, 1, real.shape) * step
