@@ -136,6 +136,14 @@ def test_the_document(tmp_path: Path) -> None:
     assert (done.status, len(document["operators"]), document["still_fails"]) == (0, 1, None)
 
 
+def test_inputs_become_small(tmp_path: Path) -> None:
+    found, out = reduced(bytes_of("tflite/cnn"), tmp_path, while_="grep -q Conv2D {}")
+    with ct.open(out) as model:
+        (view,) = model.subgraphs
+        assert (found.codes, view.tensors[view.inputs[0]].shape) == (("CONV_2D",), (1, 1, 1, 3))
+    assert out.stat().st_size < 3000
+
+
 def test_a_loop_gives_its_body(tmp_path: Path) -> None:
     data = bytes_of("tflite/while_nested")
     found, out = reduced(data, tmp_path, while_="test -s {}")

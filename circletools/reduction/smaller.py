@@ -1,0 +1,43 @@
+"""A model whose inputs are as small as they can be so that it still fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from circletools.edit.compact import compact_parts
+from circletools.edit.edit import ModelEdit
+from circletools.errors import CircleToolsError
+from circletools.graph.build import model_graph
+from circletools.model.model import Model, open_model
+from circletools.shapes.request import ShapeRequest
+from circletools.shapes.setting import set_shape
+from circletools.storage.files import view
+
+
+def smaller(data: bytes, fails: Callable[[bytes], bool]) -> bytes:
+    """Return a file that fails, whose inputs have sizes of 1, or halved as often as that fails; shapes follow."""
+    while True:
+        with open_model(data) as model:
+            found = next((made for made in _with_one_smaller(model) if fails(made)), None)
+        if found is None:
+            return data
+        data = found
+
+
+def _with_one_smaller(model: Model) -> Iterator[bytes]:
+    """Yield the file with a size of an input smaller, where its operators take that."""
+    graph = model_graph(model).graphs[0]
+    for place, tensor in enumerate(graph.inputs.tolist()):
+        shape = graph.values.shapes.row(tensor).tolist()
+        for axis, size in enumerate(shape):
+            for less in dict.fromkeys((1, size // 2)) if size > 1 else ():
+                wanted = (*shape[:axis], less, *shape[axis + 1 :])
+                try:
+                    with ModelEdit(model) as edit:
+                        set_shape(edit, ShapeRequest(((str(place), wanted),)))
+                        parts = edit.parts()
+                    with open_model(b"".join(map(view, parts))) as changed:
+                        made = b"".join(map(view, compact_parts(changed)))
+                except CircleToolsError:  # an operator does not take it, or its rule is not known
+                    continue
+                yield made
