@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, nullcontext
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -110,9 +111,10 @@ def relu(scale: float = 0.0) -> bytes:
         graph.tensor(name, (1, 64), "INT8", quantization=Table("QuantizationParameters", scale=[one], zero_point=[0]))
         for name, one in (("qx", 2 / 127), ("qy", scale))
     ]
-    for code, given, made in (("QUANTIZE", ends[0], steps[0]), ("RELU", *steps), ("DEQUANTIZE", steps[1], ends[1])):
-        if scale or code == "RELU":
-            graph.operator(code, [given if scale else ends[0]], [made if scale else ends[1]])
+    chain = [ends[0], *steps, ends[1]] if scale else ends
+    codes = ("QUANTIZE", "RELU", "DEQUANTIZE") if scale else ("RELU",)
+    for code, (given, made) in zip(codes, pairwise(chain), strict=True):
+        graph.operator(code, [given], [made])
     graph.ends(ends[:1], ends[1:])
     return build.to_bytes("tflite")
 
