@@ -215,10 +215,17 @@ def refused_by(rule: Rule, operator: OperatorTraits) -> Refusal | None:
     if broken == []:
         return None
     conditions = "; ".join(broken or ()) if len(rule.needs) == 1 or not rule.reason else ""  # others are as good
-    if not rule.known:
+    if not rule.known or _is_unseen(broken, operator):
         return Refusal(f"{rule.reason or conditions} was not tried", measured=False)
     reason = ": ".join(filter(None, (rule.reason.rstrip(".") if conditions else rule.reason, conditions)))
     return Refusal(reason, conditions=conditions or rule.reason, remedy=rule.remedy)
+
+
+def _is_unseen(broken: Sequence[str] | None, operator: OperatorTraits) -> bool:
+    """Return whether a condition is about a dimension of a tensor that has none in the file: it may have some."""
+    tensors = (*operator.inputs, *operator.outputs)
+    shapeless = any(tensor and not tensor.constant and not tensor.rank for tensor in tensors)
+    return shapeless and any(".dim" in words and " has no value" in words for words in broken or ())
 
 
 def _nearest(forms: Sequence[Form], operator: OperatorTraits) -> list[str] | None:

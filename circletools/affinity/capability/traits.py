@@ -75,10 +75,11 @@ class SubgraphTraits:
         """Read the columns. Raises ModelFormatError where an operator refers to what does not exist."""
         self._facts, self._names = facts, facts.operators.code_names
         self._codes: list[int] = facts.operators.code_indices.tolist()
-        classes, self._kinds, self._measures = _read_once(facts)
+        self._once = _read_once(facts)
         # One more for the index -1, which is the last: no tensor.
         self._constant = np.append(facts.values.is_constant, False)
-        self._classes = np.append(classes, -1)
+        self._classes = np.append(self._once.classes, -1)
+        self._unpacks = False
         self._inputs, self._outputs = self._checked(facts.operands), self._checked(facts.results)
         self._traits: dict[tuple[int, bool], TensorTraits] = {}
         self._settings: list[dict[Term, float]] = [{}]
@@ -101,31 +102,36 @@ class SubgraphTraits:
 
     def kinds(self) -> Kinds:
         """Return the kinds of operators, as things are now."""
+        alike = self._alike() if self._unpacks else self._once.alike
+        if alike is None:
+            alike = self._once.alike = self._alike()
+        _, examples, of = np.unique(
+            alike * len(self._settings) + self._setting_of, return_index=True, return_inverse=True
+        )
+        return Kinds(of, examples.tolist())
+
+    def _alike(self) -> NDArray[np.int64]:
+        """Number the operators by code and tensors."""
         columns = (self._inputs, self._outputs)
-        words = [np.array(self._codes, np.int32), np.array(self._setting_of, np.int32)]
-        words += [np.diff(slots.splits).astype(np.int32) for slots in columns]
+        words = [np.array(self._codes, np.int32), *(slots.counts.astype(np.int32) for slots in columns)]
         places = np.arange(len(self) + 1) * len(words) + sum(slots.splits for slots in columns)
-        rows = np.empty(places[-1], np.int32)  # of each operator the four numbers, then its inputs, then its outputs
+        rows = np.empty(places[-1], np.int32)  # of each operator the three numbers, then its inputs, then its outputs
         for at, each in enumerate(words):
             rows[places[:-1] + at] = each
         begins = places[:-1] + len(words)
         for slots in columns:
-            counts = np.diff(slots.splits)
-            rows[np.repeat(begins, counts) + places_in_rows(counts)] = self._words(slots.values)
-            begins = begins + counts
+            rows[np.repeat(begins, slots.counts) + places_in_rows(slots.counts)] = self._words(slots.values)
+            begins = begins + slots.counts
         data = rows.tobytes()
-        keys = [data[start:end] for start, end in pairwise((places * rows.itemsize).tolist())]
-        number = {key: kind for kind, key in enumerate(dict.fromkeys(keys))}
-        of = np.array([number[key] for key in keys], np.int64)
-        examples = np.empty(len(number), np.int64)
-        examples[of[::-1]] = np.arange(len(of))[::-1]  # the first is written last
-        return Kinds(of, examples.tolist())
+        number: dict[bytes, int] = {}
+        ends = pairwise((places * rows.itemsize).tolist())
+        return np.array([number.setdefault(data[start:end], len(number)) for start, end in ends], np.int64)
 
     def key(self, index: int) -> Key:
         """Return what only operators of one kind have in common, as things are now."""
         both = (self._inputs, self._outputs)
         inputs, outputs = (self._words(np.array(slots.of(index), np.int64)).tobytes() for slots in both)
-        return self._codes[index], self._setting_of[index], inputs, outputs
+        return self._codes[index], int(self._setting_of[index]), inputs, outputs
 
     def _words(self, tensors: NDArray[np.int64]) -> NDArray[np.int32]:
         words: NDArray[np.int32] = (self._classes[tensors] * 2 + self._constant[tensors]).astype(np.int32)
@@ -145,7 +151,7 @@ class SubgraphTraits:
             return None
         key = int(self._classes[tensor]), bool(self._constant[tensor])
         if key not in self._traits:
-            kind, quantization, rank, dynamic = self._kinds[key[0]]
+            kind, quantization, rank, dynamic = self._once.kinds[key[0]]
             name = self._facts.values.schema.enums["TensorType"].get(kind, f"UNKNOWN:{kind}")
             word = QUANTIZATIONS[quantization] if name in QUANTIZABLE else ""
             self._traits[key] = TensorTraits(name, word, rank, dynamic, key[1])
@@ -161,6 +167,7 @@ class SubgraphTraits:
 
     def make_constant(self, index: int) -> None:
         """Let the outputs of an operator count as constants from now on."""
+        self._unpacks = True
         self._constant[[tensor for tensor in self.outputs_of(index) if tensor >= 0]] = True
 
     def last_reader_among(self, operators: NDArray[np.bool_]) -> NDArray[np.int64]:
@@ -180,10 +187,10 @@ class SubgraphTraits:
         found: NDArray[np.float64] = np.any(there, axis=0).astype(np.float64)
         return found
 
-    def _read_terms(self, terms: Mapping[str, tuple[Term, ...]]) -> list[int]:
+    def _read_terms(self, terms: Mapping[str, tuple[Term, ...]]) -> NDArray[np.int64]:
         """Number the different values of the terms that count, operator by operator; 0 is none."""
         found = np.zeros(len(self), np.int64)
-        codes, measures = np.array(self._codes, np.int64), self._measures
+        codes, measures = np.array(self._codes, np.int64), self._once.measures
         for code in np.unique(codes).tolist():
             names = terms.get(self._facts.operators.codes[code].name, terms.get("*", ()))
             if not names:
@@ -196,16 +203,25 @@ class SubgraphTraits:
             first, which = _distinct(values.view(np.int64))
             found[rows] = len(self._settings) + which
             self._settings += [dict(zip(names, row, strict=True)) for row in values[first].tolist()]
-        return list(found.tolist())
+        return found
 
 
-_READ: WeakKeyDictionary[Graph, tuple[NDArray[np.int64], list[list[int]], Measures]] = WeakKeyDictionary()
-"""What several tables ask of one graph."""
+@dataclass(slots=True)
+class _Once:
+    """What several tables ask of one graph; `alike` numbers its operators by code and tensors, once it was asked."""
+
+    classes: NDArray[np.int64]
+    kinds: list[list[int]]
+    measures: Measures
+    alike: NDArray[np.int64] | None = None
 
 
-def _read_once(facts: Graph) -> tuple[NDArray[np.int64], list[list[int]], Measures]:
+_READ: WeakKeyDictionary[Graph, _Once] = WeakKeyDictionary()
+
+
+def _read_once(facts: Graph) -> _Once:
     if facts not in _READ:
-        _READ[facts] = (*_tensor_classes(facts.values), Measures(ref(facts)))
+        _READ[facts] = _Once(*_tensor_classes(facts.values), Measures(ref(facts)))
     return _READ[facts]
 
 
