@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from circletools.errors import UsageError
-from circletools.flatbuf.columns import Tables, vectors_at
+from circletools.errors import EditError, UsageError
+from circletools.flatbuf.columns import Tables, unknown_slots, vectors_at
 from circletools.flatbuf.description import union_members
 from circletools.flatbuf.overlay import NewTable
 from circletools.flatbuf.schema import OFFSET, Field, TableType, load_schema
@@ -45,7 +44,9 @@ _SINCE = {
 
 
 def to_documents(tables: Tables) -> list[dict[str, Any]]:
-    """Return what each table has, with all below it."""
+    """Return what each table has, with all below it. Raises EditError for fields of a newer schema."""
+    if unknown_slots(tables).any():
+        raise EditError(f"a {tables.type.name} has fields of a newer schema", hint="`metadata set` takes any value")
     values: list[dict[str, Any]] = [{} for _ in range(len(tables))]
     for item in tables.type.fields:
         rows = np.flatnonzero(tables.has(item.name))
@@ -100,48 +101,41 @@ def _members(owner: TableType, item: Field) -> Mapping[int, str]:
     return {} if union is None else {0: "NONE", **schema.unions[str(union.target)]}
 
 
-@dataclass(slots=True)
-class Written:
-    """What a document needs: the least `version` of a parser that reads it, and the files that it names."""
+def from_document(document: Any) -> tuple[NewTable, list[str]]:
+    """Return the root of an entry that has what a document has, and the names of its files.
 
-    version: _Version = (1, 0, 0)
-    files: list[str] = field(default_factory=list)
-
-
-def from_document(document: Any) -> tuple[NewTable, Written]:
-    """Return the root of a new entry that has what a document has, and what it needs.
-
-    Raises UsageError, with the place, for what the schema does not have.
+    The root states the least version of a parser that reads it. Raises UsageError, with the place, for what the
+    schema does not have.
     """
-    written = Written()
-    root = _table(load_schema("tflite_metadata").root, document, "", written)
-    root.set("min_parser_version", ".".join(map(str, written.version)))
-    return root, written
+    versions, files = [(1, 0, 0)], list[str]()
+    root = _table(load_schema("tflite_metadata").root, document, "", (versions, files))
+    root.set("min_parser_version", ".".join(map(str, max(versions))))
+    return root, files
 
 
-def _table(kind: str, document: Any, place: str, written: Written) -> NewTable:
+def _table(kind: str, document: Any, place: str, needs: tuple[list[_Version], list[str]]) -> NewTable:
     table = NewTable(load_schema("tflite_metadata").tables[kind])
     for name, value in _checked(document, Mapping, place).items():
         where = f"{place}.{name}".lstrip(".")
         if name not in table.type.by_name:
             raise UsageError(f"a {kind} has no such field", location=where, hint=suggestion(name, table.type.by_name))
         item = table.type.by_name[name]
-        for key in (f"{kind}.{name}", f"{kind}.{name}={value}"):
-            written.version = max(written.version, _SINCE.get(key, written.version))
-        written.files += [str(value)] if f"{kind}.{name}" == "AssociatedFile.name" else ()
+        keys = (f"{kind}.{name}", f"{kind}.{name}={value}")
+        needs[0].extend(_SINCE[key] for key in keys if key in _SINCE)
+        needs[1].extend([str(value)] if keys[0] == "AssociatedFile.name" else ())
         if item.kind == "vector" and (item.target is not None or f"{kind}.{name}" in _TEXTS):
             places = ((one, f"{where}[{at}]") for at, one in enumerate(_checked(value, list, where)))
             table.fields[item.slot] = (
                 tuple(_text(one, at) for one, at in places)
                 if item.target is None
-                else [_table(item.target, one, at, written) for one, at in places]
+                else [_table(item.target, one, at, needs) for one, at in places]
             )
         elif item.kind in ("table", "union"):
             owner = next((one.name for one in table.type.fields if one.slot == item.type_slot), "")
             target = item.target if item.kind == "table" else document.get(owner)
             if target not in load_schema("tflite_metadata").tables:
                 raise UsageError(f"{owner} has to name its type", location=where)
-            table.set(name, _table(str(target), value, where, written))
+            table.set(name, _table(str(target), value, where, needs))
         else:
             numbers = {member: number for number, member in _members(table.type, item).items()}
             if numbers and isinstance(value, str) and value not in numbers:

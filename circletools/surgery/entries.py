@@ -18,16 +18,15 @@ from circletools.affinity import store
 from circletools.edit.archive import archive_entries
 from circletools.edit.edit import ModelEdit
 from circletools.edit.results import RewriteResult
-from circletools.edit.signatures import SIDES
+from circletools.edit.signatures import SIDES, Direction
 from circletools.errors import UsageError
-from circletools.flatbuf.overlay import FieldValue
-from circletools.flatbuf.schema import load_schema
 from circletools.graph.build import model_graph
 from circletools.inspection import MetadataSummary, metadata_summaries
 from circletools.metadata.document import from_document
 from circletools.metadata.entries import write_entries
-from circletools.metadata.tflite import TFLITE_METADATA, TFLiteMetadata
+from circletools.metadata.tflite import TFLITE_METADATA, decoded, encoded
 from circletools.model.model import Model
+from circletools.model.views import Tensor
 from circletools.origin.embed import strip
 from circletools.parts.names import graph_at
 from circletools.shapes.request import EndNames
@@ -35,7 +34,7 @@ from circletools.storage.strict_json import read_json
 from circletools.surgery.rename import Pair, rename_metadata, split_pair
 from circletools.wording import Tabular, suggestion
 
-_IMAGE_RANK, _PIXELS, _COLORS = 4, (0.0, 255.0), {1: "GRAYSCALE", 3: "RGB"}
+_IMAGE_RANK, _COLORS = 4, {1: "GRAYSCALE", 3: "RGB"}
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -102,7 +101,7 @@ def document(model: Model) -> dict[str, Any]:
 
     Raises UsageError for a model without, ModelFormatError for an entry that is broken.
     """
-    return TFLiteMetadata(get_entry(model, TFLITE_METADATA), {}).document()
+    return decoded(get_entry(model, TFLITE_METADATA))
 
 
 def set_document(
@@ -113,12 +112,14 @@ def set_document(
     Its `min_parser_version` is the least that reads it; bytes are JSON. Raises UsageError, with the place, for what
     the schema does not have, and for files that it names and that are not there; InvalidInputError for broken JSON.
     """
-    root, needs = from_document(read_json(document, "") if isinstance(document, bytes) else document)
-    given = files or {}
+    root, named = from_document(read_json(document, "") if isinstance(document, bytes) else document)
+    given, value = files or {}, encoded(root)
     there = {*given, *(entry.filename for entry in archive_entries(edit.model) or ())}
-    if missing := [name for name in needs.files if name not in there]:
+    if missing := [name for name in named if name not in there]:
         raise UsageError(f"it names files that are not there: {', '.join(missing[:8])}", hint="give them")
-    value = TFLiteMetadata(None, {}).with_root(root)
+    old = edit.metadata_value(TFLITE_METADATA)
+    if old is not None and decoded(bytes(old)) == decoded(value):
+        value = bytes(old)
     added = [f"{name}: {len(data)} bytes" for name, data in given.items() if edit.associate(name, data)]
     return RewriteResult((*write_entries(edit, {TFLITE_METADATA: value}).changes, *added))
 
@@ -141,14 +142,14 @@ def describe(edit: ModelEdit, description: Description) -> RewriteResult:
 
     Raises UsageError for an input or output that does not exist, ModelFormatError for an entry that is broken.
     """
-    ends, opened = _open(edit)
+    found = _Described(edit)
     for field in ("name", "description", "version", "author", "license"):
         if (value := getattr(description, field)) is not None:
-            opened.put(opened.root, field, value)
-    for side, pairs in (("inputs", description.inputs), ("outputs", description.outputs)):
-        for name, words in map(split_pair, pairs):
-            opened.put(opened.tensor(side, ends[side].find(name)), "description", words)
-    return write_entries(edit, {TFLITE_METADATA: opened.to_bytes()})
+            found.document[field] = value
+    for side in SIDES:
+        for name, words in map(split_pair, getattr(description, side)):
+            found.tensor(side, name)[1]["description"] = words
+    return set_document(edit, found.document)
 
 
 def normalize(edit: ModelEdit, mean: Sequence[float], std: Sequence[float], *, of: str = "0") -> RewriteResult:
@@ -159,22 +160,23 @@ def normalize(edit: ModelEdit, mean: Sequence[float], std: Sequence[float], *, o
     """
     if len(mean) != len(std) or not mean or min(std) <= 0:
         raise UsageError("mean and std are as many numbers, and std is above 0")
-    ends, opened = _open(edit)
-    position = ends["inputs"].find(of)
-    graph = edit.model.subgraphs[0]
-    tensor, described = graph.tensors[int(graph.inputs[position])], opened.tensor("inputs", position)
-    opened.normalize(described, mean, std)
-    colors = (
-        _COLORS.get(tensor.open_shape[3]) if tensor.open_shape and len(tensor.open_shape) == _IMAGE_RANK else None
-    )
-    if colors is not None and tensor.type in ("FLOAT32", "UINT8"):
-        floats = tensor.type == "FLOAT32"
-        least, most = (
-            [(pixel - one) / by for one, by in zip(mean, std, strict=True)] if floats else [pixel]
-            for pixel in _PIXELS
-        )
-        opened.state_image(described, colors, least, most)
-    return write_entries(edit, {TFLITE_METADATA: opened.to_bytes()})
+    found = _Described(edit)
+    tensor, described = found.tensor("inputs", of)
+    units, kind = described.setdefault("process_units", []), {"options_type": "NormalizationOptions"}
+    if not any(kind.items() <= one.items() for one in units):
+        units.append(kind)
+    next(one for one in units if kind.items() <= one.items())["options"] = {"mean": [*mean], "std": [*std]}
+    shape = tensor.open_shape or ()
+    if len(shape) == _IMAGE_RANK and shape[-1] in _COLORS and tensor.type in ("FLOAT32", "UINT8"):
+        image = {
+            "content_properties_type": "ImageProperties",
+            "content_properties": {"color_space": _COLORS[shape[-1]]},
+        }
+        described["content"] = {**image, **described.get("content", {})}
+        pairs = list(zip(mean, std, strict=True)) if tensor.type == "FLOAT32" else [(0.0, 1.0)]
+        bounds = {name: [(pixel - one) / by for one, by in pairs] for name, pixel in (("max", 255.0), ("min", 0.0))}
+        described["stats"] = {**described.get("stats", {}), **bounds}
+    return set_document(edit, found.document)
 
 
 def labels(
@@ -188,34 +190,45 @@ def labels(
 ) -> RewriteResult:
     """Name the entries of an output, in a file of the archive behind the model; a `locale` has a file of its own.
 
-    With `values` they name the numbers in the output, as detectors have it. Raises UsageError for an output that does
-    not exist, and where the labels are not as many as its last dimension.
+    It takes the place of a file of this name, or for the same locale. With `values` they name the numbers in the
+    output, as detectors have it. Raises UsageError for an output that does not exist, and where the labels are not as
+    many as its last dimension.
     """
-    lines = list(names)
-    ends, opened = _open(edit)
-    position = ends["outputs"].find(output)
-    graph = edit.model.subgraphs[0]
-    size = (graph.tensors[int(graph.outputs[position])].open_shape or (0,))[-1]
+    lines, found = list(names), _Described(edit)
+    tensor, described = found.tensor("outputs", output)
+    size = (tensor.open_shape or (0,))[-1]
     if not values and size not in (-1, len(lines)):
         hint = "name another output, or use `values` where it has numbers of classes"
-        raise UsageError(f"{len(lines)} labels for {size} entries of output {position}", hint=hint)
-    kind = "TENSOR_VALUE_LABELS" if values else "TENSOR_AXIS_LABELS"
-    number = load_schema("tflite_metadata").enum_value("AssociatedFileType", kind)
-    fields: dict[str, FieldValue] = {"name": file, "type": number}
-    if locale:
-        fields["locale"] = locale
-    opened.attach(opened.tensor("outputs", position), fields)
-    changed = edit.associate(file, "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape"))
-    written = write_entries(edit, {TFLITE_METADATA: opened.to_bytes()})
-    return RewriteResult((*written.changes, *([f"{file}: {len(lines)} labels"] if changed else ())))
+        raise UsageError(f"{len(lines)} labels for {size} entries of output {output}", hint=hint)
+    new = {"name": file, "type": "TENSOR_VALUE_LABELS" if values else "TENSOR_AXIS_LABELS", "locale": locale}
+    files = described.setdefault("associated_files", [])
+    same = [one for one in files if one.get("name") == file]
+    same += [one for one in files if (one.get("type"), one.get("locale", "")) == (new["type"], locale)]
+    files += [] if same else [{}]
+    (same or files[-1:])[0].update({key: value for key, value in new.items() if value})
+    return set_document(
+        edit, found.document, {file: "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape")}
+    )
 
 
-def _open(edit: ModelEdit) -> tuple[dict[str, EndNames], TFLiteMetadata]:
-    graph = graph_at(model_graph(edit.model), 0)
-    ends: dict[str, EndNames] = {side: EndNames(edit.model, graph, side) for side in SIDES}
-    data = edit.metadata_value(TFLITE_METADATA)
-    names = {side: end.names for side, end in ends.items()}
-    return ends, TFLiteMetadata(None if data is None else bytes(data), names)
+class _Described:
+    """TFLITE_METADATA of the main subgraph, as an edit has it: its `document`, to be changed."""
+
+    def __init__(self, edit: ModelEdit) -> None:
+        graph = graph_at(model_graph(edit.model), 0)
+        self._ends = {side: EndNames(edit.model, graph, side) for side in SIDES}
+        self._graph, data = edit.model.subgraphs[0], edit.metadata_value(TFLITE_METADATA)
+        self.document: dict[str, Any] = {} if data is None else decoded(bytes(data))
+
+    def tensor(self, side: Direction, name: str) -> tuple[Tensor, dict[str, Any]]:
+        """Return an input or an output, and its description. Raises UsageError."""
+        ends = self._ends[side]
+        graphs = self.document.setdefault("subgraph_metadata", [])
+        graphs += [] if graphs else [{}]
+        known = graphs[0].setdefault(f"{side[:-1]}_tensor_metadata", [])
+        known += [{"name": one} for one in ends.names[len(known) :]]
+        position = ends.find(name)
+        return self._graph.tensors[int(getattr(self._graph, side)[position])], known[position]
 
 
 def _unknown(model: Model, name: str) -> UsageError:
