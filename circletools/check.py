@@ -8,7 +8,6 @@ from pathlib import Path
 from circletools import runtimes
 from circletools.affinity.findings import findings_of_affinity
 from circletools.asking import as_file, operators_of
-from circletools.errors import UsageError
 from circletools.findings import Finding, Findings, against
 from circletools.graph.build import model_graph
 from circletools.graph.graph import ModelGraph
@@ -51,8 +50,6 @@ def check(
     from doing so is an error, what all of them ignore is for information (`soundness.refusals.weighed`).
     Raises ModelFormatError when the structure is broken, UsageError where a program is not known or not installed.
     """
-    if not isinstance(model, Model):
-        raise UsageError(f"check takes an open model, not {type(model).__name__}", hint="open it: ct.open(path)")
     findings = check_model(model)
     findings += unresolved_findings(model) if for_ and not structure_only else ()
     if structure_only or any(map(is_index, findings)):

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from circletools.calls import Attributes, explained
 from circletools.edit.archive import move_archive
 from circletools.edit.associated import has_file, with_files
 from circletools.edit.compact import compact
@@ -46,7 +47,8 @@ from circletools.storage.files import Part, Progress, check_target, view, write
 _PLACEHOLDER_CODE = 127  # stands in deprecated_builtin_code (a byte) for every code from 127 on
 
 
-class ModelEdit:
+@explained
+class ModelEdit(Attributes):
     """An edit of one model; `save` writes it. The model itself is not changed.
 
     Raises ModelFormatError when the file's structure is broken, and EditError when an index in it is out of

@@ -42,12 +42,6 @@ class FitRequest:
     with_: tuple[str, ...] = ()
     timeout_s: float = 600.0
 
-    def __post_init__(self) -> None:
-        """Raise UsageError for one text in place of a tuple, which would be taken letter by letter."""
-        for name, value in (("on", self.on), ("with_", self.with_)):
-            if isinstance(value, str):
-                raise UsageError(f"`{name}` is a tuple of names, not a text", hint=f"write {name}=({value[:80]!r},)")
-
     def read(self) -> FitInputs:
         """Read the files that it names, once for several models.
 

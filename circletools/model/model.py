@@ -11,6 +11,7 @@ from typing import BinaryIO
 
 import numpy as np
 
+from circletools.calls import explained
 from circletools.errors import ModelFormatError
 from circletools.flatbuf.columns import Tables, Wire
 from circletools.flatbuf.schema import Schema, format_of, load_schema
@@ -23,6 +24,7 @@ from circletools.model.views import Metadata, Signature, text
 from circletools.storage.files import Source, open_source
 
 
+@explained
 class Model(ModelColumns):
     """A TFLite or Circle model; use `open_model`. Raises ModelFormatError wherever the file turns out broken.
 

@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeVar, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from circletools.calls import Attributes
 from circletools.errors import ModelFormatError, UsageError
 from circletools.flatbuf.columns import Tables, Vectors, grouped
 from circletools.model.arrays import array_of
@@ -45,9 +46,9 @@ class Rows(Sequence[_Row]):
     def __getitem__(self, index: slice) -> Sequence[_Row]: ...
     def __getitem__(self, index: int | slice) -> _Row | Sequence[_Row]:
         """Return an item, or a list of items; raises IndexError, and TypeError for what is no index."""
-        if isinstance(index, str):
-            find = f"next(one for one in ... if one.name == {index[:80]!r})"
-            raise TypeError(f"an index is a number, not {index[:80]!r}: find an item by its name with {find}")
+        if not isinstance(index, slice) and not hasattr(index, "__index__"):
+            find = "; by its name: next(one for one in items if one.name == name)"
+            raise TypeError(f"an index is a number or a slice, not {str(index)[:80]!r}{find}")
         if not isinstance(index, slice) and not -len(self) <= index < len(self):
             raise IndexError(f"there is no item {index}: there are {len(self)}, numbered from 0")
         picked = range(len(self))[index]
@@ -66,7 +67,7 @@ class Rows(Sequence[_Row]):
         return html_table((item.to_row() for item in self), len(self))
 
 
-class Subgraph:
+class Subgraph(Attributes):
     """One subgraph. `operators` and `tensors` are made one by one when indexed; `columns` has those of the model."""
 
     def __init__(self, model: ModelColumns, index: int, buffers: Callable[[], Buffers]) -> None:

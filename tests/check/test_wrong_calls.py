@@ -2,32 +2,116 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import pickle
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-import circletools as ct
-from tests.kit.support import bytes_of
+import circletools
+from tests.kit.support import TESTDATA
+
+ct: Any = circletools  # whose types would refuse these calls
+F = TESTDATA / "tflite" / "cnn.tflite"
+Call = Callable[[Any, Any], Any]
+"""A call with a model and an edit of it."""
 
 
-def tensors(index: Any) -> Any:
-    with ct.open(bytes_of("tflite/cnn")) as model:
-        return model.subgraphs[0].tensors[index]
+@pytest.fixture(scope="module")
+def opened() -> Iterator[tuple[Any, Any]]:
+    with ct.open(F) as model, ct.edit(model) as edit:
+        yield model, edit
 
 
-CALLS: list[tuple[Callable[[], Any], type[Exception], str]] = [
-    (lambda: ct.check("m.tflite"), ct.UsageError, "takes an open model, not str"),  # type: ignore[arg-type]
-    (lambda: ct.FitRequest(on="xnnpack"), ct.UsageError, "write on=('xnnpack',)"),  # type: ignore[arg-type]
-    (lambda: ct.FitRequest(on=("cpu",), with_="onert"), ct.UsageError, "with_=('onert',)"),  # type: ignore[arg-type]
-    (lambda: tensors("image"), TypeError, "find an item by its name"),
-    (lambda: tensors(9999), IndexError, "there is no item 9999: there are "),
-    (lambda: tensors(-9999), IndexError, "numbered from 0"),
+ARGUMENTS: list[tuple[Call, str]] = [
+    (lambda m, e: ct.check(str(F)), "`model` must be Model, not '"),
+    (lambda m, e: ct.check(F), "ct.open(path) makes one"),
+    (lambda m, e: ct.check(F.read_bytes()), "ct.open(path) makes one"),
+    (lambda m, e: ct.check(m.subgraphs[0]), "not <Subgraph 0"),
+    (lambda m, e: ct.check(m, with_="litert"), "write with_=['litert']"),
+    (lambda m, e: ct.check(m, for_="litert"), "write for_=['litert']"),
+    (lambda m, e: ct.FitRequest(on="xnnpack"), "write on=['xnnpack']"),
+    (lambda m, e: ct.FitRequest(on=("cpu",), with_="onert"), "write with_=['onert']"),
+    (lambda m, e: ct.FitRequest(), "missing a required argument: 'on' (it takes on, "),
+    (lambda m, e: ct.FitRequest("xnnpack"), "too many positional arguments"),
+    (lambda m, e: ct.fit(m, "xnnpack"), "`request` must be FitRequest or "),
+    (lambda m, e: ct.fit(m, on="xnnpack"), "no parameter 'on' (it takes model, request)"),
+    (lambda m, e: ct.cost(m, by="op"), "one of 'code', 'operator', 'source', 'module', not 'op'"),
+    (lambda m, e: ct.cost(str(F)), "ct.open(path)"),
+    (lambda m, e: ct.diff(str(F), str(F)), "`before` must be Model"),
+    (lambda m, e: ct.diff(m), "missing a required argument: 'after'"),
+    (lambda m, e: ct.diff(m, m, "structure"), "write sections=['structure']"),
+    (lambda m, e: ct.edit(F), "ct.open(path)"),
+    (lambda m, e: ct.metadata.set(e, "note", "text"), "ct.metadata.set: `value` must be bytes, not 'text'"),
+    (lambda m, e: ct.metadata.set(m, "note", b"text"), "ct.edit(model) makes one"),
+    (lambda m, e: ct.metadata.get(e, "note"), "ct.open(path) makes one"),
+    (lambda m, e: ct.metadata.remove(e, "note"), "write names=['note']"),
+    (lambda m, e: e.save(None), "ct.ModelEdit.save: `target` must be "),
+    (lambda m, e: e.save(m), "ct.ModelEdit.save: `target` must be "),
+    (lambda m, e: ct.origins.embed(m), "ct.origins.embed: `edit` must be ModelEdit"),
+    (lambda m, e: ct.PlanRequest(devices="npu,cpu"), "`devices` must be a list of str"),
+    (lambda m, e: ct.CompareRequest(runs="3"), "`runs` must be int, not '3'"),
+    (lambda m, e: ct.compare(F), "ct.open(path)"),
+    (lambda m, e: ct.attribute(m, "trace.csv"), "ct.read_profile(path) makes one"),
+    (lambda m, e: ct.surgery.extract(m, operators="0-2"), "there is no parameter 'operators'"),
+    (lambda m, e: ct.surgery.ShapeRequest(batch="4"), "`batch` must be int or None, not '4'"),
+    (lambda m, e: ct.surgery.set_shape(e, "1,2"), "`request` must be ShapeRequest, not '1,2'"),
+    (lambda m, e: ct.affinity.export(m, "onrt"), "did you mean 'onert'?"),
+    (lambda m, e: ct.report_html(F), "ct.open(path)"),
+    (lambda m, e: ct.requires(m, "litert-1.4"), "write runtimes=['litert-1.4']"),
+    (lambda m, e: ct.files.write("x", b"ab"), "ct.files.write: `parts` must be a list of bytes"),
+    (lambda m, e: ct.checks.CheckRequest(fail_on="warn"), "did you mean 'warning'?"),
+    (lambda m, e: ct.Model(F), "ct.open(path)"),
+]
+OTHERS: list[tuple[Call, type[Exception], str]] = [
+    (lambda m, e: ct.open("none.tflite"), ct.InvalidInputError, "none.tflite: cannot read it: No such file"),
+    (lambda m, e: ct.open(TESTDATA), ct.InvalidInputError, "Is a directory"),
+    (lambda m, e: ct.open(None), ct.UsageError, "a path, bytes or a binary file, not NoneType"),
+    (lambda m, e: ct.metadata.get(m, "nope"), ct.UsageError, "there are CONVERSION_METADATA, min_runtime_version"),
+    (lambda m, e: ct.checks.explain("not_used"), ct.UsageError, "did you mean 'NOT_USED'?"),
+    (lambda m, e: ct.fit(m, ct.FitRequest(on=("xnpack",))), ct.UsageError, "did you mean 'xnnpack'?"),
+    (lambda m, e: m.subgraphs[0].tensors["image"], TypeError, "by its name: next(one for one in items"),
+    (lambda m, e: m.subgraphs[0].tensors[1.5], TypeError, "an index is a number or a slice, not '1.5'"),
+    (lambda m, e: m.subgraphs[0].operators[None], TypeError, "an index is a number or a slice, not 'None'"),
+    (lambda m, e: m.subgraphs[0].tensors[9999], IndexError, "there is no item 9999: there are 14"),
+    (lambda m, e: m.subgraphs[0].tensors[0].numpy(), ct.UsageError, "the file has no values of this tensor"),
+    (lambda m, e: e.sve, AttributeError, "ModelEdit has no attribute 'sve' (it has "),
+    (lambda m, e: m.tensors, AttributeError, "Model has no attribute 'tensors' (it has "),
+    (lambda m, e: m.subgraphs[0].operators[0].name, AttributeError, "(it has code, index, inputs, options, "),
+    (lambda m, e: m.subgraphs[0].tensors[0].data, AttributeError, "numpy, open_shape, producer, quantization, "),
+    (lambda m, e: ct.chek, AttributeError, "did you mean 'check'?"),
 ]
 
 
-@pytest.mark.parametrize(("call", "error", "words"), CALLS)
-def test_each_is_answered(call: Callable[[], Any], error: type[Exception], words: str) -> None:
-    with pytest.raises(error) as raised:
-        call()
+@pytest.mark.parametrize(("call", "words"), ARGUMENTS)
+def test_arguments(call: Call, words: str, opened: tuple[Any, Any]) -> None:
+    with pytest.raises(ct.UsageError) as raised:
+        call(*opened)
     assert words in str(raised.value)
+    assert len(str(raised.value)) < 300
+
+
+@pytest.mark.parametrize(("call", "error", "words"), OTHERS)
+def test_others(call: Call, error: type[Exception], words: str, opened: tuple[Any, Any]) -> None:
+    with pytest.raises(error) as raised:
+        call(*opened)
+    assert words in str(raised.value)
+
+
+def test_what_works_stays(opened: tuple[Any, Any], tmp_path: Path) -> None:
+    model, edit = opened
+    assert model.subgraphs[0].tensors[np.int64(1)].index == 1
+    assert ct.FitRequest(on=["xnnpack"], timeout_s=np.float32(3)).on == ["xnnpack"]
+    assert ct.cost(model, by=np.str_("code")).total.macs
+    assert ct.CompareRequest(runs=np.int8(3)).runs == 3
+    for target in (str(tmp_path / "a"), tmp_path / "b"):
+        edit.save(target)
+    for offered in (ct.check, ct.metadata.set, ct.origins.embed):
+        assert pickle.loads(pickle.dumps(offered)) is offered  # noqa: S301  (our own)
+
+
+def test_a_wrong_call_is_a_type_error() -> None:
+    with pytest.raises(TypeError):
+        ct.check("m.tflite")
