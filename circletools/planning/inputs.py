@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import get_args, overload
+from typing import overload
 
 from circletools.affinity.assign.documents import read_words
 from circletools.affinity.assign.rules import Decision, Rule, RuleSet, make_default, parse_rules, parse_setting
@@ -16,7 +16,6 @@ from circletools.affinity.capability.file import load_capability
 from circletools.affinity.capability.table import Capability
 from circletools.affinity.costs.costfile import CostDocument, Defaults, parse_costs
 from circletools.affinity.limits import Limit, parse_limit
-from circletools.affinity.solvers.partitions import Mode
 from circletools.affinity.units import Colocation, parse_colocation
 from circletools.errors import CircleToolsError, UsageError
 from circletools.graph.build import model_graph
@@ -27,8 +26,6 @@ from circletools.storage.documents import naming_files
 from circletools.trace.operators.profile import OperatorTrace
 from circletools.trace.operators.read import read_profile
 from circletools.wording import suggestion
-
-_GONE = {"safe": "min is never worse", "epochs": "`join=any` has partitions that need not be connected"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +132,6 @@ def _check(request: PlanRequest) -> None:
     if not all(devices) or len(set(devices)) < len(devices):
         named = ",".join(devices)
         raise UsageError(f"`devices={named}`: each device is named once", hint="write `devices=npu,gpu,cpu`")
-    if request.mode not in get_args(Mode):
-        hint = _GONE.get(request.mode, "there are min and seed")
-        raise UsageError(f"`mode={request.mode}` is not known", hint=hint)
     if request.what_if and request.explain:
         raise UsageError("`what_if=` and `explain=True` exclude each other")
     if request.join != "connected" and request.mode != "min":

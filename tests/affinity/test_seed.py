@@ -19,7 +19,7 @@ from tests.kit.partition_reference import Reference, all_reached
 from tests.kit.partition_support import CYCLIC, CYCLIC_DEVICES, Edges, dag_of, random_case, seeded
 from tests.kit.support import ROOT
 
-DOCUMENT = (ROOT / "docs" / "affinity.md").read_text(encoding="utf-8")
+DOCUMENT = (ROOT / "docs" / "decisions" / "014-one-solver.md").read_text(encoding="utf-8")
 SEEDS = 5000
 BLOCK = 500
 

@@ -151,7 +151,7 @@ def shows_what_is_printed(page: str, folder: Path) -> int:
 def test_the_page_shows_what_is_printed(tmp_path: Path) -> None:
     (table,) = blocks(PAGE, "json npu.json")
     (tmp_path / "npu.json").write_text(table, encoding="utf-8")
-    assert shows_what_is_printed(PAGE, tmp_path) == 6
+    assert shows_what_is_printed(PAGE, tmp_path) == 5
     (example,) = blocks(PAGE, "python")
     printed = shell(f"python - <<'END'\n{example}\nEND", tmp_path)
     assert printed.splitlines()[1] == "xnnpack resident []"

@@ -9,42 +9,19 @@ import pytest
 
 import circletools as ct
 from tests.kit.support import ROOT
+from tools.names import kind_of, tables
 
 TEXT = (ROOT / "docs" / "stability.md").read_text(encoding="utf-8")
 FACADE: ModuleType = ct
-KINDS = {"functions", "values", "errors", "modules", "version"}
 
 
-def listed(pattern: str) -> dict[str, list[str]]:
-    """Return the names in the rows whose first cell is like that."""
-    rows = re.findall(rf"^\| {pattern} \| (.+) \|$", TEXT, re.MULTILINE)
-    return {row: re.findall(r"`(\w+)`", names) for row, names in rows}
+def public() -> list[str]:
+    """Return the modules that the facade offers."""
+    return [name for name in FACADE.__all__ if kind_of(name) == "modules"]
 
 
-def kind_of(name: str) -> str:
-    value = getattr(ct, name)
-    if isinstance(value, ModuleType):
-        return "modules"
-    if isinstance(value, type):
-        return "errors" if issubclass(value, Exception) else "values"
-    if isinstance(value, str):
-        return "version"
-    return "functions" if name[0].islower() else "values"
-
-
-def public() -> dict[str, list[str]]:
-    """Return the names of each module that the facade offers."""
-    return {name: list(getattr(ct, name).__all__) for name in FACADE.__all__ if kind_of(name) == "modules"}
-
-
-def test_the_names_in_the_document_are_those_of_the_facade() -> None:
-    names: list[str] = FACADE.__all__
-    expected = {kind: [name for name in names if kind_of(name) == kind] for kind in KINDS}
-    assert listed(f"({'|'.join(KINDS)})") == expected
-
-
-def test_the_names_of_its_modules_are_in_the_document() -> None:
-    assert listed(r"`ct\.(\w+)`") == public()
+def test_the_names_are_those_of_the_facade_and_its_modules() -> None:
+    assert tables() in TEXT, "python -m tools.names writes them anew"
 
 
 def test_no_other_module_is_named() -> None:
