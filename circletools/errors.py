@@ -11,6 +11,7 @@ CircleToolsError              whatever circletools raises on purpose
 
 from __future__ import annotations
 
+_LONGEST_NAME = 200
 _LONGEST = 1500  # characters of each part of an error; a hostile file can have names of any length
 
 
@@ -41,13 +42,14 @@ class CircleToolsError(Exception):
 
     def __str__(self) -> str:
         """Return `location: message (hint)`."""
-        message, location, hint = map(shortened, (self.message, self.location or "", self.hint or ""))
+        said = self.message, self.location or "", self.hint or ""
+        message, location, hint = (shortened(one, _LONGEST) for one in said)
         text = f"{location}: {message}" if location else message
         return f"{text} ({hint})" if hint else text
 
 
-def shortened(text: str, longest: int = _LONGEST) -> str:
-    """Shorten a text from a file by leaving out its middle."""
+def shortened(text: str, longest: int = _LONGEST_NAME) -> str:
+    """Shorten a text from a file, a name unless `longest` is another length, by leaving out its middle."""
     return text if len(text) <= longest else f"{text[: longest // 2]} … {text[-longest // 2 :]}"
 
 

@@ -102,19 +102,27 @@ class File:
 
         held = flexbuffers.GetRoot(options).AsMap
         start, size = held["bytecode_offset"].AsInt, held["bytecode_size"].AsInt
-        return digest(options.replace(start.to_bytes(8, "little"), bytes(8)), self.data[start : start + size])
+        place = start.to_bytes(8, "little")
+        rest = options.replace(place, bytes(8)) if options.count(place) == 1 else options
+        return digest(rest, self.behind(start, size))
 
     def data_of(self, buffer):
         """The digest of a buffer's data, in the flatbuffer or behind it."""
-        return digest(self.bytes_of(buffer)) if 0 <= buffer < len(self.buffers) else digest(b"")
+        return digest(self.bytes_of(buffer)) if 0 <= buffer < len(self.buffers) else digest()
 
     def bytes_of(self, buffer):
         at = self.buffers[buffer]
         start, size = (self.number("Buffer", at, name, 8) for name in ("offset", "size"))
         place = self.get("Buffer", at, "data")
         if start > 1:
-            return self.data[start : start + size]
+            return self.behind(start, size)
         return b"" if place is None else self.data[place + self.u32(place) + 4 :][: self.u32(place + self.u32(place))]
+
+    def behind(self, start, size):
+        """Bytes that must be in the file."""
+        if start + size > len(self.data):
+            raise SystemExit("data lies outside the file")
+        return self.data[start : start + size]
 
     def parts(self):
         """The digest of each part."""
@@ -135,7 +143,7 @@ class File:
                 sizes = [
                     self.number("Operator", at, f"large_custom_options_{name}", 8) for name in ("offset", "size")
                 ]
-                large = self.data[sizes[0] : sum(sizes)] if sizes[0] > 1 else b""
+                large = self.behind(*sizes) if sizes[0] > 1 else b""
                 found[f"subgraphs[{row}].operators[{index}]"] = digest(self.table("Operator", at), code, large)
         for row, at in enumerate(self.items("Model", root, "signature_defs")):
             found[f"signatures[{row}]"] = self.table("SignatureDef", at)
@@ -144,7 +152,7 @@ class File:
             start = 0 if place is None else place + self.u32(place)
             name = self.data[start + 4 :][: self.u32(start)].decode("utf-8", "surrogateescape") if place else ""
             met[name] = met.get(name, 0) + 1
-            label = name if met[name] == 1 else f"{name}#{met[name]}"
+            label = name.replace("#", "##") + (f"#{met[name]}" if met[name] > 1 else "")
             found[f"metadata[{label}]"] = self.data_of(self.number("Metadata", at, "buffer"))
         return found
 
@@ -166,6 +174,8 @@ def main(statement, old, new, schemas=SCHEMAS):
     wrong = [name for name in sorted({*changes, *told}) if changes.get(name) != told.get(name)]
     if (whole(before), whole(after)) != (said["before"], said["after"]):
         wrong.append("the digests of the models")
+    if len(told) < len(said["changes"]) or said["equal_parts"] != len(names) - len(changes):
+        wrong.append("the number of parts")
     print("\n".join(f"not as stated: {name}" for name in wrong) or f"as stated: {len(changes)} changes")
     return int(bool(wrong))
 

@@ -92,6 +92,11 @@ def commands_for(kind: str) -> list[str]:
     ]
 
 
+def words_of(line: str, hostile: Path, out: Path) -> list[str]:
+    """Return the words of a command line, with the files in it."""
+    return [str(out) if word == "OUT" else word.replace("{}", str(hostile)) for word in line.split()]
+
+
 def load() -> None:
     """Import all that the commands import when they run, so that it is not done anew for each."""
     for package in (circletools, circletool_cli):

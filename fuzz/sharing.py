@@ -38,7 +38,7 @@ from circletools.flatbuf.schema import Field
 from circletools.flatbuf.verify import walk
 from circletools.model.model import open_model
 from fuzz import seeds
-from fuzz.commands import commands_for, load, run
+from fuzz.commands import commands_for, load, run, words_of
 
 SECONDS, BYTES, TIMES = 5, 200 << 20, 10
 _STOP_SECONDS, _STOP_BYTES = 8, 1 << 30
@@ -199,7 +199,7 @@ def cost(line: str, data: bytes) -> Cost:
         if child == 0:
             resource.setrlimit(resource.RLIMIT_CPU, (_STOP_SECONDS, _STOP_SECONDS))
             resource.setrlimit(resource.RLIMIT_AS, (before[0] + _STOP_BYTES, before[0] + _STOP_BYTES))
-            run(line.replace("{}", str(model)).replace("OUT", str(out)).split(), Path(folder))
+            run(words_of(line, model, out), Path(folder))
         _, status, used = os.wait4(child, 0)
         written = sum(path.stat().st_size for path in Path(folder).rglob("*") if path.is_file()) - len(data)
     ended = os.waitstatus_to_exitcode(status)

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from hashlib import blake2b
-from typing import Any
+from typing import Any, NamedTuple
 
 from circletools.affinity.tables import AFFINITY_STAMP, AFFINITY_TABLE, DEVICE_TABLE, decode_affinity
 from circletools.diff.comparison import ModelComparison
 from circletools.diff.tolerance import between
 from circletools.errors import TableFormatError
 from circletools.findings import Finding
-from circletools.flatbuf.budget import OBJECT_BYTES
 from circletools.flatbuf.comparison import Difference
-from circletools.flatbuf.leaves import same_bytes
 from circletools.metadata.codec import decode_names
 from circletools.metadata.stamp import STAMP, decode_stamp
+from circletools.model.digests import metadata_labels
 from circletools.model.model import Model
 from circletools.origin.tables import (
     EXECUTION_PLAN_TABLE,
@@ -41,41 +39,42 @@ _DECODED: Mapping[str, Callable[[memoryview], dict[str, Any]]] = {
 def metadata_differences(comparison: ModelComparison, _: list[Finding]) -> Iterator[Difference]:
     """Yield the entries that only one model has, and those whose values differ.
 
-    Of several entries of one name the first belongs to the first; further ones are called `metadata[name#2]`.
+    Of several entries of one name the first belongs to the first; see `metadata_labels`.
     """
     models = comparison.before, comparison.after
     before, after = map(_entries, models)
-    charges = [model.wire.budget.tally("the values of metadata") for model in models]
     for label in dict.fromkeys((*before, *after)):
-        old, new = values = before.get(label), after.get(label)
-        if old is None or new is None or not _same(old, new):
-            for value, charge in zip(values, charges, strict=True):
-                if value is not None:
-                    charge(OBJECT_BYTES + (len(value) if isinstance(value, memoryview) else 0))
-            shown = (None if value is None else _described(label, value) for value in values)
+        old, new = before.get(label), after.get(label)
+        if old is None or new is None or old.digest != new.digest:
+            shown = (None if value is None else _described(label, value) for value in (old, new))
             yield between(f"metadata[{label}]", *shown)
 
 
-def _entries(model: Model) -> dict[str, memoryview | int]:
-    """Return the value of each entry, or the index of a buffer that does not exist."""
-    entries: dict[str, memoryview | int] = {}
-    met: Counter[str] = Counter()
-    for entry in model.metadata:
-        met[entry.name] += 1
-        label = entry.name if met[entry.name] == 1 else f"{entry.name}#{met[entry.name]}"
-        exists = entry.buffer < len(model.buffers)
-        entries[label] = model.buffers[entry.buffer].data if exists else entry.buffer
+class _Value(NamedTuple):
+    """The value of an entry and its digest, or the index of a buffer that does not exist."""
+
+    data: memoryview | int
+    digest: str = ""
+
+
+def _entries(model: Model) -> dict[str, _Value]:
+    """Return the value of each entry; those in one place are read once."""
+    entries: dict[str, _Value] = {}
+    values: dict[tuple[int, int], _Value] = {}
+    for label, entry in metadata_labels(model):
+        if entry.buffer >= len(model.buffers):
+            entries[label] = _Value(entry.buffer)
+            continue
+        place, data = model.buffers.place(entry.buffer), model.buffers[entry.buffer].data
+        if place not in values:
+            values[place] = _Value(data, blake2b(data, digest_size=16).hexdigest())
+        entries[label] = values[place]
     return entries
 
 
-def _same(old: memoryview | int, new: memoryview | int) -> bool:
-    if isinstance(old, int) or isinstance(new, int):
-        return isinstance(old, int) and isinstance(new, int)  # both are out of range
-    return same_bytes(old, new)
-
-
-def _described(label: str, value: memoryview | int) -> dict[str, Any]:
+def _described(label: str, found: _Value) -> dict[str, Any]:
     """Return a summary of a value: its length, a digest, what it holds as far as that is known and short."""
+    value = found.data
     if isinstance(value, int):
         return {"missing_buffer": value}
     shown: dict[str, Any] = {"bytes": len(value)}
@@ -87,7 +86,7 @@ def _described(label: str, value: memoryview | int) -> dict[str, Any]:
             shown["malformed"] = error.message
     elif len(value) <= _SHOWN_BYTES and bytes(value).rstrip(b"\0").decode("utf-8", "replace").isprintable():
         shown["text"] = bytes(value).rstrip(b"\0").decode("utf-8", "surrogateescape")
-    return shown | {"blake2b": blake2b(value, digest_size=8).hexdigest()}
+    return shown | {"blake2b": found.digest}
 
 
 def _stamped(data: memoryview, entry: str) -> dict[str, Any]:

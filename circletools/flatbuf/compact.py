@@ -55,16 +55,16 @@ def compact(
 
 def is_known(schema: Schema, reachable: Reachable) -> bool:
     """Return whether the schema knows all fields and members of unions of the tables."""
-    for tables in reachable.tables.values():
-        unions = [item for item in tables.type.fields if item.kind == "union"]
-        codes = ((schema.unions[str(item.target)], tables.take(tables.has(item.name)), item) for item in unions)
-        if unknown_slots(tables).any() or any(
-            code not in members
-            for members, some, item in codes
-            for code in np.unique(some.union_codes(item)).tolist()
-        ):
-            return False
-    return True
+    return not any(unknown_in(schema, tables) for tables in reachable.tables.values())
+
+
+def unknown_in(schema: Schema, tables: Tables) -> str:
+    """Return what tables have that the schema does not know: `field`, or the name of a union; empty if nothing."""
+    found = ["field"] if unknown_slots(tables).any() else []
+    for item in (item for item in tables.type.fields if item.kind == "union"):
+        codes = np.unique(tables.union_codes(item)[tables.has(item.name)]).tolist()
+        found += [item.name for code in codes if code not in schema.unions[str(item.target)]]
+    return found[0] if found else ""
 
 
 @dataclass(slots=True)

@@ -31,15 +31,14 @@ class Digests:
     """Digests of the tables of a file that passed `walk`.
 
     Fields in `left_out` do not count; `instead` gives others by a function of their value, for what is a number of
-    something that has no place here. `charge` is called with the number of vector bytes read. A field that is
-    written with the schema's default is as one that is absent.
+    something that has no place here. A field that is written with the schema's default is as one
+    that is absent.
     """
 
     wire: Wire
     schema: Schema
     left_out: Container[tuple[str, str]]
     instead: Callable[[str, Field, bytes], bytes | None]
-    charge: Callable[[int], None] = lambda _: None
     memory: memoryview = field(init=False)
     known: dict[tuple[str, int], bytes] = field(init=False, default_factory=dict)
     defaults: dict[tuple[str, int], bytes] = field(init=False)
@@ -86,7 +85,6 @@ class Digests:
             member = self.schema.unions[str(item.target)].get(code)
             return None if member is None else self.table(member, target)
         count = _U4.unpack_from(self.memory, target)[0]
-        self.charge(count * item.element.itemsize)
         if item.target is None:
             data = self.memory[target + 4 : target + 4 + count * item.element.itemsize]
             other = self.instead(name, item, bytes(data)) if len(data) <= 1 << 16 else None

@@ -89,11 +89,9 @@ def end_of(wire: Wire, schema: Schema, root: Altered, keep: Keep) -> int:
 class _Writer:
     def __init__(self, wire: Wire, schema: Schema, keep: Keep | None) -> None:
         self.wire, self.memory, self.schema, self.keep = wire, wire.memory, schema, keep
-        self.charge = wire.budget.tally("references to be written")
         self.depth = self.end = 0
         self.chunks: list[Chunk] = []  # the last of the file comes first
         self.size = 0  # of the chunks
-        self.data_bytes = 0
         self.known: dict[tuple[str, int], int] = {}  # (type of a table, old position) -> place
         self.vectors: dict[tuple[str, int, int], int] = {}  # (type or kind, width, old position) -> place
         self.small: dict[tuple[int, bytes], int] = {}  # (alignment, vector) -> place
@@ -266,7 +264,6 @@ class _Writer:
     def elements(self, at: int) -> list[int]:
         """Return the positions of the tables of a vector."""
         start, end = self.span(at, OFFSET.itemsize)
-        self.charge(end - start)
         offsets = Struct(f"<{(end - start) // 4}I").unpack_from(self.memory, start)
         return [start + 4 * index + offset for index, offset in enumerate(offsets)]
 
@@ -292,8 +289,6 @@ class _Writer:
         start, end = self.span(at, item.element.itemsize)
         self.end = max(self.end, end + (item.kind == "string"))
         length = end - start
-        self.data_bytes += length
-        self.wire.budget.charge("vectors to be written", self.data_bytes)
         if length <= _STREAMED_BYTES:
             return self.data(item, bytes(self.memory[start:end]))
         self.pad(length + (item.kind == "string"), self.alignment(item, length))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 from circletools.errors import ModelFormatError, UsageError
 from circletools.flatbuf.columns import Tables
 from circletools.flatbuf.schema import Schema
+from circletools.model.sizes import MOST_DIMENSIONS, element_count
 from circletools.model.sparsity import sparse_coordinates, sparse_elements
 from circletools.model.views import Tensor
 
@@ -46,10 +46,12 @@ def array_of(tensor: Tensor, data: memoryview, tables: Tables, schema: Schema) -
     if compressed or not (tensor.type in DTYPES or tensor.type in {"STRING", *_PACKED_BITS, *_FLOATS}):
         kind = f"compressed {tensor.type}" if compressed else tensor.type
         raise UsageError(f"{kind} has no array", location=place, hint="buffers[...].data has the bytes")
+    if len(tensor.shape) > MOST_DIMENSIONS:
+        raise ModelFormatError(f"{len(tensor.shape)} dimensions; NumPy has {MOST_DIMENSIONS}", location=place)
     if min(tensor.shape, default=0) < 0:
         raise ModelFormatError("a constant has an open dimension", location=place)
     sparse = bool(tables.has("sparsity")[0])
-    count = sparse_elements(tables, schema) if sparse else prod(tensor.shape)
+    count = sparse_elements(tables, schema) if sparse else element_count(tensor.shape)
     if isinstance(count, str):
         raise ModelFormatError(count, location=place)
     values = _values(tensor.type, data, count)
@@ -119,8 +121,8 @@ def _strings(data: bytes, count: int) -> NDArray[Any] | None:
 def _dense(
     values: NDArray[Any], shape: tuple[int, ...], coordinates: list[NDArray[np.int64]], place: str
 ) -> NDArray[Any]:
-    if prod(shape) > _MOST_DENSE:
-        raise ModelFormatError(f"a sparse tensor of {prod(shape)} elements", location=place)
+    if element_count(shape) > _MOST_DENSE:
+        raise ModelFormatError(f"a sparse tensor of {element_count(shape)} elements", location=place)
     if any(((at < 0) | (at >= size)).any() for at, size in zip(coordinates, shape, strict=True)):
         raise ModelFormatError("sparsity leads outside the shape", location=place)
     dense = np.zeros(shape, values.dtype)

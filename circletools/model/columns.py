@@ -108,11 +108,7 @@ class OperatorColumns(_Columns):
     @cached_property
     def first_outputs(self) -> NDArray[np.int64]:
         """The tensor index of output 0 of each operator, -1 where it has none."""
-        outputs = self.outputs
-        first = np.full(len(self.tables), -1, np.int64)
-        some = outputs.count > 0
-        first[some] = outputs.wire.gather(outputs.start[some], outputs.dtype)
-        return first
+        return np.nan_to_num(self.outputs.element(0), nan=-1).astype(np.int64)
 
 
 class ModelColumns(Attributes):
@@ -125,7 +121,6 @@ class ModelColumns(Attributes):
         self.wire: Wire = wire
         self.schema: Schema = schema
         self._root: Tables = root
-        self._output_names: dict[int, list[tuple[bytes, ...]]] = {}
 
     @cached_property
     def reachable(self) -> Reachable:
@@ -137,14 +132,24 @@ class ModelColumns(Attributes):
         """The Model table, of length 1, from which all is read. Raises ModelFormatError.
 
         What a file describes is held against its size here, once, and so for every reader: objects may be shared, and
-        a small file can describe gigabytes. Data of buffers does not count: who reads it does so by its place.
+        a small file can describe gigabytes. Data of buffers, in the file or behind the flatbuffer, counts once by its
+        place, however many share it: who reads it does so by its place.
         """
         found = self.reachable
         whole = sum(size for what, size in found.described.items() if what != "Buffer.data")
+        whole += self._data_bytes(found.tables["Buffer"]) if "Buffer" in found.tables else 0
         for name, count in found.places.items():
             whole += (count - len(found.tables[name])) * (SUBGRAPH_BYTES if name == "SubGraph" else OBJECT_BYTES)
         self.wire.budget.charge("the objects of the file, each at all of its places", int(whole))
         return self._root
+
+    def _data_bytes(self, buffers: Tables) -> int:
+        """Return the bytes of the data of buffers: of each range of the file, once."""
+        inside, far, sizes = buffers.vectors("data"), buffers.scalars("offset"), buffers.scalars("size")
+        end = np.uint64(self.wire.size)
+        behind = (far > 1) & (far <= end) & (sizes <= end - np.minimum(far, end))
+        places = np.hstack(([inside.start, inside.count], [far[behind], sizes[behind]]))
+        return int(np.unique(places, axis=1)[1].sum())
 
     @property
     def format(self) -> Literal["circle", "tflite"]:
@@ -230,21 +235,6 @@ class ModelColumns(Attributes):
 
         Raises ModelFormatError for a tensor that does not exist.
         """
-        known = self._output_names.get(subgraph)
-        if known is None:
-            known = self._output_names[subgraph] = self._read_output_names(subgraph)
-        return known
-
-    def first_outputs(self, subgraph: int) -> list[str]:
-        """Return the name of the first output of each operator of a subgraph, empty where it has none.
-
-        Raises ModelFormatError for a tensor that does not exist.
-        """
-        raw = [names[0] if names else b"" for names in self.output_names(subgraph)]
-        texts = {name: text(name) for name in set(raw)}  # of many operators with one long name, there is one text
-        return [texts[name] for name in raw]
-
-    def _read_output_names(self, subgraph: int) -> list[tuple[bytes, ...]]:
         operators, rows = self.operator_columns.rows_of(subgraph), self.tensor_columns.rows_of(subgraph)
         names = [*self.tensor_columns.names[rows.start : rows.stop], b""]
         outputs = self.operator_columns.outputs.take(slice(operators.start, operators.stop))

@@ -11,15 +11,14 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-import numpy as np
-
 from circletools.errors import ModelFormatError
-from circletools.flatbuf.columns import Tables, unknown_slots
+from circletools.flatbuf.compact import unknown_in
 from circletools.flatbuf.digest import Digests, digest
 from circletools.flatbuf.schema import Field
 from circletools.model.external import external_data
 from circletools.model.model import Model
 from circletools.model.places import place_of
+from circletools.model.views import Metadata
 
 _LEFT_OUT = {
     *(("Model", name) for name in ("operator_codes", "subgraphs", "buffers", "metadata", "metadata_buffer")),
@@ -59,10 +58,13 @@ _TEXT = ("utf-8", "surrogateescape")
 class _Parts:
     def __init__(self, model: Model) -> None:
         self.model = model
-        for tables in model.reachable.tables.values():
-            _check_known(model, tables)
-        self.charge = model.wire.budget.tally("what digests are made of")
-        self.digests = Digests(model.wire, model.schema, _LEFT_OUT, self.instead, self.charge)
+        for name, tables in model.reachable.tables.items():
+            if what := unknown_in(model.schema, tables):
+                message = f"a {name} has a {what} that the {model.format} schema does not know"
+                hint = "the file was written with a newer schema; a digest would leave it out"
+                raise ModelFormatError(message, hint=hint)
+        self.charge = model.wire.budget.tally("large custom options, each at all of its operators")
+        self.digests = Digests(model.wire, model.schema, _LEFT_OUT, self.instead)
         self.values: dict[tuple[int, int], bytes] = {}
         self.programs: dict[bytes, bytes] = {}
         self.large: dict[int, memoryview] = {}
@@ -70,9 +72,11 @@ class _Parts:
         for data in external_data(model):
             places = zip(data.rows.tolist(), data.offsets.tolist(), data.sizes.tolist(), strict=True)
             for row, offset, size in places if data.kind != "Buffer" else ():
+                if offset + size > len(memory):
+                    raise ModelFormatError(f"data of operator {row} lies outside the file", offset=offset)
                 if data.kind == "bytecode":
-                    raw = options.row(row).tobytes()
-                    rest = raw.replace(offset.to_bytes(8, "little"), bytes(8))
+                    raw, position = options.row(row).tobytes(), offset.to_bytes(8, "little")
+                    rest = raw.replace(position, bytes(8)) if raw.count(position) == 1 else raw
                     self.programs[raw] = digest(rest, memory[offset : offset + size])
                 else:
                     self.large[row] = memory[offset : offset + size]
@@ -105,34 +109,27 @@ class _Parts:
             yield place, digest(self.digests.table("Operator", at), codes[code], large)
         for row, at in enumerate(model.root.children("signature_defs", model.schema)[0].at.tolist()):
             yield f"signatures[{row}]", self.digests.table("SignatureDef", at)
-        met: Counter[str] = Counter()
-        for entry in model.metadata:
-            met[entry.name] += 1
-            label = f"{entry.name}#{met[entry.name]}" if met[entry.name] > 1 else entry.name
+        for label, entry in metadata_labels(model):
             yield f"metadata[{label}]", self.value(entry.buffer)
 
     def value(self, buffer: int) -> bytes:
-        """Return the digest of a buffer's data; one that does not exist has none."""
+        """Return the digest of a buffer's data; one that does not exist is not as one that is empty."""
         buffers = self.model.buffers
         if not 0 <= buffer < len(buffers):
-            return digest(b"")
+            return digest()
         place = buffers.place(buffer)
         if place not in self.values:
-            start, size = place
-            if start + size > self.model.wire.size:
-                raise ModelFormatError("the buffer's data lies outside the file", location=f"buffers[{buffer}]")
-            self.charge(size)
-            self.values[place] = digest(self.model.wire.memory[start : start + size])
+            self.values[place] = digest(buffers[buffer].data)
         return self.values[place]
 
 
-def _check_known(model: Model, tables: Tables) -> None:
-    """Raise ModelFormatError where tables have fields or members that the schema does not know."""
-    what = ["field"] if unknown_slots(tables).any() else []
-    for item in tables.type.fields:
-        if item.kind == "union":
-            codes = np.unique(tables.union_codes(item)[tables.has(item.name)]).tolist()
-            what += [item.name for code in codes if code not in model.schema.unions[str(item.target)]]
-    if what:
-        message = f"a {tables.type.name} has a {what[0]} that the {model.format} schema does not know"
-        raise ModelFormatError(message, hint="the file was written with a newer schema; a digest would leave it out")
+def metadata_labels(model: Model) -> Iterator[tuple[str, Metadata]]:
+    """Yield the metadata entries, each with a name of its own: the second entry `note` is `note#2`.
+
+    A `#` that a name has is doubled.
+    """
+    met: Counter[str] = Counter()
+    for entry in model.metadata:
+        met[entry.name] += 1
+        label = entry.name.replace("#", "##")
+        yield f"{label}#{met[entry.name]}" if met[entry.name] > 1 else label, entry

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
 
 from circletools.flatbuf.columns import Vectors
 
+MOST_DIMENSIONS = 32
+"""Of an array of NumPy 1, and so of a value here; kernels take fewer."""
 _LARGEST = 1 << 62  # a hostile shape must not become infinite
 
 
@@ -19,7 +20,15 @@ def size_bytes(type_name: str, shape: Sequence[int], signature: Sequence[int] = 
     bits = element_bits(type_name)
     if bits is None or any(size < 0 for size in (*shape, *signature)):
         return None
-    return -(-prod(shape) * bits // 8)
+    return min(-(-element_count(shape) * bits // 8), _LARGEST)
+
+
+def element_count(shape: Sequence[int]) -> int:
+    """Return the elements of a tensor of this shape; of one that no machine has, as many as 2^62."""
+    count = 1
+    for size in shape if 0 not in shape else (0,):
+        count = min(count * size, _LARGEST)
+    return count
 
 
 def least_bytes(

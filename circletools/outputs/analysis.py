@@ -40,7 +40,6 @@ class AliasKind(Word):
     UNPRODUCED = "UNPRODUCED_OUTPUT"
 
 
-_LONGEST_NAME = 200  # of a message; a hostile file can have names of any length, and use them often
 _REUSED = "onert's `infer` may use its memory again"
 LEFT_ALONE = "leave it: runtimes recognise this subgraph by its operators"
 _MESSAGES = {
@@ -70,7 +69,7 @@ class AliasedOutput:
 
     def finding(self, severity: Severity, remedy: str) -> Finding:
         """Return it as a finding with a remedy."""
-        message = f"{shortened(self.name, _LONGEST_NAME)!r} {_MESSAGES[self.kind].format(other=self.other)}; {remedy}"
+        message = f"{shortened(self.name)!r} {_MESSAGES[self.kind].format(other=self.other)}; {remedy}"
         return Finding(self.kind.value, severity, f"subgraphs[{self.subgraph}].outputs[{self.slot}]", message)
 
 

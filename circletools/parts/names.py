@@ -13,12 +13,11 @@ from circletools.wording import suggestion
 
 INDEX = re.compile(r"(?:(\d{1,6})/)?index:(\d{1,9})")
 _LISTED = 8
-_LONGEST = 200  # characters of a name
 
 
 def quoted(name: str) -> str:
     """Write a name for people; a file can have names of any length."""
-    return repr(shortened(name, _LONGEST))
+    return repr(shortened(name))
 
 
 def listed(names: Sequence[str]) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 from circletools.errors import CircleToolsError
 from circletools.graph.build import model_graph
 from circletools.model.model import Model
+from circletools.model.sizes import MOST_DIMENSIONS
 from circletools.shapes.batch import Batch, Patch, check_batch, patches
 from circletools.shapes.call import Call, RefusedError, Shape, UnknownError, Value, shown
 from circletools.shapes.folding import MOST_VALUES, folded
@@ -110,6 +111,9 @@ class Inference:
     def _step(self, subgraph: _Subgraph, operator: int, depth: int) -> None:
         place, results = (subgraph.index, operator), subgraph.results[operator]
         keys = [(subgraph.index, tensor) for tensor in results]
+        touched = (subgraph.shapes[tensor] for tensor in (*subgraph.operands[operator], *results) if tensor >= 0)
+        if any(len(shape) > MOST_DIMENSIONS for shape in touched):
+            raise ShapesRefusedError(place, subgraph.codes[operator], f"more than {MOST_DIMENSIONS} dimensions")
         if self._base is not None and not self._changed(subgraph, operator):
             for key in keys:
                 self.found.shapes[key] = self._base.shapes.get(key)

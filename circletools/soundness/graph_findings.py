@@ -16,7 +16,6 @@ from circletools.model.places import findings_at
 from circletools.soundness.whole import Whole, lacking
 
 CORRECT = "correct the program that wrote the model"
-_LONGEST_NAME = 200
 _HELD = ("RESOURCE", "VARIANT")
 
 
@@ -57,7 +56,7 @@ def _unproduced(whole: Whole) -> Iterator[Finding]:
 def _name(whole: Whole, tensor: int) -> str:
     index = tensor - int(whole.tensors.splits[np.searchsorted(whole.tensors.splits, tensor, "right") - 1])
     name = whole.tensors.names[tensor].decode("utf-8", "backslashreplace")
-    return f"{index} ({shortened(name, _LONGEST_NAME)})"
+    return f"{index} ({shortened(name)})"
 
 
 def _produced_twice(whole: Whole) -> Iterator[Finding]:

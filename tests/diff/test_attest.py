@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 from circletools.diff.attestation import Attestation, PartChange, attest
-from circletools.errors import UsageError
+from circletools.errors import ModelFormatError, UsageError
 from circletools.model.digests import content_digests
 from circletools.model.model import open_model
 from circletools.origin.embed import embed
 from circletools.render.digests import attestation_json, attestation_text
+from tests.kit.build import Build, Code
 from tests.kit.outside import PLACES, outside
 from tests.kit.support import ROOT, bytes_of, edited, own_models, title
 
@@ -61,6 +62,46 @@ def test_a_part_that_differs() -> None:
     assert change.before != change.after
     assert next(iter(attestation_text(stated(old, bytes(new))))) == f"changed  {change.part}"
     assert stated(old, old).changes == ()
+
+
+def noted_models(*names: str) -> bytes:
+    build = Build()
+    build.graph().tensor("x")
+    for number, name in enumerate(names):
+        build.metadata(name, b"%d" % number)
+    return build.to_bytes()
+
+
+def behind(offset: int, size: int) -> bytes:
+    """Return a model whose custom options hold the position of what they refer to twice, or end behind the file."""
+    build = Build()
+    graph = build.graph()
+    operator = graph.operator(Code("CUSTOM", 1, "c"), [graph.tensor("x")], [graph.tensor("y")])
+    operator.large_custom_options_offset, operator.large_custom_options_size = offset, size
+    return build.to_bytes().ljust(2048, b"-")
+
+
+def test_what_would_fool_a_statement() -> None:
+    ways = [("n", "n"), ("n", "n#2"), ("n#2", "n", "n"), ("n#2", "n", "n#2"), ("n##2", "n"), ("n", "n##2")]
+    wholes = [stated(noted_models(*names), noted_models()).before for names in ways]
+    assert len(set(wholes)) == len(ways)
+    build = Build()
+    build.graph().tensor("x", buffer=9)
+    sound = Build()
+    sound.graph().tensor("x")
+    assert [one.part for one in stated(sound.to_bytes(), build.to_bytes()).changes] == ["subgraphs[0].tensors[0]"]
+    assert not stated(behind(1024, 1024), behind(1024, 1024)).changes
+    with pytest.raises(ModelFormatError, match="outside the file"):
+        stated(behind(1024, 1024), behind(1024, 4096))
+
+
+def test_a_statement_that_says_more_than_is_true(tmp_path: Path) -> None:
+    old = bytes_of("circle/diamond")
+    new = edited(old, embed)
+    said = attestation_json(stated(old, new))
+    more = {**said, "changes": [{**said["changes"][0], "after": "0" * 32}, *said["changes"]]}
+    for wrong in (more, {**said, "equal_parts": 99}):
+        assert checked(tmp_path, wrong, old, new) == (1, ["not as stated: the number of parts"])
 
 
 def test_two_formats_are_refused() -> None:

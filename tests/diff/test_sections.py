@@ -25,7 +25,7 @@ MLP = bytes_of("circle/mlp")
 
 def test_metadata_by_name() -> None:
     def shown(value: bytes, **more: str) -> dict[str, Any]:
-        return {"bytes": len(value), **more, "blake2b": hashlib.blake2b(value, digest_size=8).hexdigest()}
+        return {"bytes": len(value), **more, "blake2b": hashlib.blake2b(value, digest_size=16).hexdigest()}
 
     before, after = noted(noted(MLP, "a", b"\1\2"), "b", b"text"), noted(noted(MLP, "b", b"other\0"), "c", b"")
     assert differences(before, after) == [

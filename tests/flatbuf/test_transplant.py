@@ -9,12 +9,12 @@ from itertools import pairwise, product
 import pytest
 
 from circletools.errors import EditError, ModelFormatError
-from circletools.flatbuf import budget
 from circletools.flatbuf import transplant as module
 from circletools.flatbuf.columns import Tables
 from circletools.flatbuf.inert import Inert
 from circletools.flatbuf.transplant import Altered, Keep, Value, end_of, transplant
 from circletools.flatbuf.verify import walk
+from circletools.model.model import open_model
 from tests.kit.build import Raw, Shared, Table
 from tests.kit.every_field import SOME, difference, every_field
 from tests.kit.objects import file_of, objects, wire_of
@@ -228,18 +228,12 @@ def overlapping(count: int) -> bytes:
     return raw.finish(raw.table({4: raw.refs(tables)}))
 
 
-def test_vectors_that_overlap_too_much_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_data_of_buffers_that_overlaps_counts_with_all_that_a_file_describes() -> None:
     data = overlapping(300)
     assert len(copied(data)) > 300 * 1200
-    more = 600 + 299 * 1200 - (1 + budget.REPEATS) * len(data)  # the first has a count of its own
-    monkeypatch.setattr(budget, "REPEATED_BYTES", more)
-    copied(data)
-    monkeypatch.setattr(budget, "REPEATED_BYTES", more - 1)
-    with pytest.raises(ModelFormatError, match="vectors to be written have"):
-        copied(data)
-    monkeypatch.undo()
-    with pytest.raises(ModelFormatError, match="vectors to be written have"):
-        copied(overlapping(3000))
+    assert len(open_model(data).root) == 1
+    with pytest.raises(ModelFormatError, match="the objects of the file, each at all of its places"):
+        _ = open_model(overlapping(3000)).root
 
 
 # --- refused ------------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from circletools.model.model import open_model
 from circletools.origin.tracking.constants import Constants
 from circletools.origin.tracking.side import Side
 from circletools.origin.tracking.view import look
-from fuzz.commands import READERS, SOUND, commands_for
+from fuzz.commands import READERS, SOUND, commands_for, words_of
 from fuzz.content import content
 from fuzz.parts import annotated, split_files
 from tests.kit.attacks import EDIT, Attack, attacks
@@ -166,8 +166,7 @@ def test_an_attack(attack: Attack, runner: Runner) -> None:
     before = {path.name for path in runner.folder.iterdir()} | {"stdout", "stderr"}
     for command in commands_for(attack.kind):
         out = runner.folder / "out"
-        words = [word.replace("{}", str(hostile)).replace("OUT", str(out)) for word in command.split()]
-        ran = runner.run(words)
+        ran = runner.run(words_of(command, hostile, out))
         check_run(ran, command, hostile, out, expected(attack, command))
         if ran.status == 0 and out.is_file() and SOUND.name not in command:
             check_output(data, out, command)

@@ -50,7 +50,6 @@ def test_code_and_output_names_of_each_subgraph() -> None:
         assert [model.code_names(index) for index in (0, 1)] == [["TANH"], ["NEG", "CUSTOM:mine"]]
         assert model.output_names(0) == [(b"0.2",)]
         assert model.output_names(1) == [(b"1.1", b"1.2"), (b"1.2", b"")]
-        assert model.output_names(1) is model.output_names(1)
         assert model.operator_columns.first_outputs.tolist() == [2, 1, 2]
 
 

@@ -79,11 +79,10 @@ def _by_content(graphs: Sequence[Graph], numbers: dict[bytes, int]) -> tuple[lis
         classes = np.full(len(values), -1, np.int64)
         rows = np.flatnonzero(values.is_constant & (graph.producer < 0))
         spots = values.model_buffers.places(values.buffers[rows])
-        wire = values.tables.wire
-        wire.budget.charge("constants", sum(size for _, size in set(spots).difference(known)))
+        memory = values.tables.wire.memory
         for row, spot in zip(rows.tolist(), spots, strict=True):
             if spot not in known:
-                data = wire.memory[spot[0] : sum(spot)]
+                data = memory[spot[0] : sum(spot)]
                 known[spot] = numbers.setdefault(blake2b(data).digest(), len(numbers))
                 payloads.setdefault(known[spot], Payload(reader, row, data))
         classes[rows] = [known[spot] for spot in spots]
