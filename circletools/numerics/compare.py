@@ -23,7 +23,7 @@ from circletools.numerics.request import CompareRequest, file_inputs, more_runs
 from circletools.numerics.results import Cell, Column, Comparison, Group, OperatorCells
 from circletools.numerics.running import Known, NotRunError, Runner, Runs
 from circletools.numerics.subject import Subject, subject_of
-from circletools.numerics.tasks import Partners, Task, partners, same_model, tasks
+from circletools.numerics.tasks import WITH_RESOURCE, Partners, Task, partners, same_model, tasks
 from circletools.origin.modules import module_paths
 from circletools.origin.source import NOTHING
 from circletools.runtimes.operators import located
@@ -86,6 +86,8 @@ class _Comparing:
         """Compare."""
         try:
             inputs = self._inputs()
+            for runner in (self.reference, *self.runners):
+                runner.runs = len(inputs)
             others = self._others(inputs)
             plain = self.reference.run(self.first.plain(), self.first.kind, inputs)
         except NotRunError as error:
@@ -128,6 +130,9 @@ class _Comparing:
         for device, some in groupby(self.first.graph.dag.order, lambda operator: devices.get(operator, "")):
             region = self.first.region(list(some))
             if device in ("", "cpu") or len(region.operators) < 2 or not region.outputs:
+                continue
+            if any(self.first.graph.is_handle[tensor] for tensor in (*region.inputs, *region.outputs)):
+                yield Group(runner.name, device, region.operators, None, WITH_RESOURCE)
                 continue
             task = Task(-1, region, region)
             try:

@@ -32,13 +32,15 @@ class NotRunError(Exception):
 class Runner:
     """A program that is asked to run files; use as a context manager.
 
-    `failure` is why the whole model does not run there. After twenty crashes nothing more is asked.
+    `failure` is why the whole model does not run there, `runs` how often each part runs. After twenty crashes nothing
+    more is asked.
     """
 
     name: str
     timeout_s: float
     failure: str = ""
     exposing_changes: str = ""
+    runs: int = 1
     crashes: int = 0
     _stack: ExitStack = field(default_factory=ExitStack)
 
@@ -72,8 +74,7 @@ class Runner:
 
         `data` has other contents for buffers of the model.
         """
-        runs = range(len(next(iter(values.values()), [[]])))
-        inputs = [[values[tensor][run] for tensor in region.inputs] for run in runs]
+        inputs = [[values[tensor][run] for tensor in region.inputs] for run in range(self.runs)]
         with _refusing():
             parts = subject.cut_out(region, data)
         found = self.run(parts, subject.kind, inputs)

@@ -21,6 +21,7 @@ from circletools.origin.tracking.relation import STRANGERS, relation
 from circletools.runtimes.protocol import Array
 
 _RANDOM = ("MULTINOMIAL", "RANDOM_STANDARD_NORMAL", "RANDOM_UNIFORM")
+WITH_RESOURCE = "it uses a resource, whose contents cannot be fed"
 _MOST_IN_REGION = 64  # operators without partners that one with a partner may need
 
 
@@ -61,29 +62,34 @@ def same_model(subject: Subject) -> Partners:
 def partners(reference: Subject, subject: Subject) -> tuple[Partners, dict[int, int]]:
     """Return which tensors of two models stand for the same, and which operators were paired.
 
-    Tensors of one name and shape that operators make do; then what paired operators of one code and fused activation
-    make; and the inputs, in their order where tracking does not find them.
+    Tensors of one name and shape that operators make do, unless the maker in the reference was paired with one that
+    comes later: converters give names to new tensors that others had. Then what paired operators of one code and
+    fused activation make; and the inputs, in their order where tracking does not find them.
     """
     tracked = track_models(reference.whole.graph, subject.whole.graph, tags_of(reference.whole.graph))
     old, new = reference.graph, subject.graph
     ends = [graph.inputs.tolist() for graph in (old, new)]
     pairs: Partners = dict(zip(ends[1], ends[0], strict=True)) if len(ends[0]) == len(ends[1]) else {}
-    found = tracked.get((0, 0))
+    found, operators = tracked.get((0, 0)), dict[int, int]()
     if found is not None:
         pairs |= {after: before for before, after in found.pairs.inputs}
+        if relation(list(tracked.values())) != STRANGERS:
+            operators = {int(now): int(was) for now, was in enumerate(found.pairs.to_before.tolist()) if was >= 0}
+    codes = [graph.operators.code_names for graph in (old, new)]
+    alike = {was: now for now, was in operators.items() if codes[0][was] == codes[1][now]}
+    places = {operator: place for place, operator in enumerate(new.dag.order)}
     names = [_made_by_name(graph) for graph in (old, new)]
     for name, after in names[1].items():
-        before = names[0].get(name)
-        if before is not None and _same_shape(old, before, new, after):
+        before, maker = names[0].get(name, -1), subject.reach.producer[after]
+        other = alike.get(reference.reach.producer[before], maker) if before >= 0 else maker
+        if before < 0 or places[other] > places[maker]:
+            continue
+        if _same_shape(old, before, new, after):
             pairs[after] = before
-    if found is None or relation(list(tracked.values())) == STRANGERS:
-        return pairs, {}
     taken = set(pairs.values())
-    operators = {int(now): int(was) for now, was in enumerate(found.pairs.to_before.tolist()) if was >= 0}
     activations = [graph.operators.option("fused_activation_function").tolist() for graph in (old, new)]
-    codes = [graph.operators.code_names for graph in (old, new)]
-    for now, was in operators.items():
-        if codes[0][was] != codes[1][now] or activations[0][was] != activations[1][now]:
+    for was, now in alike.items():
+        if activations[0][was] != activations[1][now]:
             continue
         for before, after in zip(old.results.of(was), new.results.of(now), strict=False):
             if min(before, after) >= 0 and after not in pairs and before not in taken:
@@ -137,7 +143,7 @@ def _task(reference: Subject, subject: Subject, pairs: Partners, operator: int, 
     theirs = sorted(reference.reach.behind(wanted, set(fed)))
     further = tuple(tensor for tensor in reference.reach.given(theirs) if tensor not in fed)
     touching = any(_touches_resource(one, chosen) for one, chosen in ((subject, own), (reference, theirs)))
-    alone = "it uses a resource, whose contents cannot be fed" if touching else ""
+    alone = WITH_RESOURCE if touching else ""
     return Task(operator, Region(tuple(own), inputs, outputs),
                 Region(tuple(theirs), (*dict.fromkeys(fed), *further), wanted), fed, alone=alone)  # fmt: skip
 

@@ -93,7 +93,9 @@ class Running:
     def feed(self, inputs: Sequence[Array]) -> None:
         """Copy the inputs to the runtime."""
         for place, value in zip(self._places, inputs, strict=True):
-            self._interpreter.set_tensor(place, value)
+            # The binding misreads a text object without dimensions.
+            is_text = value.dtype == object and not value.ndim
+            self._interpreter.set_tensor(place, value.astype("S") if is_text else value)
 
     def run(self) -> None:
         """Run once."""

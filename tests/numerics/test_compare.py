@@ -8,6 +8,7 @@ from contextlib import ExitStack, nullcontext
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from circletools.runtimes.inputs import make_input
 from circletools.runtimes.protocol import Answer, Array
 from circletools.runtimes.worker import Worker
 from circletools.types import Comparison
-from tests.kit.build import Build, Table
+from tests.kit.build import Build, Code, Table
 from tests.kit.program import run
 from tests.kit.support import ROOT, bytes_of, path_of
 from tests.laws.test_docs import blocks, shell
@@ -29,6 +30,9 @@ from tests.numerics import faults, oracle
 pytestmark = pytest.mark.runtime
 
 LITERT = ("litert:reference", "litert:builtin", "litert:xnnpack")
+STRANGE = tuple(f"tflite/{name}" for name in (
+    "cnn_float16", "sparse", "dynamic_shape", "if_cond", "while_nested", "composite", "variable_tensor", "scalar"
+))  # fmt: skip
 MODELS = ("tflite/cnn", "tflite/cnn_int8", "tflite/shuffle", "tflite/transformer_block", "tflite/blockwise_int4")
 
 
@@ -64,12 +68,21 @@ def test_a_planted_fault_is_found(name: str, kind: Callable[[faults.Planting], b
         assert (first or found.first_not_run() or found.operators[-1]).operator == fault.operator
 
 
-@pytest.mark.parametrize("name", [*MODELS[:-1], "tflite/dynamic_shape", "tflite/if_cond", "tflite/while_nested"])
+@pytest.mark.parametrize("name", [*MODELS[:-1], *STRANGE])
 def test_nothing_is_blamed_without_a_fault(name: str) -> None:
     found = compared(path_of(name), on=LITERT, runs=2)
     assert [found.first_own(at) for at in (0, 1)] == [None, None]
     assert {cell.verdict for row in found.operators for cell in row.cells} <= {"ok", "skipped"}
     assert [column.exposing_changes for column in found.columns] == ["", ""]
+
+
+@pytest.mark.parametrize("name", [*STRANGE, "tflite/output_twice", "tflite/custom_op", "tflite/two_signatures"])
+def test_a_part_computes_what_the_whole_does(name: str) -> None:
+    for row in compared(path_of(name), on=LITERT[:1] * 2, runs=2).operators:
+        (cell,) = row.cells
+        assert cell.own is not None
+        assert cell.own == cell.inherited
+        assert cell.own.unequal == 0
 
 
 @pytest.mark.parametrize("name", ["tflite/cnn", "tflite/cnn_int8", "tflite/transformer_block"])
@@ -244,3 +257,25 @@ def test_the_page_of_a_comparison_is_plain_markup(tmp_path: Path) -> None:
     assert html.count("<rect") == 2 * len(compared(data).operators)
     assert html.count("#d73027") >= 2
     assert f"operator {fault.operator} CONV_2D is the first" in html
+
+
+def test_names_that_went_to_other_operators_pair_nothing() -> None:
+    """A converter calls what a new QUANTIZE makes as it called what TRANSPOSE made, which has another name then."""
+
+    def model(names: list[str], *, quantized: bool) -> bytes:
+        build = Build()
+        graph = build.graph()
+        form = Table("QuantizationParameters", scale=[1 / 127], zero_point=[0])
+        fields: dict[str, Any] = {"type": "INT8", "quantization": form} if quantized else {}
+        x, y, *tensors = [graph.tensor(name, (4, 4), **fields) for name in ("x", "y", *names)]
+        order = graph.constant("order", np.array([1, 0], np.int32))
+        chain = [x, *tensors, y]
+        codes = ("ABS", "QUANTIZE", "TRANSPOSE", "RELU") if quantized else ("ABS", "TRANSPOSE", "RELU")
+        for code, (given, made) in zip(codes, pairwise(chain), strict=True):
+            graph.operator(Code(code, 2), [given, order] if code == "TRANSPOSE" else [given], [made])
+        graph.ends([x], [y])
+        return build.to_bytes("tflite")
+
+    found = compared(model(["a", "t"], quantized=False), model(["a", "t", "t1"], quantized=True), on=LITERT[:1])
+    assert found.first_own() is None
+    assert [row.partner for row in found.operators] == [0, None, 1, 2]
