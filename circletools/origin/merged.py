@@ -3,7 +3,8 @@
     enc.0.attn.query, dec.0.attn.query      both are `0.attn.query` in the names of tensors
 
 A module that is called twice has its weights twice; two modules have weights of their own, in places that are not
-connected. So a source is of several modules where its operators fall into parts that share no weights.
+connected. So a source is of several modules where its operators fall into parts that share no weights. Where one is,
+others below the same outermost module that fall into parts, as `0.mlp.act`, may be, too.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _WEIGHTS = 32  # bytes; less may be an axis or a scalar, which many operators re
 
 
 def merged_sources(graph: Graph, named: Sequence[Sequence[AnySource]]) -> list[AnySource]:
-    """Return the sources of operators that are of several modules, in the order of the operators.
+    """Return the sources of operators that may be of several modules, in the order of the operators.
 
     Raises ModelFormatError for a tensor that does not exist.
     """
@@ -37,16 +38,26 @@ def merged_sources(graph: Graph, named: Sequence[Sequence[AnySource]]) -> list[A
             givers.setdefault(reader, []).append(int(graph.producer[value]))
         elif heavy[value]:
             weights.setdefault(reader, set()).add(int(values.buffers[value]))
-    return [source for source, own in rows.items() if len(own) > 1 and _are_apart(own, givers, weights)]
+    held = {source: _weights_of_parts(own, givers, weights) for source, own in rows.items() if len(own) > 1}
+    merged = {source for source, parts in held.items() if _share_none([own for own in parts if own])}
+    outermost = {_outermost(source) for source in merged}
+    return [source for source, parts in held.items() if len(parts) > 1 and _outermost(source) in outermost]
 
 
-def _are_apart(rows: list[int], givers: dict[int, list[int]], weights: dict[int, set[int]]) -> bool:
-    """Say whether some operators fall into parts of which two have weights and none in common."""
+def _weights_of_parts(rows: list[int], givers: dict[int, list[int]], weights: dict[int, set[int]]) -> list[set[int]]:
+    """Return the weights of each connected part of some operators."""
     number = {row: at for at, row in enumerate(rows)}
     edges = [(number[row], number[giver]) for row in rows for giver in givers.get(row, ()) if giver in number]
     label = components(len(rows), *np.array(edges, np.int64).reshape(-1, 2).T.tolist())
     held: dict[int, set[int]] = {}
     for row, part in zip(rows, label, strict=True):
         held.setdefault(part, set()).update(weights.get(row, ()))
-    found: list[set[int]] = [own for own in held.values() if own]
-    return any(own.isdisjoint(found[0]) for own in found[1:])
+    return list(held.values())
+
+
+def _share_none(held: list[set[int]]) -> bool:
+    return any(own.isdisjoint(held[0]) for own in held[1:])
+
+
+def _outermost(source: AnySource) -> str:
+    return (source if isinstance(source, str) else source.name).partition(".")[0]

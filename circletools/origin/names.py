@@ -107,7 +107,7 @@ def _merged_note(model: ModelGraph, named: SourcesByOperator) -> Iterator[Findin
     if found:
         names = [one if isinstance(one, str) else one.name for one in found[:3]]
         listed = ", ".join(names + ["..."] * (len(found) > 3))
-        message = f"{counted(len(found), 'source')} stand for several modules each, which names cannot tell apart"
+        message = f"{counted(len(found), 'source')} may stand for several modules each, which names cannot tell apart"
         message += f" ({listed}): record the conversion (docs/origins.md)"
         yield Finding("SOURCE_NAMES", "warning", "", message)
 

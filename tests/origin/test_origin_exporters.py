@@ -6,6 +6,7 @@ import json
 import sys
 import warnings
 from pathlib import Path
+from traceback import FrameSummary, StackSummary
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -288,6 +289,20 @@ def test_a_failure_of_recording_costs_nothing(monkeypatch: pytest.MonkeyPatch, n
     install_tico(monkeypatch)
     unreadable = SimpleNamespace(fail=False)  # no graph, no signature
     assert "AttributeError" in recorded_with_one_warning(unreadable, None, None)
+
+
+def test_stacks_keep_helper_functions(monkeypatch: pytest.MonkeyPatch, nothing_imported: None) -> None:
+    class TracerBase:
+        def _filter_traceback_frames(self, frames: list[FrameSummary]) -> StackSummary:
+            return StackSummary.from_list([frame for frame in frames if frame.name == "forward"])
+
+    install_tico(monkeypatch)
+    module(monkeypatch, "torch.fx.proxy", TracerBase=TracerBase)
+    calls = [("main.py", 1, "<module>"), ("<string>", 8, "forward"), ("net.py", 3, "rotate")]
+    frames = StackSummary.from_list([FrameSummary(*call) for call in calls])
+    with ct.exporters.record():
+        assert TracerBase()._filter_traceback_frames(frames) == frames[1:]
+    assert len(TracerBase()._filter_traceback_frames(frames)) == 1
 
 
 def constant(name: str) -> Node:

@@ -113,8 +113,14 @@ def test_as_many_of_a_kind() -> None:
 def test_weights_that_are_read_more_than_once() -> None:
     nodes = graph(("Conv", [], ["w"]), ("Relu", [0]), ("Conv", [1], ["w"]), ("Relu", [2]))
     found = matched_nodes(nodes, graph(("CONV_2D", [], ["w"]), ("CONV_2D", [0], ["w"])))
-    assert found == [{0}, {2}]
+    assert found == [{0, 1}, {2, 3}]
     assert matched_nodes(nodes, graph(("ABS", [], ["w"]), ("NEG", [0], ["v"]))) == [{0, 1, 2, 3}] * 2
+
+
+def test_an_activation_fused_into_a_sum_of_two_branches() -> None:
+    nodes = graph(("Conv", [], ["v"]), ("Conv", [0], ["w"]), ("Add", [0, 1]), ("Relu", [2]), ("Conv", [3], ["u"]))
+    made = graph(("CONV_2D", [], ["v"]), ("CONV_2D", [0], ["w"]), ("ADD", [0, 1]), ("CONV_2D", [2], ["u"]))
+    assert matched_nodes(nodes, made) == [{0}, {1}, {2, 3}, {4}]
 
 
 def test_names_that_were_kept() -> None:

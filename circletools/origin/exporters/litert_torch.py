@@ -15,7 +15,7 @@ from circletools.graph.build import graph_of, model_graph
 from circletools.graph.graph import Graph, ModelGraph
 from circletools.model.model import open_model
 from circletools.origin.exporters.nodes import in_its_module, name_roots, root_of_any, uncalled_modules
-from circletools.origin.exporters.patching import Guard, Wrap
+from circletools.origin.exporters.patching import Guard
 from circletools.origin.exporters.tagging import nodes_of_operators
 from circletools.origin.names import NameSource, name_operators
 from circletools.origin.numbering import number_sources
@@ -24,55 +24,32 @@ from circletools.origin.source import Source
 
 MODULE = "litert_torch"
 PACKAGE = "litert-torch"
-_CONVERTER = "litert_torch._convert.litert_converter"
+_CONVERTER, _CONVERT = "litert_torch._convert.litert_converter", "exported_programs_to_flatbuffer"
 
 
 @contextmanager
 def recording(note: Callable[[bytes, Origins], None], guard: Guard) -> Iterator[None]:
     """Have `note` called with the model and the origins of each conversion."""
+    convert = guard.attribute(_CONVERTER, _CONVERT)
+    signed: list[str] = []
+    tagged: list[_Tagged] = []
 
-    def wrap(convert: Callable[..., Any]) -> Callable[..., Any]:
-        def converting(programs: Sequence[Any], signatures: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
-            def tag() -> list[_Tagged]:
-                return [
-                    (*_tagged(guard, convert, program, signature, *args, **kwargs), uncalled_modules(program))
-                    for program, signature in zip(programs, signatures, strict=True)
-                ]
+    def tag(programs: Sequence[Any], signatures: Sequence[Any], *args: Any, **kwargs: Any) -> None:
+        signed[:] = [one.name for one in signatures]
+        tagged[:] = [
+            (*_tagged(guard, convert, program, signature, *args, **kwargs), uncalled_modules(program))
+            for program, signature in zip(programs, signatures, strict=True)
+        ]
 
-            def read() -> tuple[bytes, Origins]:
-                binary = bytes(made.to_bytes())
-                if guard.failed:
-                    return binary, NOTHING_KNOWN
-                with open_model(binary) as model:
-                    return binary, _origins(model_graph(model), [one.name for one in signatures], tagged)
+    def read(made: Any) -> None:
+        binary, found = bytes(made.to_bytes()), NOTHING_KNOWN
+        if not guard.failed:
+            with open_model(binary) as model:
+                found = guard.run(lambda: _origins(model_graph(model), signed, tagged), NOTHING_KNOWN)
+        note(binary, found)
 
-            tagged: list[_Tagged] = guard.run(tag, [])
-            made = convert(programs, signatures, *args, **kwargs)
-            note(*guard.run(read, (b"", NOTHING_KNOWN)))
-            return made
-
-        return converting
-
-    tracer = guard.attribute("torch.fx.proxy", "TracerBase")
-    with (
-        guard.patched(guard.attribute(_CONVERTER), "exported_programs_to_flatbuffer", wrap),
-        guard.patched(tracer, "_filter_traceback_frames", _whole_stacks, required=False),
-    ):
+    with guard.observed(guard.attribute(_CONVERTER), _CONVERT, tag, read):
         yield
-
-
-def _whole_stacks(choose: Callable[..., Any]) -> Callable[..., Any]:
-    """Have a tracer of torch.export keep the frames of all functions, not only those that are called `forward`."""
-
-    def choosing(tracer: Any, frames: Any) -> Any:
-        only_forward = getattr(tracer, "_record_forward_stack_traces_only", False)
-        tracer._record_forward_stack_traces_only = False
-        try:
-            return choose(tracer, frames)
-        finally:
-            tracer._record_forward_stack_traces_only = only_forward
-
-    return choosing
 
 
 _Tagged = tuple[bytes, list[Any], dict[str, tuple[str, str]]]
@@ -94,7 +71,9 @@ def _tagged(
 
         return locating
 
-    unsigned: Wrap = lambda _: lambda *_args, **_kwargs: None  # noqa: E731 - a function that does nothing
+    def unsigned(_: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda *_args, **_kwargs: None
+
     interpreter = getattr(export, "LoweringInterpreter", None)
     with guard.patched(interpreter, "_build_loc", locate), guard.patched(api, "set_signature", unsigned):
         return bytes(convert([program], [signature], *args, **kwargs).to_bytes()), nodes

@@ -94,9 +94,8 @@ def matched_nodes(nodes: Graph, operators: Graph) -> list[set[int]]:
         for step, place in enumerate(_places(graph, labels[side])):
             if step not in labels[side] and graph.kinds[step] != "Constant":
                 regions.setdefault(place, ([], []))[side].append(step)
-    for place, (own, made) in regions.items():
-        left = _share(nodes, operators, own, made, found)
-        _absorb(nodes, left, place, list(anchors), found)
+    left = [node for own, made in regions.values() for node in _share(nodes, operators, own, made, found)]
+    _absorb(nodes, sorted(left), found)
     return found
 
 
@@ -198,13 +197,17 @@ def _share(nodes: Graph, operators: Graph, own: list[int], made: list[int], foun
     return left
 
 
-def _absorb(
-    nodes: Graph, own: Iterable[int], place: Any, anchors: Sequence[Sequence[int]], found: list[set[int]]
-) -> None:
+def _absorb(nodes: Graph, left: Iterable[int], found: list[set[int]]) -> None:
     """Give nodes that no operator is left of to the operator in front of them."""
-    (label, *others), _ = place
-    if not others and label >= 0 and len(anchors[label]) == 1:
-        found[anchors[label][0]].update(node for node in own if nodes.kinds[node] in _ABSORBED)
+    operators: dict[int, set[int]] = {}
+    for operator, own in enumerate(found):
+        for node in own:
+            operators.setdefault(node, set()).add(operator)
+    for node in left:
+        feeding = set[int]().union(*(operators.get(one, ()) for one in nodes.feeding[node]))
+        if nodes.kinds[node] in _ABSORBED and len(feeding) == 1:
+            found[min(feeding)].add(node)
+            operators[node] = feeding
 
 
 def _onnx_graph(graph: Any, weights: Mapping[str, Any]) -> Graph:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import wraps
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 Wrap = Callable[[Callable[..., Any]], Callable[..., Any]]
+Note = Callable[..., None]
 
 
 class Guard:
@@ -67,3 +68,21 @@ class Guard:
             yield
         finally:
             setattr(owner, name, original)
+
+    def observed(
+        self, owner: Any, name: str, before: Note | None = None, after: Note | None = None
+    ) -> AbstractContextManager[None]:
+        """Call `before` with what a function is given, and `after` with what it returns."""
+
+        def wrap(function: Callable[..., Any]) -> Callable[..., Any]:
+            def observing(*args: Any, **kwargs: Any) -> Any:
+                if before is not None:
+                    self.run(lambda: before(*args, **kwargs), None)
+                result = function(*args, **kwargs)
+                if after is not None:
+                    self.run(lambda: after(result), None)
+                return result
+
+            return observing
+
+        return self.patched(owner, name, wrap)

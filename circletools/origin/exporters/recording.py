@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import dropwhile
+from typing import Any
 
 from circletools.errors import UsageError
 from circletools.origin.exchange import origins_document
@@ -88,4 +90,22 @@ def record(*, absolute_paths: bool = False) -> Iterator[Recording]:
             guard = Guard(exporter.PACKAGE)
             log.guards += (guard,)
             stack.enter_context(exporter.recording(note, guard))
+            stack.enter_context(_whole_stacks(guard))
         yield log
+
+
+def _whole_stacks(guard: Guard) -> AbstractContextManager[None]:
+    """Have torch.export keep the frames of all functions from the first `forward` on.
+
+    It leaves out those that are not called so, as helper functions, and what was given to `python -c`.
+    """
+
+    def wrap(choose: Callable[..., Any]) -> Callable[..., Any]:
+        def choosing(tracer: Any, frames: Any) -> Any:
+            calls = dropwhile(lambda frame: frame.name != "forward", frames)
+            return guard.run(lambda: type(frames).from_list(list(calls)), None) or choose(tracer, frames)
+
+        return choosing
+
+    tracer = getattr(sys.modules.get("torch.fx.proxy"), "TracerBase", None)
+    return guard.patched(tracer, "_filter_traceback_frames", wrap, required=False)

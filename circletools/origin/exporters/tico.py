@@ -9,7 +9,7 @@ nodes: origins are tracked through it, from the file before to the file behind i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace as replaced
 from typing import Any
 
@@ -18,7 +18,7 @@ from circletools.graph.graph import Graph
 from circletools.model.model import Model, open_model
 from circletools.origin.algebra import UNKNOWN
 from circletools.origin.exporters.nodes import Root, in_its_module, is_layout, name_roots, root_of, uncalled_modules
-from circletools.origin.exporters.patching import Guard, Wrap
+from circletools.origin.exporters.patching import Guard
 from circletools.origin.exporters.tagging import LAYOUT_CODES
 from circletools.origin.numbering import number_sources
 from circletools.origin.read import NOTHING_KNOWN, Origins
@@ -32,81 +32,56 @@ PACKAGE = "tico"
 @contextmanager
 def recording(note: Callable[[bytes, Origins], None], guard: Guard) -> Iterator[None]:
     """Have `note` called with the model and the origins of each conversion."""
-    log = _Log(guard)
-    with ExitStack() as stack:
-        for module, names, name, wrap in (
-            ("tico.utils.convert", (), "convert_exported_module_to_circle", log.conversion(note)),
-            ("tico.serialize.circle_serializer", (), "finalise_tensor_names", log.names),
-            ("tico.circle.export", (), "optimize_for_export", log.optimizer),
-            ("torch.fx", ("Node",), "replace_all_uses_with", log.replacement),
-        ):
-            stack.enter_context(guard.patched(guard.attribute(module, *names), name, wrap))
+    log = _Log()
+
+    def converted(binary: Any) -> None:
+        found = guard.run(lambda: log.origins(bytes(binary)), NOTHING_KNOWN)
+        note(bytes(binary), NOTHING_KNOWN if guard.failed else found)
+        log.begin(None)
+
+    convert, serializer = "tico.utils.convert", "tico.serialize.circle_serializer"
+    with (
+        guard.observed(guard.attribute(convert), "convert_exported_module_to_circle", log.begin, converted),
+        guard.observed(guard.attribute(serializer), "finalise_tensor_names", log.unnamed, log.named),
+        guard.observed(guard.attribute("tico.circle.export"), "optimize_for_export", log.optimize),
+        # Noted before it may copy the meta of the node.
+        guard.observed(guard.attribute("torch.fx", "Node"), "replace_all_uses_with", log.note),
+    ):
         yield
 
 
 class _Log:
     """Records of the conversion that is under way."""
 
-    def __init__(self, guard: Guard) -> None:
-        self.guard = guard
-        self.reset()
+    def __init__(self) -> None:
+        self.begin(None)
 
-    def reset(self) -> None:
+    def begin(self, program: Any, *_: Any, **__: Any) -> None:
+        """Note what the program has before it is changed."""
         self.uncalled: dict[str, tuple[str, str]] = {}
         self.weights: frozenset[str] = frozenset()
         self.replaced: dict[Any, Any] = {}
         self.folded: dict[Any, list[Any]] = {}
+        self.graph: Any = None
+        self.nodes: list[Any] = []
         self.made: list[tuple[str, Any]] = []
         self.before: bytes | None = None
+        if program is not None:
+            self.uncalled = uncalled_modules(program)
+            signature = program.graph_signature
+            self.weights = frozenset((*signature.inputs_to_parameters, *signature.inputs_to_buffers))
 
-    def begin(self, program: Any) -> None:
-        """Note what the program has before it is changed."""
-        self.uncalled = uncalled_modules(program)
-        signature = program.graph_signature
-        self.weights = frozenset((*signature.inputs_to_parameters, *signature.inputs_to_buffers))
+    def unnamed(self, graph: Any) -> None:
+        """Note the nodes of tensors, which are known by names that do not stay."""
+        self.graph, self.nodes = graph, [graph.name_to_node.get(one.name) for one in graph.tensors]
 
-    def conversion(self, note: Callable[[bytes, Origins], None]) -> Wrap:
-        def wrap(convert: Callable[..., Any]) -> Callable[..., Any]:
-            def converting(program: Any, *args: Any, **kwargs: Any) -> Any:
-                self.reset()
-                self.guard.run(lambda: self.begin(program), None)
-                try:
-                    binary = convert(program, *args, **kwargs)
-                    found = self.guard.run(lambda: self.origins(bytes(binary)), NOTHING_KNOWN)
-                    note(bytes(binary), NOTHING_KNOWN if self.guard.failed else found)
-                finally:
-                    self.reset()
-                return binary
+    def named(self, _: Any) -> None:
+        self.made = list(zip((str(one.name) for one in self.graph.tensors), self.nodes, strict=False))
 
-            return converting
+    def optimize(self, binary: Any, *_: Any, **__: Any) -> None:
+        self.before = bytes(binary)
 
-        return wrap
-
-    def names(self, finalise: Callable[..., Any]) -> Callable[..., Any]:
-        def finalising(graph: Any) -> Any:
-            nodes: list[Any] = self.guard.run(lambda: [graph.name_to_node.get(one.name) for one in graph.tensors], [])
-            result = finalise(graph)
-            tensors: list[str] = self.guard.run(lambda: [str(one.name) for one in graph.tensors], [])
-            self.made = list(zip(tensors, nodes, strict=False))
-            return result
-
-        return finalising
-
-    def optimizer(self, optimize: Callable[..., Any]) -> Callable[..., Any]:
-        def optimizing(binary: Any, *args: Any, **kwargs: Any) -> Any:
-            self.before = self.guard.run(lambda: bytes(binary), None)
-            return optimize(binary, *args, **kwargs)
-
-        return optimizing
-
-    def replacement(self, replace: Callable[..., Any]) -> Callable[..., Any]:
-        def replacing(node: Any, by: Any, *args: Any, **kwargs: Any) -> Any:
-            self.guard.run(lambda: self.note(node, by), None)  # before it may copy the meta of the node
-            return replace(node, by, *args, **kwargs)
-
-        return replacing
-
-    def note(self, node: Any, by: Any) -> None:
+    def note(self, node: Any, by: Any, *_: Any, **__: Any) -> None:
         """Note that a node is replaced by another: a constant, if that is a placeholder."""
         if by.op == "placeholder":
             self.folded.setdefault(by, []).extend(self._computed(node, by))

@@ -38,7 +38,7 @@ def agreement(views: Views, pairs: Pairs, opaque: set[int]) -> Shares:
     news, olds, more = same_slots(views, pairs)
     swallowed = is_opaque[now.giver[news]] & (np.append(pairs.to_after, NONE)[was.giver[olds]] == NONE)
     decided = (was.giver[olds] == NONE) | ~(cut_inputs[now.read[news]] | swallowed)
-    same = _same(views, pairs, olds, news)
+    same = same_reads(views, pairs, olds, news)
     np.add.at(total, now.reader[news[decided]], 1)
     np.add.at(agreeing, now.reader[news[decided & same]], 1)
     # Slots that only one of the two has: a constant, as a bias, may come or go.
@@ -65,7 +65,7 @@ def agreement(views: Views, pairs: Pairs, opaque: set[int]) -> Shares:
     return np.where(total > 0, np.minimum(agreeing / np.maximum(total, 1), 1.0), 1.0) * paired
 
 
-def _same(views: Views, pairs: Pairs, olds: Indices, news: Indices) -> Mask:
+def same_reads(views: Views, pairs: Pairs, olds: Indices, news: Indices) -> Mask:
     """Say of slots of BEFORE and AFTER whether they read the same."""
     was, now = views
     giver = np.append(pairs.to_after, NONE)[was.giver[olds]]

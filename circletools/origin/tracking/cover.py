@@ -115,6 +115,13 @@ def _share_out(views: Views, parts: list[Region], region: Region, opaque: set[in
     """
     olds = sorted({row for part in parts for row in part.operators})
     news = sorted(opaque.intersection(region.operators)) or region.operators
+    codes = views[0].side.codes
+    moving = [row for row in olds if codes[row] in LAYOUT_OPS]
+    if moving and len(region.feeds) == 1 and all(views[1].side.codes[row] in LAYOUT_OPS for row in news):
+        # What lays out anew computes nothing: the rest was fused into what feeds it.
+        for row in set(olds).difference(moving):
+            found[min(region.feeds)].setdefault(row, grounds(Evidence.FUSED))
+        olds = moving
     same = [new for new in news if views[1].side.codes[new] == views[0].side.codes[olds[0]]]
     if len(olds) == len(same) == 1:  # it is still there, and the others are new
         news = same

@@ -19,6 +19,7 @@ import numpy as np
 
 from circletools.graph.algorithms import Indices
 from circletools.graph.columns import Mask
+from circletools.origin.tracking.agreement import same_reads
 from circletools.origin.tracking.pairs import Pairs
 from circletools.origin.tracking.side import NONE, Side
 from circletools.origin.tracking.view import Views, same_slots
@@ -76,16 +77,8 @@ def _places(views: Views, named: Pairs, sizes: list[Indices]) -> tuple[Indices, 
     alike = np.append(was.side.code, NONE)[was.giver[olds]] == np.append(now.side.code, NONE)[now.giver[news]]
     decided: Mask = (partner != NONE) & (now.giver[news] != NONE)
     decided &= alike | ~np.append(named.unpaired(1), True)[now.giver[news]]
-    given = np.full(len(was.value) + 1, NONE)
-    ends = np.array(named.inputs, np.int64).reshape(-1, 2)
-    given[was.value[ends[:, 0]]] = now.value[ends[:, 1]]
-    inputs: Mask = given[was.read[olds]] != NONE
-    same: Mask = np.where(
-        inputs,
-        given[was.read[olds]] == now.read[news],
-        (partner == now.giver[news]) & (was.place[olds] == now.place[news]),
-    )
-    decided |= inputs
+    decided |= np.isin(was.read[olds], [old for old, _ in named.inputs])
+    same = same_reads(views, named, olds, news)
     total, agreeing = np.zeros(len(now), np.int64), np.zeros(len(now), np.int64)
     for counts, chosen in ((total, decided), (agreeing, decided & same)):
         np.add.at(counts, now.reader[news[chosen]], 1)

@@ -139,20 +139,6 @@ def both_regions(
     return olds, news
 
 
-def by_made(regions: Sequence[Region]) -> dict[int, list[int]]:
-    """Return the regions by what they make."""
-    found: dict[int, list[int]] = defaultdict(list)
-    for index, region in enumerate(regions):
-        for value in region.made:
-            found[value].append(index)
-    return found
-
-
-def _touched(region: Region, by_value: Mapping[int, list[int]]) -> list[int]:
-    """Return the regions that make a value in common with this one."""
-    return sorted({index for value in region.made for index in by_value.get(value, ())[:_MOST_BESIDE]})
-
-
 def _regions(
     views: Views, side: int, free: set[int], known: Known, partner: Indices, outputs_: Sequence[tuple[int, int]]
 ) -> list[Region]:
@@ -196,13 +182,16 @@ def _regions(
 
 def pair_regions(olds: list[Region], news: list[Region]) -> tuple[list[tuple[list[Region], Region]], list[Region]]:
     """Return the regions of AFTER with those of BEFORE whose work they do, and the rest of BEFORE's."""
-    by_value = by_made(news)
+    makers: dict[int, list[int]] = defaultdict(list)
+    for at, region in enumerate(news):
+        for value in region.made:
+            makers[value].append(at)
     assigned: dict[int, list[Region]] = defaultdict(list)
     left: list[Region] = []
     for region in olds:
         ranks = [
             (region.overlap(news[at]), len(region.takers & news[at].takers), at not in assigned, -at)
-            for at in _touched(region, by_value)
+            for at in {at for value in region.made for at in makers.get(value, ())[:_MOST_BESIDE]}
         ]
         best = max(ranks, default=(0.0, 0, False, 0))
         (assigned[-best[-1]] if best[0] >= _OVERLAP else left).append(region)

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import count
 
 from circletools.errors import CircleToolsError
 from circletools.findings import Finding
 from circletools.graph.build import model_graph
 from circletools.graph.graph import ModelGraph
 from circletools.model.model import Model
-from circletools.model.views import text
 from circletools.origin.algebra import UNKNOWN, Origin
 from circletools.origin.describe import OperatorRow, Selection, operator_rows
-from circletools.origin.read import NO_NAME, Origins, origins_in
+from circletools.origin.names import origins_by_output
+from circletools.origin.read import Origins, origins_in
 from circletools.origin.tables import OP_TABLE, SOURCE_TABLE
 from circletools.origin.tags import tags_of
 from circletools.origin.tracking.evidence import Evidence, Found, Grounds
@@ -128,15 +127,4 @@ def _by_source(found: Found, origin_of: Mapping[int, Origin], least: float, fact
 
 def _sources(model: ModelGraph) -> Origins:
     """Return the origins in a model; without any, every operator is its own source, named after its first output."""
-    origins = origins_in(model)
-    if origins is not None:
-        return origins
-    names: list[str] = []
-    numbers = count()
-    for graph in model.graphs:
-        graph.check_values()
-        own = [*graph.values.names, b""]  # the last one is that of no value, which is -1
-        firsts = (own[value] for value in graph.first_results.tolist())
-        names += [text(name.partition(b"\0")[0]) or NO_NAME for name in firsts]
-    operators = ({index: frozenset((next(numbers),)) for index in range(len(graph))} for graph in model.graphs)
-    return Origins(dict(enumerate(names)), tuple(operators))
+    return origins_in(model) or origins_by_output(model, range(len(model)))
