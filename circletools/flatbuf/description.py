@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,47 +11,51 @@ from numpy.typing import NDArray
 from circletools.flatbuf.columns import Tables, Vectors
 from circletools.flatbuf.schema import Field, Schema
 
+Leaf = Callable[[Tables, Field], list[Any]]
 SHOWN_ELEMENTS = 16
 """Longer vectors are described by their length."""
 
 _SHOWN_CHARACTERS = 1000
 
 
-def described(tables: Tables, schema: Schema) -> list[dict[str, Any]]:
+def described(tables: Tables, schema: Schema, leaf: Leaf | None = None) -> list[dict[str, Any]]:
     """Return each table as a dict of the fields that are written in it.
 
-    A union member has its `type`. Of a long vector, and of a vector of tables, there is only the `count`.
+    Without `leaf`, a union member has its `type`, and of a long vector, and of a vector of tables, there is only the
+    `count`. With it, the codes of unions are fields like others; it returns what scalars, strings and vectors are.
     """
     values: list[dict[str, Any]] = [{} for _ in range(len(tables))]
-    codes = {item.type_slot for item in tables.type.fields if item.kind == "union"}
+    codes = {item.type_slot for item in tables.type.fields if item.kind == "union" and leaf is None}
     for item in tables.type.fields:
         rows = np.flatnonzero(tables.has(item.name))
         if rows.size and item.slot not in codes:
-            for row, value in zip(rows.tolist(), _column(tables.take(rows), item, schema), strict=True):
+            for row, value in zip(rows.tolist(), _column(tables.take(rows), item, schema, leaf), strict=True):
                 values[row][item.name] = value
     return values
 
 
-def _column(tables: Tables, item: Field, schema: Schema) -> list[Any]:
+def _column(tables: Tables, item: Field, schema: Schema, leaf: Leaf | None) -> list[Any]:
+    if item.kind == "table":
+        return list(described(tables.child(item.name, schema)[0], schema, leaf))
+    if item.kind == "union":
+        return _union(tables, item, schema, leaf)
+    if leaf is not None:
+        return leaf(tables, item)
     if item.kind == "scalar":
         return list(tables.scalars(item.name).tolist())
-    if item.kind == "table":
-        return list(described(tables.child(item.name, schema)[0], schema))
-    if item.kind == "union":
-        return _union(tables, item, schema)
     vectors = tables.vectors(item.name)
     if item.kind == "vector" and item.target is not None:
         return [{"count": count} for count in vectors.count.tolist()]
     return [shortened(vectors, row, item) for row in range(len(tables))]
 
 
-def _union(tables: Tables, item: Field, schema: Schema) -> list[Any]:
+def _union(tables: Tables, item: Field, schema: Schema, leaf: Leaf | None) -> list[Any]:
     kinds, names = union_members(tables, item, schema)
-    targets, values = tables.targets(item.name), [{"type": names[kind]} for kind in kinds.tolist()]
+    targets, values = tables.targets(item.name), [{"type": names[kind]} if leaf is None else {} for kind in kinds]
     for kind, name in enumerate(names):
         rows = np.flatnonzero(kinds == kind)
         if name in schema.tables:
-            members = described(Tables(tables.wire, schema.tables[name], targets[rows]), schema)
+            members = described(Tables(tables.wire, schema.tables[name], targets[rows]), schema, leaf)
             for row, member in zip(rows.tolist(), members, strict=True):
                 values[row] |= member
     return list(values)

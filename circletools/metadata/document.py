@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from circletools.errors import EditError, UsageError
 from circletools.flatbuf.columns import Tables, unknown_slots, vectors_at
-from circletools.flatbuf.description import union_members
+from circletools.flatbuf.description import described
 from circletools.flatbuf.overlay import NewTable
 from circletools.flatbuf.schema import OFFSET, Field, TableType, load_schema
 from circletools.wording import suggestion
@@ -43,48 +43,26 @@ _SINCE = {
 """The version of the schema that brought a field or a member; 1.0.0 had all others."""
 
 
-def to_documents(tables: Tables) -> list[dict[str, Any]]:
-    """Return what each table has, with all below it. Raises EditError for fields of a newer schema."""
+def leaves(tables: Tables, item: Field) -> list[Any]:
+    """Return what a field of tables is that no other table is. Raises EditError for fields of a newer schema."""
     if unknown_slots(tables).any():
         raise EditError(f"a {tables.type.name} has fields of a newer schema", hint="`metadata set` takes any value")
-    values: list[dict[str, Any]] = [{} for _ in range(len(tables))]
-    for item in tables.type.fields:
-        rows = np.flatnonzero(tables.has(item.name))
-        for row, value in zip(rows.tolist(), _column(tables.take(rows), item) if rows.size else (), strict=True):
-            values[row][item.name] = value
-    return values
-
-
-def _column(tables: Tables, item: Field) -> list[Any]:
-    schema = load_schema("tflite_metadata")
     if item.kind == "scalar":
         members = _members(tables.type, item)
         return [members.get(number, number) for number in _plain(tables.scalars(item.name))]
-    if item.kind == "table":
-        return list(to_documents(tables.child(item.name, schema)[0]))
     if item.kind == "string":
         return [text.decode("utf-8", "surrogateescape") for text in tables.strings(item.name)]
-    if item.kind == "union":
-        kinds, names = union_members(tables, item, schema)
-        found: list[Any] = [None] * len(tables)
-        for kind, name in enumerate(names):
-            rows = np.flatnonzero(kinds == kind)
-            if name in schema.tables:
-                below = to_documents(Tables(tables.wire, schema.tables[name], tables.targets(item.name)[rows]))
-                for row, member in zip(rows.tolist(), below, strict=True):
-                    found[row] = member
-        return found
     vectors = tables.vectors(item.name)
     if item.target is not None:
-        flat: list[Any] = to_documents(tables.children(item.name, schema)[0])
+        schema = load_schema("tflite_metadata")
+        flat: list[Any] = described(tables.children(item.name, schema)[0], schema, leaves)
     elif f"{tables.type.name}.{item.name}" in _TEXTS:
         at = vectors.element_positions()
         texts = vectors_at(tables.wire, at + tables.wire.gather(at, OFFSET), np.dtype("u1")).check_total()
         flat = [texts.row(row).tobytes().decode("utf-8", "surrogateescape") for row in range(len(at))]
     else:
         flat = _plain(vectors.flat())
-    bounds = vectors.splits().tolist()
-    return [flat[start:end] for start, end in pairwise(bounds)]
+    return [flat[start:end] for start, end in pairwise(vectors.splits().tolist())]
 
 
 def _plain(numbers: NDArray[Any]) -> list[Any]:

@@ -14,12 +14,13 @@ import numpy as np
 
 from circletools.errors import ModelFormatError
 from circletools.flatbuf.columns import Tables, Wire
+from circletools.flatbuf.description import described
 from circletools.flatbuf.inert import Inert
 from circletools.flatbuf.overlay import NewTable, Overlay
 from circletools.flatbuf.prefix import write_prefix
 from circletools.flatbuf.schema import load_schema
 from circletools.flatbuf.verify import check_header, walk
-from circletools.metadata.document import to_documents
+from circletools.metadata.document import leaves
 
 TFLITE_METADATA = "TFLITE_METADATA"
 
@@ -29,7 +30,8 @@ def decoded(data: bytes) -> dict[str, Any]:
     schema, wire = load_schema("tflite_metadata"), Wire(memoryview(data))
     try:
         walk(wire, schema, max_tables=None)
-        (found,) = to_documents(Tables(wire, schema.tables[schema.root], np.array([check_header(wire, schema)])))
+        root = Tables(wire, schema.tables[schema.root], np.array([check_header(wire, schema)]))
+        (found,) = described(root, schema, leaves)
     except ModelFormatError as error:
         raise ModelFormatError(error.message, location=f"metadata {TFLITE_METADATA}") from error
     return found

@@ -59,10 +59,10 @@ class Call:
         """Return the shapes of all inputs. Raises UnknownError."""
         return [self.shape(slot) for slot in range(len(self))]
 
-    def one_shape(self) -> Shape:
-        """Return the shape that all inputs have. Raises RefusedError where they differ, UnknownError."""
-        first, *others = self.all_shapes()
-        for slot, shape in enumerate(others, 1):
+    def one_shape(self, start: int = 0) -> Shape:
+        """Return the shape that inputs have from a slot on. Raises RefusedError where they differ, UnknownError."""
+        first, *others = self.all_shapes()[start:]
+        for slot, shape in enumerate(others, start + 1):
             refuse_unless(shape == first, f"{shown(shape)} beside {shown(first)}", slot)
         return first
 

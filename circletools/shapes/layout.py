@@ -37,11 +37,10 @@ def squeeze(call: Call) -> Sequence[Shape]:
     return [tuple(size for axis, size in enumerate(shape) if axis not in axes and (axes or size != 1))]
 
 
-def expand_dims(call: Call) -> Sequence[Shape]:
-    """With a dimension of 1 more."""
-    shape, axis = call.shape(), call.number(1)
+def inserted(call: Call, shape: Shape, axis: int, size: int) -> Sequence[Shape]:
+    """With a dimension more."""
     axis = call.axis(axis, len(shape) + 1)
-    return [(*shape[:axis], 1, *shape[axis:])]
+    return [(*shape[:axis], size, *shape[axis:])]
 
 
 def transpose(call: Call) -> Sequence[Shape]:
@@ -50,13 +49,6 @@ def transpose(call: Call) -> Sequence[Shape]:
     order = [call.axis(axis, len(shape)) for axis in call.numbers(1)]
     refuse_unless(sorted(order) == list(range(len(shape))), f"{shown(order)} is no order of {shown(shape)}", 1)
     return [tuple(shape[axis] for axis in order)]
-
-
-def pack(call: Call) -> Sequence[Shape]:
-    """With a dimension more, for as many as there are inputs."""
-    shape = call.one_shape()
-    axis = call.axis(call.option("axis"), len(shape) + 1)
-    return [(*shape[:axis], len(call), *shape[axis:])]
 
 
 def unpack(call: Call) -> Sequence[Shape]:
@@ -223,17 +215,12 @@ def batch_to_space(call: Call) -> Sequence[Shape]:
     return [(shape[0] // prod(block), *sizes, *shape[1 + len(block) :])]
 
 
-def space_to_depth(call: Call) -> Sequence[Shape]:
-    """Blocks of space become channels."""
+def blocks_of_channels(call: Call) -> Sequence[Shape]:
+    """Blocks of space become channels, or channels blocks of space."""
     batch, height, width, channels = call.shape(0, 4)
     size = call.option("block_size")
-    refuse_unless(size > 0 and not height % size and not width % size, f"{size} does not divide {height}x{width}")
-    return [(batch, height // size, width // size, channels * size * size)]
-
-
-def depth_to_space(call: Call) -> Sequence[Shape]:
-    """Channels become blocks of space."""
-    batch, height, width, channels = call.shape(0, 4)
-    size = call.option("block_size")
+    if call.code == "SPACE_TO_DEPTH":
+        refuse_unless(size > 0 and not height % size and not width % size, f"{size} does not divide {height}x{width}")
+        return [(batch, height // size, width // size, channels * size * size)]
     refuse_unless(size > 0 and not channels % (size * size), f"{size}x{size} does not divide {channels} channels")
     return [(batch, height * size, width * size, channels // (size * size))]

@@ -8,12 +8,6 @@ from math import ceil
 from circletools.shapes.call import Call, Rule, Shape, UnknownError, refuse_unless, shown
 
 
-def select(call: Call) -> Sequence[Shape]:
-    """The shape of both branches."""
-    refuse_unless(call.shape(1) == call.shape(2), f"{shown(call.shape(1))} beside {shown(call.shape(2))}")
-    return [call.shape(1)]
-
-
 def reduce(call: Call) -> Sequence[Shape]:
     """Without the axes of the second input, or with 1 in their places."""
     shape = call.shape()
@@ -45,13 +39,6 @@ def range_(call: Call) -> Sequence[Shape]:
     start, limit, step = (call.number(slot) for slot in range(3))
     refuse_unless(step != 0 and (limit - start) * step >= 0, f"no range from {start} to {limit} in steps of {step}")
     return [(ceil((limit - start) / step),)]
-
-
-def one_hot(call: Call) -> Sequence[Shape]:
-    """With a dimension more, of the depth."""
-    shape, depth = call.shape(), call.number(1)
-    axis = call.axis(call.option("axis", -1), len(shape) + 1)
-    return [(*shape[:axis], depth, *shape[axis:])]
 
 
 def unknown(call: Call) -> Sequence[Shape]:

@@ -17,50 +17,42 @@ def _out(call: Call, size: int, window: int, stride: int, dilation: int = 1) -> 
     return (size - reach) // stride + 1
 
 
-def _plane(call: Call, shape: Shape, window: Sequence[int]) -> tuple[int, int]:
-    options, sizes = call.options, []
-    for axis, letter in ((1, "h"), (2, "w")):
-        dilation = options.get(f"dilation_{letter}_factor", 1)
-        sizes.append(_out(call, shape[axis], window[axis - 1], options.get(f"stride_{letter}", 1), dilation))
-    return sizes[0], sizes[1]
+def _places(call: Call, sizes: Sequence[int], window: Sequence[int], letters: str = "hw") -> list[int]:
+    """Return how many places a window has in each dimension of space."""
+    return [
+        _out(call, size, reach, call.option(f"stride_{letter}", 1), call.option(f"dilation_{letter}_factor", 1))
+        for size, reach, letter in zip(sizes, window, letters, strict=True)
+    ]
 
 
 def conv_2d(call: Call) -> Sequence[Shape]:
-    """NHWC, weights OHWI."""
+    """NHWC, weights OHWI, or 1HWO of a depthwise convolution."""
     shape, weights = call.shape(0, 4), call.shape(1, 4)
-    refuse_unless(weights[3] > 0 and not shape[3] % weights[3], f"{shape[3]} channels, and weights {shown(weights)}")
-    return [(shape[0], *_plane(call, shape, weights[1:3]), weights[0])]
-
-
-def depthwise_conv_2d(call: Call) -> Sequence[Shape]:
-    """NHWC, weights 1HWO."""
-    shape, weights = call.shape(0, 4), call.shape(1, 4)
-    refuse_unless(shape[3] > 0 and not weights[3] % shape[3], f"{shape[3]} channels, and weights {shown(weights)}")
-    return [(shape[0], *_plane(call, shape, weights[1:3]), weights[3])]
+    depthwise = call.code == "DEPTHWISE_CONV_2D"
+    whole, part = (weights[3], shape[3]) if depthwise else (shape[3], weights[3])
+    refuse_unless(part > 0 and not whole % part, f"{shape[3]} channels, and weights {shown(weights)}")
+    return [(shape[0], *_places(call, shape[1:3], weights[1:3]), weights[3 if depthwise else 0])]
 
 
 def pool_2d(call: Call) -> Sequence[Shape]:
     """NHWC, a window of the options."""
     shape = call.shape(0, 4)
-    return [(shape[0], *_plane(call, shape, [call.option("filter_height"), call.option("filter_width")]), shape[3])]
+    window = [call.option("filter_height"), call.option("filter_width")]
+    return [(shape[0], *_places(call, shape[1:3], window), shape[3])]
 
 
 def conv_3d(call: Call) -> Sequence[Shape]:
     """NDHWC, weights DHWIO."""
     shape, weights = call.shape(0, 5), call.shape(1, 5)
     refuse_unless(shape[4] == weights[3], f"{shape[4]} channels, and weights {shown(weights)}")
-    sizes = [
-        _out(call, size, window, call.option(f"stride_{letter}", 1), call.option(f"dilation_{letter}_factor", 1))
-        for size, window, letter in zip(shape[1:4], weights[:3], "dhw", strict=True)
-    ]
-    return [(shape[0], *sizes, weights[4])]
+    return [(shape[0], *_places(call, shape[1:4], weights[:3], "dhw"), weights[4])]
 
 
 def transpose_conv(call: Call) -> Sequence[Shape]:
     """The shape that the first input gives, from which a convolution would lead back."""
     wanted, weights, shape = tuple(call.numbers(0)), call.shape(1, 4), call.shape(2, 4)
     fits = len(wanted) == 4 and wanted[0] == shape[0] and weights[3] == shape[3]
-    fits = fits and _plane(call, wanted, weights[1:3]) == shape[1:3]
+    fits = fits and _places(call, wanted[1:3], weights[1:3]) == [*shape[1:3]]
     refuse_unless(fits, f"{shown(shape)} does not lead to {shown(wanted)}", 0)
     return [(*wanted[:3], weights[0])]
 

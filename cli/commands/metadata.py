@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from json import dumps
 from pathlib import Path
 from typing import Annotated
 
 import circletools as ct
 
-from ..console.reading import read_text, reading
+from ..console.reading import read_bytes, read_text, reading
 from ..console.terminal import show_as, show_bytes
 from ..signature import argument, option
 from .parameters import Erase, InPlace, Input, Output, TableForm
@@ -64,18 +63,8 @@ def set_entry(
         raise ct.UsageError("give the value by either --text or --file")
     if file == source == "-":
         raise ct.UsageError("the model and the value cannot both be standard input")
-    value = text.encode("utf-8", "surrogateescape") if text is not None else _bytes_of(str(file))
+    value = text.encode("utf-8", "surrogateescape") if text is not None else read_bytes(str(file))
     rewrite(source, output, in_place, lambda edit: ct.metadata.set(edit, name, value), inputs=[file], erase=erase)
-
-
-def _bytes_of(file: str) -> bytes:
-    """Return the bytes of a file; - is standard input. Raises InvalidInputError."""
-    if file == "-":
-        return sys.stdin.buffer.read()
-    try:
-        return Path(file).read_bytes()
-    except OSError as error:
-        raise ct.InvalidInputError(f"cannot read it: {error.strerror}", location=file) from error
 
 
 def remove_entries(
@@ -170,8 +159,8 @@ def describe(
 
     def change(edit: ct.ModelEdit) -> ct.types.RewriteResult:
         if json is not None:
-            given = {Path(file).name: _bytes_of(file) for file in files}
-            return ct.metadata.set_document(edit, _bytes_of(json), given)
+            given = {Path(file).name: read_bytes(file) for file in files}
+            return ct.metadata.set_document(edit, read_bytes(json), given)
         result = ct.metadata.describe(edit, texts)
         if mean is None or std is None:
             return result

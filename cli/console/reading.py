@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -38,9 +39,14 @@ def naming(source: str) -> Iterator[None]:
         raise
 
 
-def read_text(path: Path) -> str:
-    """Return the text of a file; names in it may be bytes that are no UTF-8. Raises InvalidInputError."""
+def read_bytes(path: str | Path) -> bytes:
+    """Return the bytes of a file; - is standard input. Raises InvalidInputError."""
     try:
-        return path.read_bytes().decode("utf-8-sig", "surrogateescape")
+        return sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
     except OSError as error:
         raise ct.InvalidInputError(f"cannot read it: {error.strerror}", location=str(path)) from error
+
+
+def read_text(path: Path) -> str:
+    """Return the text of a file; names in it may be bytes that are no UTF-8. Raises InvalidInputError."""
+    return read_bytes(path).decode("utf-8-sig", "surrogateescape")
