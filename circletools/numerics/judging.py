@@ -57,9 +57,8 @@ def allowance(expected: Array, kind: str, step: float, sensitivity: Difference |
     """
     finite = np.abs(expected[np.isfinite(expected)]) if expected.dtype.kind in "fc" else np.zeros(0)
     digits = half_digits(kind) * float(finite.max(initial=0.0)) if kind.startswith(_FLOATS) else 0.0
-    ties = step**2 * (
-        0.5 + _SIGMAS * sqrt(0.25 / max(1, finite.size))
-    )  # so many values, by the binomial distribution
+    # So many values lie midway between two, by the binomial distribution.
+    ties = step**2 * (0.5 + _SIGMAS * sqrt(0.25 / max(1, finite.size)))
     largest, mean = (sensitivity.max_abs, sensitivity.rms) if sensitivity is not None else (0.0, 0.0)
     # It is twice what to expect; the mean square of few values varies more than that (chi-squared distribution).
     mean *= sqrt(max(1.0, (1 + _SIGMAS * sqrt(2 / max(1, expected.size))) / 4))

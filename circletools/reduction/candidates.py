@@ -16,12 +16,8 @@ from circletools.parts.whole import Whole
 from circletools.runtimes.protocol import Array
 from circletools.storage.files import view
 
-_STRUCTURE = (
-    "INT32",
-    "INT64",
-    "BOOL",
-    "STRING",
-)  # shapes, axes, indices: an operator means something else with others
+_STRUCTURE = ("INT32", "INT64", "BOOL", "STRING")
+"""Types of shapes, axes and indices: an operator means something else with others."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
@@ -22,12 +21,7 @@ from circletools.runtimes.protocol import (
     Request,
     Verdict,
 )
-from circletools.runtimes.running import run_with
-
-_FAILED: dict[str, Callable[[str], Answer | Recorded]] = {
-    "run": lambda words: Answer([], [], words),
-    "profile": lambda words: Recorded(b"", failure=words),
-}
+from circletools.runtimes.running import run_with, words_of
 
 
 def serve(program: str, distribution: str, handle: int) -> None:
@@ -56,16 +50,18 @@ def _version(distribution: str) -> str:
 
 
 def _answer(module: Any, request: Request) -> Answer | Recorded | Verdict | Missing:
+    ask = getattr(module, request.question, partial(run_with, module))
     try:
-        ask = getattr(module, request.question, partial(run_with, module))
         found: Answer | Recorded | Verdict = ask(request)
-    except RefusedError as error:
-        if request.question in _FAILED:
-            return _FAILED[request.question](str(error))
-        return Verdict("refused", str(error), error.operators)
     except NoDeviceError as error:
         return Missing(str(error))
-    except MemoryError as error:
-        text = f"MemoryError: {error}".strip(": ")
-        return _FAILED[request.question](text) if request.question in _FAILED else Verdict("memory", text)
+    except (RefusedError, MemoryError) as error:
+        words = words_of(error)
+        if request.question == "profile":
+            return Recorded(b"", failure=words)
+        return (
+            Verdict("refused", words, error.operators)
+            if isinstance(error, RefusedError)
+            else Verdict("memory", words)
+        )
     return found

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from ctypes import CFUNCTYPE, POINTER, byref, c_char_p, c_int, c_void_p
 from functools import cache
 from math import prod
@@ -144,30 +144,28 @@ def _call(library: Any, name: str, *arguments: object) -> None:
 def _register(library: Any, environment: c_void_p, spy: Spy) -> None:
     """Add an accelerator whose delegate is the spy (`litert/c/internal/litert_accelerator_registration.h`)."""
 
-    def name(_accelerator: int, found: Any) -> int:
-        found[0] = b"circletools"
-        return 0
+    def writing(make: Callable[[], Any]) -> Callable[..., int]:
+        def write(*arguments: Any) -> int:
+            arguments[-1][0] = make()
+            return 0
 
-    def version(_accelerator: int, found: Any) -> int:
-        found[0][:] = (1, 0, 0)
-        return 0
+        return write
 
-    def hardware(_accelerator: int, found: Any) -> int:
-        found[0] = _CPU | _GPU
-        return 0
-
-    def delegate(_context: int, _environment: int, _accelerator: int, _options: int, found: Any) -> int:
+    def delegate() -> int | None:
         wrapper = c_void_p()
         _call(library, "LiteRtWrapDelegate", c_void_p(spy.address), free, byref(wrapper))
-        found[0] = wrapper.value
-        return 0
+        return wrapper.value
 
     free = CFUNCTYPE(None, c_void_p)(lambda _delegate: None)
     parts = {
-        "LiteRtSetAcceleratorGetName": CFUNCTYPE(c_int, c_void_p, POINTER(c_char_p))(name),
-        "LiteRtSetAcceleratorGetVersion": CFUNCTYPE(c_int, c_void_p, POINTER(c_int * 3))(version),
-        "LiteRtSetAcceleratorGetHardwareSupport": CFUNCTYPE(c_int, c_void_p, POINTER(c_int))(hardware),
-        "LiteRtSetDelegateFunction": CFUNCTYPE(c_int, *[c_void_p] * 4, POINTER(c_void_p))(delegate),
+        "LiteRtSetAcceleratorGetName": CFUNCTYPE(c_int, c_void_p, POINTER(c_char_p))(writing(lambda: b"circletools")),
+        "LiteRtSetAcceleratorGetVersion": CFUNCTYPE(c_int, c_void_p, POINTER(c_int * 3))(
+            writing(lambda: (c_int * 3)(1, 0, 0))
+        ),
+        "LiteRtSetAcceleratorGetHardwareSupport": CFUNCTYPE(c_int, c_void_p, POINTER(c_int))(
+            writing(lambda: _CPU | _GPU)
+        ),
+        "LiteRtSetDelegateFunction": CFUNCTYPE(c_int, *[c_void_p] * 4, POINTER(c_void_p))(writing(delegate)),
     }
     _KEPT.extend((free, *parts.values(), spy))
     accelerator = c_void_p()

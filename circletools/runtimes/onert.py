@@ -35,13 +35,6 @@ _FEWEST_BYTES = 4  # of which no plausible values are just these
 _OPERATION = re.compile(r"Unsupported operation: (\w+)|NYI for operation '(\w+)'")
 
 
-def fix_shapes(session: Session, shapes: Sequence[tuple[int, ...]]) -> None:
-    """Give the inputs these shapes; before `prepare`."""
-    for position, (info, shape) in enumerate(zip(session.infos("input"), shapes, strict=True)):
-        if info.shape() != shape:
-            session.resize(position, shape)
-
-
 def bind_outputs(session: Session) -> list[Bound]:
     """Bind outputs that are large enough; return their buffers."""
     buffers: list[Bound] = []
@@ -81,7 +74,7 @@ def loads(request: Request) -> Verdict:
     try:
         _load(session, request.variant, request.model)
         # An open dimension is 1, which converters write for LiteRT to start from.
-        fix_shapes(session, [tuple(map(abs, info.shape())) for info in session.infos("input")])
+        session.fix_shapes([tuple(map(abs, info.shape())) for info in session.infos("input")])
         session("prepare")
     except (StatusError, KeyError) as error:
         text = " ".join(printed(since).split()) or str(error)
@@ -153,7 +146,7 @@ class Running:
             session.let_it_allocate()
         infos = session.infos("input")
         self.inputs = filled(given, make, ((info.numpy(), map(abs, info.shape())) for info in infos))
-        fix_shapes(session, [value.shape for value in self.inputs])
+        session.fix_shapes([value.shape for value in self.inputs])
         session("prepare")
         self._bound = [(ctypes.c_char * max(1, value.nbytes))() for value in self.inputs]
         for place, (info, buffer, value) in enumerate(zip(infos, self._bound, self.inputs, strict=True)):

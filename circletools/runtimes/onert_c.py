@@ -23,7 +23,6 @@ from ctypes import (
     c_size_t,
     c_uint32,
     c_void_p,
-    create_string_buffer,
 )
 from pathlib import Path
 from typing import Any, Final
@@ -118,22 +117,19 @@ class Session:
             self(f"{side}_tensorinfo", c_uint32(position), byref(info))
         return found
 
-    def resize(self, position: int, shape: Sequence[int]) -> None:
-        """Fix the shape of an input."""
-        info = self.infos("input")[position]
-        info.rank = len(shape)
-        info.dims[: len(shape)] = shape
-        self("set_input_tensorinfo", c_uint32(position), byref(info))
+    def fix_shapes(self, shapes: Sequence[tuple[int, ...]]) -> None:
+        """Give the inputs these shapes; before `prepare`."""
+        for position, (info, shape) in enumerate(zip(self.infos("input"), shapes, strict=True)):
+            if info.shape() != shape:
+                info.rank = len(shape)
+                info.dims[: len(shape)] = shape
+                self("set_input_tensorinfo", c_uint32(position), byref(info))
 
     def bind(self, side: str, position: int, dtype: int, memory: Bound, size: int | None = None) -> None:
         """Bind memory, or its first `size` bytes, to an `input` or `output`, to be filled anew before each run."""
         self._bound.append(memory)
         length = c_size_t(len(memory) if size is None else size)
         self(f"set_{side}", c_uint32(position), c_int(dtype), memory, length)
-
-    def feed(self, position: int, dtype: int, data: bytes) -> None:
-        """Bind a copy of `data` to an input."""
-        self.bind("input", position, dtype, create_string_buffer(data, max(1, len(data))), len(data))
 
     def allocated(self, position: int) -> tuple[TensorInfo, int]:
         """Return dtype and shape of an output that the runtime allocated, and its address."""

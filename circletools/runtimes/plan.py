@@ -21,31 +21,25 @@ _ALLOW_DYNAMIC_TENSORS = 1
 _NODE = re.compile(r"Node number (\d+) \((.*?)\) failed to \w+")
 
 
+def _pointers(names: str) -> tuple[tuple[str, Any], ...]:
+    return tuple((name, c_void_p) for name in names.split())
+
+
 class _Operator(ctypes.Structure):
     _fields_ = (
-        ("inputs", c_void_p),
-        ("outputs", c_void_p),
-        ("intermediates", c_void_p),
-        ("temporaries", c_void_p),
-        ("user_data", c_void_p),
-        ("builtin_data", c_void_p),
-        ("custom_initial_data", c_void_p),
+        *_pointers("inputs outputs intermediates temporaries user_data builtin_data custom_initial_data"),
         ("custom_initial_data_size", c_int),
         ("delegate", c_void_p),
     )
 
 
 class _Params(ctypes.Structure):
-    _fields_ = (("delegate", c_void_p), ("replaced", c_void_p), ("inputs", c_void_p), ("outputs", c_void_p))
+    _fields_ = _pointers("delegate replaced inputs outputs")
 
 
 class _Registration(ctypes.Structure):
     _fields_ = (
-        ("init", c_void_p),
-        ("free", c_void_p),
-        ("prepare", c_void_p),
-        ("invoke", c_void_p),
-        ("profiling_string", c_void_p),
+        *_pointers("init free prepare invoke profiling_string"),
         ("builtin_code", c_int32),
         ("custom_name", c_char_p),
         ("version", c_int),
@@ -60,25 +54,13 @@ class _Context(ctypes.Structure):
     _fields_ = (
         ("tensors_size", c_size_t),
         ("get_execution_plan", _GetPlan),
-        ("tensors", c_void_p),
-        ("impl", c_void_p),
-        ("resize_tensor", c_void_p),
-        ("report_error", c_void_p),
-        ("add_tensors", c_void_p),
+        *_pointers("tensors impl resize_tensor report_error add_tensors"),
         ("get_operator", _GetOperator),
     )
 
 
 class _Delegate(ctypes.Structure):
-    _fields_ = (
-        ("data", c_void_p),
-        ("prepare", c_void_p),
-        ("copy_from", c_void_p),
-        ("copy_to", c_void_p),
-        ("free", c_void_p),
-        ("flags", c_int64),
-        ("builder", c_void_p),
-    )
+    _fields_ = (*_pointers("data prepare copy_from copy_to free"), ("flags", c_int64), ("builder", c_void_p))
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ def run_with(adapter: Any, request: Request) -> Answer:
             running.feed(inputs)
             running.run()
             outputs += map(plain, running.fetch())
-    except adapter.FAILURES as error:
+    except (*adapter.FAILURES, MemoryError) as error:
         return Answer([], [], words_of(error))
     return Answer(running.inputs, outputs)
 
