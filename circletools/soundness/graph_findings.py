@@ -103,7 +103,7 @@ def _produced_anyway(whole: Whole) -> Iterator[Finding]:
 
 
 def _in_place(whole: Whole) -> Iterator[Finding]:
-    """Look for operators that have a tensor among inputs and outputs; LiteRT allocates no tensors then.
+    """Look for operators that have a tensor among inputs and outputs; with options, LiteRT allocates no tensors then.
 
     It takes a slot that is left out on both sides for one, too.
     """
@@ -118,8 +118,15 @@ def _in_place(whole: Whole) -> Iterator[Finding]:
         )
     empty = np.intersect1d(lacking(whole.graph.operands), lacking(whole.graph.results))
     both = np.union1d(readers[own], empty)
-    message = f"a tensor is input and output of the operator; LiteRT refuses that; {CORRECT}"
-    yield from findings_at("IN_PLACE_OPERATOR", both, whole.operator, lambda _: message)
+    tables, schema = whole.operators.tables.take(both), whole.model.schema
+    with_fields = [number for number, name in schema.unions["BuiltinOptions"].items() if schema.tables[name].fields]
+    refused = set(both[np.isin(tables.union_codes(tables.field("builtin_options")), with_fields)].tolist())
+
+    def message(row: int) -> str:
+        known = "LiteRT refuses that; " if row in refused else ""
+        return f"a tensor is input and output of the operator; {known}{CORRECT}"
+
+    yield from findings_at("IN_PLACE_OPERATOR", both, whole.operator, message)
 
 
 def _left_out(whole: Whole) -> Iterator[Finding]:

@@ -1,12 +1,13 @@
 """Check operators against what LiteRT's kernels need: inputs, options, types, ranks and scales.
 
 Each rule was found by changing one thing in operators of public models that LiteRT 2.3 runs: removing options, an
-input or a scale, or changing the type of the output. It stands here where LiteRT refused, or crashed, every time.
+input or a scale, or changing a type, a size or a scale. It stands here where LiteRT refused, or crashed, every time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -30,12 +31,11 @@ _SAME_TYPE = (
     "UNPACK",
 )  # fmt: skip
 """Their output has the type of the first input. Many others set the type of their output, whatever the file says."""
-_RANKS = {
+_RANKS: Mapping[str, tuple[int, ...]] = {
     "CONV_2D": (4, 4),
     "DEPTHWISE_CONV_2D": (4, 4),
-    "AVERAGE_POOL_2D": (4,),
-    "MAX_POOL_2D": (4,),
-    "PAD": (-1, 2),
+    **dict.fromkeys(("AVERAGE_POOL_2D", "MAX_POOL_2D", "RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"), (4,)),
+    **dict.fromkeys(("FULLY_CONNECTED", "PAD"), (-1, 2)),
     "TRANSPOSE_CONV": (1, 4, 4),
 }
 """By input, -1 for any; looked at where nothing computes the tensor."""
@@ -51,12 +51,25 @@ _SCALES: Mapping[str, Mapping[str, tuple[int, ...]]] = {
 """By the type of the first input the slots that must have a scale."""
 _REQUIRED = {"CONV_2D": 3, "DEPTHWISE_CONV_2D": 3, "FULLY_CONNECTED": 2, "PADV2": 2, "SPLIT": 2, "UNPACK": 1}
 """How many inputs may not be left out, where it is another number than the least: a bias may be missing only."""
+_LEAST = {"CONV_2D": 3, "UNPACK": 1}
+"""How many inputs there must be, where the table of kernels has fewer or none."""
+_BIASES = {"FLOAT32": ("FLOAT32",), "INT8": ("INT32",), "UINT8": ("INT32",), "INT16": ("INT32", "INT64")}
+"""By the type of a convolution's input the types of its bias (conv.cc, depthwise_conv.cc)."""
+_CONVOLUTIONS = ("CONV_2D", "DEPTHWISE_CONV_2D")
+_CHANNELS = {"CONV_2D": 0, "DEPTHWISE_CONV_2D": 3, "FULLY_CONNECTED": 0}
+"""The dimension of the weights that is the size of the bias."""
+_ALIKE = ("SLICE", "STRIDED_SLICE")
+_PADS = ("PAD", "PADV2")
+_RATIOS = ("ADD", "SUB")
+_NARROW = ("INT8", "UINT8", "INT16")
+_REFUSED = "LiteRT's kernel refuses that"
+_Wrong = tuple[str, NDArray[np.bool_], str]
+"""The code of a finding, the operators that it is about, and its words."""
 _MOST_FIXED = 5  # operators with more inputs may leave out many of them
 
 
 def kernel_findings(model: Model, whole: Whole, kernels: Mapping[str, Any]) -> Iterator[Finding]:
     """Yield findings about the operators of a TFLite model; `kernels` has how many inputs each code takes."""
-    numbers = {name: number for number, name in model.schema.enums["TensorType"].items()}
     scales = _scales(model)
     for code in model.operator_codes:
         rows = np.flatnonzero(whole.operators.code_indices == code.index)
@@ -67,27 +80,24 @@ def kernel_findings(model: Model, whole: Whole, kernels: Mapping[str, Any]) -> I
         yield from _without_options(model, whole, code.name, rows)
         there = (slots[:, [0, _OUTPUT]] >= 0).all(axis=1)
         rows, slots = rows[there], slots[there]
-        if code.name in _SAME_TYPE:
-            yield from _other_type(whole, code.name, rows, slots)
-        yield from _other_rank(whole, code.name, rows, slots)
-        for kind, needed in _SCALES.get(code.name, {}).items():
-            is_kind = whole.tensors.types[slots[:, 0]] == numbers[kind]
-            bare = [(slots[:, slot] >= 0) & ~scales[slots[:, slot]] for slot in needed]
-            lacking = is_kind & np.logical_or.reduce(bare)
-            message = f"a tensor of {code.name} has no scale; LiteRT's kernel for {kind} needs one"
-            yield from _at(whole, "INVALID_QUANTIZATION", rows[lacking], message)
+        for kind, wrong, message in chain(
+            _wrong_types(whole, code.name, slots),
+            _wrong_shapes(whole, code.name, slots),
+            _wrong_scales(whole, code.name, slots, scales),
+        ):
+            yield from _at(whole, kind, rows[wrong], message)
 
 
 def _at(whole: Whole, code: str, rows: Indices, message: str) -> Iterator[Finding]:
     return findings_at(code, rows, whole.operator, lambda _: message)
 
 
-def _scales(model: Model) -> NDArray[np.bool_]:
-    """Return whether each tensor has a scale."""
+def _scales(model: Model) -> NDArray[np.float64]:
+    """Return the first scale of each tensor, NaN where it has none."""
     tables, rows = model.tensor_columns.tables.child("quantization", model.schema)
-    found = np.zeros(len(model.tensor_columns.tables), np.bool_)
+    found = np.full(len(model.tensor_columns.tables), np.nan)
     if len(tables):
-        found[rows[tables.vectors("scale").count > 0]] = True
+        found[rows] = tables.vectors("scale").element(0)
     return found
 
 
@@ -99,7 +109,8 @@ def _left_out(whole: Whole, name: str, rows: Indices, least: int) -> Iterator[Fi
     operands = whole.graph.operands
     slots = operands.splits[rows, None] + np.arange(least)
     there = slots < operands.splits[rows + 1, None]
-    lacking = (there & (np.append(operands.values, 0)[np.where(there, slots, -1)] < 0)).any(axis=1)
+    few = there.sum(axis=1) < _LEAST.get(name, 0)
+    lacking = few | (there & (np.append(operands.values, 0)[np.where(there, slots, -1)] < 0)).any(axis=1)
     message = f"an input of {name} is left out; LiteRT's kernel needs it"
     yield from _at(whole, "OPERATOR_SLOTS", rows[lacking], message)
 
@@ -115,19 +126,60 @@ def _without_options(model: Model, whole: Whole, name: str, rows: Indices) -> It
         yield from _at(whole, "UNKNOWN_OPTION", rows[~has], message)
 
 
-def _other_type(whole: Whole, name: str, rows: Indices, slots: Indices) -> Iterator[Finding]:
-    """Look for outputs of another type than the input, as far as the file's types are those that LiteRT sees."""
+def _wrong_types(whole: Whole, name: str, slots: Indices) -> Iterator[_Wrong]:
+    """Look for outputs and constants of another type than the input, as far as LiteRT sees the types of the file."""
     types, source = whole.tensors.types, slots[:, 0]
-    wrong = ~is_rewritten(whole, source) & (types[source] != types[slots[:, _OUTPUT]])
-    message = f"the output of {name} has another type than the input; LiteRT's kernel refuses that"
-    yield from _at(whole, "OPERATOR_TYPES", rows[wrong], message)
+    kept = ~is_rewritten(whole, source)
+    if name in _SAME_TYPE:
+        wrong = kept & (types[source] != types[slots[:, _OUTPUT]])
+        yield "OPERATOR_TYPES", wrong, f"the output of {name} has another type than the input; {_REFUSED}"
+    has = kept & (slots[:, 2] >= 0)
+    if name in _PADS:
+        wrong = has & (types[slots[:, 2]] != types[source])
+        yield "OPERATOR_TYPES", wrong, f"{name} fills with another type than that of its input; {_REFUSED}"
+    for kind, taken in _BIASES.items() if name in _CONVOLUTIONS else ():
+        wrong = has & _is(whole, source, (kind,)) & ~_is(whole, slots[:, 2], taken)
+        yield "OPERATOR_TYPES", wrong, f"the bias of {name} has another type than LiteRT's kernel takes for {kind}"
 
 
-def _other_rank(whole: Whole, name: str, rows: Indices, slots: Indices) -> Iterator[Finding]:
-    ranks = whole.tensors.shapes.count
-    given = whole.is_input | whole.has_data
+def _wrong_shapes(whole: Whole, name: str, slots: Indices) -> Iterator[_Wrong]:
+    """Look for ranks and sizes that do not fit, of tensors that nothing computes."""
+    ranks, length = (
+        whole.tensors.shapes.count,
+        np.where(whole.tensors.shapes.count, whole.tensors.shapes.element(0), 1),
+    )
+    given = (slots >= 0) & (whole.is_input | whole.has_data)[slots]
     for slot, rank in enumerate(_RANKS.get(name, ())):
-        tensors = slots[:, slot]
-        wrong = (rank >= 0) & (tensors >= 0) & given[tensors] & (ranks[tensors] != rank)
-        message = f"input {slot} of {name} has not the rank {rank}; LiteRT's kernel refuses that"
-        yield from _at(whole, "OPERATOR_SLOTS", rows[wrong], message)
+        wrong = (rank >= 0) & given[:, slot] & (ranks[slots[:, slot]] != rank)
+        yield "OPERATOR_SLOTS", wrong, f"input {slot} of {name} has not the rank {rank}; {_REFUSED}"
+    first, second, third = slots.T[:3]
+    if name in _CHANNELS:
+        channels = whole.tensors.shapes.element(_CHANNELS[name])[second]
+        wrong = given[:, 1] & given[:, 2] & (ranks[third] <= 1) & (length[third] != channels)
+        yield "OPERATOR_SLOTS", wrong, f"the bias of {name} has another size than there are channels; {_REFUSED}"
+    if name in _ALIKE:
+        wrong = given[:, 1] & given[:, 2] & (length[second] != length[third])
+        yield "OPERATOR_SLOTS", wrong, f"inputs 1 and 2 of {name} have different sizes; {_REFUSED}"
+    if name in _PADS:
+        wrong = given[:, 0] & given[:, 1] & (length[second] != ranks[first])
+        yield "OPERATOR_SLOTS", wrong, f"{name} has not two numbers for each dimension of its input; {_REFUSED}"
+
+
+def _wrong_scales(whole: Whole, name: str, slots: Indices, scales: NDArray[np.float64]) -> Iterator[_Wrong]:
+    """Look for scales that are needed, or asserted to be positive."""
+    for kind, needed in _SCALES.get(name, {}).items():
+        bare = [(slots[:, slot] >= 0) & np.isnan(scales[slots[:, slot]]) for slot in needed]
+        lacking = _is(whole, slots[:, 0], (kind,)) & np.logical_or.reduce(bare)
+        message = f"a tensor of {name} has no scale; LiteRT's kernel for {kind} needs one"
+        yield "INVALID_QUANTIZATION", lacking, message
+    if name in _RATIOS:
+        three = slots[:, [0, 1, _OUTPUT]]
+        wrong = _is(whole, slots[:, _OUTPUT], _NARROW) & (slots[:, 1] >= 0) & (scales[three] <= 0).any(axis=1)
+        message = f"the scale of a tensor of {name} is not positive; LiteRT's kernel ends the process"
+        yield "INVALID_QUANTIZATION", wrong, message
+
+
+def _is(whole: Whole, tensors: Indices, kinds: Iterable[str]) -> NDArray[np.bool_]:
+    """Return which tensors have one of these types."""
+    names = whole.model.schema.enums["TensorType"]
+    return np.isin(whole.tensors.types[tensors], [number for number, name in names.items() if name in kinds])

@@ -21,13 +21,13 @@ from circletools.soundness.operator_findings import unresolved_findings
 from circletools.soundness.soundness import operation_findings
 from circletools.wording import suggestion
 
-_OPERANDS = r"\.(inputs\[\d+\]|outputs\[\d+\]|opcode_index)"
+_OPERANDS = r"\.(inputs\[\d+\]|outputs\[\d+\](?!: tensor -1 )|opcode_index)"
 _REFUSED = {
     "litert": (
         "NO_SUBGRAPH|SCHEMA_VERSION|OPERATOR_VERSION|OPERATOR_SLOTS|OPERATOR_TYPES"
         "|UNKNOWN_OPERATOR|UNKNOWN_TENSOR_TYPE|UNPRODUCED_TENSOR|INVALID_VARIABLE|OUTPUT_LEFT_OUT"
         "|NEGATIVE_DIMENSION|CONSTANT_TOO_SHORT",
-        r"NO_BUFFERS .*LiteRT refuses",
+        r"(NO_BUFFERS|IN_PLACE_OPERATOR) .*LiteRT refuses",
         rf"INDEX_OUT_OF_RANGE subgraphs\[\d+\](\.operators\[\d+\])?{_OPERANDS}",
         r"INDEX_OUT_OF_RANGE .*(LiteRT refuses|subgraph \d+ does not exist; there are 0)",
         r"INDEX_OUT_OF_RANGE subgraphs\[\d+\]\.(tensors\[\d+\]\.buffer|operators.*(?<!decomposition)_subgraph_index)",
@@ -46,7 +46,7 @@ _REFUSED = {
 _IGNORED = {
     "litert": (
         "SHAPE_SIGNATURE_MISMATCH|SENTINEL_BUFFER_NOT_EMPTY|MIN_RUNTIME_VERSION"
-        "|CONSTANT_OUTPUT|DUPLICATE_OUTPUT|INPUT_ALIASED_OUTPUT|OUTPUT_TAP",
+        "|CONSTANT_OUTPUT|DUPLICATE_INPUT|DUPLICATE_OUTPUT|INPUT_ALIASED_OUTPUT|OUTPUT_TAP",
         r"UNKNOWN_OPTION .*ActivationFunctionType",
         r"INDEX_OUT_OF_RANGE (metadata\[|.*external_buffer)",
         r"INVALID_SIGNATURE .*\.name",
