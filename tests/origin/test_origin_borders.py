@@ -14,17 +14,6 @@ from circletools.origin.exporters.onnx_file import _steps
 from circletools.origin.exporters.recording import Conversion, Recording
 from circletools.origin.read import Origins
 from tests.kit.build import Build, floats
-from tests.kit.support import bytes_of
-
-
-def test_origins_that_are_there_are_kept_unless_asked() -> None:
-    with ct.open(bytes_of("circle/inception")) as model, ct.edit(model) as edit:
-        ct.origins.embed(edit)
-        data = edit.to_bytes()
-    with ct.open(data) as model, ct.edit(model) as edit:
-        with pytest.raises(ct.EditError, match="the model has origins already"):
-            ct.origins.embed(edit)
-        ct.origins.embed(edit, replace=True)
 
 
 def test_what_was_recorded_is_written_for_people_too(tmp_path: Path) -> None:
@@ -34,34 +23,33 @@ def test_what_was_recorded_is_written_for_people_too(tmp_path: Path) -> None:
 
 
 def test_operators_of_one_layer_of_keras_are_one_step() -> None:
-    """Of the kind of the layer; one that stands alone is of its own kind. Weights count from the first tensor on."""
+    """Of the kind of the layer; one that stands alone is of its own kind. Weights count from the first tensor on.
+
+    Two scopes are no layer, nor is a function of TensorFlow, which each of several operators can come from.
+    """
     build = Build()
     graph = build.graph()
     weights = graph.constant("w", floats(4, 8))
     x = graph.tensor("x", (4, 8))
-    names = ("model/norm_1/Mul", "model/norm_1/Add", "model/dense/Tanh", "model/tf.abs/Abs", "plain")
+    names = (
+        "model/norm_1/Mul",
+        "model/norm_1/Add",
+        "model/dense/Tanh",
+        "net/tf.math/Abs",
+        "plain",
+        "net/abs",
+        "net/abs",
+    )
     value = x
-    for code, name in zip(("MUL", "ADD", "TANH", "ABS", "NEG"), names, strict=True):
+    for code, name in zip(("MUL", "ADD", "TANH", "ABS", "NEG", "COS", "SIN"), names, strict=True):
         inputs = [value, weights] if code == "MUL" else [value, value] if code == "ADD" else [value]
         value = graph.compute(code, inputs, name, (4, 8))
     graph.ends([x], [value])
     with ct.open(build.to_bytes()) as model:
         made, step_of = _steps(graph_of(model, 0))
-    assert (made.kinds, step_of) == (["NORM", "TANH", "ABS", "NEG"], [0, 0, 1, 2, 3])
-    assert (made.feeding, made.ends) == ([[], [0], [1], [2]], frozenset({3}))
-    assert [len([*one]) for one in made.weights] == [1, 0, 0, 0]
-
-
-def test_names_without_a_layer_are_steps_of_their_own() -> None:
-    """Two scopes are no layer, nor is a function of TensorFlow, which each of several operators can come from."""
-    build = Build()
-    graph = build.graph()
-    value = x = graph.tensor("x", (4,))
-    for name in ("net/abs", "net/abs", "net/tf.math/Mul", "net/tf.math/Add"):
-        value = graph.compute("ABS", [value], name, (4,))
-    graph.ends([x], [value])
-    with ct.open(build.to_bytes()) as model:
-        assert _steps(graph_of(model, 0))[1] == [0, 1, 2, 3]
+    assert (made.kinds, step_of) == (["NORM", "TANH", "ABS", "NEG", "COS", "SIN"], [0, 0, 1, 2, 3, 4, 5])
+    assert (made.feeding, made.ends) == ([[], [0], [1], [2], [3], [4]], frozenset({5}))
+    assert [len([*one]) for one in made.weights] == [1, 0, 0, 0, 0, 0]
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ def _tagged(
     def unsigned(_: Callable[..., Any]) -> Callable[..., Any]:
         return lambda *_args, **_kwargs: None
 
-    interpreter = getattr(export, "LoweringInterpreter", None)
+    interpreter = guard.attribute("litert_torch.backend.export", "LoweringInterpreter")
     with guard.patched(interpreter, "_build_loc", locate), guard.patched(api, "set_signature", unsigned):
         return bytes(convert([program], [signature], *args, **kwargs).to_bytes()), nodes
 
