@@ -12,6 +12,7 @@ in every subgraph.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import translate
@@ -28,6 +29,8 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 
 Ranges = tuple[tuple[int, int], ...]
 _LONGEST_GLOB = 10_000  # matching takes time by the square of the length
+_MOST_TRIED = 25_000_000  # names, by all patterns of a request: three seconds
+_GLOB = re.compile(r"[*?[]")
 _SELECTOR = re.compile(r"(?:(\d{1,6})/)?(index|name|origin|op):(.+)", re.DOTALL)
 
 
@@ -91,7 +94,8 @@ class Chooser:
     def __init__(self, model: ModelGraph, origins: Sequence[Mapping[int, Iterable[str]]] = ()) -> None:
         self.model: ModelGraph
         self.model, self._origins = model, origins
-        self._names: dict[tuple[Kind, int], list[tuple[str, ...]]] = {}
+        self._operators: dict[tuple[Kind, int, bool], dict[str, list[int]]] = {}
+        self._tried = 0  # names, by all patterns
 
     @property
     def facts(self) -> tuple[Graph, ...]:
@@ -126,26 +130,27 @@ class Chooser:
         return sorted(chosen)
 
     def _by_name(self, selector: Selector, subgraph: int) -> list[int]:
-        glob = re.escape(selector.pattern) if selector.literal else translate(selector.pattern)
-        matches = re.compile(glob).fullmatch
-        known: dict[str, bool] = {}
-        chosen = []
-        for operator, names in enumerate(self._names_of(selector.kind, subgraph)):
-            for name in names[:1] if selector.literal else names:
-                if name not in known:  # a name may itself look like a pattern
-                    known[name] = name == selector.pattern or matches(name) is not None
-                if known[name]:
-                    chosen.append(operator)
-                    break
-        return chosen
+        named = self._named(selector, subgraph)
+        exact = [*named.get(selector.pattern, [])]  # a name may itself look like a pattern
+        if selector.literal or not _GLOB.search(selector.pattern):
+            return exact
+        self._tried += len(named)
+        if self._tried > _MOST_TRIED:
+            raise UsageError(f"{selector}: all patterns together are tried on more than {_MOST_TRIED:,} names")
+        matches = re.compile(translate(selector.pattern)).fullmatch
+        return sorted({*exact, *(one for name, operators in named.items() if matches(name) for one in operators)})
 
-    def _names_of(self, kind: Kind, subgraph: int) -> list[tuple[str, ...]]:
-        key = (kind, subgraph)
-        if key not in self._names:
-            self._names[key] = self._read_names(kind, subgraph)
-        return self._names[key]
+    def _named(self, selector: Selector, subgraph: int) -> dict[str, list[int]]:
+        """Return the operators, ascending, by each name that the selector may mean."""
+        key = (selector.kind, subgraph, selector.literal)
+        if key not in self._operators:
+            found = self._operators[key] = defaultdict[str, list[int]](list)
+            for operator, names in enumerate(self._names(selector.kind, subgraph)):
+                for name in dict.fromkeys(names[:1] if selector.literal else names):
+                    found[name].append(operator)
+        return self._operators[key]
 
-    def _read_names(self, kind: Kind, subgraph: int) -> list[tuple[str, ...]]:
+    def _names(self, kind: Kind, subgraph: int) -> list[tuple[str, ...]]:
         if kind == "op":
             return [(name,) for name in self.facts[subgraph].operators.code_names]
         if kind == "name":
@@ -154,7 +159,7 @@ class Chooser:
         return [tuple(known.get(operator, ())) for operator in range(len(self.facts[subgraph]))]
 
     def _suggest(self, selector: Selector, subgraphs: Iterable[int]) -> str:
-        names = {name for subgraph in subgraphs for row in self._names_of(selector.kind, subgraph) for name in row}
+        names = {name for subgraph in subgraphs for name in self._named(selector, subgraph)}
         if not names:
             return "the model has no origins (embed-origins adds them)" if selector.kind == "origin" else "no names"
         return suggestion(selector.pattern, names)

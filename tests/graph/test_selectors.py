@@ -158,3 +158,17 @@ def test_what_is_no_range(words: str) -> None:
 )
 def test_a_selector_without_wildcards_names_what_it_chooses(selector: Selector, *, exact: bool) -> None:
     assert selector.is_exact is exact
+
+
+def test_patterns_are_not_tried_on_any_number_of_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    build = Build()
+    graph = build.graph()
+    graph.ends([0], [graph.compute("TANH", [graph.compute("NEG", [graph.tensor("x")], "a")], "b")])
+    with open_model(build.to_bytes()) as model:
+        chooser = Chooser(model_graph(model))
+        monkeypatch.setattr("circletools.graph.selectors._MOST_TRIED", 5)
+        assert [chooser.choose(Selector("name", pattern)) for pattern in ("*", "a", "b", "[b]")] == [
+            {0: [0, 1]}, {0: [0]}, {0: [1]}, {0: [1]}
+        ]  # fmt: skip
+        with pytest.raises(UsageError, match="tried on more than 5 names"):
+            chooser.choose(Selector("name", "a*"))
