@@ -23,6 +23,7 @@ from circletools.errors import UsageError as UsageError
 from circletools.findings import Finding as Finding
 from circletools.fit.fit import fit as fit
 from circletools.fit.request import FitRequest as FitRequest
+from circletools.html.difference import difference_html as difference_html
 from circletools.html.numbers import numbers_html as numbers_html
 from circletools.html.report import report_html as report_html
 from circletools.inspection import inspect_model

@@ -19,7 +19,16 @@ from circletools.fit.verdicts import Fit
 from circletools.graph.build import model_graph
 from circletools.graph.graph import Graph, ModelGraph
 from circletools.html.fit import fit_document
-from circletools.html.graph import Columns, Interned, layout_json, or_none, picture, short
+from circletools.html.graph import (
+    Columns,
+    Interned,
+    layout_json,
+    module_groups,
+    module_picture,
+    or_none,
+    picture,
+    short,
+)
 from circletools.html.links import NO_LINKS, SourceLinks
 from circletools.html.measured import measured_document
 from circletools.html.timing import ReadTrace, layer_times, operator_times
@@ -57,17 +66,14 @@ def page_document(
     """
     findings, whole = check(model), model_graph(model)
     affinity, affinity_state = _affinity(whole)
-    origins, origins_state = _origins(whole)
-    columns, sets = Columns(buffer_sizes(model)), Interned()
-    subgraphs = [_graph(graph, columns, affinity, origins, sets) for graph in whole.graphs]
+    origins, origins_state = origins_shown(whole)
+    columns, modules = Columns(buffer_sizes(model)), module_tree(origins)
+    subgraphs = [_graph(graph, columns, affinity, origins, modules) for graph in whole.graphs]
     count = len(whole.graphs[0]) if len(whole) else 0
-    used = Counter(number for graph in subgraphs for number in graph["operators"]["origin"])
-    uses = [used[number] for number in range(len(sets.values))]
-    ids = sorted(origins.sources)
-    rows = {source: row for row, source in enumerate(ids)}
-    rows_of_sets = [sorted(rows[source] for source in members) for members in sets.values]
-    names = [short(origins.sources[source]) for source in ids]
-    modules = module_tree(origins)
+    parts = origin_columns([len(graph) for graph in whole.graphs], origins, modules, links)
+    parts["origins"] |= origins_state
+    for one, origin in zip(subgraphs, parts.pop("of"), strict=True):
+        one["operators"]["origin"] = origin
     return {
         "schema_version": SCHEMA_VERSION,
         "circletools": version,
@@ -79,10 +85,7 @@ def page_document(
         "shapes": columns.shapes.values,
         "subgraphs": subgraphs,
         "affinity": affinity_state,
-        "origins": origins_state
-        | {"source_ids": ids, "source_names": names, "sets": rows_of_sets}
-        | _details(origins, ids, links),
-        "modules": _modules(modules, rows, sets, uses),
+        **parts,
         "operator_traces": [
             shortened(operator_times(whole, trace, times, origins, modules))
             for trace in traces
@@ -90,36 +93,57 @@ def page_document(
         ],
         "traces": [shortened(layer_times(trace, found)) for trace in traces if (found := trace.layers) is not None],
         **({"measured": shortened(measured_document(measured, count))} if measured else {}),
-        **({} if fitted is None else {"fit": shortened(fit_document(fitted))}),
+        **({} if fitted is None else {"fit": shortened(fit_document(fitted, links))}),
     }
 
 
 def _graph(
-    graph: Graph, columns: Columns, affinity: Affinity | None, origins: Origins, sets: Interned
+    graph: Graph, columns: Columns, affinity: Affinity | None, origins: Origins, modules: ModuleTree
 ) -> dict[str, Any]:
-    """Return a subgraph; the origins of its operators are numbers of sets of sources."""
+    """Return a subgraph, laid out by partition and by module."""
     given = _fitting(affinity, graph.index, len(graph))
-    layout, edges, parts = picture(graph, given)
-    origin = [sets(origins.of(graph.index, operator)) for operator in range(len(graph))]
+    (groups,) = module_groups([graph], origins, modules)
+    layouts = [layout_json(*picture(graph, given)), layout_json(*module_picture(graph, groups))]
     devices = None if given is None else [or_none(device) for device in given.devices.tolist()]
     return {
-        "operators": columns.operators(graph) | {"origin": origin, "device": devices},
+        "operators": columns.operators(graph) | {"device": devices},
         "tensors": columns.tensors(graph.values),
-        "layout": layout_json(layout, edges, parts),
+        "layouts": layouts,
         "transfers": None if given is None else _transfers_json(graph, given),
     }
 
 
-def _modules(modules: ModuleTree, rows: Mapping[int, int], sets: Interned, uses: Sequence[int]) -> dict[str, Any]:
+def origin_columns(
+    counts: Sequence[int], origins: Origins, modules: ModuleTree, links: SourceLinks
+) -> dict[str, Any]:
+    """Return sources, sets of them and modules; `of` has the number of each operator's set, by subgraph."""
+    sets = Interned()
+    of = [[sets(origins.of(index, operator)) for operator in range(count)] for index, count in enumerate(counts)]
+    used = Counter(number for subgraph in of for number in subgraph)
+    ids = sorted(origins.sources)
+    rows = {source: row for row, source in enumerate(ids)}
+    return {
+        "of": of,
+        "origins": {
+            "source_ids": ids,
+            "source_names": [short(origins.sources[source]) for source in ids],
+            "sets": [sorted(rows[source] for source in members) for members in sets.values],
+        }
+        | _details(origins, ids, links),
+        "modules": _modules(modules, rows, sets, used),
+    }
+
+
+def _modules(modules: ModuleTree, rows: Mapping[int, int], sets: Interned, used: Mapping[int, int]) -> dict[str, Any]:
     """Return the tree of modules, with the rows of the sources that end in each and how many operators it has."""
     sources: list[list[int]] = [[] for _ in modules.parents]
     for source, ends in modules.of_source.items():
         for module in ends:
             sources[module].append(rows[source])
     operators = [0] * len(sources)
-    for members, used in zip(sets.values, uses, strict=True):
+    for number, members in enumerate(sets.values):
         for module in modules.around(members):
-            operators[module] += used
+            operators[module] += used[number]
     labels = list(map(short, modules.labels))
     return {"parent": modules.parents, "label": labels, "sources": sources, "operators": operators}
 
@@ -135,7 +159,7 @@ def shortened(value: Any) -> Any:
     return value
 
 
-def _origins(model: ModelGraph) -> tuple[Origins, dict[str, Any]]:
+def origins_shown(model: ModelGraph) -> tuple[Origins, dict[str, Any]]:
     """Return the origins that a model has, else its operators' own names; and where they come from."""
     state: dict[str, Any] = {"from": "output_names", "scope": "exact", "state": "absent", "reason": ""}
     try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,10 @@ from circletools.graph.columns import Values
 from circletools.graph.graph import Graph
 from circletools.html.layout import Edges, Layout, lay_out
 from circletools.model.views import text
+from circletools.origin.modules import ROOT, ModuleTree
+from circletools.origin.read import Origins
 
+_MOST_AT_ONCE = 32
 NAME_LENGTH = 1000
 """Names are cut here, so that the page stays in proportion to the model."""
 
@@ -41,10 +46,10 @@ class Interned:
 class Columns:
     """Makes the columns of subgraphs; `types` and `shapes` are what the numbers in them stand for."""
 
-    def __init__(self, buffer_sizes: NDArray[np.int64]) -> None:
-        """Take the bytes of each buffer, -1 where it has none."""
-        self.types: Interned = Interned()
-        self.shapes: Interned = Interned()
+    def __init__(self, buffer_sizes: NDArray[np.int64], alike: Columns | None = None) -> None:
+        """Take the bytes of each buffer, -1 where it has none, and columns to share numbers with."""
+        self.types: Interned = alike.types if alike else Interned()
+        self.shapes: Interned = alike.shapes if alike else Interned()
         self._constant = np.append(buffer_sizes, -1)
         self._constant[:1] = -1  # buffer 0 means no data
 
@@ -105,16 +110,59 @@ def picture(graph: Graph, affinity: SubgraphAffinity | None) -> tuple[Layout, Ed
     numbers, groups, sizes = np.unique(partitions, return_inverse=True, return_counts=True)
     groups = groups.astype(np.int64)
     edges = edges_of(graph)
-    readers, read = graph.uses
-    fed = np.zeros(count, bool)
-    fed[readers[np.isin(read, graph.inputs)]] = True
     first = np.unique(groups, return_index=True)[1]
     devices = np.full(count, NONE, np.uint32) if affinity is None else affinity.devices
     parts = [
-        {"partition": or_none(number), "device": or_none(device), "operators": size}
+        {"partition": or_none(number), "module": None, "device": or_none(device), "operators": size}
         for number, device, size in zip(numbers.tolist(), devices[first].tolist(), sizes.tolist(), strict=True)
     ]
-    return lay_out(groups, edges, fed), edges, parts
+    return lay_out(groups, edges, fed(graph)), edges, parts
+
+
+def fed(graph: Graph) -> NDArray[np.bool_]:
+    """Return which operators read an input of the graph."""
+    readers, read = graph.uses
+    marked = np.zeros(len(graph), bool)
+    marked[readers[np.isin(read, graph.inputs)]] = True
+    return marked
+
+
+def module_groups(graphs: Sequence[Graph], origins: Origins, modules: ModuleTree) -> list[list[int]]:
+    """Return a module for each operator: the outermost that has few enough operators to be seen at once, or ROOT.
+
+    The graphs are variants of each other, which share their modules.
+    """
+    inside: Counter[int] = Counter()
+    chains = []
+    for graph in graphs:
+        chains.append([_chain(modules, min(origins.of(graph.index, one), default=None)) for one in range(len(graph))])
+        inside.update(module for chain in chains[-1] for module in chain)
+    few = _MOST_AT_ONCE * len(graphs)
+    return [
+        [next((module for module in chain if inside[module] <= few), chain[-1] if chain else ROOT) for chain in rows]
+        for rows in chains
+    ]
+
+
+def _chain(modules: ModuleTree, source: int | None) -> list[int]:
+    """Return the modules around a source, the outermost first."""
+    return [] if source is None else [*modules.upwards(modules.of_source[source][0])][::-1]
+
+
+def module_picture(graph: Graph, modules: Sequence[int]) -> tuple[Layout, Edges, list[dict[str, Any]]]:
+    """Return the layout of a subgraph by modules, its edges, and these modules."""
+    numbers, groups = np.unique(np.array(modules, np.int64), return_inverse=True)
+    edges = edges_of(graph)
+    return lay_out(groups.astype(np.int64), edges, fed(graph)), edges, module_parts(numbers, groups)
+
+
+def module_parts(numbers: NDArray[np.int64], groups: NDArray[np.int64]) -> list[dict[str, Any]]:
+    """Return the groups of a picture by module; `numbers` are their modules."""
+    sizes = np.bincount(groups, minlength=len(numbers)).tolist()
+    return [
+        {"partition": None, "module": None if module == ROOT else module, "device": None, "operators": size}
+        for module, size in zip(numbers.tolist(), sizes, strict=True)
+    ]
 
 
 def or_none(number: int) -> int | None:

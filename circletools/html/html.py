@@ -16,7 +16,7 @@ from importlib.resources import files
 from typing import Any
 
 SCRIPTS = (
-    *("values", "model", "graph", "paint", "view", "details", "tables"),
+    *("values", "model", "diff", "graph", "colors", "paint", "view", "details", "tables"),
     *("panels", "fit", "measured", "tree", "timing", "search", "main"),
 )
 _ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})

@@ -9,15 +9,16 @@ from urllib.parse import quote
 from circletools.errors import UsageError
 from circletools.origin.source import SourceDetails
 
-_ADDRESS = re.compile(r"(?!javascript:)[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+_ADDRESS = re.compile(r"(?!javascript:|data:)[a-z][a-z0-9+.-]*://\S*", re.IGNORECASE)
+_EXAMPLE = "https://example.org/main/{file}#L{line}"
 
 
 @dataclass(frozen=True, slots=True)
 class SourceLinks:
     """A template with `{file}` and `{line}`; files below `root` are named as seen from there, as relative ones are.
 
-    Other files have no address, and without a template none has. Raises UsageError for one without a scheme such as
-    `https://`, or has no `{file}`.
+    Other files have no address, and without a template none has. Raises UsageError for one that cannot work: without
+    a scheme such as `https://` and a host, without `{file}` and `{line}`, or with other words in braces.
     """
 
     template: str = ""
@@ -26,11 +27,8 @@ class SourceLinks:
     def __post_init__(self) -> None:
         if self.root and not self.template:
             raise UsageError("`source_root=` is for `source_url=`")
-        if self.template and not (_ADDRESS.match(self.template) and "{file}" in self.template):
-            raise UsageError(
-                f"{self.template!r} is no address of a source",
-                hint="write it as https://example.org/main/{file}#L{line}",
-            )
+        if self.template and (wrong := _fault(self.template)):
+            raise UsageError(f"`source_url=` {self.template!r} {wrong}", hint=f"write it as {_EXAMPLE}")
 
     def of(self, details: SourceDetails) -> str:
         """Return the address of the line that called a source, empty where it has none."""
@@ -39,6 +37,21 @@ class SourceLinks:
             return ""
         file = quote(details.file.removeprefix(start).encode("utf-8", "surrogateescape"), safe="/")
         return self.template.replace("{line}", str(details.line or 1)).replace("{file}", file)
+
+
+def _fault(template: str) -> str:
+    """Return why a template gives no addresses, empty where it does."""
+    plain = template.replace("{file}", "").replace("{line}", "")
+    web = re.match(r"https?://", template, re.IGNORECASE)
+    checks = (
+        (not re.match(r"[a-z][a-z0-9+.-]*://", template, re.IGNORECASE), "does not begin with https:// or the like"),
+        ("{file}" not in template, "has no {file}"),
+        ("{line}" not in template, "has no {line}"),
+        (re.search(r"[{}]", plain), "has other words in braces than {file} and {line}"),
+        (not _ADDRESS.fullmatch(plain), "is no address"),
+        (web and not re.match(r"https?://[^/{}]+[/?#]", template, re.IGNORECASE), "has no host"),
+    )
+    return next((words for failed, words in checks if failed), "")
 
 
 NO_LINKS = SourceLinks()

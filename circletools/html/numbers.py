@@ -5,7 +5,7 @@ It is plain markup with a Content-Security-Policy that allows nothing but its st
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 
 from circletools.graph.build import model_graph
@@ -25,7 +25,12 @@ _SHOWN = ("operator_index", "code", "verdict", "own_max_abs", "own_max_steps", "
           "sources", "file", "line", "words")  # fmt: skip
 _STYLE = (
     ":root{color-scheme:light dark}body{font:14px sans-serif}td,th{padding:1px 6px;text-align:left}"
-    "svg{border:1px solid #ccc}"
+    ".wide{overflow:auto;max-width:100%}svg{border:1px solid #ccc;background:#fff}h1,h2,p{overflow-wrap:anywhere}"
+)
+_HEAD = (
+    '<!doctype html><html lang=en><meta charset=utf-8><meta http-equiv=Content-Security-Policy content="default-src '
+    "'none'; style-src 'unsafe-inline'\"><meta name=viewport content='width=device-width, initial-scale=1'>"
+    f"<title>circletools compare</title><style>{_STYLE}</style><main>"
 )
 
 
@@ -41,21 +46,27 @@ def numbers_html(model: Model, found: Comparison) -> bytes:
         cells = [row.cells[at] for row in found.operators]
         first = found.first_own(at)
         words = "no operator is wrong" if first is None else f"operator {first.operator} {first.code} is the first"
-        body += [f"<h2>{escape(column.program)}: {words}</h2><p>{escape(column.failure)}</p>", *_plot(cells)]
-        body += [_LEGEND, *_graph(model, found, at)]
+        body += [
+            f"<h2>{escape(column.program)}: {words}</h2><p>{escape(column.failure)}</p>",
+            *_wide("SNR", _plot(cells)),
+        ]
+        body += [_LEGEND, *_wide("Graph", _graph(model, found, at))]
         table = [{name: row[name] for name in _SHOWN} for row in rows[at :: len(found.columns)]]
-        body.append(html_table(table, len(table)))
-    page = (
-        "<!doctype html><meta charset=utf-8><meta http-equiv=Content-Security-Policy content=\"default-src 'none'; "
-    )
-    page += f"style-src 'unsafe-inline'\"><title>circletools compare</title><style>{_STYLE}</style>"
-    return (page + "".join(body)).encode("utf-8", "replace")
+        body += _wide("Operators", [html_table(table, len(table))])
+    return "".join((_HEAD, *body, "</main>")).encode("utf-8", "replace")
+
+
+def _wide(title: str, contents: Iterable[str]) -> Iterator[str]:
+    """Yield contents that keys and fingers can move within the width of the window."""
+    yield f"<div class=wide role=region tabindex=0 aria-label='{title}'>"
+    yield from contents
+    yield "</div>"
 
 
 def _plot(cells: Sequence[Cell]) -> Iterator[str]:
     """Yield SNR in decibels along the order of execution: own in blue, inherited in orange."""
     yield f"<p>SNR from 0 to {_BEST_DB:g} dB in the order of execution: own blue, inherited orange</p>"
-    yield f"<svg width={_WIDTH} height={_HEIGHT}>"
+    yield f"<svg role=img aria-label=SNR width={_WIDTH} height={_HEIGHT}>"
     for color, every in (("#fd8d3c", [one.inherited for one in cells]), ("#2171b5", [one.own for one in cells])):
         points = " ".join(
             f"{at * _WIDTH / max(1, len(cells) - 1):.1f},{_HEIGHT * (1 - _decibels(one) / _BEST_DB):.1f}"

@@ -60,13 +60,14 @@ def report_html(
         plans = () if measured is None else read_measured(read_words(measured), os.fspath(measured))
     fitted = fit(model, FitRequest(on=tuple(on))) if on else None
     document = page_document(
-        model, _title(model.source.name), read, fitted=fitted, measured=plans, links=links, version=__version__
+        model, title_of(model), read, fitted=fitted, measured=plans, links=links, version=__version__
     )
     return Report(page_html(document), tuple(_notes(document)))
 
 
-def _title(name: str) -> str:
-    """Return the name of the file without its folder, since pages are sent on."""
+def title_of(model: Model) -> str:
+    """Return the name of a model's file without its folder, since pages are sent on."""
+    name = model.source.name
     return name.strip("<>") if name in ("<standard input>", "<bytes>") else os.path.basename(name)
 
 

@@ -83,6 +83,16 @@ def difference_text(found: ModelDifference, before: Model, after: Model, *, full
 _Groups = list[list[Difference]]
 
 
+def alike(
+    found: ModelDifference, before: Model, after: Model, most: int
+) -> Iterator[tuple[str, list[Difference], list[tuple[str, str]]]]:
+    """Yield section and differences of each kind, and of the first `most` of them place and description."""
+    labels = Labels(before), Labels(after)
+    for section, changes in groupby(found.changes, lambda change: change.section):
+        for group in _groups(changes):
+            yield section, group, [_line(one, labels, False) for one in group[:most]]
+
+
 def _groups(changes: Iterable[Change]) -> _Groups:
     """Return the differences that are alike, together."""
     groups: dict[tuple[str, str], list[Difference]] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Annotated, Literal
 
@@ -13,6 +14,7 @@ from ..console.reading import reading
 from ..console.terminal import print_notes, show, show_as, show_json
 from ..signature import argument, option
 from .parameters import FORMAT, listed
+from .rewriting import refuse_inputs
 
 
 def diff(
@@ -33,6 +35,9 @@ def diff(
         str | None,
         option("--on", "With --format markdown, show what these targets refuse, as in fit --on.", "TARGETS"),
     ] = None,
+    html: Annotated[
+        str | None, option("--html", "Also write a page with both graphs side by side, and changes coloured.", "FILE")
+    ] = None,
 ) -> None:
     """Show what differs between two models.
 
@@ -44,12 +49,15 @@ def diff(
     """
     if before == after == "-":
         raise ct.UsageError("only one of the models can be standard input")
-    if attest and (only or ignore or full):
-        raise ct.UsageError("--attest excludes --only, --ignore and --full")
+    if attest and (only or ignore or full or html):
+        raise ct.UsageError("--attest excludes --only, --ignore, --full and --html")
     if form == "markdown" and attest:
         raise ct.UsageError("--attest excludes --format markdown")
     if on is not None and form != "markdown":
         raise ct.UsageError("--on goes with --format markdown")
+    if html is not None:
+        refuse_inputs(html, [before, after])
+        ct.files.check_target(html)
     if attest:
         _attest(before, after, form)
         return
@@ -59,18 +67,22 @@ def diff(
     with reading(before) as old, reading(after) as new:
         differences = ct.diff(old, new, sections, ignore=ignore)
         text = partial(ct.render.difference_text, full=full)
+        if html is not None:
+            ct.files.write(html, [ct.difference_html(differences, old, new)])
         if form == "markdown":
-            request = ct.FitRequest(on=listed(on)).read() if on else None
-            verdicts = [
-                ct.render.ModelVerdicts(ct.cost(one), ct.check(one), ct.fit(one, request) if request else None)
-                for one in (old, new)
-            ]
+            verdicts = list(_verdicts((old, new), listed(on)))
             show(ct.render.difference_markdown(differences, old, new, verdicts))
         else:
             show_as(form, differences, old, new, text=text, json=ct.render.difference_json)
     print_notes(differences.notes)
     if differences.changes:
         raise Exit(1)
+
+
+def _verdicts(models: Iterable[ct.Model], on: Sequence[str]) -> Iterator[ct.render.ModelVerdicts]:
+    request = ct.FitRequest(on=tuple(on)).read() if on else None
+    for model in models:
+        yield ct.render.ModelVerdicts(ct.cost(model), ct.check(model), ct.fit(model, request) if request else None)
 
 
 def _attest(before: str, after: str, form: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 from tests.kit.browser import Browser
 from tests.kit.build import Build
 from tests.kit.exports_support import codes_of
-from tests.kit.page_support import BENCHMARK, ODD_NAMES, full, odd, onert_trace, page_of
+from tests.kit.page_support import BENCHMARK, ODD_NAMES, difference_of, full, odd, onert_trace, page_of
 from tests.kit.page_views import PROGRAM
 from tests.kit.program import put
 from tests.kit.support import bytes_of
@@ -44,6 +44,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "loop": page_of(bytes_of("tflite/while_nested")),
         "empty": page_of(bytes_of("circle/only_input")),
         "nothing": page_of(Build().to_bytes()),
+        "difference": difference_of(bytes_of("circle/transformer_block"), full()),
     }
     paths = {}
     for name, data in made.items():

@@ -83,13 +83,13 @@ def test_links_to_lines() -> None:
     [
         ("vscode://file{file}:{line}", "", SourceDetails(file="/a/n.py", line=3), "vscode://file/a/n.py:3"),
         ("https://h/{file}#{line}-{line}", "/a/", SourceDetails(file="/a/b/n.py"), "https://h/b/n.py#1-1"),
-        ("https://h/{file}", "/a", SourceDetails(file="/ab/n.py", line=3), ""),
-        ("https://h/{file}", "", SourceDetails(path="x", line=3), ""),
+        ("https://h/{file}#{line}", "/a", SourceDetails(file="/ab/n.py", line=3), ""),
+        ("https://h/{file}#{line}", "", SourceDetails(path="x", line=3), ""),
         (
-            "HTTPS://h/{file}",
+            "HTTPS://h/{file}#{line}",
             "",
             SourceDetails(file="<{line}>\udcff?#'\"%"),
-            "HTTPS://h/%3C%7Bline%7D%3E%FF%3F%23%27%22%25",
+            "HTTPS://h/%3C%7Bline%7D%3E%FF%3F%23%27%22%25#1",
         ),
         ("", "", SourceDetails(file="n.py", line=3), ""),
     ],
@@ -99,10 +99,17 @@ def test_addresses_of_lines(template: str, root: str, details: SourceDetails, ad
 
 
 @pytest.mark.parametrize(
-    "template", ["{file}", "JavaScript://%0a{file}", "https://h/{line}", "h/{file}", "1:///{file}"]
-)
-def test_what_is_no_address(template: str) -> None:
-    with pytest.raises(UsageError, match="is no address of a source"):
+    ("template", "words"),
+    [
+        ("{file}:{line}", "does not begin with https://"), ("h/{file}#{line}", "does not begin with https://"),
+        ("1:///{file}#{line}", "does not begin with https://"), ("JavaScript://%0a{file}{line}", "is no address"),
+        ("https://h/{line}", "has no {file}"), ("https://h/{file}", "has no {line}"), ("https://h", "has no {file}"),
+        ("https://h/{path}/{file}#{line}", "has other words in braces"), ("https:///{file}#{line}", "has no host"),
+        ("https://{file}#{line}", "has no host"), ("https://h/a b/{file}#{line}", "is no address"),
+    ],
+)  # fmt: skip
+def test_what_is_no_address(template: str, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
         SourceLinks(template)
 
 
@@ -127,11 +134,11 @@ def test_what_dump_affinity_says(model: Path) -> None:
     assert (devices, document["affinity"]["state"]) == (expected["devices"], expected["freshness"])
     for graph in expected["subgraphs"]:
         columns = document["subgraphs"][graph["index"]]
-        groups = columns["layout"]["groups"]
+        groups = columns["layouts"][0]["groups"]
         for operator in graph["operators"]:
             index = operator["operator_index"]
             assert devices[columns["operators"]["device"][index]] == operator["device"]
-            assert groups[columns["layout"]["group"][index]]["partition"] == operator["partition"]
+            assert groups[columns["layouts"][0]["group"][index]]["partition"] == operator["partition"]
         assert [(group["partition"], devices[group["device"]], group["operators"]) for group in groups] == [
             (part["partition"], part["device"], len(part["operators"])) for part in graph["partitions"]
         ]
@@ -213,7 +220,7 @@ def test_every_model_has_a_page(any_model: Path) -> None:
         document = page_document(model, any_model.name)
     json.dumps(document, allow_nan=False)
     for graph in document["subgraphs"]:
-        layout = graph["layout"]
+        layout = graph["layouts"][0]
         places = list(zip(layout["group"], layout["level"], layout["column"], strict=True))
         assert len(set(places)) == len(places) == len(graph["operators"]["code"])
         edges = layout["edges"]
@@ -229,7 +236,7 @@ def test_an_index_out_of_range_is_a_finding_and_no_more() -> None:
     document = document_of(put_u32(data, at, 9999))
     assert [finding["code"] for finding in document["findings"]] == ["INDEX_OUT_OF_RANGE"]
     assert document["subgraphs"][0]["operators"]["inputs"][3][0] == 9999
-    assert len(document["subgraphs"][0]["layout"]["level"]) == len(codes_of(full()))
+    assert len(document["subgraphs"][0]["layouts"][0]["level"]) == len(codes_of(full()))
 
 
 @pytest.mark.parametrize("entry", ["ONE_op_table", "CIRCLETOOLS_affinity", "CIRCLETOOLS_stamp"])
@@ -248,7 +255,7 @@ def test_operators_without_a_device() -> None:
     data = annotated(named("a", "b", "c", "d"), affinity(["npu"], ([0, None, 0, None], [0, None, 1, None])))
     (graph,) = document_of(data)["subgraphs"]
     assert graph["operators"]["device"] == [0, None, 0, None]
-    assert [(part["partition"], part["device"], part["operators"]) for part in graph["layout"]["groups"]] == [
+    assert [(part["partition"], part["device"], part["operators"]) for part in graph["layouts"][0]["groups"]] == [
         (0, 0, 1), (1, 0, 1), (None, None, 2),
     ]  # fmt: skip
     cuts = [(cut["producer"], cut["consumers"]) for cut in graph["transfers"]["cuts"]]

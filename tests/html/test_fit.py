@@ -11,6 +11,7 @@ import pytest
 import circletools as ct
 from circletools.fit.verdicts import Blamed, Cuts, Fit, Misfit, TargetFit
 from circletools.html.fit import MOST_FINDINGS, fit_document
+from circletools.html.links import NO_LINKS
 from tests.kit.browser import Browser
 from tests.kit.page_support import Page, full
 from tests.kit.page_views import PROGRAM, details, tab
@@ -37,6 +38,7 @@ def test_the_document_has_what_fit_says(npu: str) -> None:
     assert (first["verdict"], second["verdict"]) == ("resident", "not_resident")
     assert second.pop("source_count") == 1
     assert second["sources"][0].pop("operator_count") == 1
+    assert (second.pop("refused_at"), second.pop("not_measured_at")) == ([[0, 21]], [])
     assert second == said["targets"][1]
     assert "fit" not in page_on()
 
@@ -46,7 +48,7 @@ def test_long_lists_are_cut() -> None:
     misfits = tuple(Misfit(0, at, "ADD", "r", "do", True, ("s",), True, True) for at in range(count))
     places = tuple((0, at) for at in range(count))
     target = TargetFit("npu", "", count, misfits, (Blamed("s", places, 1),) * count, Cuts(0, 0, 0), 0)
-    (found,) = fit_document(Fit("f", "tflite", (target,), False, ()))
+    (found,) = fit_document(Fit("f", "tflite", (target,), False, ()), NO_LINKS)
     assert (found["refused_count"], found["source_count"]) == (count, count)
     assert (len(found["findings"]), len(found["sources"])) == (MOST_FINDINGS, MOST_FINDINGS)
     assert found["sources"][0]["operator_count"] == count

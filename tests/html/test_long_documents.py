@@ -81,7 +81,7 @@ def test_where_operators_stand() -> None:
     both = graph.compute("ADD", [early, late], "both")
     graph.ends([given], [graph.compute("ADD", [both, graph.compute("TANH", [constant], "d")], "y")])
     (found,) = document_of(build.to_bytes())["subgraphs"]
-    assert found["layout"]["level"] == [0, 0, 1, 2, 2, 3]
+    assert found["layouts"][0]["level"] == [0, 0, 1, 2, 2, 3]
     assert [size for size in found["tensors"]["constant_bytes"] if size != -1] == [16]
 
 
@@ -100,7 +100,7 @@ def test_tensors_that_do_not_exist_join_no_operators() -> None:
     given = graph.tensor("x", (2, 2))
     made = graph.compute("TANH", [given], "made")
     graph.compute("TANH", [graph.compute("TANH", [made], "middle")], "last")
-    whole = document_of(build.to_bytes())["subgraphs"][0]["layout"]["edges"]
+    whole = document_of(build.to_bytes())["subgraphs"][0]["layouts"][0]["edges"]
     assert list(zip(whole["source"], whole["target"], whole["tensor"], strict=True)) == [(0, 1, 1), (1, 2, 2)]
 
     def lead_nowhere(model: Any) -> None:
@@ -108,7 +108,7 @@ def test_tensors_that_do_not_exist_join_no_operators() -> None:
         model.subgraphs[0].operators[1].outputs = [count]
         model.subgraphs[0].operators[2].inputs = [count + 5]
 
-    broken = document_of(rebuilt(build.to_bytes(), lead_nowhere))["subgraphs"][0]["layout"]["edges"]
+    broken = document_of(rebuilt(build.to_bytes(), lead_nowhere))["subgraphs"][0]["layouts"][0]["edges"]
     assert list(zip(broken["source"], broken["target"], broken["tensor"], strict=True)) == [(0, 1, 1)]
 
 

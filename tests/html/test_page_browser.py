@@ -238,7 +238,7 @@ def grown(subgraph: dict[str, Any], count: int, parts: int) -> None:
     subgraph["tensors"] |= {"name": [f"t{row}" for row in range(count + 1)]} | {
         column: [0] * (count + 1) for column in ("type", "shape", "constant_bytes")
     }
-    subgraph["layout"] = {
+    layout = {
         "group": [row // size for row in rows],
         "level": [row % size for row in rows],
         "column": [0 for _ in rows],
@@ -248,6 +248,9 @@ def grown(subgraph: dict[str, Any], count: int, parts: int) -> None:
             "tensor": list(range(1, count)),
             "lane": [-1] * (count - 1),
         },
-        "groups": [{"partition": part, "device": part % 2, "operators": size, "row": part} for part in range(parts)],
+        "groups": [
+            {"partition": part, "module": None, "device": part % 2, "operators": size, "row": part}
+            for part in range(parts)
+        ],
     }
-    subgraph["transfers"] = None
+    subgraph |= {"layouts": [layout], "transfers": None}

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from circletools import __version__
+from circletools.diff.difference import compare_models
+from circletools.html.difference import difference_html
 from circletools.html.document import page_document
 from circletools.html.html import page_html
 from circletools.html.timing import read_times
@@ -64,6 +66,12 @@ def document_of(data: bytes, *traces: Path, name: str = "model.circle") -> dict[
 def page_of(data: bytes, *traces: Path, name: str = "model.circle") -> bytes:
     """Return a page."""
     return page_html(document_of(data, *traces, name=name))
+
+
+def difference_of(before: bytes | Path, after: bytes | Path) -> bytes:
+    """Return the page of a difference."""
+    with open_model(before) as old, open_model(after) as new:
+        return difference_html(compare_models(old, new), old, new)
 
 
 def onert_trace(folder: Path, codes: list[str], executions: int = 3) -> Path:

@@ -45,7 +45,7 @@ function joined(elements) {
 const detailsOf = {
   operator({ subgraph: index, operator }) {
     const subgraph = subgraphs[index];
-    const group = subgraph.layout.group[operator];
+    const group = subgraph.layouts[0].group[operator];
     const times = operatorTimes();
     const partition = subgraph.partition(operator);
     const goToPartition = () => select({ kind: 'group', subgraph: index, group }, 'link');
@@ -53,11 +53,13 @@ const detailsOf = {
       make('h2', {}, `Operator ${operator}  ${shown(subgraph.code(operator))}`),
       terms([
         ['subgraph', doc.subgraphs.length > 1 && `${index} ${shown(subgraph.facts.name)}`],
+        ['pair', doc.diff && pairLink(index, operator)],
         ['device', devices.length && deviceChip(subgraph.device(operator))],
         ['partition', partition !== null && link(String(partition), goToPartition)],
         ['time', times && timeOf(subgraph, operator, times)],
       ]),
       troubles(findingsOf.get(`${index}/${operator}`) ?? []),
+      doc.diff ? changesAt(index, operator) : null,
       make('h3', {}, 'Inputs'),
       slots(subgraph, subgraph.operators.inputs[operator], (tensor) => whereFrom(subgraph, tensor)),
       make('h3', {}, 'Outputs'),
@@ -84,8 +86,9 @@ const detailsOf = {
 
   group({ subgraph: index, group }) {
     const subgraph = subgraphs[index];
-    const { partition, device, operators } = subgraph.layout.groups[group];
-    const members = [...subgraph.layout.group.keys()].filter((operator) => subgraph.layout.group[operator] === group);
+    const { group: groups } = subgraph.layouts[0];
+    const { partition, device, operators } = subgraph.layouts[0].groups[group];
+    const members = [...groups.keys()].filter((operator) => groups[operator] === group);
     const times = operatorTimes();
     const total = members.reduce((sum, operator) => sum + (subgraph.time(operator) ?? 0), 0);
     const part = (number) => number ?? 'no partition';
@@ -251,14 +254,14 @@ function overviewOfSelection() {
       ['Tab', 'go through the page'],
       ['arrows', 'in the graph: readers, feeders, neighbours'],
       ['Enter', 'in the graph: go to these details'],
-      ['C', 'fold or unfold a partition'],
+      ['C', 'fold or unfold a frame'],
       ['+  −  0', 'zoom in, out, show all'],
       ['Esc', 'back, and select nothing'],
     ]),
     make(
       'p',
       { class: 'quiet' },
-      'The wheel moves the graph; with Ctrl it zooms. A double click on a title folds the partition.',
+      'The wheel moves the graph; with Ctrl it zooms. A double click on a title folds the frame.',
     ),
   ];
 }

@@ -35,13 +35,17 @@ function targetsCard() {
   );
 }
 
-function withLine(name, { file, line } = {}) {
-  return shown(file ? `${name} (${line ? `${file}:${line}` : file})` : name);
+/** A source, with a link to its line where that has an address. */
+function withLine(name, { file, line, url } = {}) {
+  if (!file) return shown(name);
+  const place = shown(line ? `${file}:${line}` : file);
+  const linked = { href: url, target: '_blank', rel: 'noreferrer' };
+  return [shown(name), ' ', url ? make('a', linked, place) : `(${place})`];
 }
 
 function originOf({ origin, origin_from: from, origin_details: details = [] }) {
-  const names = origin.map((name, at) => withLine(name, details[at])).join(', ');
-  return from === 'tables' ? names : `${names} (output)`;
+  const names = joined(origin.map((name, at) => withLine(name, details[at])));
+  return from === 'tables' ? names : [...names, ' (output)'];
 }
 
 function obstaclesCard(target) {

@@ -8,30 +8,33 @@ const GAP = 44;
 const LANE = 10;
 const MANY = 20000;
 
-/** A subgraph laid out: boxes of operators, groups with their frames, edges. Folding a group lays it out again. */
+/**
+ * A subgraph laid out: boxes of operators, groups with their frames, edges. Folding a group lays it out again.
+ * One with a twin takes the room of both, so that pairs stand at the same place.
+ */
 class Picture {
-  constructor(subgraph) {
+  constructor(subgraph, twin = null) {
     this.subgraph = subgraph;
-    const groups = subgraph.layout.groups;
-    this.framed = groups.length > 1 || groups.some((group) => group.partition !== null);
+    this.layout = subgraph.layout;
+    const { groups } = this.layout;
+    this.framed = groups.length > 1 || groups.some((group) => (group.partition ?? group.module) !== null);
     this.folded = groups.map(() => this.framed && groups.length > 1 && subgraph.count > MANY);
     this.x = new Float32Array(subgraph.count);
     this.y = new Float32Array(subgraph.count);
-    this.#measure();
+    this.extents = groups.map(() => ({ left: Infinity, right: -Infinity, levels: 1, lanes: 0 }));
+    this.crossLanes = 0;
+    for (const one of twin ? [this.layout, twin.layout] : [this.layout]) this.#measure(one);
     this.place();
   }
 
   /** Find how wide and high each group is. */
-  #measure() {
-    const { group, level, column, groups, edges } = this.subgraph.layout;
-    this.extents = groups.map(() => ({ left: Infinity, right: -Infinity, levels: 0, lanes: 0 }));
+  #measure({ group, level, column, edges }) {
     for (let operator = 0; operator < group.length; operator++) {
       const extent = this.extents[group[operator]];
       extent.left = Math.min(extent.left, column[operator]);
       extent.right = Math.max(extent.right, column[operator]);
       extent.levels = Math.max(extent.levels, level[operator] + 1);
     }
-    this.crossLanes = 0;
     for (let edge = 0; edge < edges.lane.length; edge++) {
       const [from, to] = [group[edges.source[edge]], group[edges.target[edge]]];
       if (from === to) this.extents[from].lanes = Math.max(this.extents[from].lanes, edges.lane[edge] + 1);
@@ -41,7 +44,7 @@ class Picture {
 
   /** Place the groups row by row, and the operators in them. */
   place() {
-    const { group, level, column, groups } = this.subgraph.layout;
+    const { group, level, column, groups } = this.layout;
     const sizes = this.extents.map((extent, number) => this.#size(extent, this.folded[number]));
     const rows = [];
     groups.forEach((one, number) => (rows[one.row] ??= []).push(number));
@@ -79,7 +82,7 @@ class Picture {
 
   /** Give each edge its ends and its lane; edges inside folded groups go, and those between two become one. */
   #route() {
-    const { group, edges, groups } = this.subgraph.layout;
+    const { group, edges, groups } = this.layout;
     this.routes = [];
     const drawn = new Set();
     for (let edge = 0; edge < edges.lane.length; edge++) {
@@ -119,7 +122,7 @@ class Picture {
   }
 
   visible(operator) {
-    return !this.folded[this.subgraph.layout.group[operator]];
+    return !this.folded[this.layout.group[operator]];
   }
 
   /** What lies at a point: {operator}, {group} of a frame's title or a folded group, or null. */

@@ -1,10 +1,23 @@
 // --- main: tabs, theme, and what follows a selection ----------------------------------------------------------
 
-const overviewTab = overviewPanel();
+const overviewTab = doc.diff ? null : overviewPanel();
 const timeTab = timePanel();
 const tabs = [
-  { id: 'summary', title: 'Overview', panel: overviewTab.panel, fill: overviewTab.fill },
-  ...(subgraphs.length ? [{ id: 'graph', title: 'Graph', panel: view.panel(), opened: openGraph }] : []),
+  doc.diff
+    ? { id: 'changes', title: 'Changes', panel: changesPanel() }
+    : { id: 'summary', title: 'Overview', panel: overviewTab.panel, fill: overviewTab.fill },
+  ...(graphsShown
+    ? [
+        {
+          id: 'graph',
+          title: 'Graph',
+          panel: doc.diff
+            ? make('div', { class: 'sides' }, views.map((view) => view.panel()))
+            : views[0].panel(),
+          opened: openGraph,
+        },
+      ]
+    : []),
   {
     id: 'operators',
     title: 'Operators',
@@ -18,16 +31,17 @@ const tabs = [
     : []),
   ...(doc.fit ? [{ id: 'fit', title: 'Fit', panel: fitPanel() }] : []),
   ...(doc.measured ? [{ id: 'measured', title: 'Measured', panel: measuredPanel() }] : []),
-  { id: 'findings', title: 'Findings', panel: findingsPanel() },
+  ...(doc.diff ? [] : [{ id: 'findings', title: 'Findings', panel: findingsPanel() }]),
 ];
 
 /** Show the beginning the first time, and what was selected while another tab was open. */
 function openGraph() {
-  if (!view.opened) view.home();
-  view.opened = true;
-  if (view.later !== undefined) view.reveal(view.later);
-  view.later = undefined;
-  view.draw();
+  if (!openGraph.done) views[0].home();
+  openGraph.done = true;
+  const [first] = views.filter((view) => view.later !== undefined);
+  if (first) first.reveal(first.later);
+  for (const view of views) view.later = undefined;
+  views[0].draw();
 }
 
 function openTab(id, focus = false) {
@@ -86,10 +100,14 @@ function buildHeader() {
   byId('name').textContent = shown(doc.name);
   const operators = subgraphs.reduce((sum, { count }) => sum + count, 0);
   byId('facts').textContent = [
-    doc.model.format,
-    bytes(doc.model.file_bytes),
-    counted(operators, 'operator'),
-    subgraphs.length > 1 ? counted(subgraphs.length, 'subgraph') : '',
+    doc.diff ? doc.diff.facts : doc.model.format,
+    ...(doc.diff
+      ? []
+      : [
+          bytes(doc.model.file_bytes),
+          counted(operators, 'operator'),
+          subgraphs.length > 1 ? counted(subgraphs.length, 'subgraph') : '',
+        ]),
     devices.map(({ name }) => tail(name, 20)).join(', '),
   ]
     .filter(Boolean)
@@ -99,7 +117,7 @@ function buildHeader() {
   byId('trace').addEventListener('change', () => {
     state.trace = Number(byId('trace').value);
     for (const tab of tabs) tab.stale = Boolean(tab.fill);
-    view.recolor();
+    for (const view of views) view.recolor();
     openTab(openTab.current);
     showDetails(state.selection);
   });
@@ -111,7 +129,7 @@ function buildTheme() {
     document.documentElement.dataset.theme = theme;
     byId('theme').textContent = theme === 'dark' ? 'Light' : 'Dark';
     byId('theme').setAttribute('aria-label', `Change to the ${theme === 'dark' ? 'light' : 'dark'} theme`);
-    if (view.picture) view.recolor();
+    for (const view of views) if (view.picture) view.recolor();
   };
   apply(dark.matches ? 'dark' : 'light');
   dark.addEventListener('change', () => apply(dark.matches ? 'dark' : 'light'));
@@ -129,19 +147,7 @@ function placesOf(selection) {
 
 whenSelected((selection, from) => {
   showDetails(selection);
-  if (subgraphs.length) {
-    view.show(state.subgraph);
-    const places = placesOf(selection);
-    view.highlight(places);
-    const first =
-      selection?.kind === 'operator'
-        ? selection.operator
-        : (places?.find(([subgraph]) => subgraph === state.subgraph)?.[1] ??
-          (selection?.kind === 'tensor' ? subgraphs[selection.subgraph].producers.get(selection.tensor) : undefined));
-    if (first !== undefined && from !== view && openTab.current === 'graph') view.reveal(first);
-    view.later = from !== view && openTab.current !== 'graph' ? first : undefined;
-    view.draw();
-  }
+  if (graphsShown) for (const view of views) view.follow(selection, from);
   if (!tabs.find(({ id }) => id === 'operators').stale) operatorTable.reveal();
   const { kind, subgraph, operator } = selection ?? {};
   byId('status').textContent =
@@ -157,7 +163,7 @@ document.addEventListener('keydown', (event) => {
     byId('search').select();
     event.preventDefault();
   } else if (event.key === 'Escape') {
-    if (byId('details').contains(document.activeElement) && openTab.current === 'graph') view.canvas.focus();
+    if (byId('details').contains(document.activeElement) && openTab.current === 'graph') views[0].canvas.focus();
     else select(null);
   }
 });
@@ -167,10 +173,10 @@ buildTabs();
 buildTheme();
 showDetails(null);
 const search = new Search();
-openTab('summary');
-if (subgraphs.length) view.show(0);
+openTab(tabs[0].id);
+if (graphsShown) views.forEach((view) => view.show(view.side ? doc.diff.split : 0));
 new ResizeObserver(() => {
-  if (openTab.current === 'graph') view.draw();
+  if (openTab.current === 'graph') views[0].draw();
   if (openTab.current === 'operators') operatorTable.reveal();
 }).observe(byId('main'));
 window.addEventListener('beforeprint', () =>

@@ -3,7 +3,7 @@
 const doc = JSON.parse(byId('document').textContent);
 const devices = doc.affinity ? doc.affinity.devices : [];
 const NO_DEVICE = '(no device)';
-const state = { subgraph: 0, trace: 0, selection: null };
+const state = { subgraph: 0, trace: 0, selection: null, grouping: 0 };
 
 /** Call `then` for each entry of a list of lists: (entry, row). */
 function eachEntry(lists, then) {
@@ -13,7 +13,9 @@ function eachEntry(lists, then) {
 class Subgraph {
   constructor(columns, index) {
     Object.assign(this, { index, operators: columns.operators, tensors: columns.tensors });
-    Object.assign(this, { layout: columns.layout, transfers: columns.transfers });
+    Object.assign(this, { transfers: columns.transfers, partner: columns.partner, twin: columns.twin });
+    const [{ edges }] = columns.layouts; // the others have lanes of their own
+    this.layouts = columns.layouts.map((one) => ({ ...one, edges: { ...edges, lane: one.edges.lane } }));
     this.count = columns.operators.code.length;
     this.facts = doc.model.subgraphs[index];
     this.producers = new Map();
@@ -42,8 +44,13 @@ class Subgraph {
     return this.operators.device ? this.operators.device[operator] : null;
   }
 
+  /** Where operators stand: by partition, or by module. */
+  get layout() {
+    return this.layouts[state.grouping] ?? this.layouts[0];
+  }
+
   partition(operator) {
-    return this.layout.groups[this.layout.group[operator]].partition;
+    return this.layouts[0].groups[this.layouts[0].group[operator]].partition;
   }
 
   sources(operator) {
@@ -68,9 +75,14 @@ class Subgraph {
     return [...new Set(found.filter((producer) => producer !== undefined))];
   }
 
+  /** What tells operators of several subgraphs apart, and those of two models. */
+  get prefix() {
+    if (doc.diff) return `${'AB'[sideOf(this.index)]}${doc.subgraphs.length > 2 ? `${ownIndex(this.index)}/` : ' '}`;
+    return doc.subgraphs.length > 1 ? `${this.index}/` : '';
+  }
+
   label(operator) {
-    const prefix = doc.subgraphs.length > 1 ? `${this.index}/` : '';
-    return `${prefix}${operator} ${shown(this.code(operator))}`;
+    return `${this.prefix}${operator} ${shown(this.code(operator))}`;
   }
 }
 
@@ -94,11 +106,14 @@ function operatorsOfSources(sources) {
   return [...sets].flatMap((set) => operatorsOfSet[set]).sort((a, b) => a[0] - b[0] || a[1] - b[1]);
 }
 
-/** What the path of a finding names: {subgraph, operator}, {subgraph, tensor}, {subgraph} or null. */
-function placeOf(location) {
+const sideOf = (index) => Number(index >= doc.diff.split);
+const ownIndex = (index) => index - sideOf(index) * doc.diff.split;
+
+/** What a path names: {subgraph, operator}, {subgraph, tensor}, {subgraph} or null; `first` is its subgraph 0. */
+function placeOf(location, first = 0) {
   const match = /^subgraphs\[(\d+)\](?:\.(operators|tensors|outputs|inputs)\[(\d+)\])?/.exec(location);
-  if (!match || !subgraphs[match[1]]) return null;
-  const subgraph = subgraphs[match[1]];
+  const subgraph = match && subgraphs[Number(match[1]) + first];
+  if (!subgraph) return null;
   const number = Number(match[3]);
   if (match[2] === 'operators')
     return number < subgraph.count ? { subgraph: subgraph.index, operator: number } : null;

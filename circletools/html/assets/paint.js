@@ -11,17 +11,18 @@ function mixed(color, over, part) {
 /** Paints a picture as it is seen from `origin` at `scale`. */
 class GraphPainter {
   constructor() {
+    this.index = 0;
+    this.chosen = {};
     this.pictures = new Map();
     this.scale = 1;
     this.origin = { x: 0, y: 0 };
-    this.colorBy = 'device';
     this.names = new Map();
     this.highlighted = null;
     this.pending = false;
   }
 
   get picture() {
-    return this.pictures.get(state.subgraph);
+    return this.pictures.get(`${this.index}/${state.grouping}`);
   }
 
   // --- colours ---
@@ -34,28 +35,19 @@ class GraphPainter {
         (name) => [name, style.getPropertyValue(`--${name}`).trim()],
       ),
     );
-    const { surface, heat, none } = this.theme;
+    const { surface, heat } = this.theme;
     const { subgraph } = this.picture;
-    const palette = ['#9ecae9', '#ffbf79', '#88d27a', '#f2cf5b', '#ff9d98', '#d6a5c9', '#83bcb6', '#d8b5a5'];
-    const order = sums((one, operator) => one.code(operator))
-      .slice(0, palette.length)
-      .map(([code]) => code);
     let most = 0;
     for (let operator = 0; operator < subgraph.count; operator++) most = Math.max(most, subgraph.time(operator) ?? 0);
-    const strong = (operator) => {
-      if (this.colorBy === 'device') {
-        const device = subgraph.device(operator);
-        return device === null ? none : devices[device].color;
-      }
-      if (this.colorBy === 'code') return palette[order.indexOf(subgraph.code(operator))] ?? none;
-      return null;
-    };
+    const ways = colorings();
+    const [, , way] = ways.find(([key]) => key === this.colorBy) ?? ways[0];
+    const { of, legend } = way(subgraph, this.theme);
     const shade = document.documentElement.dataset.theme === 'dark' ? 0.3 : 0.42; // so that words stay legible
     const known = new Map();
     this.fill = [];
     this.stripe = [];
     for (let operator = 0; operator < subgraph.count; operator++) {
-      const color = strong(operator);
+      const color = of(operator);
       const heated = Math.round(20 * Math.sqrt((subgraph.time(operator) ?? 0) / (most || 1))) / 20;
       const part = color === null ? 0.6 * heated : shade;
       const key = `${color}${part}`;
@@ -63,28 +55,18 @@ class GraphPainter {
       this.fill.push(known.get(key));
       this.stripe.push(color ?? known.get(key));
     }
-    this.#explain(order, palette);
+    if (this.picture.routes.some(({ cut }) => cut)) legend.push([this.theme.cut, 'cut']);
+    this.legend.replaceChildren(
+      ...legend.map(([color, text]) =>
+        make('span', {}, make('i', { class: 'swatch', background: color }), text),
+      ),
+    );
     this.draw();
-  }
-
-  #explain(order, palette) {
-    const entry = (color, text) => make('span', {}, make('i', { class: 'swatch', background: color }), text);
-    const entries =
-      this.colorBy === 'device'
-        ? devices.map(({ name, color }) => entry(color, tail(name, 30)))
-        : this.colorBy === 'code'
-          ? order.map((code, at) => entry(palette[at], tail(code, 30)))
-          : [
-              entry(mixed(this.theme.heat, this.theme.surface, 0.2), 'fast'),
-              entry(mixed(this.theme.heat, this.theme.surface, 0.6), 'slow'),
-            ];
-    if (this.picture.framed) entries.push(entry(this.theme.cut, 'cut'));
-    this.legend.replaceChildren(...entries);
   }
 
   highlight(places) {
     this.highlighted =
-      places && new Set(places.filter(([subgraph]) => subgraph === state.subgraph).map(([, operator]) => operator));
+      places && new Set(places.filter(([subgraph]) => subgraph === this.index).map(([, operator]) => operator));
   }
 
   // --- drawing ---
@@ -129,14 +111,15 @@ class GraphPainter {
 
   #frames(pen) {
     const { picture, theme } = this;
-    const { groups } = picture.subgraph.layout;
+    const { groups } = picture.layout;
     picture.frames.forEach((frame, number) => {
       if (!this.#seen(frame.x, frame.y, frame.width, frame.height)) return;
       const { device } = groups[number];
       const color = device === null ? theme.none : devices[device].color;
       pen.fillStyle = this.#shade(device, picture.folded[number]);
-      pen.strokeStyle = this.#isSelected('group', number) ? theme.accent : mixed(color, theme.quiet, 0.75);
-      pen.lineWidth = this.#isSelected('group', number) ? 3 : 1.2;
+      const chosen = this.chosen.group === number;
+      pen.strokeStyle = chosen ? theme.accent : mixed(color, theme.quiet, 0.75);
+      pen.lineWidth = chosen ? 3 : 1.2;
       pen.beginPath();
       pen.roundRect(frame.x, frame.y, frame.width, frame.height, 8);
       pen.fill();
@@ -150,11 +133,9 @@ class GraphPainter {
     pen.font = '600 11px system-ui, sans-serif';
     picture.frames.forEach((frame, number) => {
       if (!this.#seen(frame.x, frame.y, frame.width, frame.height)) return;
-      const { device, partition, operators } = picture.subgraph.layout.groups[number];
-      const name = partition === null ? 'no partition' : `partition ${partition}`;
-      const title =
-        `${picture.folded[number] ? '▸' : '▾'} ${name}` +
-        ` · ${tail(deviceName(device), 30)} · ${counted(operators, 'operator')}`;
+      const { device, operators } = picture.layout.groups[number];
+      const twist = picture.folded[number] ? '▸' : '▾';
+      const title = `${twist} ${this.#named(number)} · ${counted(operators, 'operator')}`;
       const y = frame.y + (picture.folded[number] ? 28 : 18);
       pen.fillStyle = this.#shade(device, picture.folded[number]);
       pen.fillRect(frame.x + 8, y - 12, Math.min(pen.measureText(title).width + 4, frame.width - 16), 16);
@@ -163,18 +144,15 @@ class GraphPainter {
     });
   }
 
-  #shade(device, folded) {
-    return mixed(device === null ? this.theme.none : devices[device].color, this.theme.surface, folded ? 0.42 : 0.13);
+  #named(number) {
+    const { device, partition, module } = this.picture.layout.groups[number];
+    if (module !== null) return tail(pathOf(module), 60);
+    if (this.picture.layout !== this.picture.subgraph.layouts[0] || doc.diff) return 'no module';
+    return `${partition === null ? 'no partition' : `partition ${partition}`} · ${tail(deviceName(device), 30)}`;
   }
 
-  #isSelected(kind, number) {
-    const { selection } = state;
-    return (
-      selection !== null &&
-      selection.kind === kind &&
-      selection.subgraph === state.subgraph &&
-      selection[kind] === number
-    );
+  #shade(device, folded) {
+    return mixed(device === null ? this.theme.none : devices[device].color, this.theme.surface, folded ? 0.42 : 0.13);
   }
 
   #trace(pen, route) {
@@ -199,9 +177,7 @@ class GraphPainter {
 
   #edges(pen) {
     const { theme, sight } = this;
-    const { selection } = state;
-    const chosen =
-      selection && selection.kind === 'operator' && selection.subgraph === state.subgraph ? selection.operator : null;
+    const { operator: chosen } = this.chosen;
     const kinds = { plain: [], cut: [], chosen: [] };
     for (const route of this.picture.routes) {
       const [low, high] = route.y1 < route.y2 ? [route.y1, route.y2] : [route.y2, route.y1];
@@ -209,7 +185,7 @@ class GraphPainter {
       const lane = route.lane ?? route.x1;
       if (Math.max(route.x1, route.x2, lane) < sight.left || Math.min(route.x1, route.x2, lane) > sight.right)
         continue;
-      const of = chosen !== null && (route.source === chosen || route.target === chosen);
+      const of = chosen !== undefined && (route.source === chosen || route.target === chosen);
       kinds[of ? 'chosen' : route.cut ? 'cut' : 'plain'].push(route);
     }
     const thin = Math.max(1.1, 0.7 / this.scale);
@@ -254,7 +230,7 @@ class GraphPainter {
   #operator(pen, operator) {
     const { picture, theme } = this;
     const [x, y] = [picture.x[operator], picture.y[operator]];
-    const chosen = this.#isSelected('operator', operator);
+    const chosen = this.chosen.operator === operator;
     pen.fillStyle = this.scale < 0.25 ? this.stripe[operator] : this.fill[operator];
     if (this.scale < 0.25) {
       pen.fillRect(x, y, BOX.width, BOX.height);
@@ -328,7 +304,7 @@ class GraphPainter {
     const thick = Math.max(1, BOX.height * scale);
     picture.frames.forEach((frame, number) => {
       if (!picture.folded[number]) return;
-      const { device } = picture.subgraph.layout.groups[number];
+      const { device } = picture.layout.groups[number];
       pen.fillStyle = device === null ? theme.none : devices[device].color;
       pen.fillRect(4 * ratio, frame.y * scale, width - 8 * ratio, Math.max(1, frame.height * scale));
     });

@@ -112,7 +112,7 @@ function devicesCard() {
   const rows = sums((subgraph, operator) => subgraph.device(operator));
   const parts = new Map();
   for (const subgraph of subgraphs) {
-    for (const { device, partition } of subgraph.layout.groups) {
+    for (const { device, partition } of subgraph.layouts[0].groups) {
       if (partition !== null) parts.set(device, (parts.get(device) ?? 0) + 1);
     }
   }
@@ -274,7 +274,7 @@ function findingRow({ code, severity, location, message }) {
   const go = () => {
     if (place.operator !== undefined) selectOperator(place.subgraph, place.operator, 'link');
     else if (place.tensor !== undefined) select({ kind: 'tensor', ...place }, 'link');
-    else view.show(place.subgraph);
+    else views[0].show(place.subgraph);
     openTab('graph');
   };
   return [

@@ -23,8 +23,7 @@ class Search {
     const add = (kind, text, selection) => this.known.push([kind, text, text.toLowerCase(), selection]);
     for (const subgraph of subgraphs) {
       for (let operator = 0; operator < subgraph.count; operator++) {
-        const label = `${doc.subgraphs.length > 1 ? `${subgraph.index}/` : ''}${operator} ${subgraph.code(operator)}`;
-        add('operator', `${label} ${subgraph.output(operator)}`, {
+        add('operator', `${subgraph.prefix}${operator} ${subgraph.code(operator)} ${subgraph.output(operator)}`, {
           kind: 'operator',
           subgraph: subgraph.index,
           operator,
@@ -45,7 +44,7 @@ class Search {
     this.hits = [];
     if (wanted) {
       const most = { operator: MOST_FOUND / 2, source: MOST_FOUND / 4, tensor: MOST_FOUND / 4 };
-      const exact = new RegExp(`(^|/)${wanted.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')} `);
+      const exact = new RegExp(`(^|[/ ])${wanted.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')} `);
       for (const entry of this.entries) {
         if (entry[0] === 'operator' && exact.test(entry[2])) this.hits.unshift(entry);
         else if (most[entry[0]] > 0 && entry[2].includes(wanted)) {
@@ -101,7 +100,7 @@ class Search {
     this.close();
     select(selection, 'search');
     if (openTab.current !== 'operators') openTab('graph');
-    if (openTab.current === 'graph') view.canvas.focus();
+    if (openTab.current === 'graph') views[0].canvas.focus();
     else operatorTable.body.focus();
   }
 

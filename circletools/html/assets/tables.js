@@ -44,7 +44,14 @@ class OperatorTable {
       ['index', 'index', (row) => row.index, (row) => row.place],
       ['code', 'code', (row) => shown(row.code), (row) => row.code],
       ['output', 'output', (row) => front(row.output), (row) => row.output],
-      ['device', 'device', (row) => (devices.length ? deviceChip(row.device) : ''), (row) => deviceName(row.device)],
+      doc.diff
+        ? ['change', 'change', (row) => row.change, (row) => row.change]
+        : [
+            'device',
+            'device',
+            (row) => (devices.length ? deviceChip(row.device) : ''),
+            (row) => deviceName(row.device),
+          ],
       ['partition', 'partition', (row) => row.partition ?? '', (row) => row.partition ?? -1, 'number'],
       ['macs', 'MACs', (row) => (row.macs > 0 ? row.macs.toLocaleString('en') : ''), (row) => row.macs, 'number'],
       [
@@ -66,7 +73,8 @@ class OperatorTable {
         subgraph: subgraph.index,
         operator,
         place: subgraph.index * 1e9 + operator,
-        index: doc.subgraphs.length > 1 ? `${subgraph.index}/${operator}` : `${operator}`,
+        index: `${subgraph.prefix}${operator}`,
+        change: doc.diff ? (CHANGES[stateOf(subgraph.index, operator)]?.[0] ?? '') : '',
         code: subgraph.code(operator),
         output: subgraph.output(operator),
         device: subgraph.device(operator),
@@ -87,8 +95,8 @@ class OperatorTable {
   /** Filter and sort. */
   refresh() {
     const wanted = this.filter.value.toLowerCase();
-    const matches = (row) =>
-      `${row.code}\n${row.output}\n${row.origin}\n${deviceName(row.device)}`.toLowerCase().includes(wanted);
+    const words = (row) => [row.code, row.output, row.origin, deviceName(row.device), row.change].join('\n');
+    const matches = (row) => words(row).toLowerCase().includes(wanted);
     this.rows = wanted ? this.all.filter(matches) : [...this.all];
     const [, , , value] = this.columns().find(([key]) => key === this.order.column);
     const sign = this.order.down ? -1 : 1;

@@ -65,11 +65,11 @@ class ModuleTree {
     const single = inside.length === 1 && inside[0].source !== undefined;
     const leaf = !inside.length || single;
     const source = single ? inside[0].source : entry.source;
-    const time = !times ? null : entry.module === undefined ? times.sources_ns[source] : times.modules_ns[entry.module];
-    const operators =
-      entry.module === undefined ? operatorsOfSources([source]).length : doc.modules.operators[entry.module];
+    const own = entry.module === undefined;
+    const time = !times ? null : own ? times.sources_ns[source] : times.modules_ns[entry.module];
+    const operators = own ? operatorsOfSources([source]).length : doc.modules.operators[entry.module];
     const label =
-      entry.module === undefined
+      own
         ? shown(doc.origins.source_names[source].replace(/^.*(?:::|\/)(?=.)/s, ''))
         : shown(doc.modules.label[entry.module].replace(/^[./:]+(?=.)/, ''));
     const item = make(

@@ -1,25 +1,38 @@
 // --- view: where one looks at the graph, and what one does there ---------------------------------------------
 
 class GraphView extends GraphPainter {
+  /** Of one model, or of the `side` of two; these look at the same place. */
+  constructor(side = null) {
+    super();
+    this.side = side;
+  }
+
+  #id(name) {
+    return this.side ? `${name}-b` : name;
+  }
+
   /** Build the panel. */
   panel() {
     this.canvas = make('canvas', {
-      id: 'canvas',
+      id: this.#id('canvas'),
+      class: 'canvas',
       tabindex: 0,
       role: 'application',
       'aria-roledescription': 'graph',
       'aria-label':
-        'Graph of operators. Arrow keys go to readers, feeders and neighbours; Enter to the details; ' +
-        'C folds the partition; plus and minus zoom; 0 shows all.',
+        `Graph of operators${this.side === null ? '' : ` of ${'AB'[this.side]}`}. ` +
+        'Arrow keys go to readers, feeders and neighbours; Enter to the details; ' +
+        'C folds the frame; plus and minus zoom; 0 shows all.',
     });
-    this.overview = make('canvas', { id: 'overview', 'aria-hidden': 'true' });
+    this.overview = make('canvas', { id: this.#id('overview'), class: 'strip-of-all', 'aria-hidden': 'true' });
+    const own = subgraphs.filter(({ index }) => this.side === null || sideOf(index) === this.side);
     this.chooser =
-      subgraphs.length < 2
+      own.length < 2
         ? null
         : make(
             'select',
             {
-              id: 'subgraph',
+              id: this.#id('subgraph'),
               'aria-label': 'Subgraph',
               onchange: () => {
                 state.subgraph = Number(this.chooser.value);
@@ -27,26 +40,31 @@ class GraphView extends GraphPainter {
                 this.home();
               },
             },
-            subgraphs.map((one) => make('option', { value: one.index }, `${one.index} ${tail(one.facts.name, 40)}`)),
+            own.map((one) => make('option', { value: one.index }, `${one.index} ${tail(one.facts.name, 40)}`)),
           );
-    const ways = [
-      ['device', 'device'],
-      ['time', 'time'],
-      ['code', 'operator code'],
-    ].filter(([way]) => (way !== 'time' || operatorTimes()) && (way !== 'device' || devices.length));
-    this.colorBy = ways[0][0];
-    const color = make(
-      'select',
-      {
-        id: 'color',
-        'aria-label': 'Colour by',
-        onchange: () => {
-          this.colorBy = color.value;
-          this.recolor();
-        },
-      },
-      ways.map(([way, title]) => make('option', { value: way }, `Colour: ${title}`)),
-    );
+    const chosen = (id, label, entries, then) => {
+      const element = make(
+        'select',
+        { id: this.#id(id), 'aria-label': label, onchange: () => then(element.value) },
+        entries.map(([value, title]) => make('option', { value }, title)),
+      );
+      return element;
+    };
+    const ways = colorings().map(([way, title]) => [way, `Colour: ${title}`]);
+    const color = chosen('color', 'Colour by', ways, (way) => {
+      for (const one of views) {
+        one.colorBy = way;
+        one.recolor();
+      }
+    });
+    const frames = [[0, 'Frames: partitions'], [1, 'Frames: modules']];
+    const grouping = chosen('grouping', 'Frames', frames, (way) => {
+      state.grouping = Number(way);
+      this.show(this.index, true);
+      this.follow(state.selection, this);
+      this.home();
+    });
+    grouping.hidden = doc.diff || !doc.modules.parent.length;
     this.folders = [
       ['Fold all', true],
       ['Unfold all', false],
@@ -56,25 +74,26 @@ class GraphView extends GraphPainter {
         {
           type: 'button',
           onclick: () => {
-            this.picture.foldAll(folded);
+            this.#both((picture) => picture.foldAll(folded));
             this.home();
           },
         },
         title,
       ),
     );
-    this.legend = make('div', { id: 'legend' });
+    this.legend = make('div', { id: this.#id('legend'), class: 'legend' });
     this.#listen();
     return make(
       'div',
-      { class: 'panel', id: 'graph' },
+      { class: 'panel graph', id: this.#id('graph') },
       this.canvas,
       this.overview,
       make(
         'div',
-        { id: 'tools' },
+        { id: this.#id('tools'), class: 'over-graph' },
+        this.side === null ? '' : make('b', {}, `${'AB'[this.side]}  ${tail(doc.diff.names[this.side], 30)}`),
         this.chooser,
-        color,
+        this.side ? '' : [color, grouping],
         make('button', { type: 'button', 'aria-label': 'Zoom in', onclick: () => this.zoom(1.25) }, '+'),
         make('button', { type: 'button', 'aria-label': 'Zoom out', onclick: () => this.zoom(0.8) }, '−'),
         make('button', { type: 'button', onclick: () => this.fit() }, 'Show all'),
@@ -84,13 +103,58 @@ class GraphView extends GraphPainter {
     );
   }
 
-  show(index) {
-    const same = this.theme && this.shown === index;
-    state.subgraph = this.shown = index;
+  show(index, anew = !this.theme || this.index !== index) {
+    this.index = index;
+    if (this.side === null) state.subgraph = index;
     if (this.chooser) this.chooser.value = index;
-    if (!this.pictures.has(index)) this.pictures.set(index, new Picture(subgraphs[index]));
-    for (const folder of this.folders) folder.hidden = subgraphs[index].layout.groups.length < 2;
-    if (!same) this.recolor();
+    const key = `${index}/${state.grouping}`;
+    const { twin } = subgraphs[index];
+    if (!this.pictures.has(key)) this.pictures.set(key, new Picture(subgraphs[index], subgraphs[twin]));
+    for (const folder of this.folders) folder.hidden = this.side || subgraphs[index].layout.groups.length < 2;
+    if (anew) this.recolor();
+  }
+
+  /** Show what is selected, or the pair of it; `from` is the view that selected it. */
+  follow(selection, from) {
+    const mine = this.side === null || sideOf(state.subgraph) === this.side;
+    const index = mine ? state.subgraph : subgraphs[state.subgraph].twin;
+    if (index !== null && index !== undefined) this.show(index);
+    const places = placesOf(selection);
+    this.highlight(places);
+    this.chosen = { group: selection?.kind === 'group' && mine ? selection.group : this.#group(selection) };
+    if (selection?.kind === 'operator') {
+      const operator = mine ? selection.operator : subgraphs[selection.subgraph].partner?.[selection.operator];
+      if (operator !== null && index !== null) this.chosen.operator = operator;
+    }
+    const first =
+      this.chosen.operator ??
+      places?.find(([subgraph]) => subgraph === this.index)?.[1] ??
+      (selection?.kind === 'tensor' && mine ? subgraphs[this.index].producers.get(selection.tensor) : undefined);
+    if (first !== undefined && from !== this && !views.includes(from) && openTab.current === 'graph')
+      this.reveal(first);
+    this.later = from !== this && openTab.current !== 'graph' ? first : undefined;
+    this.draw();
+  }
+
+  #group(selection) {
+    if (selection?.kind !== 'branch') return undefined;
+    const found = this.picture.layout.groups.findIndex(({ module }) => module === selection.row);
+    return found < 0 ? undefined : found;
+  }
+
+  /** Do something with the pictures of all views. */
+  #both(then) {
+    for (const one of views) if (one.picture) then(one.picture);
+  }
+
+  /** Draw, and let the other views look at the same place. */
+  draw() {
+    super.draw();
+    for (const one of views) {
+      if (one === this || !one.theme) continue;
+      Object.assign(one, { scale: this.scale, origin: { ...this.origin } });
+      GraphPainter.prototype.draw.call(one);
+    }
   }
 
   // --- where one looks ---
@@ -135,7 +199,10 @@ class GraphView extends GraphPainter {
   /** Bring an operator into sight, unfolded. */
   reveal(operator) {
     const { picture } = this;
-    if (!picture.visible(operator)) picture.fold(picture.subgraph.layout.group[operator], false);
+    if (!picture.visible(operator)) {
+      const group = picture.layout.group[operator];
+      this.#both((one) => one.fold(group, false));
+    }
     const { width, height } = this.size;
     if (this.scale < 0.4) this.scale = 0.8;
     const x = (picture.x[operator] + BOX.width / 2 - this.origin.x) * this.scale;
@@ -216,13 +283,18 @@ class GraphView extends GraphPainter {
   #click(event) {
     const hit = this.#under(event);
     if (!hit) select(null, this);
-    else if (hit.operator !== undefined) selectOperator(state.subgraph, hit.operator, this);
-    else select({ kind: 'group', subgraph: state.subgraph, group: hit.group }, this);
+    else if (hit.operator !== undefined) selectOperator(this.index, hit.operator, this);
+    else {
+      const { module } = this.picture.layout.groups[hit.group];
+      const group = { kind: 'group', subgraph: this.index, group: hit.group };
+      if (module !== null) select({ kind: 'branch', row: module }, this);
+      else select(state.grouping || doc.diff ? null : group, this);
+    }
   }
 
   #fold(group) {
     const before = this.picture.frames[group];
-    this.picture.fold(group);
+    this.#both((picture) => picture.fold(group));
     const after = this.picture.frames[group];
     this.origin.x += after.x + after.width / 2 - before.x - before.width / 2;
     this.origin.y += after.y - before.y;
@@ -231,12 +303,11 @@ class GraphView extends GraphPainter {
 
   #key(event) {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
-    const { selection } = state;
-    const operator = selection && selection.kind === 'operator' ? selection.operator : null;
+    const operator = this.chosen.operator ?? null;
     const { key } = event;
     if (key.startsWith('Arrow')) {
       const next = operator === null ? 0 : this.picture.next(operator, key);
-      if (next !== null && next < this.picture.subgraph.count) selectOperator(state.subgraph, next, 'keys');
+      if (next !== null && next < this.picture.subgraph.count) selectOperator(this.index, next, 'keys');
     } else if (key === 'Enter') byId('details').focus();
     else if (key === '+' || key === '=') this.zoom(1.25);
     else if (key === '-') this.zoom(0.8);
@@ -244,11 +315,11 @@ class GraphView extends GraphPainter {
     else if (key === 'Home') this.home();
     else if (key === 'PageDown') this.pan(0, this.size.height * 0.8);
     else if (key === 'PageUp') this.pan(0, -this.size.height * 0.8);
-    else if (key === 'c' && this.picture.framed && (operator !== null || selection?.kind === 'group')) {
-      this.#fold(operator === null ? selection.group : this.picture.subgraph.layout.group[operator]);
+    else if (key === 'c' && this.picture.framed && (operator !== null || this.chosen.group !== undefined)) {
+      this.#fold(operator === null ? this.chosen.group : this.picture.layout.group[operator]);
     } else return;
     event.preventDefault();
   }
 }
 
-const view = new GraphView();
+const views = doc.diff ? [new GraphView(0), new GraphView(1)] : [new GraphView()];

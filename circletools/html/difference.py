@@ -1,0 +1,217 @@
+"""The page of a difference: both graphs side by side, pairs at the same place, and the changes as links."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from circletools.diff.difference import ModelDifference, Pairing
+from circletools.diff.summary import summarize
+from circletools.graph.build import model_graph
+from circletools.graph.graph import Graph, ModelGraph
+from circletools.html.document import origin_columns, origins_shown
+from circletools.html.graph import Columns, edges_of, fed, layout_json, module_groups, module_parts, short
+from circletools.html.html import page_html
+from circletools.html.layout import Edges, Layout, lay_out
+from circletools.html.links import NO_LINKS
+from circletools.html.report import title_of
+from circletools.inspection import inspect_model
+from circletools.model.external import buffer_sizes
+from circletools.model.model import Model
+from circletools.origin.modules import module_tree
+from circletools.origin.read import Origins
+from circletools.render.difference import alike
+from circletools.render.difference_lines import summary_lines, tensor_with
+from circletools.render.inspection import inspection_json
+from circletools.version import __version__
+from circletools.wording import SCHEMA_VERSION
+
+__all__ = ["difference_html"]
+
+MOST_ALIKE = 200
+"""So many changes of a kind are described; all of them colour the graphs."""
+
+_OBJECT = re.compile(r"subgraphs\[\d+\](?:\.(?:operators|tensors)\[\d+\])?")
+_BUFFER = re.compile(r"buffers\[(\d+)\](?:\.data)?")
+_Numbers = NDArray[np.int64]
+_Pairs = dict[tuple[int, int], tuple[_Numbers, _Numbers]]
+
+
+def difference_html(found: ModelDifference, before: Model, after: Model) -> bytes:
+    """Return the page of a difference between two models; equal differences give equal bytes.
+
+    Raises ModelFormatError where one of the models is broken.
+
+        with ct.open("a.tflite") as old, ct.open("b.tflite") as new:
+            Path("diff.html").write_bytes(ct.difference_html(ct.diff(old, new), old, new))
+    """
+    models, wholes = (before, after), (model_graph(before), model_graph(after))
+    (old, state), (new, _) = map(origins_shown, wholes)
+    origins = _joined(old, new)
+    modules = module_tree(origins)
+    graphs = [graph for whole in wholes for graph in whole.graphs]
+    first = Columns(buffer_sizes(before))
+    columns = first, Columns(buffer_sizes(after), first)
+    parts = origin_columns([len(graph) for graph in graphs], origins, modules, NO_LINKS)
+    parts["origins"] |= state
+    subgraphs: list[dict[str, Any]] = [
+        {"operators": one, "tensors": own.tensors(graph.values), "transfers": None, "twin": None}
+        for whole, own, codes in zip(wholes, columns, (0, len(before.operator_codes)), strict=True)
+        for graph in whole.graphs
+        for one in [own.operators(graph) | {"device": None}]
+        if _shift(one["code"], codes)
+    ]
+    for one, origin in zip(subgraphs, parts.pop("of"), strict=True):
+        one["operators"]["origin"] = origin
+    _lay_out(subgraphs, wholes, _pairs(found.pairing, models), module_groups(graphs, origins, modules))
+    names = [short(title_of(model)) for model in models]
+    facts = [inspection_json(inspect_model(model)) for model in models]
+    document = {
+        "schema_version": SCHEMA_VERSION,
+        "circletools": __version__,
+        "name": " → ".join(names),
+        "model": {"subgraphs": [one for fact in facts for one in fact["subgraphs"]]},
+        "findings": [],
+        "codes": [short(code.name) for whole in wholes for code in whole.operator_codes],
+        "types": first.types.values,
+        "shapes": first.shapes.values,
+        "subgraphs": subgraphs,
+        "affinity": None,
+        **parts,
+        "operator_traces": [],
+        "traces": [],
+        "diff": {
+            "names": names,
+            "split": len(wholes[0]),
+            "summary": list(summary_lines(summarize(found, before, after))),
+            "changes": list(_changes(found, before, after)),
+        },
+    }
+    return page_html(document)
+
+
+def _shift(codes: list[int], by: int) -> bool:
+    """Number the operator codes of the second model behind those of the first."""
+    codes[:] = [code + by for code in codes]
+    return True
+
+
+def _joined(before: Origins, after: Origins) -> Origins:
+    """Return the origins of both as those of one model: the subgraphs of the second behind those of the first."""
+    by = max(before.sources, default=-1) + 1
+    return Origins(
+        {**before.sources, **{source + by: name for source, name in after.sources.items()}},
+        (
+            *before.operators,
+            *(
+                {operator: frozenset(source + by for source in origin) for operator, origin in one.items()}
+                for one in after.operators
+            ),
+        ),
+        details={**before.details, **{source + by: one for source, one in after.details.items()}},
+    )
+
+
+def _pairs(pairing: Pairing | None, models: Sequence[Model]) -> _Pairs:
+    """Return the pairs of operators and of tensors of each pair of subgraphs, as indices in these."""
+    if pairing is None:
+        counts = (int(columns.splits[-1]) for columns in (models[0].operator_columns, models[0].tensor_columns))
+        pairing = Pairing(*(np.arange(count).repeat(2).reshape(-1, 2) for count in counts))
+    found: dict[tuple[int, int], list[_Numbers]] = {}
+    for rows, splits in (
+        (pairing.tensors, [model.tensor_columns.splits for model in models]),
+        (pairing.operators, [model.operator_columns.splits for model in models]),
+    ):
+        sides = list(zip(splits, rows.T, strict=True))
+        owners = np.stack([np.searchsorted(split, side, "right") - 1 for split, side in sides], 1)
+        inner = np.stack([side - split[owner] for (split, side), owner in zip(sides, owners.T, strict=True)], 1)
+        for old, new in np.unique(owners, axis=0).tolist():
+            chosen = (owners == (old, new)).all(1)
+            found.setdefault((old, new), []).append(inner[chosen])
+    nothing = np.zeros((0, 2), np.int64)
+    return {key: (one[1] if len(one) > 1 else nothing, one[0]) for key, one in found.items()}
+
+
+def _lay_out(
+    subgraphs: list[dict[str, Any]], wholes: Sequence[ModelGraph], pairs: _Pairs, modules: Sequence[Sequence[int]]
+) -> None:
+    """Lay out each subgraph together with its twin, and number the partners of operators."""
+    split = len(wholes[0])
+    for (old, new), (operators, tensors) in pairs.items():
+        twins = old, split + new
+        sides = wholes[0].graphs[old], wholes[1].graphs[new]
+        layouts = _layouts(sides, operators, tensors, [modules[twin] for twin in twins])
+        for place, (twin, other, layout) in enumerate(zip(twins, twins[::-1], layouts, strict=True)):
+            partner = dict(zip(operators[:, place].tolist(), operators[:, 1 - place].tolist(), strict=True))
+            known = [partner.get(operator) for operator in range(len(sides[place]))]
+            subgraphs[twin] |= {"twin": other, "partner": known, "layouts": [layout]}
+    nothing = np.zeros((0, 2), np.int64)
+    for place, (one, own) in enumerate(zip(subgraphs, modules, strict=True)):
+        if "layouts" not in one:
+            graph = [*wholes[0].graphs, *wholes[1].graphs][place]
+            one["layouts"] = list(_layouts([graph], nothing, nothing, [own]))
+            one["partner"] = [None] * len(graph)
+
+
+def _layouts(
+    graphs: Sequence[Graph], operators: _Numbers, tensors: _Numbers, modules: Sequence[Sequence[int]]
+) -> Iterator[dict[str, Any]]:
+    """Yield the layout of each of the graphs, as parts of one in which pairs of operators are one."""
+    own = _united([len(graph) for graph in graphs], operators)
+    values = _united([len(graph.values) for graph in graphs], tensors)
+    edges = [edges_of(graph) for graph in graphs]
+    rows = [
+        np.stack((numbers[one.source], numbers[one.target], named[one.tensor]), 1)
+        for one, numbers, named in zip(edges, own, values, strict=True)
+    ]
+    whole, places = np.unique(np.concatenate(rows), axis=0, return_inverse=True)
+    count = max((int(numbers.max(initial=-1)) for numbers in own), default=-1) + 1
+    module, reading = np.zeros(count, np.int64), np.zeros(count, np.bool_)
+    for graph, numbers, given in reversed(list(zip(graphs, own, modules, strict=True))):
+        module[numbers] = given  # the first model's, where both have the operator
+        reading[numbers] |= fed(graph)
+    kinds, groups = np.unique(module, return_inverse=True)
+    joint = lay_out(groups.astype(np.int64), Edges(*whole.T), reading)
+    ends = np.cumsum([0, *map(len, rows)])
+    for at, (numbers, one) in enumerate(zip(own, edges, strict=True)):
+        lanes = joint.lane[places.reshape(-1)[ends[at] : ends[at + 1]]]
+        layout = Layout(joint.group[numbers], joint.level[numbers], joint.column[numbers], lanes, joint.row)
+        yield layout_json(layout, one, module_parts(kinds, joint.group[numbers]))
+
+
+def _united(counts: Sequence[int], pairs: _Numbers) -> list[_Numbers]:
+    """Return numbers for the elements of one or two lists, in which pairs have the same one."""
+    numbers = [np.arange(counts[0]), *(counts[0] + np.arange(count) for count in counts[1:])]
+    numbers[-1][pairs[:, -1]] = numbers[0][pairs[:, 0]]
+    joined = np.unique(np.concatenate(numbers), return_inverse=True)[1].reshape(-1)
+    return [joined[: counts[0]], *([joined[counts[0] :]] if len(counts) > 1 else [])]
+
+
+def _changes(found: ModelDifference, before: Model, after: Model) -> Iterator[dict[str, Any]]:
+    """Yield the kinds of changes, with the places of all and a description of the first."""
+    models = before, after
+    for section, group, lines in alike(found, before, after, MOST_ALIKE):
+        sides = (("added",), ("removed",))
+        places = [
+            [
+                "" if one.kind in kinds else _place(model, path)
+                for model, path, kinds in zip(models, (one.path, one.path_after), sides, strict=True)
+            ]
+            for one in group
+        ]
+        kind = re.sub(r"\[\d+\]", "[]", group[0].path)
+        shown = [[short(place), short(what)] for place, what in lines]
+        yield {"section": section, "kind": group[0].kind, "path": short(kind), "at": places, "lines": shown}
+
+
+def _place(model: Model, path: str) -> str:
+    """Return the path of the operator, tensor or subgraph that a change is about, empty for none."""
+    data, known = _BUFFER.fullmatch(path), _OBJECT.match(path)
+    if data is None or not int(data[1]) < len(model.buffers):
+        return known[0] if known else ""
+    tensor = tensor_with(model, int(data[1]))
+    return "" if tensor is None else f"subgraphs[{tensor.subgraph}].tensors[{tensor.index}]"
