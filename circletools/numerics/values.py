@@ -34,7 +34,8 @@ class Form:
             return stored
         if self.type == "BFLOAT16" and stored.dtype == np.uint16:
             stored = (stored.astype(np.uint32) << 16).view(np.float32)
-        wide = stored.astype(np.complex128 if stored.dtype.kind == "c" else np.float64)
+        with np.errstate(invalid="ignore"):  # a signaling NaN
+            wide = stored.astype(np.complex128 if stored.dtype.kind == "c" else np.float64)
         real: Array = (wide - self.zero) * self.scale if self.scale else wide
         return real
 
