@@ -140,7 +140,7 @@ def trace_chrome() -> list[bytes]:
 
 
 def trace_perfetto() -> list[bytes]:
-    """Return traces in protobuf: of track events, and of ftrace."""
+    """Return traces in protobuf."""
     return [_exported(perfetto_parts), _ftrace_packets(), *attack_files("trace-perfetto")]
 
 
@@ -169,7 +169,7 @@ def _ftrace_packets() -> bytes:
 def operator_traces() -> list[bytes]:
     """Return traces of operators, in each format of `circletools.trace.operators.read`."""
     names = ("onert_if_cond.chrome.json", "litert_custom_op.ftrace", "benchmark_custom_op.csv")
-    foreign = ("executorch.etdp", "litert_cnn.events.json", "litert_cnn.pb", "onnxruntime.json", "openvino_cnn.csv")
+    foreign = ("executorch.etdp", "litert_cnn.events.json", "litert_cnn.pb", "openvino_cnn.csv")
     others = ("benchmark_custom_op.txt", *(f"foreign/{name}" for name in foreign))
     found = [json.dumps(_ONERT).encode(), *_of_testdata(*names, *others)]
     return [*found, gzip.compress(found[2], mtime=0), *attack_files("operators")]

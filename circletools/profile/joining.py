@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import accumulate
@@ -13,11 +13,10 @@ from typing import Literal
 
 from circletools.errors import InvalidInputError
 from circletools.graph.graph import ModelGraph
-from circletools.model.views import text
 from circletools.origin.modules import split
 from circletools.profile.delegates import WHOLE, Delegates, Row
 from circletools.trace.operators.names import agrees, is_builtin
-from circletools.trace.operators.profile import BY_NAME, UNKNOWN_SUBGRAPH, OperatorRun, OperatorTrace, self_times
+from circletools.trace.operators.profile import UNKNOWN_SUBGRAPH, OperatorRun, OperatorTrace, self_times
 
 AddedKind = Literal["inserted", "delegate", "inside"]
 Kind = AddedKind | Literal["operator"] | None
@@ -102,15 +101,17 @@ class Join:
         self.unchecked: set[Place] = set()
         self.ignored: set[str] = set()
         self.ambiguous: list[tuple[tuple[str, ...], tuple[Place, ...], int]] = []
+        if trace.runtime == "executorch":
+            message = "ExecuTorch's operators are those of a .pte program, not of a TFLite or Circle model"
+            raise InvalidInputError(message, hint="trace-compare --operators reads them without a model")
         self._model = model
-        self._named: dict[str, Place] = {}
         self._codes = [graph.operators.code_names for graph in model.graphs]
         self._builtin = frozenset(model.schema.enums["BuiltinOperator"].values())
         self._runtime = trace.runtime
         kinds: dict[tuple[int, int, str, bool], Kind] = {}
         runs: list[tuple[Kind, OperatorRun]] = []
         places: dict[int, tuple[Place, ...]] = {}
-        for recorded in self._by_name(trace.runs) if trace.runtime in BY_NAME else trace.runs:
+        for recorded in trace.runs:
             found = self._subgraphs_of(recorded) if recorded.subgraph == UNKNOWN_SUBGRAPH else [recorded.subgraph]
             if len(found) > 1:
                 places[len(runs)] = tuple((subgraph, recorded.operator) for subgraph in found)
@@ -182,23 +183,6 @@ class Join:
             places |= {at: of for at, of in zip(members, found[subgraph, rows], strict=True) if of}
         return places
 
-    def _by_name(self, runs: Sequence[OperatorRun]) -> Iterator[OperatorRun]:
-        """Yield the runs with the operators that compute what they are named after; what has none as it is.
-
-        Raises InvalidInputError where there is not one.
-        """
-        places = self._named
-        for subgraph in range(len(self._codes)):
-            for index, outputs in enumerate(self._model.graphs[subgraph].operators.result_names):
-                for output in outputs:
-                    places.setdefault(text(output), (subgraph, index))
-        if not any(run.name in places for run in runs):
-            message = f"the trace is not of this model: nothing in the model is named {runs[0].name!r}, or as another"
-            raise InvalidInputError(message, hint="the names of operators must be those of the model's tensors")
-        for run in runs:
-            subgraph, index = places.get(run.name, (run.subgraph, run.operator))
-            yield run._replace(subgraph=subgraph, operator=index)
-
     def _subgraphs_of(self, run: OperatorRun) -> list[int]:
         """Return the subgraphs that a run can be of, where the trace names none."""
         return [
@@ -209,8 +193,8 @@ class Join:
 
     def _kind(self, run: OperatorRun) -> Kind:
         """Return the kind of a run, None for a foreign mark. Raises InvalidInputError for another model's run."""
-        if run.of_delegate or self._runtime in BY_NAME:
-            return "delegate" if run.of_delegate else "operator" if run.name in self._named else "inserted"
+        if run.of_delegate:
+            return "delegate"
         if run.subgraph >= len(self._codes):
             raise _other_model(f"subgraph {run.subgraph} runs {run.name}", f"subgraphs: {len(self._codes)}")
         if self._runtime == "onert" and run.name == "Permute":

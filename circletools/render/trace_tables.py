@@ -58,7 +58,6 @@ def _blocks(document: Document, by: By | None) -> Iterator[_Block]:
     elif "runs" in document:
         yield from _summary_blocks(document)
     yield from _driver_block(document)
-    yield from _scheduling_block(document)
     if document.get("machine"):
         rows = [[one["name"], f"{one['value']:.1f} {one['unit']}"] for one in document["machine"]]
         yield "mean frequency of CPUs, and energy of power rails, in executions", [["", ""], *rows], (1,)
@@ -187,17 +186,6 @@ def _driver_block(document: Document) -> Iterator[_Block]:
     rows = [[one["by"], *_summary_cells(one)] for one in document.get("driver_executions", ())]
     if rows:
         yield "executions in the driver, in ms", [["by", *_SUMMARY_HEAD], *rows], _BEHIND_ONE
-
-
-def _scheduling_block(document: Document) -> Iterator[_Block]:
-    keys = ("running_ns", "runnable_ns", "blocked_ns", "unknown_ns")
-    rows = [
-        [LAYER_NAMES[one["layer"]], PHASE_NAMES[one["phase"]], *_times(one[key] for key in keys)]
-        for one in document.get("scheduling", ())
-    ]
-    if rows:
-        head = ["layer", "phase", "running", "runnable", "blocked", "unknown"]
-        yield "self time of threads by what the kernel let them do, in ms", [head, *rows], _BEHIND_TWO
 
 
 def _execution_block(document: Document) -> Iterator[_Block]:

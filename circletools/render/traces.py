@@ -57,8 +57,6 @@ def trace_json(
                 for place, one in enumerate(analysis.executions)
             )
             document["executions"] = executions if stream else list(executions)
-        if analysis.scheduling:
-            document["scheduling"] = [asdict(one) for one in analysis.scheduling]
         if analysis.machine:
             document["machine"] = [asdict(one) for one in analysis.machine]
     if by != "bucket":

@@ -47,8 +47,8 @@ def attribute(
     """Show where the time went, by operator and source.
 
     TRACE is onert's trace.chrome.json, a system trace with LiteRT's marks, the events of its profiler, the report of
-    benchmark_model, OpenVINO's detailed counters, or ONNX Runtime's profile. Exit status 1 when the origins no longer
-    describe the model's operators.
+    benchmark_model, or OpenVINO's detailed counters. Exit status 1 when the origins no longer describe the model's
+    operators.
     """
     if [*traces, model].count("-") > 1:
         raise ct.UsageError("the trace and the model cannot both be standard input")

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from circletools.errors import InvalidInputError
-from circletools.model.model import open_model
 from circletools.trace.operators.names import agrees
 from circletools.trace.operators.profile import OperatorRun, OperatorTrace
 from circletools.trace.operators.read import read_profile
@@ -132,17 +131,3 @@ def test_averages_leave_a_called_subgraph_in_its_operator() -> None:
     found = joined(data, OperatorTrace("benchmark_model", runs, 2, averaged=True))
     assert found.total_ns == 50
     assert [(row.kind, row.subgraph, row.time.total_ns) for row in found.added] == [("inside", 1, 30)]
-
-
-def test_nodes_that_tell_only_names_are_the_operators_that_compute_them() -> None:
-    with open_model(MLP) as model:
-        names = [outputs[0].decode() for outputs in model.output_names(0)]
-    runs = [OperatorRun(0, 70 + at, name, "", 100 * at, 10 + at, 0) for at, name in enumerate(("other", *names))]
-    runs.append(OperatorRun(0, 1, names[2], "", 900, 5, 0, of_delegate=True))
-    found = joined(MLP, OperatorTrace("onnxruntime", tuple(runs), 1))
-    assert [row.time and row.time.total_ns for row in found.operators] == [11, 12, 13]
-    assert [(row.kind, row.index, row.name) for row in found.added] == [
-        ("delegate", 2, names[2]), ("inserted", 70, "other")
-    ]  # fmt: skip
-    with pytest.raises(InvalidInputError, match="nothing in the model is named 'other', or as another"):
-        joined(MLP, OperatorTrace("onnxruntime", (runs[0],), 1))

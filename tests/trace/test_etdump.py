@@ -188,6 +188,6 @@ def test_recordings_are_compared_and_are_of_no_model() -> None:
     assert not compared.regressed
     with (
         open_model(TESTDATA / "tflite" / "cnn.tflite") as model,
-        pytest.raises(InvalidInputError, match="the trace is not of this model: nothing in the model is named"),
+        pytest.raises(InvalidInputError, match="those of a .pte program, not of a TFLite or Circle model"),
     ):
         Join(model_graph(model), trace)

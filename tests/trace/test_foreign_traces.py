@@ -10,9 +10,6 @@ from collections.abc import Iterable
 import pytest
 
 from circletools.errors import InvalidInputError
-from circletools.model.model import open_model
-from circletools.profile.attribution import attribute
-from circletools.profile.compare_profiles import compare_profiles
 from circletools.trace.nnapi.analysis import read_trace
 from circletools.trace.operators.profile import OperatorRun, OperatorTrace
 from circletools.trace.operators.read import read_profile
@@ -173,84 +170,7 @@ def test_counters_of_another_model_are_refused() -> None:
         joined(bytes_of("tflite/while_loop"), read_profile(FOREIGN / "openvino_cnn.csv"))
 
 
-# --- ONNX Runtime ---------------------------------------------------------------------------------------------
-
-
-def test_onnx_runtime_s_profile() -> None:
-    path = FOREIGN / "onnxruntime.json"
-    trace = read_profile(path)
-    told = json.loads(path.read_text())
-    wanted = [event["dur"] * 1000 for event in told if event["name"] == "model_run"]
-    assert (trace.runtime, trace.executions) == ("onnxruntime", len(wanted)) == ("onnxruntime", 3)
-    nodes = [event for event in told if event["cat"] == "Node" and event["name"].endswith("_kernel_time")]
-    assert total(trace.runs) == 1000 * sum(event["dur"] for event in nodes)
-    for execution, dur in enumerate(wanted):
-        assert 0 < total(run for run in trace.runs if (run.execution, run.subgraph) == (execution, 0)) <= dur
-    called = [(run.name, run.execution) for run in trace.runs if run.subgraph == 1]
-    assert called == [("soft", 0), ("negated", 1), ("soft", 2)]
-    assert {run.backend for run in trace.runs} == {"CPUExecutionProvider"}
-    compared = compare_profiles(trace, trace)
-    times = {row.name: row.time for row in compared.rows}
-    assert {"all operators", "branch", "soft", "matmul"} <= times.keys()
-    assert not compared.regressed
-
-
-def node(name: str, start: int, duration: int, **fields: object) -> dict[str, object]:
-    return {"cat": "Node", "ph": "X", "tid": 1, "ts": start, "dur": duration, "name": f"{name}_kernel_time"} | fields
-
-
-def test_nodes_within_others_are_of_a_graph_below() -> None:
-    begin = {"cat": "Session", "ph": "X", "tid": 1, "ts": 0, "dur": 90, "name": "model_run"}
-    args = {"args": {"node_index": "12", "provider": "X"}}
-    rows = [begin, node("a", 1, 5, **args), node("in", 6, 2), node("if", 6, 10), node("deep", 7, 1), node("b", 16, 4)]
-    rows += [
-        node("c", 20, 4, tid=2),
-        node("d", 21, 4),
-        node("e", 3, 1, ph="i"),
-        begin | {"ts": 100},
-        node("a", 101, 5),
-    ]
-    found = read_profile(json.dumps(rows).encode())
-    assert [(run.name, run.subgraph, run.execution) for run in found.runs] == [
-        ("a", 0, 0), ("if", 0, 0), ("in", 1, 0), ("deep", 2, 0), ("b", 0, 0), ("c", 0, 0), ("d", 0, 0), ("a", 0, 1)
-    ]  # fmt: skip
-    assert found.runs[0] == OperatorRun(0, 12, "a", "X", 1000, 5000, 0, 1)
-    with pytest.raises(InvalidInputError, match="event 1: dur is not a time in microseconds"):
-        read_profile(json.dumps([begin, node("a", 1, -5)]).encode())
-    with pytest.raises(InvalidInputError, match="no node that ran"):
-        read_profile(json.dumps([begin]).encode())
-    assert read_profile(json.dumps([node("a", 1, 5)]).encode()).executions == 1
-
-
-def test_nodes_are_joined_by_what_they_compute() -> None:
-    with open_model(CNN) as model:
-        outputs = [names[0].decode() for names in model.output_names(0)]
-        runs = tuple(node(name, 10 * at, 7) for at, name in enumerate((*outputs, "strange")))
-        found = attribute(model, read_profile(json.dumps(runs).encode()))
-    assert [row.time.total_ns for row in found.operators if row.time] == [7000] * len(outputs)
-    assert [(row.kind, row.name) for row in found.added] == [("inserted", "strange")]
-    with pytest.raises(InvalidInputError, match="nothing in the model is named 'r_nchwc', or as another"):
-        joined(CNN, read_profile(FOREIGN / "onnxruntime.json"))
-
-
 # --- Perfetto -------------------------------------------------------------------------------------------------
-
-
-def test_slices_that_perfetto_s_own_library_wrote() -> None:
-    trace = open_trace(FOREIGN / "slices.pftrace")
-    found = [(event.t_ns, event.tid, event.tgid, event.kind, event.text.decode()) for event in events(trace)]
-    assert found == [
-        (1_000_000, 70, 70, "B", "[NN_LA_PO]app"),
-        (1_010_000, 70, 70, "B", "[NN_LR_PE]ANeuralNetworksExecution_compute"),
-        (1_015_000, 71, 70, "B", "[NN_LC_PCO]worker"),
-        (1_035_000, 71, 70, "E", ""),
-        (1_040_000, 70, 70, "E", ""),
-        (1_042_000, 70, 70, "B", "other"),
-        (1_045_000, 70, 70, "E", ""),
-        (1_050_000, 70, 70, "E", ""),
-    ]
-    assert trace.thread_names == {70: "thread 70", 71: "thread 71"}
-    assert trace.faults == []
 
 
 def test_marks_of_the_kernel_add_up_to_what_perfetto_s_messages_say() -> None:

@@ -20,7 +20,6 @@ from circletools.trace.nnapi.executions import HAL_CALL, Evidence, Execution, Ex
 from circletools.trace.nnapi.functions import Function, functions
 from circletools.trace.nnapi.machine import Begin, End, EventBatch, InFlightChanges, Machine
 from circletools.trace.nnapi.marks import FOREIGN, HalSide, Mark, classify
-from circletools.trace.nnapi.scheduling import Scheduled, Scheduling
 from circletools.trace.nnapi.statistics import Cutter, Intervals, Table, Totals, add_up, pieces, tables
 from circletools.trace.nnapi.timeline import Run, Runs, Timeline, run_of
 from circletools.trace.nnapi.wall_clock import EXECUTING, PHASES, WallClock, Windows, Work, wall_clock
@@ -38,9 +37,9 @@ _MOST_REMEMBERED = 1 << 16
 class Analysis(Tabular):
     """The results of a trace. `tables` are by segment (see timeline.run_of), in time of threads.
 
-    `wall_clock` has the shares of `executions` by the clock, `run_clock` those of `runs`, and `scheduling` what
-    threads did, where the trace has their switches; `machine` has frequencies and energy in the executions. Where the
-    runtime has no marks, executions are calls of the HAL or marks of the application ([NN_LA_PE]): see their kind.
+    `wall_clock` has the shares of `executions` by the clock, `run_clock` those of `runs`; `machine` has frequencies
+    and energy in the executions. Where the runtime has no marks, executions are calls of the HAL or marks of the
+    application ([NN_LA_PE]): see their kind.
     `threads` are those with time in the tables, `marked` those with any mark of NNAPI, `ordered` is whether the times
     of the trace never decrease.
     """
@@ -60,7 +59,6 @@ class Analysis(Tabular):
     marked: frozenset[int]
     last_ns: int
     ordered: bool
-    scheduling: list[Scheduled] = field(default_factory=list)
     machine: list[MachineUse] = field(default_factory=list)
 
     def to_rows(self) -> list[dict[str, Any]]:
@@ -130,7 +128,6 @@ class _Pass:
         self.driver = Evidence(self._processes, self.runs.segments)
         self.seen = SeenMarks()
         self.work = Work(self.automaton.contexts)
-        self.scheduling = Scheduling(trace, self.automaton.contexts)
         self.totals: Totals = defaultdict(int)
         self.events, self.last_ns = 0, 0
         self._symbols: dict[bytes, tuple[int, int]] = {}
@@ -179,7 +176,6 @@ class _Pass:
             frozenset(self._tids[thread] for thread in self._marked),
             self.last_ns,
             not self.known.sort,
-            self.scheduling.finish(self._tids),
             machine_in(self.trace.counters, *self._stretches(executions or self.runs.all)),
         )
 
@@ -205,7 +201,6 @@ class _Pass:
             for part, segments in pieces(some, *timeline.arrays()):
                 add_up(self.totals, part, segments)
         self.work.add(intervals)
-        self.scheduling.add(intervals)
         self.runs.forget()
 
     def _by_timeline(self, intervals: Intervals) -> Iterator[tuple[Timeline, Intervals]]:

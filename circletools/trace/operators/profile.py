@@ -10,9 +10,7 @@ from typing import Any, Literal, NamedTuple
 from circletools.errors import InvalidInputError, UsageError
 from circletools.wording import Tabular, counted
 
-Runtime = Literal["onert", "litert", "benchmark_model", "openvino", "onnxruntime", "executorch"]
-BY_NAME: tuple[Runtime, ...] = ("onnxruntime", "executorch")
-"""Those whose names of operators are of what they compute, if anything; their indices are not the model's."""
+Runtime = Literal["onert", "litert", "benchmark_model", "openvino", "executorch"]
 
 _FEWEST = 4
 _NORMAL_QUARTILE = 0.6745  # of a normal distribution, in standard deviations

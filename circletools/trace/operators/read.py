@@ -5,7 +5,6 @@
     LiteRT           the events of its profiler as JSON                      `litert`
     benchmark_model  its report: operator tables as CSV or text, or a proto  `benchmark_model`
     benchmark_app    OpenVINO's detailed counters                            `openvino`
-    ONNX Runtime     the profile of a session                                `onnxruntime`
     ExecuTorch       an ETDump                                               `etdump`
 
 All but benchmark_model record every run of an operator; that one records averages only.
@@ -27,7 +26,6 @@ from circletools.trace.operators import (
     litert,
     litert_events,
     onert,
-    onnxruntime,
     openvino,
 )
 from circletools.trace.operators.profile import OperatorTrace, without_first
@@ -38,7 +36,7 @@ _HEAD_BYTES = 4096
 _GZIP = b"\x1f\x8b"
 _EXPECTED = (
     "expected onert's trace.chrome.json, LiteRT's events or a system trace with its marks, benchmark_model's report, "
-    "OpenVINO's detailed counters, ONNX Runtime's profile, or an ETDump"
+    "OpenVINO's detailed counters, or an ETDump"
 )
 _MEMORY_NAME = "<bytes>"  # what is in memory is called
 
@@ -94,7 +92,6 @@ def _parse(memory: memoryview, process: int | None, thread: int | None) -> Opera
 DOCUMENTS: tuple[tuple[Callable[[bytes, memoryview], bool], Callable[[bytes], OperatorTrace]], ...] = (
     (lambda _, memory: etdump.is_dump(memory), etdump.parse),
     (lambda head, _: litert_events.is_events(head), litert_events.parse),
-    (lambda head, _: onnxruntime.is_profile(head), onnxruntime.parse),
     (lambda head, _: openvino.is_counters(head), openvino.parse),
     (lambda _, memory: benchmark_model.is_report(memory), benchmark_model.parse),
     (lambda head, _: head[:1] in (b"{", b"["), onert.parse),

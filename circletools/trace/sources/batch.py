@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeVar
 
-import numpy as np
 
 from circletools.trace.sources.counters import Counters
 from circletools.trace.sources.names import Numbers
@@ -15,7 +13,7 @@ from circletools.wording import Word
 
 BEGIN: Literal["B"] = "B"
 END: Literal["E"] = "E"
-NO_PROCESS = NO_THREAD = -1
+NO_PROCESS = -1
 _MOST_FAULTS = 1000
 LATEST_NS = 1 << 62
 
@@ -61,39 +59,6 @@ class Batch:
         return len(self.times)
 
 
-@dataclass(slots=True)
-class Switches:
-    """The kernel's switches of threads: time, the thread before and after, and whether the first can still run.
-
-    Of what wakes a thread, the thread before is NO_THREAD. `first_ns` and `last_ns` are the times of switches proper.
-    """
-
-    times: array[int] = field(default_factory=lambda: array("q"))
-    before: array[int] = field(default_factory=lambda: array("q"))
-    after: array[int] = field(default_factory=lambda: array("q"))
-    runnable: bytearray = field(default_factory=bytearray)
-    first_ns: int = LATEST_NS
-    last_ns: int = -1
-
-    def __bool__(self) -> bool:
-        """Return whether there is a switch."""
-        return self.last_ns >= 0
-
-    def add(self, times: Numbers, before: Numbers, after: Numbers, runnable: Numbers) -> None:
-        """Add some, as columns of one length."""
-        for column, more in ((self.times, times), (self.before, before), (self.after, after)):
-            column.frombytes(more.astype(np.int64).tobytes())
-        self.runnable += runnable.astype(np.bool_).tobytes()
-        proper = times[before != NO_THREAD]
-        if len(proper):
-            self.first_ns = min(self.first_ns, int(proper.min()))
-            self.last_ns = max(self.last_ns, int(proper.max()))
-
-    def rows(self) -> list[tuple[int, int, int, bool]]:
-        """Return them, in the order of the trace."""
-        return list(zip(self.times, self.before, self.after, map(bool, self.runnable), strict=True))
-
-
 class FaultKind(Word):
     """The kinds of faults of a trace itself, before its marks are read."""
 
@@ -116,8 +81,8 @@ class Trace:
     """A trace that can be read, more than once.
 
     `processes` maps threads to their processes and `thread_names` to their names, as far as the trace has been read,
-    `switches` has the kernel's switches so far, and `counters` its samples; `faults` holds the first thousand of each
-    kind, `fault_counts` all. Its compressed packets may unpack to `most_unpacked` bytes together.
+    `counters` has samples of the machine; `faults` holds the first thousand of each kind, `fault_counts` all. Its
+    compressed packets may unpack to `most_unpacked` bytes together.
     """
 
     name: str
@@ -129,14 +94,13 @@ class Trace:
     thread_names: dict[int, str] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
     fault_counts: dict[FaultKind, int] = field(default_factory=dict)
-    switches: Switches = field(default_factory=Switches)
     counters: Counters = field(default_factory=Counters)
 
     def batches(self) -> Iterator[Batch]:
         """Read the trace from its start, in batches of bounded size. Raises InvalidInputError."""
         self.faults.clear()
         self.fault_counts.clear()
-        self.switches, self.counters = Switches(), Counters()
+        self.counters = Counters()
         return self.read(self)
 
     def place(self, where: int) -> str:

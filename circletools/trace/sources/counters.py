@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from circletools.trace.sources.names import Numbers
-from circletools.trace.sources.wire import CONTENT, bytes_in, contents, fields, number_in
+from circletools.trace.sources.wire import CONTENT, BrokenMessage, bytes_in, contents, fields, message_in, number_in
 
-CPU_FREQUENCY, POWER_RAILS = 11, 40
+_FREQUENCY, POWER_RAILS = 11, 40
+_FREQUENCY_TAG, _LATEST_NS = 0x5A, 1 << 62
 _NS_PER_MS = 1_000_000
 Samples = list[tuple[int, int]]
 """Times in nanoseconds, and values."""
@@ -29,11 +30,6 @@ class Counters:
     energies: dict[int, Samples] = field(default_factory=lambda: defaultdict(list))
     rails: dict[int, str] = field(default_factory=dict)
 
-    def add_frequencies(self, times: Numbers, cpus: Numbers, khz: Numbers) -> None:
-        """Add changes of frequencies."""
-        for t_ns, cpu, value in zip(times.tolist(), cpus.tolist(), khz.tolist(), strict=True):
-            self.frequencies[cpu].append((t_ns, value))
-
     def add_rails(self, data: bytes, start: int, end: int) -> None:
         """Add the rails of a packet. Raises BrokenMessage."""
         for number, value, first, stop in fields(data, start, end):
@@ -43,6 +39,18 @@ class Counters:
             elif number == 2 and parts:
                 sample = number_in(parts, 2) * _NS_PER_MS, number_in(parts, 3)
                 self.energies[number_in(parts, 1)].append(sample)
+
+
+def note_frequencies(counters: Counters, data: bytes, times: Numbers, at: Numbers, ends: Numbers) -> None:
+    """Note changes of frequencies among events of ftrace; `at` is where the type of each event begins."""
+    kinds = np.frombuffer(data, np.uint8)[at]
+    chosen = np.flatnonzero((kinds == _FREQUENCY_TAG) & (times >= 0) & (times < _LATEST_NS) & (at < ends))
+    for t_ns, first, stop in zip(*(column[chosen].tolist() for column in (times, at, ends)), strict=True):
+        try:
+            change = message_in(contents(data, first, stop), _FREQUENCY)
+            counters.frequencies[number_in(change, 2)].append((t_ns, number_in(change, 1)))
+        except BrokenMessage:
+            continue
 
 
 @dataclass(frozen=True, slots=True)

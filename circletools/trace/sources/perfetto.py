@@ -16,13 +16,11 @@ import numpy.typing as npt
 
 from circletools.trace.sources.batch import LATEST_NS, Batch, FaultKind, Trace, place_at
 from circletools.trace.sources.content import Pieces
-from circletools.trace.sources.counters import POWER_RAILS
+from circletools.trace.sources.counters import POWER_RAILS, note_frequencies
 from circletools.trace.sources.losses import LOSSES, Losses
 from circletools.trace.sources.merge import merged
 from circletools.trace.sources.names import Columns, Numbers, read_names
 from circletools.trace.sources.packets import Field, packet_fields
-from circletools.trace.sources.sched import CompactSwitches, note_events
-from circletools.trace.sources.tracks import TRACK_FIELDS, TrackEvents
 from circletools.trace.sources.wire import (
     CONTENT,
     FIXED,
@@ -36,7 +34,7 @@ from circletools.trace.sources.wire import (
 
 _FTRACE_EVENTS, _PROCESS_TREE = 1, 2
 _BLOCK_BYTES = 2 << 20
-_TIME_TAG, _PID_TAG, _PRINT_TAG, _IP_TAG, _BUF_TAG, _COMPACT_TAG = 0x08, 0x10, 0x1A, 0x08, 0x12, 0x22
+_TIME_TAG, _PID_TAG, _PRINT_TAG, _IP_TAG, _BUF_TAG = 0x08, 0x10, 0x1A, 0x08, 0x12
 _PADDING = 32
 _FIELDS_BEFORE_PRINT = 6
 
@@ -49,31 +47,23 @@ def read_perfetto(trace: Trace, pieces: Pieces) -> Iterator[Batch]:
 
 def _blocks(trace: Trace, pieces: Pieces, marked: dict[int, int]) -> Iterator[Batch]:
     """Yield the events of many bundles at a time; fill `marked` with the processes of threads that marks name."""
-    tracks, losses, switches, printed = TrackEvents(trace), Losses(trace), CompactSwitches(trace), False
-    block = _Block(trace, switches)
+    losses, block = Losses(trace), _Block(trace)
     for field in packet_fields(trace, pieces):
         if field.number in LOSSES:
             losses.add(field)
         if field.number == _FTRACE_EVENTS and field.value == CONTENT:
             block.add_bundle(field)
             if block.size >= _BLOCK_BYTES:
-                batch, block = block.read(marked), _Block(trace, switches)
-                printed = printed or bool(len(batch))
-                yield batch
+                yield block.read(marked)
+                block = _Block(trace)
         elif field.number in _NOTED and field.value == CONTENT:
             note, broken = _NOTED[field.number]
             try:
                 note(trace, field.packet.data, field.start, field.end)
             except BrokenMessage:
                 trace.fault(FaultKind.MALFORMED, field.packet.where, broken)
-        elif field.number in TRACK_FIELDS:
-            tracks.add(field)
     if block.parts:
-        batch = block.read(marked)
-        printed = printed or bool(len(batch))
-        yield batch
-    if not printed:
-        yield from tracks.finish()
+        yield block.read(marked)
     for tid, process in marked.items():
         trace.processes.setdefault(tid, process)
 
@@ -98,8 +88,8 @@ _NOTED: dict[int, tuple[Callable[[Trace, bytes, int, int], None], bytes]] = {
 class _Block:
     """Events of many bundles."""
 
-    def __init__(self, trace: Trace, switches: CompactSwitches) -> None:
-        self.trace, self.switches = trace, switches
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
         self.parts: list[bytes] = []
         self.size = 0
         self.starts: list[int] = []
@@ -109,7 +99,6 @@ class _Block:
         """Find the events of a bundle."""
         data, at, stop = field.packet.data, field.start, field.end
         shift = self.size - at
-        cpu, lost, compact = -1, False, b""
         try:
             while at < stop:
                 if data[at] == 0x12 and at + 1 < stop and data[at + 1] < 0x80:  # an event of less than 128 bytes
@@ -121,16 +110,9 @@ class _Block:
                 if number == 2 and value == CONTENT:
                     self.starts.append(content + shift)
                     self.ends.append(end + shift)
-                elif number == 1:
-                    cpu = value
                 elif number == 3 and value > 0:
-                    lost = True
                     self.trace.fault(FaultKind.LOST, field.packet.where, b"events were lost before this bundle")
-                elif data[at] == _COMPACT_TAG:
-                    compact = data[content:end]
                 at = end
-            if compact:
-                self.switches.add(cpu, compact, lost=lost)
         except BrokenMessage:
             self.trace.fault(FaultKind.MALFORMED, field.packet.where, b"a bundle of events that is broken or cut")
         self.parts.append(data[field.start : field.end])
@@ -142,7 +124,7 @@ class _Block:
         starts, ends = np.array(self.starts, np.int64), np.array(self.ends, np.int64)
         characters = np.frombuffer(data, np.uint8)
         heads = _heads(characters, starts, ends)
-        note_events(self.trace, characters, heads[0], heads[2], ends)
+        note_frequencies(self.trace.counters, data, heads[0], heads[2], ends)
         prints = _find_prints(characters, starts, ends, heads)
         for at in np.flatnonzero(prints.irregular).tolist():
             self._one(data, int(starts[at]), int(ends[at]), prints, at)

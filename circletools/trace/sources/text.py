@@ -20,7 +20,6 @@ from circletools.trace.sources.batch import LATEST_NS, Batch, FaultKind, Trace
 from circletools.trace.sources.content import EXPECTED, Pieces, lines
 from circletools.trace.sources.digits import beginning, number, spread, stamps, word, words_at
 from circletools.trace.sources.names import Columns, Numbers, distinct, read_names
-from circletools.trace.sources.switches import note_switches
 
 _HEADER = re.compile(
     rb"\s*(?P<task>(?:\S.*?)??)-(?P<tid>\d{1,10})\s+(?:\(\s*(?P<tgid>\d{1,10}|-+)\)\s+)?"
@@ -119,8 +118,6 @@ class _Reader:
         """Return the events; None when no line has a mark."""
         found, others = self._candidates()
         _note_losses(self.trace, self.data, self.line, b" EVENTS" in others)
-        if others:
-            note_switches(self.trace, others)
         count = len(found.index)
         if not count:
             return None
