@@ -16,7 +16,6 @@ sys.path.insert(0, str(ROOT))
 from tests.kit.operator_support import (  # noqa: E402
     as_atrace,
     as_events,
-    as_proto,
     as_report,
     as_rows,
     litert_events,
@@ -57,7 +56,6 @@ def foreign() -> dict[str, bytes]:
     return {
         "foreign/litert_cnn.events.json": as_events(events),
         "foreign/litert_cnn.summary.txt": summary,
-        "foreign/litert_cnn.pb": as_proto(as_rows(events), 5),
         "foreign/openvino_cnn.csv": counters,
     }
 

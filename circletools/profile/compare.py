@@ -35,8 +35,6 @@ LEVEL = 0.05
 
 _POWER = 0.9
 
-_RESAMPLES, _MOST_RESAMPLED = 200, 4096
-
 
 @dataclass(frozen=True, slots=True)
 class ComparedTime:
@@ -193,24 +191,9 @@ def _estimate(row: Row, tick_ns: float) -> _Estimate:
         variance = sum(float((spread**2).sum()) for spread in known) / freedom
         inverse = sum(1 / len(spread) for spread, _ in relative)
     else:
-        alone = [times / mean for (times,), mean in zip((row.before, row.after), means, strict=True) if mean]
-        variance = ASSUMED_SPREAD**2 + sum(_spread(times) ** 2 for times in alone) / max(1, len(alone))
-        inverse = len(alone)
+        variance, inverse = ASSUMED_SPREAD**2, len(relative)
     error = math.sqrt(max(variance, rounding / 2, 1e-12) * max(inverse, 1e-12))
     return _Estimate(means[0], means[1], error, freedom or math.inf)
-
-
-def _spread(times: Samples) -> float:
-    """Return the standard error of the location of one recording, by bootstrap over blocks of executions."""
-    count = min(len(times), _MOST_RESAMPLED)
-    width = len(times) // count
-    times = times[: count * width].reshape(count, width).mean(axis=1)
-    length = math.isqrt(count)
-    draw = np.random.default_rng(0).integers(count, size=(_RESAMPLES, -(-count // length)))
-    chosen = np.add.outer(draw, np.arange(length)).reshape(_RESAMPLES, -1)[:, :count] % count
-    ordered = np.sort(times[chosen], axis=1)
-    cut = int(_TRIMMED * count)
-    return float(ordered[:, cut : count - cut].mean(axis=1).std())
 
 
 def _holm(probabilities: Sequence[float]) -> list[float]:

@@ -16,7 +16,7 @@ from circletools.graph.graph import ModelGraph
 from circletools.origin.modules import split
 from circletools.profile.delegates import WHOLE, Delegates, Row
 from circletools.trace.operators.names import agrees, is_builtin
-from circletools.trace.operators.profile import UNKNOWN_SUBGRAPH, OperatorRun, OperatorTrace, self_times
+from circletools.trace.operators.profile import OperatorRun, OperatorTrace, self_times
 
 AddedKind = Literal["inserted", "delegate", "inside"]
 Kind = AddedKind | Literal["operator"] | None
@@ -110,12 +110,7 @@ class Join:
         self._runtime = trace.runtime
         kinds: dict[tuple[int, int, str, bool], Kind] = {}
         runs: list[tuple[Kind, OperatorRun]] = []
-        places: dict[int, tuple[Place, ...]] = {}
-        for recorded in trace.runs:
-            found = self._subgraphs_of(recorded) if recorded.subgraph == UNKNOWN_SUBGRAPH else [recorded.subgraph]
-            if len(found) > 1:
-                places[len(runs)] = tuple((subgraph, recorded.operator) for subgraph in found)
-            run = recorded._replace(subgraph=found[0] if found else 0)
+        for run in trace.runs:
             key = (run.subgraph, run.operator, run.name, run.of_delegate)
             if key not in kinds:
                 kinds[key] = self._kind(run)
@@ -123,8 +118,7 @@ class Join:
                 runs.append((kinds[key], run))
         first = min((run.subgraph for _, run in runs), default=0)
         own = (run.duration_ns for _, run in runs) if trace.averaged else self_times([run for _, run in runs])
-        if delegates:
-            places |= self._delegated(runs, trace, first)
+        places = self._delegated(runs, trace, first) if delegates else {}
         shared = _Shared()
         for at, ((kind, recorded), self_ns) in enumerate(zip(runs, own, strict=True)):
             of = places.get(at, ())
@@ -182,14 +176,6 @@ class Join:
                 found[subgraph, rows] = _placed(subgraph, known[subgraph].operators_of(rows))
             places |= {at: of for at, of in zip(members, found[subgraph, rows], strict=True) if of}
         return places
-
-    def _subgraphs_of(self, run: OperatorRun) -> list[int]:
-        """Return the subgraphs that a run can be of, where the trace names none."""
-        return [
-            subgraph
-            for subgraph, codes in enumerate(self._codes)
-            if run.operator < len(codes) and agrees(self._runtime, run.name, codes[run.operator], self._builtin)
-        ]
 
     def _kind(self, run: OperatorRun) -> Kind:
         """Return the kind of a run, None for a foreign mark. Raises InvalidInputError for another model's run."""

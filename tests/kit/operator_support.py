@@ -9,14 +9,11 @@ import sys
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tests.kit.oracles.litert_events import DELEGATE_PROFILED_OPERATOR, OPERATOR
-from tests.kit.presence import Lazy, need
+from tests.kit.presence import need
 from tests.kit.support import ROOT, path_of, with_root
-
-PROTO: Any = Lazy("ai_edge_litert.profiling_info_pb2")
-"""What LiteRT's wheel has of tflite/profiling/proto/profiling_info.proto."""
 
 TRACES = ROOT / "testdata" / "trace"
 SAMPLES = (
@@ -109,21 +106,6 @@ def as_events(events: Iterable[Event]) -> bytes:
     """Write events as the fields of LiteRT's `ProfiledEventData`."""
     names = ("tag", "event_type", "start_timestamp_us", "elapsed_time_us", "event_metadata1", "event_metadata2")
     return json.dumps({"events": [dict(zip(names, event, strict=True)) for event in events]}).encode()
-
-
-def as_proto(rows: Iterable[Row], runs: int) -> bytes:
-    """Write a report as profile_summary_formatter.cc does with `--op_profiling_output_mode=proto`."""
-    data = PROTO.BenchmarkProfilingData(model_name="model.tflite")
-    by_subgraph: dict[int, Any] = {}
-    for order, row in enumerate(rows):
-        if row.subgraph not in by_subgraph:
-            by_subgraph[row.subgraph] = data.runtime_profile.subgraph_profiles.add(subgraph_index=row.subgraph)
-        operator = by_subgraph[row.subgraph].per_op_profiles.add(node_type=row.kind, name=row.name, run_order=order)
-        operator.times_called = len(row.times) // runs
-        times = operator.inference_microseconds
-        times.first, times.last, times.sum, times.count = row.times[0], row.times[-1], sum(row.times), len(row.times)
-        times.avg = times.sum // times.count
-    return bytes(data.SerializeToString())
 
 
 def _within(event: Event, outer: Event) -> bool:

@@ -13,9 +13,9 @@ from circletools.errors import InvalidInputError
 from circletools.graph.build import model_graph
 from circletools.model.model import open_model
 from circletools.origin.names import origins_by_output
-from circletools.profile.attribution import AmbiguousTime, attribute
+from circletools.profile.attribution import attribute
 from circletools.profile.joining import Measured, Spread, Time, median_bounds, time_in, time_of
-from circletools.trace.operators.profile import UNKNOWN_SUBGRAPH, OperatorRun, OperatorTrace, Runtime
+from circletools.trace.operators.profile import OperatorRun, OperatorTrace, Runtime
 from tests.kit.origin_support import embedded
 from tests.kit.presence import Lazy
 from tests.kit.profile_support import MLP, joined, traced, usual
@@ -104,11 +104,6 @@ def one(runtime: Runtime, subgraph: int, operator: int, name: str, **more: Any) 
         (one("onert", 0, 3, "Softmax"), "operators[3] is Softmax in the trace; in the model operators there: 3"),
         (one("onert", 1, 0, "Softmax"), "subgraph 1 runs Softmax in the trace; in the model subgraphs: 1"),
         (one("litert", 0, 3, "SOFTMAX"), "operators[3] is SOFTMAX in the trace; in the model operators there: 3"),
-        (
-            one("litert", UNKNOWN_SUBGRAPH, 3, "SOFTMAX"),
-            "operators[3] is SOFTMAX in the trace; in the model operators there: 3",
-        ),
-        (one("litert", UNKNOWN_SUBGRAPH, 2, "CONV_2D"), "operators[2] is CONV_2D in the trace; in the model SOFTMAX"),
         (one("benchmark_model", 0, 2, "MyOp"), "operators[2] is MyOp in the trace; in the model SOFTMAX"),
         (one("openvino", 0, 3, "Odd"), "operators[3] is Odd in the trace; in the model operators there: 3"),
     ],
@@ -117,29 +112,12 @@ def test_the_trace_of_another_model(trace: OperatorTrace, said: str) -> None:
     assert refused(MLP, trace) == WRONG.format(said.replace("operators[", "subgraphs[0].operators["))
 
 
-def test_a_run_that_may_be_of_several_subgraphs() -> None:
-    data = bytes_of("tflite/two_signatures")
-    with open_model(data) as model:
-        codes = [model.code_names(subgraph.index) for subgraph in model.subgraphs]
-    same = [at for at, pair in enumerate(zip(*codes, strict=False)) if len(set(pair)) == 1]
-    name = codes[0][same[0]]
-    found = joined(data, one("litert", UNKNOWN_SUBGRAPH, same[0], name))
-    places = ((0, same[0]), (1, same[0]))
-    assert found.ambiguous == (AmbiguousTime((name,), places, 5),)
-    assert {(row.subgraph, row.index): row.time for row in found.operators if row.time} == {
-        places[0]: Time(1, 3, 3, Spread(3, 3, 3, 0, 3, 3), ambiguous_ns=3, typical_ns=3),
-        places[1]: Time(1, 2, 2, Spread(2, 2, 2, 0, 2, 2), ambiguous_ns=2, typical_ns=2),
-    }
-
-
 @pytest.mark.parametrize(
     ("trace", "operators", "added", "unchecked", "ignored"),
     [
         (one("onert", 0, 2, "Softmax"), [2], [], 0, ()),
-        (one("litert", UNKNOWN_SUBGRAPH, 2, "SOFTMAX"), [2], [], 0, ()),
         (one("onert", 0, 2, "SomethingNew"), [2], [], 1, ()),
         (one("litert", 0, 2, "some mark"), [], [], 0, ("some mark",)),
-        (one("litert", UNKNOWN_SUBGRAPH, 2, "some mark"), [], [], 0, ("some mark",)),
         (one("onert", 0, 2, "Permute"), [], [("inserted", 0, 2, "Permute")], 0, ()),
         (one("onert", 0, 9, "Permute"), [], [("inserted", 0, 9, "Permute")], 0, ()),
         (one("onert", 0, 3, "SomethingNew"), [], [("inserted", 0, 3, "SomethingNew")], 0, ()),
@@ -211,12 +189,6 @@ def test_the_notes_of_an_attribution() -> None:
         ("UNCHECKED_OPERATORS", "info", "t.json",
          "operators not checked against the model, because their names are unknown: 2"),
     ]  # fmt: skip
-    either = OperatorRun(UNKNOWN_SUBGRAPH, 0, "FULLY_CONNECTED", "", 0, 1, 0)
-    said = "1 kind of row may be of several operators, which share the time evenly: {} % of all"
-    for more, share in (((), "100.0"), ((OperatorRun(0, 0, "IF", "", 9, 3, 0),), "25.0")):
-        trace = OperatorTrace("litert", (either, *more), 1, name="t")
-        ambiguous = ("AMBIGUOUS_OPERATORS", "info", "t", said.format(share))
-        assert told(embedded(bytes_of("circle/if_cond")), trace) == [ambiguous]
     marks = OperatorTrace("litert", tuple(odd._replace(name=name) for name in ("z", "a", "z")), 1, name="t")
     assert told(with_origins, marks) == [
         ("IGNORED_MARKS", "info", "t", "marks that are not operators of the model, ignored: a, z")

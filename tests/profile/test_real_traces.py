@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from circletools.model.model import open_model
-from circletools.trace.operators.profile import OperatorRun, OperatorTrace
 from circletools.trace.operators.read import read_profile
 from tests.kit.layered_models import Network
 from tests.kit.operator_support import (
@@ -18,7 +17,6 @@ from tests.kit.operator_support import (
     as_report,
     as_rows,
     litert_events,
-    litert_record,
     onert_traces,
 )
 from tests.kit.origin_support import embedded, origins
@@ -71,19 +69,6 @@ def test_every_operator_that_litert_ran_has_its_origins(name: str, report: bool)
     assert all(row.time is not None for row in found.operators if row.subgraph == 0)
 
 
-def test_summaries_that_tell_no_subgraphs() -> None:
-    path = path_of("tflite/while_loop")
-    trace = read_profile(litert_record(path, 2)[1])
-    found = joined(path.read_bytes(), trace)
-    assert [(row.subgraph, row.code) for row in found.operators if row.time is not None] == [(0, "WHILE")]
-    assert [(row.kind, row.subgraph, row.name) for row in found.added] == [("inside", 1, "LESS")]
-    same = OperatorRun(-1, 0, "FULLY_CONNECTED", "", 0, 4, 0)
-    found = joined(bytes_of("circle/if_cond"), OperatorTrace("benchmark_model", (same,), 1, averaged=True))
-    assert [(row.names, row.operators, row.total_ns) for row in found.ambiguous] == [
-        (("FULLY_CONNECTED",), ((1, 0), (2, 0)), 4)
-    ]
-
-
 def test_what_a_composite_stands_for_is_inserted() -> None:
     """LiteRT runs the operators of the composite's subgraph in its place, as operators of the main subgraph."""
     path = path_of("tflite/composite")
@@ -95,13 +80,12 @@ def test_what_a_composite_stands_for_is_inserted() -> None:
     assert found.total_ns == sum(run.duration_ns for run in trace.runs)
 
 
-@pytest.mark.parametrize("form", ["events", "report", "summary"])
+@pytest.mark.parametrize("form", ["events", "report"])
 @pytest.mark.parametrize("name", ["cnn_int8", "cnn", "transformer_block", "sparse"])
 def test_what_xnnpack_ran_is_of_the_model_s_operators(name: str, form: str) -> None:
     path = path_of(f"tflite/{name}")
-    events, summary = litert_record(path, 3, "xnnpack")
-    forms = {"events": lambda: as_events(events), "report": lambda: as_report(as_rows(events), 3)}
-    trace = read_profile(forms.get(form, lambda: summary)())
+    events = litert_events(path, 3, "xnnpack")
+    trace = read_profile(as_events(events) if form == "events" else as_report(as_rows(events), 3))
     found = joined(path.read_bytes(), trace)
     assert found.added == ()
     assert found.executions == 3

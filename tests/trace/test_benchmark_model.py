@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import gzip
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable
 
 import pytest
 
 from circletools.errors import InvalidInputError
-from circletools.trace.operators.profile import UNKNOWN_SUBGRAPH, Whole
+from circletools.trace.operators.profile import Whole
 from circletools.trace.operators.read import read_profile
 from tests.kit.operator_support import (
     TRACES,
@@ -17,7 +17,6 @@ from tests.kit.operator_support import (
     as_report,
     as_rows,
     litert_events,
-    litert_record,
 )
 from tests.kit.oracles.litert_events import DELEGATE_PROFILED_OPERATOR, OPERATOR
 from tests.kit.support import path_of
@@ -46,25 +45,6 @@ def test_reports_of_litert_s_events(name: str, variant: str, text: bool, start: 
         # Six digits of the mean, or whole microseconds of it.
         slack = 501 if text else totals[key] * 1e-5 / calls[key] + 1
         assert abs(run.duration_ns / run.calls - totals[key] / calls[key]) <= slack
-
-
-@pytest.mark.parametrize(
-    ("name", "variant"),
-    [("cnn", "builtin"), ("cnn_int8", "xnnpack"), ("custom_op", "xnnpack"), ("while_loop", "builtin")],
-)
-def test_litert_s_own_summary(name: str, variant: str) -> None:
-    events, summary = litert_record(path_of(f"tflite/{name}"), 5, variant)
-    trace = read_profile(summary)
-    assert (trace.runtime, trace.executions, trace.averaged) == ("benchmark_model", 5, True)
-    times = defaultdict(list)
-    for event in events:
-        if event.type in (OPERATOR, DELEGATE_PROFILED_OPERATOR):
-            times[event.number, event.tag, event.type != OPERATOR].append(event.elapsed * 1000)
-    found = {(run.operator, run.name, run.of_delegate): run for run in trace.runs}
-    assert {key: run.calls for key, run in found.items()} == {key: len(values) for key, values in times.items()}
-    for key, run in found.items():
-        assert abs(run.duration_ns - sum(times[key])) <= 500 * run.calls  # whole microseconds of the mean
-    assert {run.subgraph for run in trace.runs if not run.of_delegate} <= {UNKNOWN_SUBGRAPH}
 
 
 AWKWARD = Row(0, "Convolution (NHWC, F32) IGEMM", "Delegate/Convolution (NHWC, F32) IGEMM:3", [5, 7])

@@ -27,7 +27,7 @@ def test_an_export_says_the_same(target: str, ending: str) -> None:
     assert {key: before[key] for key in SAID} == {key: after[key] for key in SAID}
 
 
-@settings(max_examples=120)
+@settings(max_examples=40)
 @given(executing(), st.sampled_from(TARGETS))
 def test_an_export_of_a_cut_trace_says_the_same(trace: list[Ev], target: str) -> None:
     data = ftrace(trace)

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from circletools.errors import InvalidInputError
 from circletools.trace.nnapi.export import export_trace
-from circletools.trace.sources import chrome, events, open_trace
+from circletools.trace.sources import events, open_trace
 from circletools.trace.sources.batch import LATEST_NS, Batch, Fault, FaultKind
+from circletools.trace.sources.chrome import HEAD
 from circletools.trace.sources.merge import merged
 from circletools.trace.sources.names import distinct, read_names, sums
 
@@ -77,59 +78,39 @@ def test_lines_that_are_broken(text: str, fault: bool) -> None:
 # --- Chrome JSON --------------------------------------------------------------------------------------------
 
 
-def chrome_events(*several: Any) -> list[tuple[int, int, int, str, bytes, int]]:
-    return read(json.dumps({"traceEvents": several}).encode())
-
-
-GOOD = {"ph": "B", "tid": 1, "pid": 2, "ts": 3, "name": "n"}
+REST = ',"name":"n","args":{"mark":"%s"}}'
 
 
 @pytest.mark.parametrize(
-    ("change", "found"),
+    ("text", "found"),
     [
-        ({}, (3000, 1, 2, "B", b"n")),
-        ({"ts": 1.0015}, (1001, 1, 2, "B", b"n")),
-        ({"ph": "E"}, (3000, 1, 2, "E", b"")),
-        ({"name": 5}, (3000, 1, 2, "B", b"")),
-        ({"args": {"mark": "[NN_LR_PE]n"}}, (3000, 1, 2, "B", b"[NN_LR_PE]n")),
-        ({"args": {"mark": 5}}, (3000, 1, 2, "B", b"n")),
-        ({"args": ["mark"]}, (3000, 1, 2, "B", b"n")),
-        ({"pid": 0}, (3000, 1, 0, "B", b"n")),
-        ({"pid": 2**32 - 1}, (3000, 1, 2**32 - 1, "B", b"n")),
-        ({"pid": 2**32}, (3000, 1, -1, "B", b"n")),
-        ({"pid": -1}, (3000, 1, -1, "B", b"n")),
-        ({"pid": True}, (3000, 1, -1, "B", b"n")),
-        ({"pid": 2.0}, (3000, 1, -1, "B", b"n")),
-        ({"pid": "2"}, (3000, 1, -1, "B", b"n")),
-        ({"tid": 0}, (3000, 0, 2, "B", b"n")),
-        ({"tid": 2**32 - 1}, (3000, 2**32 - 1, 2, "B", b"n")),
-        ({"tid": 2**32}, None),
-        ({"tid": -1}, None),
-        ({"tid": "1"}, None),
-        ({"ts": 0}, (0, 1, 2, "B", b"n")),
-        ({"ts": -1}, None),
-        ({"ts": "3"}, None),
-        ({"ts": LATEST_NS // 1000 - 1}, (LATEST_NS // 1000 * 1000 - 1000, 1, 2, "B", b"n")),
-        ({"ts": LATEST_NS // 1000}, None),
-        ({"ph": "X"}, None),
+        (HEAD % ("B", 3, 4, 1, 2) + REST % "[NN_LR_PE]n", (3004, 1, 2, "B", b"[NN_LR_PE]n")),
+        (HEAD % ("B", 3, 4, 1, 2) + REST % "\\udcff\\u00e9", (3004, 1, 2, "B", b"\xff\xc3\xa9")),
+        (HEAD % ("E", 0, 0, 2**32 - 1, 0) + "}", (0, 2**32 - 1, 0, "E", b"")),
+        (HEAD % ("i", 9, 0, 1, 2) + ',"name":"x"}', (9000, 1, 2, "E", b"")),
+        (HEAD % ("E", (LATEST_NS - 1) // 1000, 0, 1, 2) + "}", ((LATEST_NS - 1) // 1000 * 1000, 1, 2, "E", b"")),
+        (HEAD % ("E", LATEST_NS // 1000 + 1, 0, 1, 2) + "}", None),
+        (HEAD % ("E", 10**16 - 1, 0, 1, 2) + "}", None),
+        (HEAD % ("E", 3, 0, 2**32, 2) + "}", None),
+        (HEAD % ("X", 3, 0, 1, 2) + "}", None),
+        ((HEAD % ("E", 3, 0, 1, 2)).replace("3.", "x.") + "}", None),
+        ('{"ts":3.000,"ph":"b","pid":7,"cat":"execution","id":1,"name":"synchronous, and more of it"}', None),
     ],
 )
-def test_events_of_chrome(change: dict[str, Any], found: Any) -> None:
-    assert chrome_events("no event", {**GOOD, **change}) == ([] if found is None else [(*found, 1)])
+def test_lines_of_chrome(text: str, found: Any) -> None:
+    document = f'{{"displayTimeUnit": "ns", "traceEvents": [\n{text},\n{text}\n]}}\n'
+    assert read(document.encode()) == ([] if found is None else [(*found, 2), (*found, 3)])
 
 
-def test_documents_of_chrome(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert read(json.dumps([GOOD]).encode()) == [(3000, 1, 2, "B", b"n", 0)]
-    monkeypatch.setattr(chrome, "_BATCH_EVENTS", 2)
-    for count in (1, 2, 3, 4):
-        batches = list(open_trace(json.dumps([GOOD] * count).encode()).batches())
-        assert [len(batch) for batch in batches] == [2] * (count // 2) + [1] * (count % 2)
-        assert [place for batch in batches for place in batch.places.tolist()] == list(range(count))
-    data = json.dumps([GOOD]).encode()
-    monkeypatch.setattr(chrome, "_MOST_BYTES", len(data))
-    assert len(read(data)) == 1
-    with pytest.raises(InvalidInputError, match="more than 512 MiB of JSON"):
-        read(data + b" ")
+@pytest.mark.parametrize("mark", ["5", '{"x":1}', '"\\ud800"', '"cut'])
+def test_a_mark_of_chrome_that_is_broken(mark: str) -> None:
+    text = HEAD % ("B", 3, 4, 1, 2) + f',"name":"n","args":{{"mark":{mark}}}}}'
+    assert [fault.where for fault in faults(HEAD % ("E", 1, 0, 1, 2) + "}\n" + text)] == [2]
+
+
+def test_json_that_is_no_export() -> None:
+    with pytest.raises(InvalidInputError, match="JSON, but no export of a trace"):
+        read(b'{"events": []}')
 
 
 def test_an_export_to_chrome() -> None:

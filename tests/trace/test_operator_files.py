@@ -11,7 +11,6 @@ import pytest
 from circletools.errors import InvalidInputError, UsageError
 from circletools.trace.operators.names import agrees, is_builtin
 from circletools.trace.operators.profile import (
-    UNKNOWN_SUBGRAPH,
     OperatorRun,
     OperatorTrace,
     Runtime,
@@ -220,23 +219,6 @@ def test_a_report_of_several_subgraphs() -> None:
     )
     assert trace.inside == (OperatorRun(0, 2, "Conv", "", 0, 15_000_000, 0, 0, 5, True),)
     assert (trace.executions, trace.averaged) == (5, True)
-
-
-def test_a_summary_of_a_compiled_model() -> None:
-    data = report(
-        ORDER, HEADER, row("ADD", "0.5", 4, "[Builtin]:0"), row("Delegate/Conv", "1", 8, "[Delegate]:2"), "",
-        "Timings (microseconds): count=99",
-    )  # fmt: skip
-    trace = read_profile(data)
-    assert trace.runs == (
-        OperatorRun(UNKNOWN_SUBGRAPH, 0, "ADD", "", 0, 2_000_000, 0, 0, 4),
-        OperatorRun(0, 2, "Conv", "", 0, 8_000_000, 0, 0, 8, True),
-    )
-    assert (trace.executions, trace.averaged) == (4, True)
-    none = read_profile(report(ORDER, HEADER, row("ADD", "0.5", 0, "[Builtin]:0")))
-    assert (none.executions, none.runs[0].calls, none.runs[0].duration_ns) == (1, 0, 0)
-    mixed = read_profile(report(ORDER, HEADER, row("A", "1", 2, "[Builtin]:0"), row("B", "1", 2, "[b]:1")))
-    assert [(run.subgraph, run.calls) for run in mixed.runs] == [(0, 2), (0, 2)]
 
 
 TEXT_HEADER = "  [node type]  [first]  [avg ms]  [%]  [cdf%]  [mem KB]  [times called]  [Name]"

@@ -11,7 +11,6 @@ from circletools.errors import InvalidInputError, UsageError
 from circletools.trace.operators.names import agrees, is_builtin
 from circletools.trace.operators.profile import OperatorRun, OperatorTrace, merged, warm_up, without_first
 from circletools.trace.operators.read import read_profile
-from circletools.trace.sources.wire import field_bytes, field_number
 
 
 def run(execution: int, duration: int, lane: int = 0, subgraph: int = 0, start: int = 0) -> OperatorRun:
@@ -74,32 +73,6 @@ def test_recordings_one_behind_the_other() -> None:
 
 
 # --- benchmark_model ------------------------------------------------------------------------------------------
-
-
-def operator(name: bytes, time: int, count: int, calls: int, order: int) -> bytes:
-    """Return a row of benchmark_model's proto."""
-    stat = field_number(8, time) + field_number(9, count)
-    row = field_bytes(1, b"ADD") + field_bytes(2, stat) + field_number(4, calls) + field_bytes(5, name)
-    return row + field_number(6, order)
-
-
-def proto(*operators: bytes, subgraph: int = 3, delegate: bytes = b"") -> bytes:
-    told = field_bytes(1, field_number(2, subgraph) + b"".join(field_bytes(3, one) for one in operators))
-    parts = field_bytes(2, field_bytes(1, b"GPU") + field_bytes(2, delegate)) if delegate else b""
-    return field_bytes(3, told + parts)
-
-
-def test_rows_of_a_proto_in_their_run_order() -> None:
-    rows = [operator(b"b:1", 7, 4, 2, 9), operator(b"a:0", 5, 2, 1, 8), operator(b"no operator", 5, 99, 1, 1)]
-    found = read_profile(proto(*rows, delegate=operator(b"Delegate/x:6", 2, 0, 0, 1)))
-    assert found.runs == (
-        OperatorRun(3, 0, "ADD", "", 0, 5_000, 0, 0, 2),
-        OperatorRun(3, 1, "ADD", "", 0, 7_000, 0, 0, 4),
-    )
-    assert found.inside == (OperatorRun(0, 6, "ADD", "", 0, 2_000, 0, 0, 1, True),)
-    assert (found.executions, found.averaged, found.incomplete) == (2, True, 0)
-    assert read_profile(proto(operator(b"a:0", 1, 1, 1, 0))).executions == 1
-    assert read_profile(proto(operator(b"a:0", 1, 5, 0, 0))).executions == 5
 
 
 # --- JSON -----------------------------------------------------------------------------------------------------

@@ -235,54 +235,6 @@ LINE = " task-{tid} (  7) [000] ...1 {seconds}: tracing_mark_write: {mark}\n"
 # --- track events -------------------------------------------------------------------------------------------
 
 
-def track(uuid: int | None, tid: int | None, pid: int | None = 7, name: bytes = b"thread") -> bytes:
-    """Return the packet that says which thread a track is; None leaves a number out."""
-    parts = [field_number(number, value) for number, value in ((1, pid), (2, tid)) if value is not None]
-    own = b"" if uuid is None else field_number(1, uuid)
-    body = own + field_bytes(2, name) + field_bytes(4, b"".join(parts) + field_bytes(5, b"worker"))
-    return field_bytes(1, field_bytes(60, body))
-
-
-def slice_event(time: int | None, kind: int, uuid: int | None, *body: bytes) -> bytes:
-    own = b"" if uuid is None else field_number(11, uuid)
-    event = field_bytes(11, field_number(9, kind) + own + b"".join(body))
-    return field_bytes(1, (b"" if time is None else field_number(8, time)) + event)
-
-
-@pytest.mark.parametrize(
-    ("packets", "found"),
-    [
-        ([track(5, 8), slice_event(9, 1, 5, field_bytes(23, b"n"))], [(9, 8, 7, "B", b"n")]),
-        ([track(5, 8), slice_event(9, 2, 5)], [(9, 8, 7, "E", b"")]),
-        ([track(5, 8), slice_event(9, 1, 5)], [(9, 8, 7, "B", b"")]),
-        ([track(5, 8, None), slice_event(9, 2, 5)], [(9, 8, 0, "E", b"")]),
-        ([track(None, 8), slice_event(9, 2, 0)], [(9, 8, 7, "E", b"")]),
-        ([track(5, 0), slice_event(9, 2, 5)], [(9, 0, 7, "E", b"")]),
-        ([track(5, 2**32 - 1), slice_event(9, 2, 5)], [(9, 2**32 - 1, 7, "E", b"")]),
-        ([track(5, 2**32), slice_event(9, 2, 5)], []),
-        ([track(5, None), slice_event(9, 2, 5)], []),
-        ([track(5, 8, name=b"other"), slice_event(9, 2, 5)], [(9, 8, 7, "E", b"")]),
-        ([track(5, 8), slice_event(9, 2, 6)], []),
-        ([track(5, 8), slice_event(9, 2, None)], []),
-        ([track(5, 8), slice_event(None, 2, 5)], []),
-        ([track(5, 8), slice_event(9, 3, 5)], []),
-        ([track(5, 8), slice_event(LATEST_NS - 1, 2, 5)], [(LATEST_NS - 1, 8, 7, "E", b"")]),
-        ([track(5, 8), slice_event(LATEST_NS, 2, 5)], []),
-    ],
-)
-def test_events_of_tracks(packets: list[bytes], found: list[tuple[int, int, int, str, bytes]]) -> None:
-    trace = open_trace(b"".join(packets))
-    assert [event[:5] for event in events(trace)] == found
-    assert trace.faults == []
-    assert all(name == "worker" for name in trace.thread_names.values())
-
-
-def test_a_track_event_that_is_broken() -> None:
-    good = track(5, 8) + slice_event(9, 2, 5)
-    _, found = faults_of(good + field_bytes(1, field_number(8, 1) + field_bytes(11, b"\x0b")))
-    assert found == [Fault(FaultKind.MALFORMED, len(good), "a broken track event")]
-
-
 def test_what_another_machine_did_is_left_out() -> None:
     def mark(text: bytes, machine: int, time: int) -> bytes:
         event = field_number(1, time) + field_number(2, 8) + field_bytes(3, field_bytes(2, text))

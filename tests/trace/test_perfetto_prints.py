@@ -71,15 +71,3 @@ def test_where_no_packet_begins(data: bytes, where: int) -> None:
     with pytest.raises(InvalidInputError, match="no packet begins here") as caught:
         opened(first, data, bytes(20))
     assert caught.value.location == f"<bytes>: byte {len(first) + where}"
-
-
-@pytest.mark.parametrize("marks", [0, 1, 2])
-def test_slices_of_others_do_not_count_beside_marks_of_any_block(marks: int) -> None:
-    """Bundles are read two megabytes at a time: marks may be in the first block, in the last, or in none."""
-    filler = field_bytes(9, bytes(2 << 20))
-    bundles = [packet(GOOD if marks == 1 else b"", filler), packet(filler), packet(GOOD if marks == 2 else b"")]
-    thread = field_bytes(4, field_number(1, 70) + field_number(2, 9))
-    track = field_bytes(1, field_bytes(60, field_number(1, 3) + thread))
-    slices = field_bytes(1, field_number(8, 1) + field_bytes(11, field_number(9, 2) + field_number(11, 3)))
-    _, found = opened(track, slices, *bundles)
-    assert [one.tid for one in found] == [5 if marks else 9]

@@ -42,7 +42,7 @@ def several_processes(draw: st.DrawFn) -> list[Ev]:
     return found
 
 
-@settings(max_examples=80)
+@settings(max_examples=50)
 @given(several_processes())
 def test_two_applications_and_a_driver(trace: list[Ev]) -> None:
     check(read(trace), reading(trace), trace)

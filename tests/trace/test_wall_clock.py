@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from benchmarks.traces import encoded, workload
-from circletools.trace.nnapi import wall_clock
 from circletools.trace.nnapi.analysis import Analysis, read_trace
 from circletools.trace.nnapi.summaries import WHOLE, run_summaries
 from circletools.trace.nnapi.wall_clock import OWN_PROCESS
+from circletools.trace.sources import content
 from tests.kit.trace_support import US, inclusive, read
 
 START, WAIT = "[NN_LR_PE]ANeuralNetworksExecution_startCompute", "[NN_LR_PE]ANeuralNetworksEvent_wait"
@@ -136,12 +136,11 @@ def test_the_older_parsers_time_of_the_runtime(shared: Path) -> None:
     assert compared > 1
 
 
-@pytest.mark.parametrize("block", [1, 3, 10_000])
-def test_executions_can_be_looked_at_in_blocks(monkeypatch: pytest.MonkeyPatch, block: int) -> None:
+@pytest.mark.parametrize("size", [300, 5000])
+def test_shares_are_the_same_in_small_batches(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     trace = encoded(list(workload(2000)), "ftrace")
     whole = read_trace(trace).wall_clock
-    monkeypatch.setattr(wall_clock, "_EXECUTIONS", block)
-    monkeypatch.setattr(wall_clock, "_RUNS", block)
+    monkeypatch.setattr(content, "PIECE_BYTES", size)
     found = read_trace(trace).wall_clock
     assert found.shares() == whole.shares()
     assert [(key, times.tolist()) for key, times in found.each()] == [

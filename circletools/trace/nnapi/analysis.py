@@ -19,10 +19,10 @@ from circletools.trace.nnapi.diagnostics import Collector, Diagnostic
 from circletools.trace.nnapi.executions import HAL_CALL, Evidence, Execution, Executions, kind_of
 from circletools.trace.nnapi.functions import Function, functions
 from circletools.trace.nnapi.machine import Begin, End, EventBatch, InFlightChanges, Machine
-from circletools.trace.nnapi.marks import FOREIGN, HalSide, Mark, classify
+from circletools.trace.nnapi.marks import APPLICATION, FOREIGN, HalSide, Mark, classify
 from circletools.trace.nnapi.statistics import Cutter, Intervals, Table, Totals, add_up, pieces, tables
 from circletools.trace.nnapi.timeline import Run, Runs, Timeline, run_of
-from circletools.trace.nnapi.wall_clock import EXECUTING, PHASES, WallClock, Windows, Work, wall_clock
+from circletools.trace.nnapi.wall_clock import EXECUTING, PHASES, WallClock, Windows, Work, wall_clocks
 from circletools.trace.sources import Batch, Trace, open_trace
 from circletools.trace.sources.batch import NO_PROCESS
 from circletools.trace.sources.counters import MachineUse, machine_in
@@ -158,6 +158,8 @@ class _Pass:
         if not self.executions:
             executions = self.driver.executions()
             layer = "LI" if executions and executions[0].kind == HAL_CALL else "LA"
+        windows = self._windows(executions, layer, "PE"), self._windows(self.runs.all, "LA", "PO", PHASES)
+        clock, run_clock = wall_clocks(self.work, windows, self._processes, self.trace.name)
         threads = list(zip(self._tids, self._processes, strict=True))
         judge(self.collector, self.trace, self.seen, self.runs, self.executions, self.machine, threads)
         return Analysis(
@@ -167,8 +169,8 @@ class _Pass:
             self.runs.all,
             tables(contexts, self.totals),
             executions,
-            self._clock(executions, layer, "PE", EXECUTING),
-            self._clock(self.runs.all, "LA", "PO", PHASES),
+            clock,
+            run_clock,
             self.driver,
             functions(self.automaton.paths),
             self.collector.finish(self.trace.place),
@@ -176,18 +178,17 @@ class _Pass:
             frozenset(self._tids[thread] for thread in self._marked),
             self.last_ns,
             not self.known.sort,
-            machine_in(self.trace.counters, *self._stretches(executions or self.runs.all)),
+            machine_in(self.trace.counters, *windows[not executions][:2]),
         )
 
-    def _clock(self, found: Sequence[Execution | Run], layer: str, phase: str, phases: Sequence[str]) -> WallClock:
-        processes = np.array([one.process for one in found], np.int64)
-        windows = Windows(*self._stretches(found), processes, layer, phase)
-        return wall_clock(self.work, windows, self._processes, self.trace.name, phases)
-
-    def _stretches(self, found: Sequence[Execution | Run]) -> tuple[Numbers, Numbers]:
-        """Return starts and ends; what is open ends with the trace."""
-        ends = [max(one.start_ns, self.last_ns if one.end_ns < 0 else one.end_ns) for one in found]
-        return np.array([one.start_ns for one in found], np.int64), np.array(ends, np.int64)
+    def _windows(
+        self, found: Sequence[Execution | Run], layer: str, phase: str, phases: Sequence[str] = EXECUTING
+    ) -> Windows:
+        """Return executions or runs as stretches of time; what is open ends with the trace."""
+        rows = np.array([(one.start_ns, one.end_ns, one.process) for one in found], np.int64)
+        starts, ends, processes = rows.reshape(len(found), 3).T.copy()
+        ends = np.maximum(starts, np.where(ends < 0, self.last_ns, ends))
+        return Windows(starts, ends, processes, layer, phase, phases)
 
     def _take(self, batch: Batch) -> None:
         threads = self._threads(batch)
@@ -278,8 +279,8 @@ class _Pass:
 
         def begin(t_ns: int, thread: int, where: int) -> None:
             runs.now = self.machine.now
-            if mark.switch:
-                runs.ended(self.automaton.paths[path.up].mark, t_ns, thread, processes[thread])
+            if mark.switch and (switched := self.automaton.paths[path.up].mark).role in APPLICATION:
+                runs.ended(switched, t_ns, thread, processes[thread])
             runs.began(mark, t_ns, thread, processes[thread], where)
 
         def end(t_ns: int, thread: int) -> None:

@@ -15,9 +15,9 @@ from functools import cache
 from typing import BinaryIO, Literal
 
 from circletools.trace.nnapi.analysis import Analysis, analyse, checked
-from circletools.trace.nnapi.marks import Mark, classify
+from circletools.trace.nnapi.marks import classify
 from circletools.trace.sources import BEGIN, Event, Trace, events, open_trace
-from circletools.trace.sources.chrome import LONE_END
+from circletools.trace.sources.chrome import HEAD
 from circletools.trace.sources.wire import field_bytes, field_number
 
 Target = Literal["chrome", "perfetto"]
@@ -67,45 +67,39 @@ def _events(trace: Trace, analysis: Analysis) -> Iterator[tuple[Event, bool]]:
         yield end._replace(kind="E"), True
 
 
-def _title(mark: Mark, text: bytes) -> str:
-    return mark.name if mark.layer and mark.name else text.decode("utf-8", "backslashreplace")
-
-
 def chrome_parts(trace: Trace, analysis: Analysis) -> Iterator[bytes]:
     """Yield the pieces of a Chrome JSON document; its order is that of the slices on their threads."""
-    mark_of = cache(classify)
     lines = [
-        _line(ph="M", pid=trace.processes.get(tid, 0), tid=tid, name="thread_name", args={"name": name})
+        json.dumps({"ph": "M", "pid": trace.processes.get(tid, 0), "tid": tid, "name": "thread_name"} | args)
         for tid, name in trace.thread_names.items()
         if tid in analysis.marked
+        for args in ({"args": {"name": name}},)
     ]
     yield b'{"displayTimeUnit": "ns", "traceEvents": [\n'
-    comma = b""
+    comma, named = b"", cache(_named)
     for event, paired in _events(trace, analysis):
-        place = {"pid": max(event.tgid, 0), "tid": event.tid}
+        kind, rest = ("E", "}") if paired else ("i", ',"s":"t","name":"end without a begin"}')
         if event.kind == BEGIN:
-            mark = mark_of(event.text)
-            text = event.text.decode("utf-8", "surrogateescape")
-            where = {"layer": mark.layer, "phase": mark.phase} if mark.layer else {}
-            lines.append(
-                _line(event.t_ns, ph="B", **place, name=_title(mark, event.text), args=where | {"mark": text})
-            )
-        elif paired:
-            lines.append(_line(event.t_ns, ph="E", **place))
-        else:
-            lines.append(_line(event.t_ns, ph="i", s="t", **place, name=LONE_END))
+            kind, rest = "B", named(event.text)
+        lines.append(HEAD % (kind, *divmod(event.t_ns, 1000), event.tid, max(event.tgid, 0)) + rest)
         if len(lines) >= 4096:
             yield comma + ",\n".join(lines).encode()
             comma, lines = b",\n", []
     for execution in analysis.executions:
-        one = {"pid": execution.process, "cat": "execution", "id": execution.number, "name": execution.kind}
-        lines += [_line(execution.start_ns, ph="b", **one), _line(execution.end_ns, ph="e", **one)]
+        for phase, t_ns in (("b", execution.start_ns), ("e", execution.end_ns)):
+            one = {"ph": phase, "pid": execution.process, "cat": "execution", "id": execution.number}
+            time = f'{{"ts":{t_ns // 1000}.{t_ns % 1000:03d},'
+            lines.append(time + json.dumps(one | {"name": execution.kind})[1:])
     yield (comma * bool(lines) + ",\n".join(lines).encode()) + b"\n]}\n"
 
 
-def _line(t_ns: int | None = None, **fields: object) -> str:
-    text = json.dumps(fields)
-    return text if t_ns is None else f'{{"ts": {t_ns // 1000}.{t_ns % 1000:03d}, {text[1:]}'
+def _named(text: bytes) -> str:
+    """Return the end of the line of a begin: the name, layer and phase of its mark."""
+    mark = classify(text)
+    name = mark.name if mark.layer and mark.name else text.decode("utf-8", "backslashreplace")
+    where = {"layer": mark.layer, "phase": mark.phase} if mark.layer else {}
+    args = where | {"mark": text.decode("utf-8", "surrogateescape")}
+    return "," + json.dumps({"name": name, "args": args})[1:]
 
 
 def perfetto_parts(trace: Trace, analysis: Analysis) -> Iterator[bytes]:

@@ -135,23 +135,6 @@ def add_up(totals: Totals, intervals: Intervals, segments: Numbers) -> None:
         totals[(low + key // width) << _CODE_BITS | key % width] += total
 
 
-def union(starts: Numbers, ends: Numbers) -> tuple[Numbers, Numbers, Numbers]:
-    """Return the union of intervals as disjoint ones, and the time covered before each."""
-    order = np.argsort(starts, kind="stable")
-    starts, reach = starts[order], np.maximum.accumulate(ends[order])
-    opens = np.append(True, starts[1:] > reach[:-1])
-    closes = np.append(opens[1:], True)
-    starts, ends = starts[opens], reach[closes]
-    return starts, ends, np.cumsum(ends - starts) - (ends - starts)
-
-
-def covered(times: Numbers, starts: Numbers, ends: Numbers, passed: Numbers) -> Numbers:
-    """Return how much of the union lies before each time."""
-    at = np.searchsorted(starts, times, "right") - 1
-    inside = np.minimum(times, ends[at]) - starts[at]
-    return np.where(at >= 0, passed[at] + inside, 0)
-
-
 @dataclass(slots=True)
 class Table:
     """Time by layer and phase, in nanoseconds; what is absent is 0.

@@ -7,17 +7,17 @@ in a trace identifies the execution that a worker or a driver serves: while seve
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from circletools.errors import InvalidInputError
 from circletools.trace.nnapi.contexts import BUCKET, Contexts
 from circletools.trace.nnapi.marks import SUBPHASES
-from circletools.trace.nnapi.statistics import Intervals, covered, pieces, union
-from circletools.trace.sources.names import Numbers
+from circletools.trace.nnapi.statistics import Intervals
+from circletools.trace.sources.names import Numbers, distinct
 
 OWN_PROCESS = -1
 """The process of a share that is not a driver's: it is that of the execution."""
@@ -37,25 +37,22 @@ _BITS = {(layer, phase): 1 << BUCKET[layer, phase] for layer in _DEPTH for phase
 _WORK = sum(_BITS.values())
 _DRIVER = sum(bit for (layer, _), bit in _BITS.items() if layer == "LD")
 _MOST_DRIVERS, _MOST_CLIENTS = 32, 64
-_EXECUTIONS, _RUNS = 4096, 64  # windows of a block
 _LIMIT = 1 << 62
-_SEVERAL, _OUTSIDE = -1, 0
+_SIGN_BIT = 63
 
 
 class Windows(NamedTuple):
-    """Stretches of time by their starts: starts, ends, and processes; `layer` and `phase` are what they are of."""
+    """Stretches of time: starts, ends, and processes.
+
+    `layer` and `phase` are what they are of; deeper layers count in them, with these phases.
+    """
 
     starts: Numbers
     ends: Numbers
     processes: Numbers
     layer: str
     phase: str
-
-    def only(self, first: int, last: int) -> Windows:
-        """Return some of them."""
-        return self._replace(
-            starts=self.starts[first:last], ends=self.ends[first:last], processes=self.processes[first:last]
-        )
+    phases: Sequence[str] = EXECUTING
 
 
 class Share(NamedTuple):
@@ -112,8 +109,7 @@ class Work:
 
     def __init__(self, contexts: Contexts) -> None:
         self._contexts = contexts
-        self._parts: list[tuple[Numbers, ...]] = []
-        self.drivers: dict[int, None] = {}
+        self._parts: list[tuple[npt.NDArray[Any], ...]] = []
 
     def add(self, intervals: Intervals) -> None:
         """Add a batch's; neighbours on a thread that are alike become one."""
@@ -125,136 +121,154 @@ class Work:
         new[1:] = (some.threads[1:] != some.threads[:-1]) | (masks[1:] != masks[:-1])
         new[1:] |= some.starts[1:] != some.ends[:-1]
         last = np.append(new[1:], True)
-        self._parts.append((some.starts[new], some.ends[last], some.threads[new].astype(np.int32), masks[new]))
-        self.drivers |= dict.fromkeys(np.unique(some.threads[masks & _DRIVER != 0]).tolist())
+        codes = some.codes[new].astype(np.int32)
+        self._parts.append((some.starts[new], some.ends[last], some.threads[new].astype(np.int32), codes))
 
-    def rows(self, low: int, high: int) -> Intervals:
-        """Return the intervals that overlap these times; `codes` are the buckets at work, as bits."""
-        # Batches come in the order of time, so few of them reach into a part of it.
-        parts = [part for part in self._parts if part[1].max() > low and part[0].min() < high]
-        parts = [tuple(column[(part[1] > low) & (part[0] < high)] for column in part) for part in parts]
-        none = np.zeros(0, np.int64)
-        starts, ends, threads, codes = (np.concatenate([none, *(part[at] for part in parts)]) for at in range(4))
-        return Intervals(starts, ends, threads, codes, codes)
+    def parts(self) -> Iterator[Intervals]:
+        """Yield those of each batch, which are of a time of its own; `paths` are the buckets at work, as bits."""
+        masks = np.array(self._contexts.running, np.int64) & _WORK
+        for starts, ends, threads, codes in self._parts:
+            yield Intervals(starts, ends, threads, masks[codes], codes)
 
 
-def wall_clock(
-    work: Work, windows: Windows, processes: Sequence[int], name: str, phases: Sequence[str] = EXECUTING
-) -> WallClock:
-    """Return the shares of windows; `processes` has that of each thread, `name` is that of the trace.
+def wall_clocks(work: Work, every: Sequence[Windows], processes: Sequence[int], name: str) -> list[WallClock]:
+    """Return the shares of sets of windows; `processes` has that of each thread, `name` is that of the trace.
 
     Raises InvalidInputError where the times cannot be true.
     """
-    if sum((windows.ends - windows.starts).tolist()) >= _LIMIT:
-        raise InvalidInputError("executions take too long", location=name, hint="timestamps are wrong")
+    for windows in every:
+        if sum((windows.ends - windows.starts).tolist()) >= _LIMIT:
+            raise InvalidInputError("executions take too long", location=name, hint="timestamps are wrong")
     of_threads = np.array([*processes, 0], np.int64)
-    drivers = list(dict.fromkeys(of_threads[list(work.drivers)].tolist()))[:_MOST_DRIVERS]
+    served = (np.unique(of_threads[rows.threads[rows.paths & _DRIVER != 0]]) for rows in work.parts())
+    drivers = list(dict.fromkeys(process for found in served for process in found.tolist()))[:_MOST_DRIVERS]
     known = np.where(np.isin(of_threads, drivers), of_threads, OWN_PROCESS)
-    clients = np.unique(windows.processes).tolist()
-    # A driver serves all, so only without one are processes apart.
-    apart = clients if not drivers and len(clients) <= _MOST_CLIENTS else None
-    found: list[tuple[int, int, Key, Numbers, Numbers]] = []
-    for first, last in _blocks(windows, _EXECUTIONS if phases == EXECUTING else _RUNS):
-        some = windows.only(first, last)
-        rows = work.rows(int(some.starts.min(initial=_LIMIT)), int(some.ends.max(initial=-_LIMIT)))
-        found += ((first, last, *share) for share in _shares(rows, some, of_threads, known, apart, phases))
-    order = {pair: at for at, pair in enumerate((*_BITS, (windows.layer, windows.phase), SHARED[:2]))}
-    keys = sorted({share[2] for share in found}, key=lambda key: (order[key[:2]], key[2]))
-    columns = {key: column for column, key in enumerate(keys)}
-    every = np.zeros((len(windows.starts) + 1, 2 * len(keys)), np.int64)
-    for first, last, key, own, whole in found:
-        every[first + 1 : last + 1, columns[key]] = own
-        every[first + 1 : last + 1, len(keys) + columns[key]] = whole
-    return WallClock(keys, every)
+    clients = np.unique(np.concatenate([windows.processes for windows in every])).tolist()[:_MOST_CLIENTS]
+    clocks = [_Clock(windows, clients, apart=not drivers) for windows in every]
+    for rows in work.parts():
+        of_rows, of_driver = of_threads[rows.threads], rows.paths & _DRIVER != 0
+        for client in clients:
+            some = rows.only((of_rows == client) | of_driver)
+            moments = _Moments(some, known[some.threads])
+            for clock in clocks:
+                clock.add(client, moments)
+    return [clock.finish() for clock in clocks]
 
 
-def _blocks(windows: Windows, size: int) -> Iterable[tuple[int, int]]:
-    """Return ranges of windows that overlap no others, so that a long trace needs little memory."""
-    count = len(windows.starts)
-    gaps = np.flatnonzero(np.maximum.accumulate(windows.ends)[:-1] <= windows.starts[1:]) + 1
-    cuts = np.unique(gaps[np.searchsorted(gaps, np.arange(size, int(gaps.max(initial=0)) + 1, size))])
-    bounds = [0, *cuts.tolist(), count]
-    return pairwise(bounds)
+class _Moments:
+    """What is at work from which moment on: for each key a counter of threads, many of them in one word."""
 
-
-def _shares(
-    rows: Intervals,
-    windows: Windows,
-    processes: Numbers,
-    known: Numbers,
-    apart: Sequence[int] | None,
-    phases: Sequence[str],
-) -> Iterator[tuple[Key, Numbers, Numbers]]:
-    """Yield the self and inclusive times of each key in windows, the deepest first."""
-    elapsed = windows.ends - windows.starts
-    base = np.append(0, np.cumsum(elapsed))  # one window behind the other, as if none overlapped
-    rows, shared = _within_one(rows, windows, processes, apart)
-    moved = (base[:-1] - windows.starts)[rows.paths]
-    rows.starts, rows.ends = rows.starts + moved, rows.ends + moved
-    reached, deeper = np.zeros_like(elapsed), (base[:0], base[:0])
-    rest: Key = (windows.layer, windows.phase, OWN_PROCESS)
-    for key, starts, ends in _by_key(rows, known, _DEPTH[: _DEPTH.index(windows.layer) + 1], phases):
-        first, last, passed = union(np.concatenate((starts, deeper[0])), np.concatenate((ends, deeper[1])))
-        now = np.diff(covered(base, first, last, passed))
-        if key != rest:
-            yield key, now - reached, np.diff(covered(base, *union(starts, ends)))
-            reached, deeper = now, (first, last)
-    yield rest, elapsed - reached - shared, elapsed
-    if shared.any():
-        yield SHARED, shared, shared
-
-
-def _within_one(
-    rows: Intervals, windows: Windows, processes: Numbers, apart: Sequence[int] | None
-) -> tuple[Intervals, Numbers]:
-    """Return the parts of rows that lie within one window alone, whose place is in `paths`; and what is SHARED.
-
-    Windows of the processes that are `apart` do not touch each other.
-    """
-    groups = [(np.arange(len(windows.starts)), np.arange(len(rows.starts)))]
-    if apart is not None:
-        groups = [
-            (np.flatnonzero(windows.processes == client), np.flatnonzero(processes[rows.threads] == client))
-            for client in apart
+    def __init__(self, rows: Intervals, drivers: Numbers) -> None:
+        """Take rows, and the process of each that is a driver's."""
+        masks = rows.paths
+        present = int(np.bitwise_or.reduce(masks))
+        served = np.unique(drivers[masks & _DRIVER != 0]).tolist()
+        self.keys: list[Key] = [
+            (*pair, driver)
+            for pair, bit in _BITS.items()
+            if present & bit
+            for driver in (served if bit & _DRIVER else [OWN_PROCESS])
         ]
-    shared = np.zeros(len(windows.starts), np.int64)
-    parts = [rows.only(np.zeros(0, np.int64))]
-    for places, mine in groups:
-        times, segments = _alone(windows, places)
-        if (several := np.flatnonzero(segments == _SEVERAL)).size:
-            spans = union(times[several], times[several + 1])
-            shared[places] = covered(windows.ends[places], *spans) - covered(windows.starts[places], *spans)
-        for part, flights in pieces(rows.only(mine), times, segments):
-            alone = part.only(flights > _OUTSIDE)
-            alone.paths = flights[flights > _OUTSIDE] - 1
-            own = processes[alone.threads] == windows.processes[alone.paths]
-            parts.append(alone.only(own | (alone.codes & _DRIVER != 0)))
-    columns = ("starts", "ends", "threads", "paths", "codes")
-    return Intervals(*(np.concatenate([getattr(part, name) for part in parts]) for name in columns)), shared
+        width = len(distinct(rows.threads)).bit_length()
+        self._width, self._per_word = width, _SIGN_BIT // max(1, width)
+        follows = (rows.threads[1:] == rows.threads[:-1]) & (rows.starts[1:] == rows.ends[:-1])
+        closes = np.flatnonzero(~np.append(follows, False)) if len(masks) else np.zeros(0, np.int64)
+        times = np.concatenate((rows.starts, rows.ends[closes]))
+        order = np.argsort(times, kind="stable")
+        # From before all on nothing is at work.
+        self.times = np.append(np.iinfo(np.int64).min, times[order])
+        self.spans = np.append(0, np.diff(self.times[1:], append=self.times[-1:]))
+        self._words = [
+            np.append(0, np.cumsum(self._changes(word, masks, drivers, follows, closes)[order]))
+            for word in range(-(-len(self.keys) // self._per_word))
+        ]
+
+    def _changes(
+        self, word: int, masks: Numbers, drivers: Numbers, follows: npt.NDArray[np.bool_], closes: Numbers
+    ) -> Numbers:
+        """Return by how much the begin of each row, and the end of those that close, change a word of counters."""
+        counts = np.zeros_like(masks)
+        for field, key in enumerate(self.keys[word * self._per_word : (word + 1) * self._per_word]):
+            at_work = masks & _BITS[key[:2]] != 0
+            if key[0] == _DEPTH[0]:
+                at_work &= drivers == key[2]
+            counts += at_work.astype(np.int64) << field * self._width
+        begins = counts.copy()
+        begins[1:] -= counts[:-1] * follows
+        return np.concatenate((begins, -counts[closes]))
+
+    def at_work(self, number: int) -> npt.NDArray[np.bool_]:
+        """Return from which moments on a key is at work, by its number."""
+        field = (1 << self._width) - 1 << number % self._per_word * self._width
+        found: npt.NDArray[np.bool_] = self._words[number // self._per_word] & field != 0
+        return found
+
+
+class _Clock:
+    """Adds up the shares of windows, client by client."""
+
+    def __init__(self, windows: Windows, clients: Sequence[int], *, apart: bool) -> None:
+        """Take windows; where they are `apart`, those of several processes may overlap. Others have no shares."""
+        self._windows = windows
+        self._elapsed = windows.ends - windows.starts
+        self._shared = self._elapsed.copy()
+        self._times: dict[Key, tuple[Numbers, Numbers]] = {}
+        self._rest: Key = (windows.layer, windows.phase, OWN_PROCESS)
+        self._layers = _DEPTH[: _DEPTH.index(windows.layer) + 1]
+        self._alone: dict[int, tuple[Numbers, Numbers]] = {}
+        for client in clients:
+            mine = windows.processes == client
+            bounds, of = _alone(windows, np.flatnonzero(mine) if apart else np.arange(len(mine)))
+            self._alone[client] = bounds[:, mine[of]], of[mine[of]]
+            np.subtract.at(self._shared, self._alone[client][1], np.diff(self._alone[client][0], axis=0)[0])
+
+    def add(self, client: int, moments: _Moments) -> None:
+        """Add what is at work for the windows of a client."""
+        bounds, of = self._alone[client]
+        if not moments.keys:
+            return
+        first = int(np.searchsorted(bounds[1], moments.times[1], "right"))
+        last = int(np.searchsorted(bounds[0], moments.times[-1]))
+        bounds, of = bounds[:, first:last], of[first:last]
+        at = np.searchsorted(moments.times, bounds, "right") - 1
+        beyond = bounds - moments.times[at] - moments.spans[at]
+
+        def passed(active: npt.NDArray[np.bool_]) -> Numbers:
+            """Return how much of the time alone in each window is of the moments that are active."""
+            values = np.cumsum(moments.spans * active)[at] + beyond * active[at]
+            found: Numbers = values[1] - values[0]
+            return found
+
+        deeper, reached = np.zeros(len(moments.times), np.bool_), np.zeros_like(of)
+        for number, key in enumerate(moments.keys):
+            if key[0] in self._layers and key[1] in self._windows.phases and key != self._rest:
+                active = moments.at_work(number)
+                deeper |= active
+                now = passed(deeper)
+                if key not in self._times:
+                    self._times[key] = np.zeros_like(self._elapsed), np.zeros_like(self._elapsed)
+                np.add.at(self._times[key][0], of, now - reached)
+                np.add.at(self._times[key][1], of, passed(active))
+                reached = now
+
+    def finish(self) -> WallClock:
+        """Return the shares."""
+        rest = self._elapsed - self._shared - sum(own for own, _ in self._times.values())
+        found = self._times | {self._rest: (rest, self._elapsed), SHARED: (self._shared, self._shared)}
+        order = {pair: at for at, pair in enumerate((*_BITS, self._rest[:2], SHARED[:2]))}
+        keys = sorted(found, key=lambda key: (order[key[:2]], key[2]))
+        table = np.zeros((len(self._elapsed) + 1, 2 * len(keys)), np.int64)
+        for column, key in enumerate(keys):
+            table[1:, column], table[1:, len(keys) + column] = found.pop(key)
+        return WallClock(keys, table)
 
 
 def _alone(windows: Windows, places: Numbers) -> tuple[Numbers, Numbers]:
-    """Return from when on which of some windows is open alone: its place and 1 as the segment."""
+    """Return from when to when exactly one of some windows is open, as two rows, and which."""
     places = places[windows.starts[places] < windows.ends[places]]
-    starts, ends, numbers = windows.starts[places], windows.ends[places], places + 1
-    times, steps = np.concatenate((starts, ends)), np.concatenate((numbers, -numbers))
+    times = np.concatenate((windows.starts[places], windows.ends[places]))
+    steps = np.concatenate((places + 1, -places - 1))
     order = np.lexsort((steps, times))
-    flying, alone = np.cumsum(np.sign(steps[order])), np.cumsum(steps[order])
-    segments = np.where(flying > 1, _SEVERAL, alone)
-    return np.append(np.iinfo(np.int64).min, times[order]), np.append(_OUTSIDE, segments)
-
-
-def _by_key(
-    rows: Intervals, known: Numbers, deepest: Sequence[str], phases: Sequence[str]
-) -> Iterator[tuple[Key, Numbers, Numbers]]:
-    """Yield when each of these layers and phases was at work, the deepest first; drivers one by one."""
-    present = int(np.bitwise_or.reduce(rows.codes))
-    for (layer, phase), bit in _BITS.items():
-        if layer not in deepest or phase not in phases or not present & bit:
-            continue
-        mine = np.flatnonzero(rows.codes & bit)
-        starts, ends = rows.starts[mine], rows.ends[mine]
-        drivers = known[rows.threads[mine]] if layer == _DEPTH[0] else np.full(len(mine), OWN_PROCESS)
-        for driver in np.unique(drivers).tolist():
-            some = drivers == driver
-            yield (layer, phase, driver), starts[some], ends[some]
+    times, steps = times[order], steps[order]
+    first = np.flatnonzero((np.cumsum(np.sign(steps)) == 1) & (np.diff(times, append=times[-1:]) > 0))
+    return np.stack((times[first], times[first + 1])), np.cumsum(steps)[first] - 1

@@ -15,9 +15,6 @@ spaces. The name of an operator ends with `:<operator index>`, that of a delegat
 under `Delegate internal:`, and the number of executions under `Timings (microseconds): count=N`. Sources:
 tensorflow/core/util/stats_calculator.cc, tensorflow/lite/profiling/profile_summarizer.cc and
 profile_summary_formatter.cc, tensorflow/lite/tools/benchmark/profiling_listener.cc.
-
-LiteRT's CompiledModel (LiteRtGetProfileSummary, seen in 2.3.0) has names without tensors (`[Builtin]:3`), the prefix
-`Delegate/` in types, the calls of all executions in `times called`, and another number than executions in `Timings`.
 """
 
 from __future__ import annotations
@@ -28,7 +25,7 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from circletools.errors import InvalidInputError
-from circletools.trace.operators.profile import UNKNOWN_SUBGRAPH, OperatorRun, OperatorTrace, Whole, nothing_found
+from circletools.trace.operators.profile import OperatorRun, OperatorTrace, Whole, nothing_found
 
 DELEGATE_PREFIX = "Delegate/"
 
@@ -62,7 +59,6 @@ _TIMINGS = re.compile(
     rf".* Inference \(avg\): {_MICROSECONDS}"
 )
 _MEMORY = re.compile(r"Memory footprint delta from the start of the tool \(MB\): .*overall=(\d{1,9}(?:\.\d{1,9})?)")
-_ANONYMOUS = re.compile(r"\[(?:Builtin|Delegate)\]:\d{1,9}")
 
 
 class _Row(NamedTuple):
@@ -93,9 +89,6 @@ def parse(data: bytes) -> OperatorTrace:
     if any(_RUN_ORDER.fullmatch(_PREFIX.sub("", line, count=1)) and _PREFIX.match(line) for line in lines):
         lines = [_PREFIX.sub("", line, count=1) for line in lines]
     sections, whole = _sections(lines), _whole(lines)
-    rows = [row for section in sections for row in section.rows]
-    if rows and all(_ANONYMOUS.fullmatch(row.name) for row in rows):
-        return _compiled_model(rows)
     executions = max([1, *(section.count for section in sections)])
     runs: list[OperatorRun] = []
     inside: list[OperatorRun] = []
@@ -121,20 +114,6 @@ def _whole(lines: list[str]) -> Whole:
         elif match := _MEMORY.search(line):
             found = replace(found, memory_bytes=int(Decimal(match[1]) * (1 << 20)))
     return found
-
-
-def _compiled_model(rows: list[_Row]) -> OperatorTrace:
-    """Return the trace of LiteRT's CompiledModel: total calls, no subgraphs.
-
-    The first row is an operator of the main subgraph, which is called once in each execution.
-    """
-    runs = []
-    for row in rows:
-        of_delegate = row.kind.startswith(DELEGATE_PREFIX)
-        plain = row._replace(kind=row.kind.removeprefix(DELEGATE_PREFIX))
-        run = _run(plain, 0 if of_delegate else UNKNOWN_SUBGRAPH, row.calls, of_delegate=of_delegate)
-        runs += [] if run is None else [run]
-    return OperatorTrace("benchmark_model", tuple(runs), max(1, rows[0].calls), averaged=True)
 
 
 def _run(row: _Row, subgraph: int, calls: int, *, of_delegate: bool) -> OperatorRun | None:

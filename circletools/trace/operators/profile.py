@@ -15,9 +15,6 @@ Runtime = Literal["onert", "litert", "benchmark_model", "openvino", "executorch"
 _FEWEST = 4
 _NORMAL_QUARTILE = 0.6745  # of a normal distribution, in standard deviations
 
-UNKNOWN_SUBGRAPH = -1
-"""The subgraph of a run where the trace does not record it."""
-
 
 class OperatorRun(NamedTuple):
     """One run of an operator; of an averaged trace, all its runs together.

@@ -3,7 +3,7 @@
     onert            trace.chrome.json, Chrome's trace event format          `onert`
     LiteRT           atrace marks NAME@<operator index>/<subgraph index>     `litert`
     LiteRT           the events of its profiler as JSON                      `litert`
-    benchmark_model  its report: operator tables as CSV or text, or a proto  `benchmark_model`
+    benchmark_model  its report: operator tables as CSV or text              `benchmark_model`
     benchmark_app    OpenVINO's detailed counters                            `openvino`
     ExecuTorch       an ETDump                                               `etdump`
 
@@ -21,7 +21,6 @@ from circletools.errors import CircleToolsError, InvalidInputError, UsageError
 from circletools.storage.files import open_source
 from circletools.trace.operators import (
     benchmark_model,
-    benchmark_proto,
     etdump,
     litert,
     litert_events,
@@ -95,6 +94,5 @@ DOCUMENTS: tuple[tuple[Callable[[bytes, memoryview], bool], Callable[[bytes], Op
     (lambda head, _: openvino.is_counters(head), openvino.parse),
     (lambda _, memory: benchmark_model.is_report(memory), benchmark_model.parse),
     (lambda head, _: head[:1] in (b"{", b"["), onert.parse),
-    (lambda _, memory: benchmark_proto.is_report(memory), benchmark_proto.parse),
 )
 """How to know and read what is no system trace, in the order asked; the fuzz target `operators` has seeds of each."""

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeVar
 
-
 from circletools.trace.sources.counters import Counters
 from circletools.trace.sources.names import Numbers
 from circletools.wording import Word
@@ -87,7 +86,7 @@ class Trace:
 
     name: str
     encoding: str
-    place_kind: Literal["line", "byte", "event"]
+    place_kind: Literal["line", "byte"]
     read: Callable[[Trace], Iterator[Batch]]
     most_unpacked: int
     processes: dict[int, int] = field(default_factory=dict)
@@ -109,7 +108,7 @@ class Trace:
             return f"{self.name}: at {(-2 - where) / 1e9:.6f} s"
         if where < 0:
             return self.name
-        return f"{self.name}:{where}" if self.place_kind == "line" else f"{self.name}: {self.place_kind} {where}"
+        return f"{self.name}:{where}" if self.place_kind == "line" else f"{self.name}: byte {where}"
 
     def fault(self, kind: FaultKind, where: int, text: bytes) -> None:
         """Record a fault."""

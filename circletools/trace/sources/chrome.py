@@ -1,76 +1,78 @@
-"""Traces in the JSON of Chrome's trace viewer, as `trace-export` writes them: begins and ends of slices.
+"""Traces in the JSON of Chrome's trace viewer, as `trace-export` writes them: an event a line, in fixed columns.
 
-`ts` is in microseconds; `args.mark` holds the text of a mark where the name is something shorter. An end without a
-begin is an instant of that name (LONE_END): viewers complain of such ends.
+    {"ph":"B","ts":         1234567.890,"tid":      5143,"pid":      5143,"name":"f","args":{"mark":"[NN_LR_PE]f"}},
+
+`ts` is in microseconds; `args.mark` holds the text of a mark. An end without a begin is an instant: viewers complain
+of such ends. All other lines are for viewers.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from decimal import Decimal
-from typing import Any
 
 import numpy as np
 
 from circletools.errors import InvalidInputError
-from circletools.trace.sources.batch import LATEST_NS, Batch, Trace
-from circletools.trace.sources.content import EXPECTED, Pieces
+from circletools.trace.sources.batch import LATEST_NS, Batch, FaultKind, Trace
+from circletools.trace.sources.content import EXPECTED, Pieces, lines
+from circletools.trace.sources.names import interned
 
-LONE_END = "end without a begin"
-_MOST_BYTES = 512 << 20
-_BATCH_EVENTS = 1 << 15
+HEAD = '{"ph":"%s","ts":%16d.%03d,"tid":%10d,"pid":%10d'
+"""How a line begins: phase, microseconds and nanoseconds, thread, process."""
+
+_COLUMNS = np.frombuffer((HEAD % ("#", 0, 0, 0, 0)).replace(" ", "0").encode(), np.uint8)
+_KIND, _WIDTH = 7, len(_COLUMNS)
+_IS_DIGIT = np.equal(_COLUMNS, ord("0"))
+_DIGITS, _FIXED = np.flatnonzero(_IS_DIGIT), np.flatnonzero(~_IS_DIGIT & (np.arange(_WIDTH) != _KIND))
+_WEIGHTS = np.zeros((len(_DIGITS), 3), np.int64)  # of the digits of time, thread and process
+for _number, (_first, _last) in enumerate(((0, 19), (19, 29), (29, 39))):
+    _WEIGHTS[_first:_last, _number] = 10 ** np.arange(_last - _first)[::-1]
 
 
 def read_chrome(trace: Trace, pieces: Pieces) -> Iterator[Batch]:
-    """Yield the begins and ends. Raises InvalidInputError for JSON that is broken, or something else."""
-    columns: list[tuple[int, int, bytes | None, int]] = []
-    for where, event in enumerate(_events(trace, pieces)):
-        if not isinstance(event, dict):
-            continue
-        if event.get("ph") not in ("B", "E") and (event.get("ph"), event.get("name")) != ("i", LONE_END):
-            continue
-        tid, pid, time = event.get("tid"), event.get("pid"), event.get("ts")
-        if type(tid) is not int or not 0 <= tid < 1 << 32 or type(time) not in (int, Decimal):
-            continue
-        assert isinstance(time, int | Decimal)
-        if not 0 <= time < LATEST_NS // 1000:
-            continue
-        if type(pid) is int and 0 <= pid < 1 << 32:
-            trace.processes.setdefault(tid, pid)
-        columns.append((int(time * 1000), tid, _text(event) if event["ph"] == "B" else None, where))
-        if len(columns) == _BATCH_EVENTS:
-            yield _batch(columns)
-            columns = []
-    if columns:
-        yield _batch(columns)
+    """Yield the begins and ends. Raises InvalidInputError for other JSON than that of an export."""
+    line, known = 1, False
+    for left_out, data in lines(pieces):
+        line += left_out
+        batch = _read(trace, data, line)
+        line, known = line + data.count(b"\n"), known or len(batch) > 0 or b'"traceEvents": [' in data
+        if len(batch):
+            yield batch
+    if not known:
+        raise InvalidInputError("JSON, but no export of a trace", location=trace.name, hint=EXPECTED)
 
 
-def _events(trace: Trace, pieces: Pieces) -> list[Any]:
-    data = bytearray()
-    for piece in pieces():
-        data += piece
-        if len(data) > _MOST_BYTES:
-            raise InvalidInputError("more than 512 MiB of JSON", location=trace.name, hint=EXPECTED)
-    try:
-        document = json.loads(bytes(data), parse_float=Decimal, parse_constant=lambda _: None)
-    except (ValueError, RecursionError, ArithmeticError) as error:
-        raise InvalidInputError(f"invalid JSON: {error}", location=trace.name, hint=EXPECTED) from error
-    found = document.get("traceEvents") if isinstance(document, dict) else document
-    if not isinstance(found, list):
-        raise InvalidInputError("JSON, but not a trace", location=trace.name, hint=EXPECTED)
-    return found
-
-
-def _text(event: dict[str, Any]) -> bytes:
-    args = event.get("args")
-    text = args.get("mark") if isinstance(args, dict) else None
-    text = text if isinstance(text, str) else event.get("name")
-    return text.encode("utf-8", "surrogatepass") if isinstance(text, str) else b""
-
-
-def _batch(columns: list[tuple[int, int, bytes | None, int]]) -> Batch:
+def _read(trace: Trace, data: bytes, line: int) -> Batch:
+    characters = np.frombuffer(data, np.uint8)
+    ends = np.append(np.flatnonzero(characters == ord("\n")), len(data))
+    starts = np.append(0, ends[:-1] + 1)
+    index = np.flatnonzero(ends - starts > _WIDTH)
+    heads = characters[starts[index, None] + np.arange(_WIDTH)]
+    digits = np.where(heads[:, _DIGITS] == ord(" "), 0, heads[:, _DIGITS] - np.uint8(ord("0")))
+    good = (heads[:, _FIXED] == _COLUMNS[_FIXED]).all(axis=1) & (digits <= 9).all(axis=1)
+    good &= np.isin(heads[:, _KIND], np.frombuffer(b"BEi", np.uint8))
+    times, threads, processes = (digits.astype(np.int64) @ _WEIGHTS).T
+    good &= (times >= 0) & (times < LATEST_NS) & (threads < 1 << 32)
+    begins = heads[:, _KIND] == ord("B")
+    chosen = index[good & begins]
+    codes, raw = interned(data, starts[chosen] + _WIDTH, ends[chosen])
     names: dict[bytes, int] = {}
-    texts = [-1 if text is None else names.setdefault(text, len(names)) for _, _, text, _ in columns]
-    times, threads, places = (np.array([row[at] for row in columns], np.int64) for at in (0, 1, 3))
-    return Batch(times, threads, np.array(texts, np.int64), places, list(names))
+    found = np.array([_name(text, names) for text in raw], np.int64)
+    texts = np.full(len(index), -1)
+    texts[good & begins] = found[codes]
+    for at in np.flatnonzero(good & begins & (texts < 0)).tolist():
+        trace.fault(FaultKind.MALFORMED, line + int(index[at]), data[starts[index[at]] : ends[index[at]]])
+    good &= ~begins | (texts >= 0)
+    for tid, process in dict(zip(threads[good][::-1].tolist(), processes[good][::-1].tolist(), strict=True)).items():
+        trace.processes.setdefault(tid, process)
+    return Batch(times[good], threads[good], texts[good], index[good] + line, list(names))
+
+
+def _name(text: bytes, names: dict[bytes, int]) -> int:
+    """Return the number of the text of a mark, from the end of its line; -1 where that is broken or cut."""
+    try:
+        mark = json.loads(b'{"":0' + text.rstrip(b"\r,"))["args"]["mark"].encode("utf-8", "surrogateescape")
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return -1
+    return names.setdefault(mark, len(names))

@@ -108,7 +108,7 @@ class Encoding(NamedTuple):
     """
 
     name: str
-    place: Literal["line", "byte", "event"]
+    place: Literal["line", "byte"]
     fits: Callable[[bytes, bytes], bool]
     read: Callable[[Trace, Pieces], Iterator[Batch]]
 
@@ -117,7 +117,7 @@ ENCODINGS = (
     # Perfetto is asked first: the length of a packet may be a bracket.
     Encoding("Perfetto", "byte", lambda start, _: _is_perfetto(start), read_perfetto),
     Encoding("systrace HTML", "line", lambda _, text: text[:1] == b"<" and not text.startswith(_IDLE), read_html),
-    Encoding("Chrome JSON", "event", lambda _, text: text[:1] in (b"{", b"["), read_chrome),
+    Encoding("Chrome JSON", "line", lambda _, text: text[:1] in (b"{", b"["), read_chrome),
     Encoding("ftrace text", "line", lambda start, _: b"\0" not in start, read_text),
 )
 """All encodings, in the order in which they are asked; the fuzz targets have seeds of each (`fuzz/seeds.py`)."""
