@@ -3,9 +3,9 @@ from circletools.origin.describe import OriginTable as OriginTable
 from circletools.origin.describe import Selection as Selection
 from circletools.origin.describe import describe as describe
 from circletools.origin.embed import embed as embed
+from circletools.origin.embed import extract as extract
 from circletools.origin.embed import strip as strip
 from circletools.origin.exchange import parse_origins
-from circletools.origin.extract import extract as extract
 from circletools.origin.names import NameSource as NameSource
 from circletools.origin.names import collect_sources
 from circletools.origin.read import Origins as Origins

@@ -1,4 +1,4 @@
-"""Writing the tables into a model, and taking them out."""
+"""Writing the tables into a model, taking them out, and the tables as they are in a model."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ from circletools.graph.graph import ModelGraph
 from circletools.metadata.codec import encode_ascending
 from circletools.metadata.entries import remove_entries, write_entries
 from circletools.metadata.stamp import STAMP, encode_stamp, stamp_model
+from circletools.model.model import Model
 from circletools.origin.details import DETAILS_TABLE, encode_details
 from circletools.origin.names import NameSource, name_operators
 from circletools.origin.numbering import OriginColumns
 from circletools.origin.read import EXACT_TABLE, Origins, pack_exact
 from circletools.origin.source import NOTHING
-from circletools.origin.tables import OP_TABLE, SOURCE_TABLE, encode_operator_keys
+from circletools.origin.tables import EXECUTION_PLAN_TABLE, OP_TABLE, SOURCE_TABLE, encode_operator_keys
 
 ORIGIN_ENTRIES = (SOURCE_TABLE, OP_TABLE, EXACT_TABLE, DETAILS_TABLE, STAMP)
 """The metadata entries that `embed` writes and `strip` removes, in the order they are written."""
@@ -104,3 +105,14 @@ def _check(model: ModelGraph, origins: Origins) -> None:
 def strip(edit: ModelEdit) -> RewriteResult:
     """Remove all that `embed` writes."""
     return remove_entries(edit, ORIGIN_ENTRIES)
+
+
+def extract(model: Model) -> dict[str, bytes]:
+    """Return the metadata entries about origins by their name, with the execution plan; nothing without origins.
+
+    The values are not decoded: those of malformed tables are returned too.
+    """
+    tables = {name: model.metadata_value(name) for name in (*ORIGIN_ENTRIES, EXECUTION_PLAN_TABLE)}
+    if tables[SOURCE_TABLE] is None and tables[OP_TABLE] is None:
+        return {}
+    return {name: bytes(value) for name, value in tables.items() if value is not None}

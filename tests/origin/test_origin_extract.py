@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from circletools.model.model import open_model
-from circletools.origin.extract import extract
+from circletools.origin.embed import extract
 from circletools.origin.tables import EXECUTION_PLAN_TABLE
 from tests.kit.origin_support import OP, SOURCE, STAMP, embedded, value_of
 from tests.kit.support import bytes_of, edited

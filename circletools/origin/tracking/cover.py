@@ -17,9 +17,9 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
+from circletools.origin.tracking.constants import CLOSE, SCALED
 from circletools.origin.tracking.copies import copies_of, twins_of
 from circletools.origin.tracking.evidence import Evidence, Found, grounds
-from circletools.origin.tracking.folded import is_changed
 from circletools.origin.tracking.inserted import LAYOUT_OPS, continue_inserted
 from circletools.origin.tracking.pairs import Pairs
 from circletools.origin.tracking.regions import Region, both_regions, one_by_one, pair_regions, same_values
@@ -175,8 +175,8 @@ def _absorb(views: Views, pairs: Pairs, region: Region, found: list[Found]) -> N
     """
     codes = {views[0].side.codes[row] for row in region.operators}
     feeds, heirs = sorted(region.feeds), sorted(region.takers)
-    behind = codes <= LINEAR and not (feeds and is_changed(views, pairs, feeds[-1]))
-    if feeds and not codes <= PREPARING and not (behind and any(is_changed(views, pairs, row) for row in heirs)):
+    behind = codes <= LINEAR and not (feeds and _is_changed(views, pairs, feeds[-1]))
+    if feeds and not codes <= PREPARING and not (behind and any(_is_changed(views, pairs, row) for row in heirs)):
         heirs = feeds[-1:]
     if len(heirs) * len(region.operators) > _MOST_SHARED:
         return
@@ -184,6 +184,25 @@ def _absorb(views: Views, pairs: Pairs, region: Region, found: list[Found]) -> N
     for heir in heirs:
         for row in region.operators:
             found[heir].setdefault(row, why)
+
+
+def _is_changed(views: Views, pairs: Pairs, row: int) -> bool:
+    """Say whether an operator of AFTER holds other constants than its partner; quantized ones are the same.
+
+    before   ADD -> MUL by a constant -> FULLY_CONNECTED      AFTER's FULLY_CONNECTED holds other constants,
+    after    ADD ----------------------> FULLY_CONNECTED      and ADD cannot hold the factor
+    """
+    if pairs.to_before[row] == NONE:
+        return False
+    held: list[dict[int, int]] = []  # class -> tensor type
+    for view, operator in zip(views, (int(pairs.to_before[row]), row), strict=True):
+        classes, types = view.side.constant, view.side.graph.values.type_numbers
+        held.append({int(classes[v]): int(types[v]) for *_, v in view.reads[operator] if classes[v] != NONE})
+    how = views[0].side.constants.how
+    return held[0].keys() != held[1].keys() or any(
+        how[number] == SCALED or (how[number] == CLOSE and kind == held[1][number])
+        for number, kind in held[0].items()
+    )
 
 
 def _split_off(views: Views, news: list[Region], known: Mapping[int, set[int]], found: list[Found]) -> None:
