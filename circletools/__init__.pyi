@@ -45,9 +45,9 @@ from circletools.profile.compare_traces import compare_traces as compare_traces
 from circletools.profile.recording import profile as profile
 from circletools.reduction.reduce import ReduceRequest as ReduceRequest
 from circletools.reduction.reduce import reduce as reduce
+from circletools.requires.lower import rewrite_requirements as rewrite_requirements
 from circletools.requires.requirements import requires as requires
 from circletools.requires.resolver import resolver_code as resolver_code
-from circletools.requires.rewrite import rewrite_requirements as rewrite_requirements
 from circletools.trace.nnapi.analysis import read_trace as read_trace
 from circletools.trace.nnapi.export import export_trace as export_trace
 from circletools.trace.operators.read import read_profile as read_profile

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 
 from circletools.affinity.capability.table import Refusal
-from circletools.graph.graph import Graph, ModelGraph
+from circletools.graph.graph import ModelGraph
 
 _COMPOSITE = "STABLEHLO_COMPOSITE"
 Refusals = Sequence[Sequence[Refusal | None]]
@@ -20,7 +21,11 @@ def needed_subgraphs(model: ModelGraph, refused: Refusals) -> list[int]:
     facts = model.graphs
     if not any(code.name == _COMPOSITE for code in model.operator_codes):
         return list(range(len(facts)))
-    callers = _callers(facts)
+    callers: dict[int, list[tuple[int, int]]] = defaultdict(list)  # by subgraph those who call it
+    for one in facts:
+        for operator in one.callees:
+            for called in one.called([operator]):
+                callers[called].append((one.index, operator))
 
     def is_inside(place: tuple[int, int]) -> bool:
         subgraph, operator = place
@@ -31,13 +36,3 @@ def needed_subgraphs(model: ModelGraph, refused: Refusals) -> list[int]:
     while more := [called for called in callers.keys() - inside if all(map(is_inside, callers[called]))]:
         inside.update(more)
     return [subgraph for subgraph in range(len(facts)) if subgraph not in inside]
-
-
-def _callers(facts: Sequence[Graph]) -> dict[int, list[tuple[int, int]]]:
-    """Return by subgraph the operators that call it, as subgraph and index."""
-    callers: dict[int, list[tuple[int, int]]] = {}
-    for subgraph in facts:
-        for operator in subgraph.callees:
-            for called in subgraph.called([operator]):
-                callers.setdefault(called, []).append((subgraph.index, operator))
-    return callers

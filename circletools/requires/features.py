@@ -33,13 +33,10 @@ def features(model: ModelGraph, table: RuntimeTable) -> Iterator[Feature]:
     for number, count in sorted(counts.items()):
         name = names.get(number, f"UNKNOWN:{number}")
         yield Feature("type", f"{name} tensors", count, table.types.get(name, NEVER))
-    for what, count in ((OUTSIDE, _outside(model)), (BLOCKWISE, sum(map(_blockwise, model.graphs)))):
+    outside = int(np.count_nonzero(model.buffers.offsets > 1))
+    for what, count in ((OUTSIDE, outside), (BLOCKWISE, sum(map(_blockwise, model.graphs)))):
         if count:
             yield Feature("feature", what, count, table.features[what])
-
-
-def _outside(model: ModelGraph) -> int:
-    return int(np.count_nonzero(model.buffers.offsets > 1))
 
 
 def _blockwise(graph: Graph) -> int:

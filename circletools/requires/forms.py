@@ -99,11 +99,8 @@ def _operands(graph: Graph, values: Sequence[int]) -> Operands:
 
 def _fit(wanted: Sequence[frozenset[str]], operands: Operands) -> bool:
     there = [None if one is None else one.type for one in operands]
-    return "" not in there and len(there) >= len(wanted) and all(map(_is_one, there, wanted))
-
-
-def _is_one(kind: str | None, kinds: frozenset[str]) -> bool:
-    return kind in kinds
+    fits = (kind in kinds for kind, kinds in zip(there, wanted, strict=False))
+    return "" not in there and len(there) >= len(wanted) and all(fits)
 
 
 def _holds(condition: str, inputs: Operands, outputs: Operands, option: Option) -> bool:
@@ -113,7 +110,7 @@ def _holds(condition: str, inputs: Operands, outputs: Operands, option: Option) 
     if condition.startswith("rank"):
         rank, wanted = len(shape), int(condition[5:])
         return rank < wanted if condition[4] == "<" else rank == wanted
-    scales, scales_of_1, scales_of_output = map(_scales, (first, second, outputs[0]))
+    scales, scales_of_1, scales_of_output = (one.scales if one else () for one in (first, second, outputs[0]))
     plain = {
         "quantized": len(scales) > 0,
         "channels0": len(scales) > 1,
@@ -131,10 +128,6 @@ def _holds(condition: str, inputs: Operands, outputs: Operands, option: Option) 
     name, relation, value = match.groups()
     number = sum(one is not None for one in inputs) if name == "inputs" else option(name)
     return (number == int(value)) == (relation == "=")
-
-
-def _scales(operand: Operand | None) -> tuple[float, ...]:
-    return () if operand is None else operand.scales
 
 
 def _product_of_one(one: Sequence[float], two: Sequence[float], product: Sequence[float]) -> bool:

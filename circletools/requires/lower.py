@@ -1,4 +1,9 @@
-"""Write the lowest operator versions that the forms of the operators need, so that older runtimes load the model."""
+"""Operator versions and min_runtime_version of a model, brought to what is true and lowest.
+
+with ct.open("in.tflite") as model, ct.edit(model) as edit:
+    ct.rewrite_requirements(edit, lower=True, write=True)
+    edit.save("out.tflite")
+"""
 
 from __future__ import annotations
 
@@ -11,7 +16,18 @@ from circletools.findings import Finding
 from circletools.graph.build import model_graph
 from circletools.graph.graph import ModelGraph
 from circletools.requires.forms import lowest_version
-from circletools.requires.table import NEVER, RuntimeTable, runtime_table, title
+from circletools.requires.minimum import write_minimum
+from circletools.requires.table import runtime_table, title
+
+
+def rewrite_requirements(edit: ModelEdit, *, lower: bool = False, write: bool = False) -> RewriteResult:
+    """With `lower`, write the lowest operator versions; with `write`, the true min_runtime_version of the result.
+
+    Raises UsageError for a Circle model, EditError where no TensorFlow release has all operators.
+    """
+    lowered = lower_versions(edit) if lower else RewriteResult(())
+    written = write_minimum(edit) if write else RewriteResult(())
+    return RewriteResult((*lowered.changes, *written.changes), lowered.notes)
 
 
 def lower_versions(edit: ModelEdit) -> RewriteResult:
@@ -29,28 +45,16 @@ def lower_versions(edit: ModelEdit) -> RewriteResult:
         first = table.first_for_operator(code.name, code.version)
         if first == 0 or code.name.startswith("CUSTOM:"):
             continue
-        version = _lowest(graph, code.index)
+        version, place = _lowest(graph, code.index), f"operator_codes[{code.index}]"
         if version is None:
-            notes.append(_unknown(code.index, code.name, code.version))
-        elif version < code.version and table.first_for_operator(code.name, version) < first:
+            reason = "the lowest version of the form of one of its operators is not known"
+            message = f"{code.name} stays at version {code.version}: {reason}"
+            notes.append(Finding("VERSION_KEPT", "info", place, message))
+        elif version < code.version and (then := table.first_for_operator(code.name, version)) < first:
             edit.set_operator_version(code.index, version)
             change = f"{code.name} version {code.version} -> {version}"
-            changes.append(f"operator_codes[{code.index}]: {change}, {_runs(table, code.name, version)}")
+            changes.append(f"{place}: {change}, from {title(table.runtimes[then])} on")
     return RewriteResult(tuple(changes), tuple(notes))
-
-
-def _runs(table: RuntimeTable, code: str, version: int) -> str:
-    first = table.first_for_operator(code, version)
-    return "" if first == NEVER else f"from {title(table.runtimes[first])} on"
-
-
-def _unknown(index: int, code: str, version: int) -> Finding:
-    return Finding(
-        "VERSION_KEPT",
-        "info",
-        f"operator_codes[{index}]",
-        f"{code} stays at version {version}: the lowest version of the form of one of its operators is not known",
-    )
 
 
 def _lowest(model: ModelGraph, code: int) -> int | None:

@@ -62,7 +62,9 @@ def minimum_of(model: ModelGraph, table: RuntimeTable, codes: Sequence[OperatorC
         # A release that is too low for some operator is too low for the model.
         low = declared is not None and (_number(declared) or (0,)) < highest
         return Minimum(declared, None, False, "too low" if low else "unknown")
-    return Minimum(declared, _text(highest), highest == oldest, _state(declared, highest, highest == oldest))
+    return Minimum(
+        declared, ".".join(map(str, highest)), highest == oldest, _state(declared, highest, highest == oldest)
+    )
 
 
 def _state(declared: str | None, needed: Release, is_bound: bool) -> State:
@@ -120,10 +122,6 @@ def _number(version: str) -> Release | None:
     if not 1 <= len(words) <= 3 or not all(word.isascii() and word.isdigit() and len(word) < 6 for word in words):
         return None
     return tuple([*map(int, words), 0, 0][:3])
-
-
-def _text(release: Release) -> str:
-    return ".".join(map(str, release))
 
 
 def minimum_findings(model: ModelGraph) -> Iterator[Finding]:

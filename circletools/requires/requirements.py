@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -12,12 +12,14 @@ from circletools.errors import UsageError
 from circletools.graph.build import model_graph
 from circletools.graph.graph import ModelGraph
 from circletools.model.model import Model
+from circletools.model.views import text
+from circletools.origin.read import current_origins
 from circletools.requires.features import features
 from circletools.requires.minimum import Minimum, minimum_of
-from circletools.requires.naming import sources_by_code
 from circletools.requires.table import NEVER, RuntimeTable, runtime_table
 from circletools.wording import Tabular
 
+MOST_SOURCES = 5
 Kind = Literal["operator", "type", "feature"]
 
 
@@ -109,12 +111,32 @@ def _needs(model: ModelGraph, table: RuntimeTable) -> Iterator[tuple[int, Requir
         indices = graph.operators.code_indices
         counts += np.bincount(indices[indices < len(counts)], minlength=len(counts))
     firsts = [table.first_for_operator(code.name, code.version) for code in model.operator_codes]
-    named = sources_by_code(model, {at for at, first in enumerate(firsts) if first > 0})
+    named = _sources_by_code(model, {at for at, first in enumerate(firsts) if first > 0})
     for at, code in enumerate(model.operator_codes):
         what = code.name if code.name.startswith("CUSTOM:") else f"{code.name} version {code.version}"
         yield firsts[at], _row(table, "operator", what, firsts[at], int(counts[at]), named.get(at, ()))
     for one in features(model, table):
         yield one.first, _row(table, one.kind, one.what, one.first, one.number)
+
+
+def _sources_by_code(model: ModelGraph, codes: Collection[int]) -> dict[int, tuple[str, ...]]:
+    """Return the names of the first sources of the operators of each of these codes, by its index.
+
+    Where the tables of origins give none, are stale or broken: the names of the operators' first outputs.
+    """
+    found: dict[int, list[str]] = {code: [] for code in codes}
+    origins = current_origins(model) if codes else None
+    for graph in model.graphs if codes else ():
+        for code, names in found.items():
+            chosen = np.flatnonzero(graph.operators.code_indices == code)[: MOST_SOURCES - len(names)]
+            for operator in chosen.tolist():
+                ids = set() if origins is None else origins.of(graph.index, operator)
+                value = int(graph.first_results[operator])
+                first = text(graph.values.names[value]) if 0 <= value < len(graph.values) else ""
+                name = origins.sources[min(ids)] if origins is not None and ids else first
+                if name:
+                    names.append(name)
+    return {code: tuple(dict.fromkeys(names)) for code, names in found.items()}
 
 
 def _row(

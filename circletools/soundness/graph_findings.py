@@ -112,10 +112,7 @@ def _in_place(whole: Whole) -> Iterator[Finding]:
     own = whole.first_producer[read] == readers
     if _repeats(made).any():
         count = len(whole.tensors.tables)
-        own = np.isin(
-            readers * count + read,
-            makers * count + made,
-        )
+        own = np.isin(readers * count + read, makers * count + made)
     empty = np.intersect1d(lacking(whole.graph.operands), lacking(whole.graph.results))
     both = np.union1d(readers[own], empty)
     tables, schema = whole.operators.tables.take(both), whole.model.schema
