@@ -53,14 +53,6 @@ class Patch:
     axis: int = 0
 
 
-def patches(call: Call, was: Call, batch: Batch) -> Iterator[Patch]:
-    """Yield what has to change for an operator. Raises RefusedError where the batch cannot be followed."""
-    if call.code == "RESHAPE":
-        yield from _reshape(call, was, batch)
-    elif not batch.is_open:
-        yield from _others(call, was, batch)
-
-
 def target_axis(was: Shape, axis: int, result: Shape, batch: Batch) -> int:
     """Return the dimension of a reshaped tensor that has the batch, which was in `axis`. Raises RefusedError."""
     outer = prod(was[:axis])
@@ -88,9 +80,14 @@ def _reshape(call: Call, was: Call, batch: Batch) -> Iterator[Patch]:
         yield Patch(1, np.array(sizes))
 
 
-def _others(call: Call, was: Call, batch: Batch) -> Iterator[Patch]:
+def patches(call: Call, was: Call, batch: Batch) -> Iterator[Patch]:
+    """Yield what has to change for an operator. Raises RefusedError where the batch cannot be followed."""
     code = call.code
-    if code in STATES and call.shapes[0] != was.shapes[0]:
+    if code == "RESHAPE":
+        yield from _reshape(call, was, batch)
+    elif batch.is_open:
+        return
+    elif code in STATES and call.shapes[0] != was.shapes[0]:
         yield from (Patch(slot) for slot in STATES[code] if _is_single(call, was, slot, 0, batch))
     elif code in _ALIKE:
         slots = range(len(call))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from circletools.shapes import layout, reductions, windows
+from circletools.shapes import layout, windows
 from circletools.shapes.call import Rule, broadcast, without
 
 _SAME = """
@@ -25,7 +25,7 @@ _REDUCING = "MEAN REDUCE_ALL REDUCE_ANY REDUCE_MAX REDUCE_MIN REDUCE_PROD SUM"
 RULES: dict[str, Rule] = {
     **dict.fromkeys(_SAME.split(), lambda call: [call.shape()]),
     **dict.fromkeys(_BROADCASTING.split(), lambda call: [broadcast(*call.all_shapes())]),
-    **dict.fromkeys(_REDUCING.split(), reductions.reduce),
+    **dict.fromkeys(_REDUCING.split(), layout.reduce),
     **dict.fromkeys(_SEGMENTS.split(), lambda call: [(call.number(2), *call.shape()[len(call.shape(1)) :])]),
     **dict.fromkeys(("AVERAGE_POOL_2D", "L2_POOL_2D", "MAX_POOL_2D"), windows.pool_2d),
     **dict.fromkeys(
@@ -33,12 +33,12 @@ RULES: dict[str, Rule] = {
     ),
     **dict.fromkeys(("RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"), windows.resize),
     **dict.fromkeys(("PAD", "PADV2", "MIRROR_PAD"), layout.pad),
-    **dict.fromkeys(("FILL", "RANDOM_STANDARD_NORMAL", "RANDOM_UNIFORM"), reductions.by_value(0)),
+    **dict.fromkeys(("FILL", "RANDOM_STANDARD_NORMAL", "RANDOM_UNIFORM"), layout.by_value(0)),
     **dict.fromkeys(
         ("NON_MAX_SUPPRESSION_V4", "NON_MAX_SUPPRESSION_V5"),
         lambda call: [*[(call.number(2),)] * (call.results - 1), ()],
     ),
-    **dict.fromkeys(("WHERE", "UNIQUE", "READ_VARIABLE"), reductions.unknown),
+    **dict.fromkeys(("WHERE", "UNIQUE", "READ_VARIABLE"), layout.unknown),
     "ADD_N": lambda call: [call.one_shape()],
     "BATCH_MATMUL": windows.batch_matmul,
     "BATCH_TO_SPACE_ND": layout.batch_to_space,
@@ -59,7 +59,7 @@ RULES: dict[str, Rule] = {
     "MULTINOMIAL": lambda call: [(call.shape(0, 2)[0], call.number(1))],
     "ONE_HOT": lambda call: layout.inserted(call, call.shape(), call.option("axis", -1), call.number(1)),
     "PACK": lambda call: layout.inserted(call, call.one_shape(), call.option("axis"), len(call)),
-    "RANGE": reductions.range_,
+    "RANGE": layout.range_,
     "RANK": lambda call: [()],
     "RESHAPE": layout.reshape,
     "RFFT2D": lambda call: [(*call.shape()[:-2], call.numbers(1)[0], call.numbers(1)[-1] // 2 + 1)],
@@ -71,14 +71,14 @@ RULES: dict[str, Rule] = {
     "SLICE": layout.slice_,
     "SPACE_TO_BATCH_ND": layout.space_to_batch,
     **dict.fromkeys(("DEPTH_TO_SPACE", "SPACE_TO_DEPTH"), layout.blocks_of_channels),
-    "SPARSE_TO_DENSE": reductions.by_value(1),
+    "SPARSE_TO_DENSE": layout.by_value(1),
     "SPLIT": layout.split,
     "SPLIT_V": layout.split_v,
     "SQUEEZE": layout.squeeze,
     "STRIDED_SLICE": layout.strided_slice,
     "SVDF": windows.svdf,
     "TILE": layout.tile,
-    "TOPK_V2": reductions.top_k,
+    "TOPK_V2": layout.top_k,
     "TRANSPOSE": layout.transpose,
     "TRANSPOSE_CONV": windows.transpose_conv,
     "UNIDIRECTIONAL_SEQUENCE_LSTM": windows.recurrent(3, (2, 8, 18, 19)),

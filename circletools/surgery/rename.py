@@ -271,26 +271,23 @@ def _asked_entries(edit: ModelEdit, side: Direction, pairs: Iterable[Pair]) -> d
 
 
 def _rename_signatures(edit: ModelEdit, pairs: Iterable[Pair]) -> Iterator[str]:
-    keys = [one.key for one in edit.signatures.now]
-    new = _renamed(keys, pairs, "signature")
-    for index, (old, name) in enumerate(zip(keys, new, strict=True)):
-        if old != name:
-            edit.signatures.rename(index, name)
-            yield f"signatures[{index}]: {quoted(old)} -> {quoted(name)}"
+    for index, old, name in _renamed([one.key for one in edit.signatures.now], pairs, "signature"):
+        edit.signatures.rename(index, name)
+        yield f"signatures[{index}]: {quoted(old)} -> {quoted(name)}"
 
 
 def rename_metadata(edit: ModelEdit, pairs: Iterable[Pair]) -> Iterator[str]:
     """Rename metadata entries; yield a line for each. Raises as `rename` does."""
-    names = edit.metadata_names
-    new = _renamed(names, pairs, "metadata entry")
-    for index, (old, name) in enumerate(zip(names, new, strict=True)):
-        if old != name:
-            edit.rename_metadata(index, name)
-            yield f"metadata[{index}]: {quoted(old)} -> {quoted(name)}"
+    for index, old, name in _renamed(edit.metadata_names, pairs, "metadata entry"):
+        edit.rename_metadata(index, name)
+        yield f"metadata[{index}]: {quoted(old)} -> {quoted(name)}"
 
 
-def _renamed(names: list[str], pairs: Iterable[Pair], what: str) -> list[str]:
-    """Return the names after a rename. Raises UsageError for one that is not there, EditError for one that is."""
+def _renamed(names: list[str], pairs: Iterable[Pair], what: str) -> list[tuple[int, str, str]]:
+    """Return index, old and new name of what is renamed.
+
+    Raises UsageError for a name that is not there, EditError for one that is.
+    """
     new: dict[str, str] = {}
     for pair in pairs:
         old, name = split_pair(pair, names)
@@ -305,7 +302,7 @@ def _renamed(names: list[str], pairs: Iterable[Pair], what: str) -> list[str]:
     for old, name in new.items():
         if old != name and count[name] > names.count(old):
             raise EditError(f"there is a {what} {quoted(name)} already", hint="choose another name")
-    return after
+    return [(at, old, name) for at, (old, name) in enumerate(zip(names, after, strict=True)) if old != name]
 
 
 def _check_name(name: str) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -45,7 +46,7 @@ def repair(edit: ModelEdit, only: Sequence[str] = (), *, with_: Sequence[str] = 
     notes: list[Finding] = []
     remedies = dict.fromkeys(REMEDIES[code] for code in _codes() if code in chosen)
     if _taps in remedies:
-        remedies.pop(_outputs, None)  # it copies those outputs too
+        remedies.pop(fix_outputs, None)  # it copies those outputs too
     for remedy in remedies:
         result = remedy(edit)
         changes.update(dict.fromkeys(result.changes))
@@ -132,19 +133,12 @@ def _signatures(edit: ModelEdit) -> RewriteResult:
     return RewriteResult(tuple(lines))
 
 
-def _outputs(edit: ModelEdit) -> RewriteResult:
-    return fix_outputs(edit)
-
-
-def _taps(edit: ModelEdit) -> RewriteResult:
-    return fix_outputs(edit, detach_taps=True)
-
-
+_taps = partial(fix_outputs, detach_taps=True)
 REMEDIES: dict[str, Callable[[ModelEdit], RewriteResult]] = {
     "INVALID_QUANTIZATION": _quantized_dimensions,
-    "CONSTANT_OUTPUT": _outputs,
-    "INPUT_ALIASED_OUTPUT": _outputs,
-    "DUPLICATE_OUTPUT": _outputs,
+    "CONSTANT_OUTPUT": fix_outputs,
+    "INPUT_ALIASED_OUTPUT": fix_outputs,
+    "DUPLICATE_OUTPUT": fix_outputs,
     "OUTPUT_TAP": _taps,
     "CROSS_DEVICE_TAP": _taps,
     "INVALID_SIGNATURE": _signatures,
