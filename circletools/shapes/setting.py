@@ -97,11 +97,10 @@ def _check_growth(model: Model, graph: Graph, slot: int, output: int, runs: tupl
         key = (graph.index, tensor)
         return runs[0].shapes.get(key) != runs[1].shapes.get(key)
 
-    has_grown = grew(output)
-    if has_grown and runs[1].shapes[graph.index, output] is not None:
+    if grew(output) and runs[1].shapes[graph.index, output] is not None:
         return
     name = f"output {slot} ({TensorNames(graph).shown(output)})"
-    if has_grown:
+    if grew(output):
         raise EditError(f"the shape of {name} is known only when the model runs", location=graph.place())
     pending, seen = [output], {output}
     while pending:
