@@ -51,7 +51,7 @@ def check(
     Raises ModelFormatError when the structure is broken, UsageError where a program is not known or not installed.
     """
     findings = check_model(model)
-    findings += unresolved_findings(model) if for_ and not structure_only else ()
+    findings += unresolved_findings(model, for_) if for_ and not structure_only else ()
     if structure_only or any(map(is_index, findings)):
         is_graph = not structure_only and not any(map(breaks_graph, findings))
         return weighed(Findings([*findings, *operation_findings(model)]) if is_graph else findings, for_)

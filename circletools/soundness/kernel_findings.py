@@ -151,7 +151,7 @@ def _wrong_shapes(whole: Whole, name: str, slots: Indices) -> Iterator[_Wrong]:
     given = (slots >= 0) & (whole.is_input | whole.has_data)[slots]
     for slot, rank in enumerate(_RANKS.get(name, ())):
         wrong = (rank >= 0) & given[:, slot] & (ranks[slots[:, slot]] != rank)
-        yield "OPERATOR_SLOTS", wrong, f"input {slot} of {name} has not the rank {rank}; {_REFUSED}"
+        yield "OPERATOR_SLOTS", wrong, f"input {slot} of {name} does not have rank {rank}; {_REFUSED}"
     first, second, third = slots.T[:3]
     if name in _CHANNELS:
         channels = whole.tensors.shapes.element(_CHANNELS[name])[second]
@@ -162,7 +162,7 @@ def _wrong_shapes(whole: Whole, name: str, slots: Indices) -> Iterator[_Wrong]:
         yield "OPERATOR_SLOTS", wrong, f"inputs 1 and 2 of {name} have different sizes; {_REFUSED}"
     if name in _PADS:
         wrong = given[:, 0] & given[:, 1] & (length[second] != ranks[first])
-        yield "OPERATOR_SLOTS", wrong, f"{name} has not two numbers for each dimension of its input; {_REFUSED}"
+        yield "OPERATOR_SLOTS", wrong, f"{name} does not have two numbers for each dimension of its input; {_REFUSED}"
 
 
 def _wrong_scales(whole: Whole, name: str, slots: Indices, scales: NDArray[np.float64]) -> Iterator[_Wrong]:

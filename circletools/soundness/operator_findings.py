@@ -6,7 +6,7 @@ What LiteRT's kernels take is a table for which LiteRT was asked (`tools.measure
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
@@ -31,8 +31,18 @@ _TYPES = 256  # more than there are
 _STEPS = re.compile(r"(stride|dilation)_[dhw](_factor)?")
 _LONGEST_STEP = 1 << 16
 _LONGEST = 100
-_RESOLVED = ("AudioSpectrogram", "Mfcc", "NumericVerify", "TFLite_Detection_PostProcess")
-"""The custom operators that LiteRT's package has (`tflite::ops::builtin::BuiltinOpResolver`)."""
+_CUSTOM = {
+    "LiteRT": frozenset(
+        ("AudioSpectrogram", "Mfcc", "NumericVerify", "TFLite_Detection_PostProcess", "aeq.hadamard_rotation")
+    ),
+    "onert": frozenset(
+        ("AddV2", "All", "BatchMatMulV2", "BroadcastTo", "Einsum", "Erf", "FusedBatchNormV3", "MatrixBandPart",
+         "StatelessRandomUniform", "TFLite_Detection_PostProcess")
+    ),
+}  # fmt: skip
+"""The custom operators that the packages of runtimes have, as in the tables litert-cpu and onert-cpu."""
+_DELEGATED = frozenset(("Convolution2DTransposeBias", "MaxPoolingWithArgmax2D", "MaxUnpooling2D"))
+"""Those that only LiteRT's XNNPACK delegate has, which is the default: a model loads where it takes them."""
 _LETTERS = {
     "FLOAT32": "f", "FLOAT16": "h", "INT32": "i", "INT64": "l", "UINT8": "u", "INT8": "b", "INT16": "s", "BOOL": "o",
     "STRING": "t",
@@ -79,12 +89,18 @@ def _codes(model: Model, used: list[int]) -> Iterator[Finding]:
             yield Finding("UNKNOWN_OPERATOR", "warning", place, f"a custom operator has no name; {CORRECT}")
 
 
-def unresolved_findings(model: Model) -> Iterator[Finding]:
-    """Yield the custom operators that neither LiteRT's package nor onert's has a kernel for."""
+def unresolved_findings(model: Model, programs: Iterable[str]) -> Iterator[Finding]:
+    """Yield the custom operators for which a runtime of `programs` (litert, onert) has no kernel in its package."""
+    asked = [runtime for runtime in _CUSTOM if runtime.lower() in programs]
     for index in np.unique(model.operator_columns.code_indices).tolist():
         name = model.operator_codes[index].name if index < len(model.operator_codes) else ""
-        if name.startswith("CUSTOM:") and name[7:] not in _RESOLVED:
-            message = f"{shortened(name, _LONGEST)} is in neither LiteRT's package nor onert's: register a kernel"
+        lacking = [runtime for runtime in asked if name[7:] not in _CUSTOM[runtime]]
+        if name.startswith("CUSTOM:") and lacking:
+            shown, who = shortened(name, _LONGEST), " and ".join(lacking)
+            has = "has" if len(lacking) == 1 else "have"
+            message = f"{who} {has} no kernel for {shown}: register one"
+            if lacking[0] == "LiteRT" and name[7:] in _DELEGATED:
+                message = f"only LiteRT's XNNPACK delegate has a kernel for {shown}: register one for other runtimes"
             yield Finding("UNKNOWN_OPERATOR", "warning", f"operator_codes[{index}]", message)
 
 

@@ -25,9 +25,10 @@ _OPERANDS = r"\.(inputs\[\d+\]|outputs\[\d+\](?!: tensor -1 )|opcode_index)"
 _REFUSED = {
     "litert": (
         "NO_SUBGRAPH|SCHEMA_VERSION|OPERATOR_VERSION|OPERATOR_SLOTS|OPERATOR_TYPES"
-        "|UNKNOWN_OPERATOR|UNKNOWN_TENSOR_TYPE|UNPRODUCED_TENSOR|INVALID_VARIABLE|OUTPUT_LEFT_OUT"
+        "|UNKNOWN_TENSOR_TYPE|UNPRODUCED_TENSOR|INVALID_VARIABLE|OUTPUT_LEFT_OUT"
         "|NEGATIVE_DIMENSION|CONSTANT_TOO_SHORT",
         r"(NO_BUFFERS|IN_PLACE_OPERATOR) .*LiteRT refuses",
+        r"UNKNOWN_OPERATOR (?!.*: (onert has no kernel|only LiteRT's XNNPACK delegate))",
         rf"INDEX_OUT_OF_RANGE subgraphs\[\d+\](\.operators\[\d+\])?{_OPERANDS}",
         r"INDEX_OUT_OF_RANGE .*(LiteRT refuses|subgraph \d+ does not exist; there are 0)",
         r"INDEX_OUT_OF_RANGE subgraphs\[\d+\]\.(tensors\[\d+\]\.buffer|operators.*(?<!decomposition)_subgraph_index)",
@@ -37,8 +38,8 @@ _REFUSED = {
         r"UNKNOWN_OPTION (Conv2D|DepthwiseConv2D)Options\.padding",
     ),
     "onert": (
-        "NO_SUBGRAPH|UNKNOWN_OPERATOR|UNKNOWN_TENSOR_TYPE|UNPRODUCED_TENSOR|IN_PLACE_OPERATOR|OUTPUT_LEFT_OUT"
-        "|CONSTANT_TOO_SHORT",
+        "NO_SUBGRAPH|UNKNOWN_TENSOR_TYPE|UNPRODUCED_TENSOR|IN_PLACE_OPERATOR|OUTPUT_LEFT_OUT|CONSTANT_TOO_SHORT",
+        r"UNKNOWN_OPERATOR (?!.*: LiteRT has no kernel)",
         r"OUTPUT_TAP .* may use its memory again",
     ),
 }
@@ -62,7 +63,7 @@ def refusals(model: Model, programs: Iterable[str]) -> dict[str, list[Finding]]:
     Raises ModelFormatError where the structure is broken.
     """
     rules = {program: _REFUSED.get(program, ()) for program in programs}
-    found = [*check_model(model), *unresolved_findings(model)] if any(rules.values()) else []
+    found = [*check_model(model), *unresolved_findings(model, rules)] if any(rules.values()) else []
     if any(rules.values()) and not any(map(breaks_graph, found)):
         found += operation_findings(model)
     return {program: [one for one in found if _matches(of, one)] for program, of in rules.items()}

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 import circletools as ct
+from circletools.affinity.capability.file import load_capability
+from circletools.soundness.operator_findings import _CUSTOM, _DELEGATED
 from circletools.soundness.refusals import refusals
-from tests.kit.build import Build
+from tests.kit.build import Build, Code
 from tests.kit.soundness_support import Change
 
 
@@ -45,3 +47,35 @@ def test_what_litert_refuses_is_an_error_for_it(change: Change | None, tmp_path:
         severities = {one.severity for one in ct.check(model, for_=("litert",))}
         found = refusals(model, ["litert"])["litert"]
         assert refused == bool(found) == ("error" in severities) == (change is not None)
+
+
+def tabled(device: str) -> set[str]:
+    """Return the custom operators that a device has a kernel for, by its measured table."""
+    rule = next(rule for rule in load_capability(device).rules if "CUSTOM:*" in rule.codes)
+    return {code.removeprefix("CUSTOM:") for code in rule.without}
+
+
+def test_custom_kernels_are_those_of_the_tables() -> None:
+    assert {"LiteRT": tabled("litert-cpu"), "onert": tabled("onert-cpu")} == _CUSTOM
+    assert tabled("xnnpack") - tabled("litert-cpu") == _DELEGATED
+
+
+@pytest.mark.parametrize(
+    ("name", "refusing"),
+    [
+        ("Mfcc", {"onert"}),
+        ("Einsum", {"litert"}),
+        ("TFLite_Detection_PostProcess", set()),
+        ("MaxUnpooling2D", {"onert"}),
+        ("mine", {"litert", "onert"}),
+    ],
+)
+def test_a_custom_operator_is_refused_by_those_without_a_kernel(name: str, refusing: set[str]) -> None:
+    build = Build()
+    graph = build.graph()
+    first, last = (graph.tensor(one, (1, 4, 4, 1)) for one in "xy")
+    graph.operator(Code("CUSTOM", custom=name), [first], [last])
+    graph.ends([first], [last])
+    with ct.open(build.to_bytes()) as model:
+        found = refusals(model, ("litert", "onert"))
+    assert {program for program, findings in found.items() if findings} == refusing

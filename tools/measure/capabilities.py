@@ -89,7 +89,9 @@ _VARIATIONS: tuple[Callable[[], Iterator[Variation]], ...] = (
 @cache
 def all_companies() -> tuple[company.Company, ...]:
     """Return what templates cannot make."""
-    families = (company.variables, company.sparse, special.customs, special.composites, special.blockwise)
+    families = (
+        company.variables, company.sparse, special.customs, special.detections, special.composites, special.blockwise,
+    )  # fmt: skip
     return tuple(one for family in (*families, stateful.recurrent) for one in family())
 
 

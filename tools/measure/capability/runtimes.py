@@ -84,7 +84,9 @@ def ask_xnnpack(question: Question) -> str:
         return "prepare"
     if question.focus not in taken:
         return LEFT
-    return TAKEN if outcome == TAKEN else "taken, but does not prepare"
+    if outcome == TAKEN or ask_litert(question) != TAKEN:
+        return TAKEN  # or nothing prepares it: then the model is the reason
+    return "prepare"  # the delegate takes what it then cannot make, and the model no longer loads
 
 
 @cache

@@ -55,6 +55,21 @@ def customs() -> Iterator[Company]:
             yield _custom(code, (image, replace(small, shape=(1, 4, 4, 2))), (image,), b"", version)
 
 
+def detections() -> Iterator[Company]:
+    """Yield the last operator of detectors: boxes, classes and anchors in, four lists out."""
+    given = {
+        "max_detections": 5, "max_classes_per_detection": 1, "num_classes": 3, "use_regular_nms": False,
+        "nms_score_threshold": 0.25, "nms_iou_threshold": 0.5,
+        "y_scale": 10.0, "x_scale": 10.0, "h_scale": 5.0, "w_scale": 5.0,
+    }  # fmt: skip
+    results = tuple(Operand("FLOAT32", shape) for shape in ((1, 5, 4), (1, 5), (1, 5), (1,)))
+    for name, regular, kind in product(("FLOAT32", "INT8/t", "UINT8/t"), (False, True), ("constant", "computed")):
+        boxes = Operand(name, (1, 8, 4))
+        inputs = (boxes, boxes, Operand(name, (8, 4), kind))
+        options = bytes(flexbuffers.Dumps(given | {"use_regular_nms": regular}))
+        yield _custom("TFLite_Detection_PostProcess", inputs, results, options, 1)
+
+
 def _custom(
     code: str, inputs: Sequence[Operand], outputs: Sequence[Operand], options: bytes, version: int
 ) -> Company:
@@ -106,10 +121,11 @@ def blockwise() -> Iterator[Company]:
         Operand("INT32", (2,)),
     )
     for kind, name in product(("FLOAT32", "FLOAT16", "INT8/t"), ("INT4/b", "INT8/b", "INT2/b")):
-        source, weights, target = Operand(kind, (2, 64)), Operand(name, (8, 64), "constant"), Operand(kind, (2, 8))
-        for more in ((left_out,), (bias,), ()):
-            inputs = (source, weights, *more)
-            for version in range(1, LAST_VERSION + 1):
+        weights = Operand(name, (8, 64), "constant")
+        for rank, more in product(range(1, 7), ((left_out,), (bias,), ())):
+            before = (1,) * (rank - 2) + (2,) * (rank > 1)
+            inputs, target = (Operand(kind, (*before, 64)), weights, *more), Operand(kind, (1 + (rank > 1), 8))
+            for version in range(1, LAST_VERSION + 1) if rank == 2 else (1,):
                 yield _blockwise(
                     Probe("FULLY_CONNECTED", inputs, (target,), options, "FullyConnectedOptions", version)
                 )

@@ -27,13 +27,13 @@ def recurrent() -> Iterator[Company]:
             options = tuple((given | ({"time_major": True} if lengths else {})).items())
             yield _lstm(Probe(code, (source, *gates), (target,), options, table), ())
     yield from _integer()
-    inputs = (
-        Operand("INT8/t", (_BATCH, _FEATURES)), Operand("INT8/t", (_CELLS, _FEATURES), "constant"),
-        Operand("INT16/t", (_CELLS, 5), "constant"), Operand("INT32/t", (_CELLS,), "constant"),
-        Operand("INT16/t", (_BATCH, 5 * _CELLS), "variable"),
-    )  # fmt: skip
-    for version in (1, 2, 3, 4):
-        options = (("rank", 1), ("fused_activation_function", 0))
+    for inner, activation, version in product(("INT16/t", "INT8/t"), (0, 1), (1, 2, 3, 4)):
+        inputs = (
+            Operand("INT8/t", (_BATCH, _FEATURES)), Operand("INT8/t", (_CELLS, _FEATURES), "constant"),
+            Operand(inner, (_CELLS, 5), "constant"), Operand("INT32/t", (_CELLS,), "constant", scale=0.25),
+            Operand(inner, (_BATCH, 5 * _CELLS), "variable"),
+        )  # fmt: skip
+        options = (("rank", 1), ("fused_activation_function", activation))
         probe = Probe("SVDF", inputs, (Operand("INT8/t", (_BATCH, _CELLS)),), options, "SVDFOptions", version)
         yield _lstm(probe, ())
 

@@ -115,6 +115,9 @@ def elementwise() -> Iterator[Template]:
         first = tuple((name, values[0]) for name, values in options.items())
         outputs = (Arg(range=ranges, shape=_diagonal if code == "MATRIX_DIAG" else d),)
         yield Template(code, (Arg(), *extra), outputs, each(), table, first, tuple(options.items()))
+    wider = rows("T U", "INT8/t INT16/t\nUINT8/t INT16/t\nINT16/t INT8/t\nINT8/t FLOAT32")
+    target = Arg("U", range={"INT8": (1 / 256, -128), "INT16": (1 / 65536, -32768)})
+    yield Template("SOFTMAX", (Arg(),), (target,), wider, "SoftmaxOptions", (("beta", 1.0),))
     for code in _STABLEHLO_UNARY:
         yield Template(f"STABLEHLO_{code}", (Arg(),), (Arg(),), each())
     for code in _STABLEHLO_BINARY:

@@ -115,6 +115,7 @@ def _batch_matmul() -> Iterator[Template]:
         UINT8/t UINT8/t UINT8/t
         INT16/t INT16/t INT16/t
         INT16/t INT8/t INT16/t
+        INT16/t INT8/c INT16/t
         FLOAT16 FLOAT16 FLOAT16
         BFLOAT16 BFLOAT16 BFLOAT16
         INT8 INT8 INT32
