@@ -22,11 +22,10 @@ from circletools.origin.exporters.nodes import (
     root_of_any,
     uncalled_modules,
 )
-from circletools.origin.exporters.tico import through_the_optimizer
 from circletools.origin.read import Origins
 from circletools.origin.source import SourceDetails, line_of
 from tests.kit.build import Build
-from tests.kit.origin_support import entries, origins
+from tests.kit.origin_support import entries, sequence
 from tests.kit.support import path_of
 
 CIRCLE = path_of("circle/mlp")
@@ -352,31 +351,6 @@ def test_an_operator_has_what_computed_its_constants_of_weights(
         {"layers.0::ADD", "gate::exp", "gate.inner::mul", "late::sin"}, {"layers.0::SUB"},
         {"layers.0::MUL", "rotary::tan"},
     ]  # fmt: skip
-
-
-def sequence(*operators: tuple[str, str]) -> bytes:
-    build = Build()
-    graph = build.graph()
-    value = first = graph.tensor("x", [2, 3])
-    for code, name in operators:
-        value = graph.compute(code, [value], name, [2, 3])
-    graph.ends([first], [value])
-    return build.to_bytes()
-
-
-def test_layout_changes_that_the_optimizer_moves() -> None:
-    before = sequence(
-        ("RELU", "r"), ("TRANSPOSE", "p"), ("TANH", "t"), ("TRANSPOSE", "q"), ("TRANSPOSE", "own"), ("ABS", "a")
-    )
-    known = origins({0: "relu", 1: "conv", 2: "permute", 3: "abs"}, {0: {0}, 1: {1}, 2: {1}, 3: {1}, 4: {2}, 5: {3}})
-    after = sequence(("RELU", "p"), ("TANH", "q"), ("TRANSPOSE", "own"), ("ABS", "a"))
-    with ct.open(before) as first, ct.open(after) as second:
-        found = through_the_optimizer(first, known, second)
-    assert (found.sources, found.operators) == (known.sources, entries({0: {0}, 1: {1}, 2: {2}, 3: {3}}))
-    after = sequence(("RELU", "r"), ("TRANSPOSE", "p"), ("TANH", "own"), ("ABS", "a"))
-    with ct.open(before) as first, ct.open(after) as second:
-        found = through_the_optimizer(first, known, second)
-    assert found.operators == entries({0: {0}, 1: {1}, 2: {1, 2}, 3: {3}})
 
 
 def test_nothing_to_record(nothing_imported: None) -> None:
