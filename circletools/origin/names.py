@@ -82,8 +82,12 @@ def name_operators(model: ModelGraph, names: NameSource) -> tuple[OriginColumns,
 
 
 def origins_by_output(model: ModelGraph, subgraphs: Iterable[int]) -> Origins:
-    """Return the ONE compiler's default for some subgraphs: each operator is a source, named after its output."""
-    columns = _columns_by_output({at: model.graphs[at].operators.first_result_names for at in subgraphs})
+    """Return the ONE compiler's default for some subgraphs: each operator is a source, named after its output.
+
+    A name ends at a NUL, as in a source table.
+    """
+    outputs = {at: model.graphs[at].operators.first_result_names for at in subgraphs}
+    columns = _columns_by_output({at: [name.partition("\0")[0] for name in names] for at, names in outputs.items()})
     return columns.origins(len(model))
 
 

@@ -26,7 +26,7 @@ from tests.check.test_check import EXAMPLES
 from tests.kit.affinity_support import affinity, annotated
 from tests.kit.build import Build, Code, Raw, Table, floats
 from tests.kit.costs_support import diamond_trace
-from tests.kit.origin_support import OP, embedded, origins
+from tests.kit.origin_support import OP, embedded, origins, sequence
 from tests.kit.outputs_support import findings_of
 from tests.kit.profile_support import traced
 from tests.kit.soundness_support import chain
@@ -283,9 +283,24 @@ def notes_of_traces(_: Path) -> Found:
         (mine, traced(*({0: time} for time in (900, 100, 100, 100)))),
         (mine, replace(traced({0: 1}), skipped=1)),
         (mine, ct.read_profile(marks((11, ADDS), (11, MLP_CODES), (12, MLP_CODES)))),
+        (sequence(*((code, f"t{at}") for at, code in enumerate(GROUPS))), averaged()),
     ):
         with ct.open(data) as model:
             yield from ct.attribute(model, trace).notes
+
+
+GROUPS = ("ADD", "MUL", "POW", "ADD", "SUB", "ADD", "POW", "ABS")
+"""POW is none of XNNPACK's, so there are three groups."""
+
+
+def averaged() -> OperatorTrace:
+    """Return averages of a run of `GROUPS`, whose first row may be of two groups."""
+    rows = ((0, "Add (ND)"), (1, "Multiply (ND)"), (2, "POW"), (1, "Subtract (ND)"), (2, "Add (ND)"), (6, "POW"))
+    runs = [
+        OperatorRun(0, number, name, "", at, 60, 0, calls=6 if at == 0 else 3, of_delegate=name != "POW")
+        for at, (number, name) in enumerate((*rows, (0, "Abs (NC)")))
+    ]
+    return OperatorTrace("benchmark_model", tuple(runs), 3, averaged=True)
 
 
 ADDS, MLP_CODES = ("CONV_2D", "ADD"), ("FULLY_CONNECTED", "FULLY_CONNECTED", "SOFTMAX")

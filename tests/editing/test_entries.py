@@ -53,7 +53,7 @@ def test_names_change_all_at_once() -> None:
         (lambda edit: ct.metadata.remove(edit, [f"{FIRST}s"]), f"did you mean '{FIRST}'"),
         (lambda edit: ct.metadata.get(edit.model, "nothing"), "no metadata entry 'nothing' .there are CONV"),
         (lambda edit: ct.metadata.rename(edit, {"nothing": "x"}), "no metadata entry is called 'nothing'"),
-        (lambda edit: ct.metadata.set(edit, "note", "text"), "bytes, not str"),  # type: ignore[arg-type]
+        (lambda edit: ct.metadata.set(edit, "note", "text"), "`value` must be bytes"),  # type: ignore[arg-type]
     ],
 )
 def test_a_name_that_is_not_there_is_an_error(change: Callable[[ct.ModelEdit], object], said: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import io
 import os
 import re
@@ -261,7 +262,7 @@ def test_a_model_opens_from_whatever_holds_its_bytes(own_model: Path) -> None:
 
 
 def test_the_package_offers_it_too() -> None:
-    assert circletools.open_model is open_model
+    assert inspect.unwrap(circletools.open_model) is open_model
     with pytest.raises(AttributeError, match="no_such_name"):
         getattr(circletools, "no_such_name")  # noqa: B009
 

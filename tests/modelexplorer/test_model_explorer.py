@@ -62,7 +62,7 @@ def test_each_graph_finds_what_belongs_to_its_operators(name: str) -> None:
             operators = [str(operator.index) for operator in model.subgraphs[index].operators]
             if not operators:
                 continue
-            (found,) = origin_data(model_graph(model), index)
+            found, *_ = origin_data(model_graph(model), index)
             assert by_operator(found, nodes) == {number: f"source {number}" for number in operators}
             devices, parts = affinity_data(model_graph(model), index)
             assert by_operator(devices, nodes) == {number: ["cpu", "npu"][int(number) % 2] for number in operators}

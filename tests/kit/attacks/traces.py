@@ -193,11 +193,11 @@ def _chrome() -> list[Attack]:
     return [
         chrome("json-deep", "arrays nested 100,000 deep", lambda: b"[" * _DEEP, _REFUSED),
         chrome("json-deep-objects", "objects nested 100,000 deep", lambda: b'{"a":' * _DEEP, _REFUSED),
-        chrome("json-integer", "an integer of 100,000 digits", lambda: event(ts="9" * _DEEP), _REFUSED),
+        chrome("json-integer", "an integer of 100,000 digits", lambda: event(ts="9" * _DEEP), {}),
         chrome("json-digits", "a number with 100,000 decimals", lambda: event(ts="1." + "9" * _DEEP), {}),
         chrome("json-exponent", "a time of 1e999999999", lambda: event(ts="1e999999999"), {}),
         chrome("json-exponent-small", "a time of 1e-999999999", lambda: event(ts="1e-999999999"), {}),
-        chrome("json-exponent-absurd", "an exponent of 40 digits", lambda: event(ts="1e" + "9" * 40), _REFUSED),
+        chrome("json-exponent-absurd", "an exponent of 40 digits", lambda: event(ts="1e" + "9" * 40), {}),
         chrome("json-thread", "a thread of 2^64", lambda: event(tid=str(1 << 64)), {}),
         chrome(
             "json-nan", "NaN, Infinity and null as times", lambda: event(ts="NaN", tid="Infinity", pid="null"), {}
