@@ -41,7 +41,7 @@ class CallError(UsageError, TypeError):
 
 
 def checked(value: Any, module: str, name: str) -> Any:
-    """Return what the API offers as `name` of a module: functions and requests look at their arguments first."""
+    """Wrap a public name of a module so that functions and requests check their arguments first."""
     title = f"{_TITLES.get(module, module.replace('circletools', 'ct'))}.{name}"
     if isinstance(value, FunctionType):
         made = _checking(value, title)

@@ -1,4 +1,4 @@
-"""Which findings count, and what they mean: `ct.checks`."""
+"""Selecting findings, and their explanations: `ct.checks`."""
 
 from circletools.lazy import lazy_exports
 

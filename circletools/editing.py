@@ -1,4 +1,4 @@
-"""Edits of a whole model, which keep its tables of origins and devices true."""
+"""Edits of a whole model, which keep its tables of origins and devices valid."""
 
 from __future__ import annotations
 

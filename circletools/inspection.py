@@ -21,7 +21,7 @@ from circletools.wording import Tabular
 
 @dataclass(frozen=True, slots=True)
 class BufferSummary:
-    """How many buffers there are, and how many bytes lie inside the flatbuffer."""
+    """The number of buffers, and their bytes inside the flatbuffer."""
 
     count: int
     inside_bytes: int

@@ -1,4 +1,4 @@
-"""Which findings count: those that are asked for and that an earlier run did not have."""
+"""Selection of findings: those that are asked for and that an earlier run did not have."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _FAILING: Mapping[str, frozenset[str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckRequest:
-    """Which findings of `check` count.
+    """The selection of findings of `check`.
 
     `select`: only these codes, all where it is empty; `ignore`: not these. `baseline`: the JSON of an earlier run;
     what it has is not new. `fail_on`: the least severity for which a model fails, or `never`.

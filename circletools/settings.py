@@ -37,7 +37,7 @@ def find_settings(folder: str | os.PathLike[str] = ".") -> Path | None:
 
 
 def read_settings(path: str | os.PathLike[str]) -> CheckRequest:
-    """Return what a file says of `check`. Raises InvalidInputError, and UsageError without a reader of TOML.
+    """Read the settings of `check` from a file. Raises InvalidInputError, and UsageError without a reader of TOML.
 
     Patterns of files are those of `fnmatch`, of paths from the folder of the file, or of the last part of a path.
     """

@@ -1,4 +1,4 @@
-"""Where commands and options went that earlier versions had."""
+"""The new places of commands and options from earlier versions."""
 
 COMMANDS = {
     "attest": "diff --attest",

@@ -1,4 +1,4 @@
-"""How a command declares its parameters: by the annotations of a function.
+"""The parameters of a command, declared by the annotations of a function.
 
 def expose(source: Input, tensor: Annotated[tuple[str, ...], option("--tensor", "A tensor.", "TENSOR")] = ()) -> None
 """

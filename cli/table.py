@@ -30,7 +30,7 @@ class Row(NamedTuple):
     example: str
     spread: Callable[[Command], Command] = _single
     sides: bool = False
-    """Whether -- divides its arguments; for other commands, it ends the options."""
+    """Whether -- separates its arguments; for other commands, it ends the options."""
 
     @property
     def function(self) -> Command:
@@ -45,11 +45,11 @@ GROUPS = {
     "Look": (
         Row("inspect", "inspecting", "Show format, sizes, operators, signatures and metadata.",
             "in.circle --json", many),
-        Row("check", "checking", "Find what is wrong with models.",
+        Row("check", "checking", "Find problems in models.",
             "in.circle", _lines),
         Row("diff", "comparing", "Show what differs between two models.",
             "in.circle out.circle --only structure"),
-        Row("compare", "numbers", "Show which operator computes something else.",
+        Row("compare", "numbers", "Show which operators compute different values.",
             "in.tflite --on litert:reference,litert:xnnpack"),
         Row("report", "page", "Write one HTML page about a model and its traces.",
             "out.circle --trace trace.chrome.json -o report.html"),
@@ -65,21 +65,21 @@ GROUPS = {
     "Edit": (
         Row("fix-outputs", "outputs", "Give every output of a model a tensor of its own.",
             "in.circle out.circle", mirrored),
-        Row("repair", "repairing", "Apply the certain remedies of findings.",
+        Row("repair", "repairing", "Fix findings that have only one remedy.",
             "in.tflite out.tflite", mirrored),
         Row("extract", "surgery", "Write a part of a model as a model of its own.",
             "in.tflite head.tflite --operators 2-6"),
-        Row("replace", "surgery", "Put a model into a bundle, in the place of one.",
+        Row("replace", "surgery", "Replace a model in a bundle.",
             "face.task!face.tflite face.tflite"),
         Row("rename", "surgery", "Rename tensors, inputs, outputs and signatures.",
             "in.tflite out.tflite --input 0=image --signature serving_default=detect"),
         Row("signature", "surgery", "Add and remove signatures.",
             "in.tflite out.tflite --add detect --remove serving_default"),
-        Row("reorder", "surgery", "Put inputs and outputs in another order.",
+        Row("reorder", "surgery", "Reorder inputs and outputs.",
             "heads.tflite out.tflite --outputs 2,0,1"),
-        Row("set-shape", "shapes", "Give inputs another shape or batch.",
+        Row("set-shape", "shapes", "Change the shape or batch of inputs.",
             "in.tflite out.tflite --batch 4 --mend", mirrored),
-        Row("expose", "surgery", "Make tensors outputs too, to see their values.",
+        Row("expose", "surgery", "Make tensors outputs, to see their values.",
             "in.tflite out.tflite --every CONV_2D"),
         Row("reduce", "numbers", "Write the smallest part of a model that still fails.",
             "in.circle small.circle --while-refused litert"),
@@ -87,7 +87,7 @@ GROUPS = {
             "in.tflite", many),
         Row("metadata get", "metadata:get_entry", "Write the value of a metadata entry to standard output.",
             "in.tflite min_runtime_version"),
-        Row("metadata set", "metadata:set_entry", "Give a metadata entry a value, or add one.",
+        Row("metadata set", "metadata:set_entry", "Set a metadata entry, or add one.",
             "in.tflite out.tflite --name note --text checked", mirrored),
         Row("metadata remove", "metadata:remove_entries", "Remove metadata entries.",
             "in.tflite out.tflite --name min_runtime_version", mirrored),
@@ -97,7 +97,7 @@ GROUPS = {
             "in.tflite out.tflite --name cats --input 0=image --mean 127.5 --std 127.5", mirrored),
         Row("metadata labels", "metadata:labels", "Name the classes of an output.",
             "in.tflite out.tflite --labels labels.txt", mirrored),
-        Row("compact", "rewriting", "Write a minimal file of only what the model uses.",
+        Row("compact", "rewriting", "Write a minimal file with only what the model uses.",
             "edited.circle small.circle", mirrored),
     ),
     "Origins": (
@@ -119,7 +119,7 @@ GROUPS = {
             "out.circle parts/"),
         Row("verify-split", "splitting", "Check that the parts together equal the original.",
             "parts/"),
-        Row("measure", "measuring", "Measure a split beside the whole model on each device.",
+        Row("measure", "measuring", "Measure a split, and the whole model on each device.",
             "parts/ --on cpu=onert"),
     ),
     "Time": (

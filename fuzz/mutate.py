@@ -73,7 +73,7 @@ def mutate_bytes(data: bytes, random: Random, other: bytes) -> bytes:
 
 
 def mutate_model(data: bytes, random: Random, other: bytes) -> bytes:
-    """Change a model at a place that means something; bytes that are no model at random."""
+    """Change a model at a place that means something; bytes that are not a model at random."""
     choice = random.random()
     if choice < 0.1:
         return mutate_bytes(data, random, other)

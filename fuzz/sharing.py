@@ -61,9 +61,7 @@ ROWS = {
     "an operator with long custom options in very many places": Row(
         frozenset({"SubGraph.operators", "Operator.custom_options"}), ("check", "inspect", "diff", "fit")
     ),
-    "long buffers that lie over each other": Row(
-        frozenset({"Model.buffers", "Buffer.data"}), ("compact", "diff", "digest")
-    ),
+    "long buffers that overlap": Row(frozenset({"Model.buffers", "Buffer.data"}), ("compact", "diff", "digest")),
     "very many buffers, with a long vtable": Row(frozenset({"Model.buffers", "Buffer"}), ("compact", "diff")),
     "a tensor with a long name, very often an output": Row(
         frozenset({"SubGraph.outputs", "Tensor.name"}), ("inspect", "check", "embed-origins", "fix-outputs", "diff")
@@ -159,7 +157,7 @@ def _widen(changed: bytearray, leaf: Leaf, start: int) -> None:
 
 
 def _lengthen(changed: bytearray, leaf: Leaf, start: int) -> None:
-    """Let a string or vector of numbers of tables of a type be a long one at the end, or lie over each other."""
+    """Let a string or vector of numbers of tables of a type be a long one at the end, or overlap."""
     assert leaf.item is not None
     width = leaf.item.element.itemsize
     length, places = leaf.length // width, _filled(leaf.rows, leaf.item.name)[: 1 << 16]

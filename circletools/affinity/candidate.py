@@ -1,6 +1,6 @@
-"""A candidate is partitions in the order in which they run. Here it is checked, and here it is weighed.
+"""Candidates: partitions in execution order, with their checks and costs.
 
-Every solver's result passes `violations`, and no solver adds up times in another way than `total_us`.
+Every solver's result passes `violations`, and every solver adds up times as `total_us` does.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """What a candidate does not keep to; `limit`, `device` and `partition` where it is of one."""
+    """A violated constraint of a candidate; `limit`, `device` and `partition` where it concerns one."""
 
     message: str
     device: int | None = None
@@ -45,7 +45,7 @@ def violations(problem: Problem, candidate: Candidate) -> list[Violation]:
 
 
 def _broken(problem: Problem, candidate: Candidate) -> Iterator[Violation]:
-    """Yield why these are no partitions at all."""
+    """Yield why these are not partitions at all."""
     count, graph = len(problem), problem.graph
     if sorted(unit for partition in candidate for unit in partition.operators) != list(range(count)):
         yield Violation("some units are in no partition, or in several")

@@ -1,4 +1,4 @@
-"""What is wrong with the affinity of a model, as findings."""
+"""Findings about the affinity of a model."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from circletools.model.views import text
 
 
 def affinity_findings(model: Model) -> list[Finding]:
-    """Return what is wrong with the tables; nothing where the model has none."""
+    """Return the findings about the tables; none if the model has no tables."""
     return findings_of_affinity(model_graph(model))
 
 
 def findings_of_affinity(graph: ModelGraph) -> list[Finding]:
-    """Return what `affinity_findings` does."""
+    """Return the findings of `affinity_findings`."""
     try:
         affinity = affinity_in(graph)
         if affinity is None:

@@ -35,12 +35,12 @@ class Limit:
 
     @property
     def is_upper(self) -> bool:
-        """Whether it is of what a partition has at most."""
+        """Whether it limits the size of each partition."""
         return self.kind in ("max-operators", "max-bytes")
 
     @property
     def measure(self) -> str:
-        """Return what is limited: partitions, operators, bytes or us."""
+        """Return the limited quantity: partitions, operators, bytes or us."""
         return self.kind[4:]
 
 
@@ -57,7 +57,7 @@ def parse_limit(words: str) -> Limit:
     except ValueError:
         limit = -1
     if not 0 <= limit <= 1e15:
-        raise UsageError(f"`limits={words}`: {number!r} is no number from 0 to 1e15")
+        raise UsageError(f"`limits={words}`: {number!r} is not a number from 0 to 1e15")
     return Limit(device, kind, limit)
 
 

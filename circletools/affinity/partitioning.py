@@ -113,7 +113,7 @@ def _of_operators(count: int, partitions: tuple[Partition, ...]) -> SubgraphPart
 
 
 def to_affinity(partitioning: Partitioning) -> Affinity:
-    """Return what goes into the file; subgraphs without operators are left out."""
+    """Return the tables to write; subgraphs without operators are left out."""
     subgraphs = {}
     for index, subgraph in enumerate(partitioning.subgraphs):
         if subgraph.numbers:

@@ -1,4 +1,4 @@
-"""What is to be decided for one subgraph: a device and a partition for each of its units. A frozen value.
+"""The problem of one subgraph: choose a device and a partition for each unit. A frozen value.
 
 Every solver takes a `Problem`; what it finds is checked and weighed by `candidate`, and by nothing else.
 """
@@ -52,12 +52,12 @@ class Problem:
 
     @property
     def is_constrained(self) -> bool:
-        """Whether there is anything to keep to but the devices of units."""
+        """Whether there are constraints other than the devices of units."""
         return bool(self.limits or self.caps)
 
     @cached_property
     def able(self) -> NDArray[np.bool_]:
-        """Whether each unit may be on each device; it may not where a partition of it alone would be too large."""
+        """Whether each unit may be on each device; not where a partition of it alone would be too large."""
         able: NDArray[np.bool_] = np.isfinite(self.table.times_us)
         for device, limit in self.limits:
             if limit.is_upper:

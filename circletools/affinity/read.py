@@ -45,7 +45,7 @@ def read_affinity(model: Model) -> Affinity | None:
 
 
 def affinity_in(model: ModelGraph) -> Affinity | None:
-    """Return what `read_affinity` does."""
+    """Return the affinity, as `read_affinity` does."""
     return decode_affinity_tables(model.metadata_value)
 
 

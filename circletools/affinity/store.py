@@ -1,4 +1,4 @@
-"""The affinity in a model, written, taken out, and kept true while another rewrite appends operators."""
+"""The affinity in a model, written, taken out, and kept valid while another rewrite appends operators."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ AFFINITY_ENTRIES = (DEVICE_TABLE, AFFINITY_TABLE, AFFINITY_STAMP)
 
 
 class Planned(Protocol):
-    """What has an affinity to write, such as a plan."""
+    """A value with an affinity to write, such as a plan."""
 
     def to_affinity(self) -> Affinity:
         """Return the affinity."""

@@ -1,4 +1,4 @@
-"""What a partition costs: tensors that cross, copies between devices, launches."""
+"""Transfer costs of partitions: tensors that cross, copies between devices, launches."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Transfers:
 
 
 def transfers(facts: Graph, partitions: Sequence[int], devices: Sequence[int]) -> Transfers:
-    """Return what crosses between the partitions of a subgraph; both sequences go by operator."""
+    """Return the transfers between the partitions of a subgraph; both sequences are by operator."""
     producer = dict(zip(facts.definitions.values.tolist(), facts.definitions.operators.tolist(), strict=True))
     for operator in facts.folded:  # every partition has what it reads of these
         for tensor in facts.results.of(operator):

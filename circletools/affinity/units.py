@@ -1,4 +1,4 @@
-"""What partitions consist of: operators, or sets of them that stay together, and what may be together.
+"""The units of partitions: operators, or sets of them that stay together, and the units that may be joined.
 
 A unit is an operator, or operators that stay together: a QUANTIZE and the DEQUANTIZE that it feeds or is fed by, and
 operators that hand on a large tensor. What lies on a path between two members belongs to the unit, too; else the unit
@@ -23,14 +23,14 @@ from circletools.graph.dag import Dag, dag_from_edges
 from circletools.graph.graph import Graph
 
 Join = Literal["connected", "shared", "any"]
-"""What may be one partition: what is connected; also what reads the same constant or input; anything."""
+"""Units that may form one partition: connected ones; also what reads the same constant or input; anything."""
 
 _CODES = {"QUANTIZE", "DEQUANTIZE"}
 
 
 @dataclass(frozen=True, slots=True)
 class Colocation:
-    """What stays together: `pairs` of QUANTIZE and DEQUANTIZE; producer and readers of tensors of `least_bytes`."""
+    """Operators to keep together: `pairs` of QUANTIZE and DEQUANTIZE; all at a tensor of `least_bytes`."""
 
     pairs: bool = False
     least_bytes: int | None = None
@@ -67,7 +67,7 @@ class Units:
         return CostTable(times, makers, sizes, read.reshape(-1), pairs[:, 1], table.links)
 
     def contents(self, what: Contents) -> Contents:
-        """Return what the units read and make; all that is handed on within one counts while it runs."""
+        """Return the values that units read and produce; those passed on within a unit count while it runs."""
         if self.are_operators:
             return what
         home = np.array(self.home, np.int64)
@@ -181,5 +181,5 @@ def _graph_of(graph: Dag, home: Sequence[int], count: int) -> Dag:
 
 
 def contents_of(facts: Graph, units: Units) -> Contents:
-    """Return what the units of a subgraph read and make."""
+    """Return the values that the units of a subgraph read and produce."""
     return units.contents(contents(facts))

@@ -3,7 +3,7 @@
 Buffers are matched by their data, operator codes by their fields, subgraphs and signatures by name, tensors and
 operators by the paths of their origins, where both models have them, else by name and by the tensors they make. A
 number that is an index (of a tensor, a buffer, ...) is compared by what it leads to. So what an insertion pushes back
-is no difference. What lies where in a file is none either: external data is compared by its bytes.
+is not a difference. What lies where in a file is none either: external data is compared by its bytes.
 
 Metadata entries are left to others, along with the buffers that only they name. Buffers without data are one another
 and buffer 0, which means no data.

@@ -36,7 +36,7 @@ def instance_keys(before: Model, after: Model) -> tuple[InstanceKeys, InstanceKe
 def _keys(model: ModelGraph, origins: Origins, names: Interning, side: int) -> InstanceKeys:
     """Key an operator by its code, the paths of its sources, and its place among those of the same.
 
-    A source that is a plain name is no path, and gives no key. A tensor goes by the operator that makes it, a
+    A source that is a plain name is not a path, and gives no key. A tensor goes by the operator that makes it, a
     constant by the first that reads it, and by the slot.
     """
     paths = {source: origins.details_of(source).path or name for source, name in origins.sources.items()}

@@ -1,4 +1,4 @@
-"""What a difference comes to: which tensors changed their type, which operators changed, and where."""
+"""The summary of a difference: tensors that changed their type, operators that changed, and where."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MOST_MODULES = 3
 
 @dataclass(frozen=True, slots=True)
 class Retyped:
-    """How many tensors of a role (weight, constant, activation) changed from one type to another."""
+    """The number of tensors of a role (weight, constant, activation) that changed from one type to another."""
 
     role: str
     before: str

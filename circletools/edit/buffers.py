@@ -42,7 +42,7 @@ class BufferPool:
 
     @property
     def count(self) -> int:
-        """How many buffers there are."""
+        """The number of buffers."""
         return len(self._buffers)
 
     def add(self, data: bytes) -> int:
@@ -103,7 +103,7 @@ class BufferPool:
 
     @cached_property
     def _named_before(self) -> list[int]:
-        """How often each buffer of the original file is named there."""
+        """The number of references to each buffer in the original file."""
         return _names(self._before)
 
     def reserve(self, data: bytes) -> int:

@@ -43,7 +43,8 @@ def replace_member(
 ) -> RewriteResult:
     """Put a model in the place of a member, `BUNDLE!MEMBER`: in the bundle itself, or in a copy at `target`.
 
-    Raises UsageError for a member that does not exist, InvalidInputError for what is no model, EditError for a bundle
+    Raises UsageError for a member that does not exist, InvalidInputError for anything but a model, EditError
+    for a bundle
     whose members overlap, or that would become too large.
     """
     parts = split_member(name)

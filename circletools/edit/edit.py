@@ -96,7 +96,7 @@ class ModelEdit(Attributes):
     def set_metadata(self, name: str, value: bytes) -> None:
         """Give the metadata entry `name` this value; it is appended where there is none.
 
-        Further entries of the same name are removed. Raises UsageError for a name that is no text.
+        Further entries of the same name are removed. Raises UsageError for a name that is not a string.
         """
         if not isinstance(value, bytes):
             raise UsageError(f"the value of a metadata entry is bytes, not {type(value).__name__}")
@@ -285,7 +285,7 @@ class ModelEdit(Attributes):
         """Give a tensor another name, or none (None). Raises UsageError for a tensor or a name that cannot be."""
         self._check_tensors(subgraph, [tensor])
         if name is not None and (not name or "\0" in name):
-            raise UsageError(f"{name!r} is no name", hint="a name has at least one character, and no NUL")
+            raise UsageError(f"{name!r} is not a name", hint="a name has at least one character, and no NUL")
         if self._tensor_name(subgraph, tensor) != (name or "").encode("utf-8", "surrogateescape"):
             self._tensor(subgraph, tensor).set("name", name)
             self.renamed[subgraph, tensor] = self._tensor_name(subgraph, tensor)

@@ -19,7 +19,7 @@ Ends = Sequence[tuple[str, int]]
 
 @dataclass(slots=True)
 class SignatureNow:
-    """A signature as it stands in the edit."""
+    """A signature in its edited state."""
 
     key: str
     subgraph: int
@@ -92,7 +92,7 @@ class Signatures:
     def set_entry(
         self, index: int, side: Direction, entry: int, *, tensor: int | None = None, name: str | None = None
     ) -> None:
-        """Let an entry stand for another tensor, or give it another name.
+        """Point an entry at another tensor, or rename it.
 
         Raises UsageError for a signature or an entry that does not exist.
         """

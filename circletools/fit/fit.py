@@ -120,7 +120,7 @@ def _target(model: ModelGraph, naming: Naming, question: _Question) -> TargetFit
 
 
 def _cause(target: TargetFit, table: Capability, needed: Sequence[Graph]) -> str:
-    """Return what explains the verdict about the whole model, empty where nothing does."""
+    """Return the one cause of the verdict about the whole model, or an empty text."""
     if target.obstacles:
         finding = target.obstacles[0].finding
         return f"does not load: {finding.code} {finding.location}: {finding.message}"

@@ -23,7 +23,7 @@ _OF_ANOTHER = r"(?P<other>operator \d+), which reads the constant .+ is not take
 _IN_CONTEXT = r"reads an (?P<end>output|input) of (?P<other>operator \d+, \S+): .+"
 _APART = {
     "output": "put another operator between {} and it, or replace one of the two",
-    "input": "give it another input than {}, or replace one of the two",
+    "input": "give it an input other than {}, or replace one of the two",
 }
 _LEFT_OUT = "left out"
 

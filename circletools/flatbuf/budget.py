@@ -1,4 +1,4 @@
-"""How much of a file may be read again: objects may be shared, so a small file can describe gigabytes."""
+"""A limit on reading shared objects again: a small file can describe gigabytes."""
 
 from __future__ import annotations
 

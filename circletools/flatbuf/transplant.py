@@ -1,7 +1,7 @@
 """A flatbuffer made of some objects of another: what a tree of tables names is copied, and nothing else.
 
 A tree is made of `Altered` tables. Each stands for a table of the old file (or for none) with some fields replaced;
-all other fields are carried, with all that they refer to. An object that is named twice is copied once.
+all other fields are carried, with everything they refer to. An object that is named twice is copied once.
 
 The file is written from its end to its start, as `flatbuffers.Builder` does: a reference only points forward, so what
 is referred to is written first. Places are therefore distances from the end. The inline bytes of a table are taken as
@@ -51,7 +51,7 @@ Value: TypeAlias = "int | bytes | Altered | References | None"
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """How tables with one vtable look: their own vtable, inline size, alignment, and where their fields are."""
+    """The layout of tables with one vtable: their own vtable, inline size, alignment, and where their fields are."""
 
     vtable: bytes
     size: int
@@ -325,7 +325,7 @@ def _is_default(item: Field, value: Value) -> bool:
 
 
 def _form(table_type: TableType, vtable: bytes) -> _Form:
-    """Read a vtable. Raises EditError for fields that lie over each other."""
+    """Read a vtable. Raises EditError for fields that overlap."""
     placed: list[tuple[Field, int]] = []
     unknown: list[int] = []
     for slot in range(len(vtable) // 2 - 2):
@@ -338,7 +338,7 @@ def _form(table_type: TableType, vtable: bytes) -> _Form:
     end = _I4.size
     for item, offset in placed:
         if offset < end:
-            raise EditError(f"{table_type.name}.{item.name} lies over another field", hint="mend the writer")
+            raise EditError(f"{table_type.name}.{item.name} overlaps another field", hint="mend the writer")
         end = offset + item.width
     alignment = max((item.alignment for item, _ in placed), default=4)
     if unknown:  # the table stays as it is

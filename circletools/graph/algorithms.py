@@ -33,7 +33,7 @@ def distinct_edges(size: int, sources: Indices, targets: Indices) -> tuple[Indic
 def topological_order(successors: Sequence[Sequence[int]]) -> list[int]:
     """Return the topological order of the numbers (Kahn's algorithm); those of a cycle are left out.
 
-    Of what is ready at the same time the one that became ready first comes first.
+    Among ready operators, the one that became ready first comes first.
     """
     waiting = [0] * len(successors)
     for row in successors:

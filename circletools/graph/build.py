@@ -19,7 +19,7 @@ from circletools.model.options import OPTION_FIELDS, union_tables
 
 @dataclass(frozen=True, slots=True)
 class Called:
-    """The subgraphs that the options of operators name, by subgraph and operator; `patterns` are no programs."""
+    """The subgraphs that the options of operators name, by subgraph and operator; `patterns` are not programs."""
 
     by_graph: dict[int, dict[int, list[int]]]
     patterns: frozenset[int]

@@ -25,7 +25,7 @@ from circletools.model.views import OperatorCode, text
 Mask = NDArray[np.bool_]
 _LONG_NAME = 200
 Rows = Indices | slice
-"""Which rows among those of a whole model."""
+"""The rows of a subgraph among those of a whole model."""
 
 
 def _count(rows: Rows) -> int:

@@ -12,10 +12,10 @@ from circletools.graph.algorithms import Indices, distinct_edges, rows_by_key, t
 class Dag:
     """Operators 0..n-1; `successors` and `predecessors` of each ascend without duplicates.
 
-    `order` is a valid execution order: the operators' own where that is one. `constants` are the operators that
-    depend on constants only, ascending: they are no work, and belong to their readers. `beside` has sets of operators
-    of which those of one device may be one partition though nothing connects them. `share` is the part of a model's
-    operators that these are: what searching may take in it of what it may take in the model.
+    `order` is a valid execution order: the file's own if it is one. `constants` are the operators that depend on
+    constants only, ascending: they are not work, and belong to their readers. `beside` has sets of operators;
+    those of one device in a set may be one partition though nothing connects them. `share` is the fraction of the
+    model's operators that are here, and so of the search effort for the model.
     """
 
     successors: list[list[int]]

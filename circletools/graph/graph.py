@@ -154,7 +154,7 @@ class Graph:
 
     @cached_property
     def is_handle(self) -> Mask:
-        """Whether each value is no data, but names what the runtime holds.
+        """Whether each value is not data, but names what the runtime holds.
 
         By its type (RESOURCE, VARIANT), or because operators take it for that: LiteRT reads INT32 there too. Raises
         ModelFormatError.
@@ -280,7 +280,7 @@ class ModelGraph:
 
     @property
     def format(self) -> Literal["circle", "tflite"]:
-        """Which of the two formats the file is in."""
+        """The format of the file: one of two."""
         return self.source.format
 
     @property

@@ -1,4 +1,4 @@
-"""Which operators of a graph values depend on, and which depend on them."""
+"""Operators that values of a graph depend on, and operators that depend on values."""
 
 from __future__ import annotations
 

@@ -157,7 +157,7 @@ class Resources:
         self.model.budget.charge("what operators keep through calls", self._spent)
 
     def _in_loop(self, called: Iterable[int], taken: list[set[Reference]]) -> list[set[Reference]]:
-        """Return what the inputs of a loop may refer to in all of its iterations."""
+        """Return the resources that the inputs of a loop may refer to in any iteration."""
         rows = [self._known[one].returned for one in called if one in self._known]
         if all(not names or names == {number} for returned in rows for number, names in enumerate(returned)):
             return taken

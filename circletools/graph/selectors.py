@@ -68,7 +68,7 @@ def parse_selector(words: str) -> Selector:
         )
     kind = next(kind for kind in KINDS if kind == match[2])
     if kind != "index" and len(match[3]) > _LONGEST_GLOB:
-        raise UsageError(f"the pattern has {len(match[3])} characters; {_LONGEST_GLOB} are the most")
+        raise UsageError(f"the pattern has {len(match[3])} characters; at most {_LONGEST_GLOB} are allowed")
     subgraph = None if match[1] is None else int(match[1])
     return Selector(kind, match[3], subgraph, parse_ranges(match[3]) if kind == "index" else ())
 
@@ -136,7 +136,7 @@ class Chooser:
             return exact
         self._tried += len(named)
         if self._tried > _MOST_TRIED:
-            raise UsageError(f"{selector}: all patterns together are tried on more than {_MOST_TRIED:,} names")
+            raise UsageError(f"{selector}: the patterns together would be tried on more than {_MOST_TRIED:,} names")
         matches = re.compile(translate(selector.pattern)).fullmatch
         return sorted({*exact, *(one for name, operators in named.items() if matches(name) for one in operators)})
 

@@ -54,7 +54,7 @@ class Columns:
         self._constant[:1] = -1  # buffer 0 means no data
 
     def tensors(self, values: Values) -> dict[str, Any]:
-        """Return the tensors. `constant_bytes` is -1 for what is no constant."""
+        """Return the tensors. `constant_bytes` is -1 for what is not a constant."""
         shapes, signatures = values.shapes.lists(), values.shape_signatures.lists()
         signed = values.tables.has("shape_signature").tolist()
         shown = [after if known else before for before, after, known in zip(shapes, signatures, signed, strict=True)]

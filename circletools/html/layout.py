@@ -1,4 +1,4 @@
-"""Where operators stand in a picture: levels from top to bottom, groups (partitions) as bands of their own.
+"""The places of operators in a picture: levels from top to bottom, groups (partitions) as bands of their own.
 
     level    the longest way from an input; what is computed from constants alone stands just above its reader
     column   the order within a level, by the mean place of the neighbours above, then below, a few times

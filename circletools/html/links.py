@@ -1,4 +1,4 @@
-"""Where the lines of sources are to be read: addresses made from a template."""
+"""Links to source lines, made from a template."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _fault(template: str) -> str:
         ("{file}" not in template, "has no {file}"),
         ("{line}" not in template, "has no {line}"),
         (re.search(r"[{}]", plain), "has other words in braces than {file} and {line}"),
-        (not _ADDRESS.fullmatch(plain), "is no address"),
+        (not _ADDRESS.fullmatch(plain), "is not an address"),
         (web and not re.match(r"https?://[^/{}]+[/?#]", template, re.IGNORECASE), "has no host"),
     )
     return next((words for failed, words in checks if failed), "")

@@ -18,7 +18,7 @@ _ROOM = "." * _PAIR.size  # where two numbers go
 def encode_names(names: Mapping[int, str]) -> bytes:
     """Encode id -> name as `[n] ([id][length][data: length bytes])*`; length counts the final NUL.
 
-    Raises UsageError for an id that is no u32 or a name with a NUL.
+    Raises UsageError for an id that is not a u32 or a name with a NUL.
     """
     check_ids(names)
     ids = sorted(names)
@@ -47,7 +47,7 @@ def encode_ascending(ids: Sequence[int], texts: Sequence[str]) -> bytes:
 
 
 def encode_name(name: str, what: str = "the name") -> bytes:
-    """Encode a name. Raises UsageError where it holds a NUL, or what no bytes decode to."""
+    """Encode a name. Raises UsageError for a NUL, or for text that no bytes decode to."""
     if "\0" in name:
         raise UsageError(f"{what} holds a NUL character: {name[:40]!r}")
     try:
@@ -57,7 +57,7 @@ def encode_name(name: str, what: str = "the name") -> bytes:
 
 
 def check_ids(numbers: Collection[int]) -> None:
-    """Raise UsageError where a number is no u32."""
+    """Raise UsageError where a number is not a u32."""
     for number in (min(numbers), max(numbers)) if numbers else ():
         if not 0 <= number < _LIMIT:
             raise UsageError(f"{number} is not an id: ids are integers below 2^32")

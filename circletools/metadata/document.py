@@ -44,7 +44,7 @@ _SINCE = {
 
 
 def leaves(tables: Tables, item: Field) -> list[Any]:
-    """Return what a field of tables is that no other table is. Raises EditError for fields of a newer schema."""
+    """Return the values of a field that are not tables. Raises EditError for fields of a newer schema."""
     if unknown_slots(tables).any():
         raise EditError(f"a {tables.type.name} has fields of a newer schema", hint="`metadata set` takes any value")
     if item.kind == "scalar":
@@ -112,7 +112,7 @@ def _table(kind: str, document: Any, place: str, needs: tuple[list[_Version], li
             owner = next((one.name for one in table.type.fields if one.slot == item.type_slot), "")
             target = item.target if item.kind == "table" else document.get(owner)
             if target not in load_schema("tflite_metadata").tables:
-                raise UsageError(f"{owner} has to name its type", location=where)
+                raise UsageError(f"{owner} must name its type", location=where)
             table.set(name, _table(str(target), value, where, needs))
         else:
             numbers = {member: number for number, member in _members(table.type, item).items()}

@@ -133,5 +133,5 @@ def check_stamp(model: ModelGraph) -> Freshness:
 
 
 def compare_stamp(model: ModelGraph, value: bytes | memoryview | None, entry: str = STAMP) -> Freshness:
-    """Compare the value of a stamp with a model's operators; None is no stamp. Raises TableFormatError."""
+    """Compare the value of a stamp with a model's operators; None means no stamp. Raises TableFormatError."""
     return Freshness("unstamped") if value is None else compare(decode_stamp(value, entry), stamp_model(model))

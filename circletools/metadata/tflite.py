@@ -26,7 +26,7 @@ TFLITE_METADATA = "TFLITE_METADATA"
 
 
 def decoded(data: bytes) -> dict[str, Any]:
-    """Return what an entry has. Raises ModelFormatError for one that is broken, EditError for a newer schema."""
+    """Decode an entry. Raises ModelFormatError for a broken one, EditError for a newer schema."""
     schema, wire = load_schema("tflite_metadata"), Wire(memoryview(data))
     try:
         walk(wire, schema, max_tables=None)

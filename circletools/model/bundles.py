@@ -95,7 +95,7 @@ def open_member(name: str) -> Source | None:
 def find_member(members: list[Member], bundle: str, words: str) -> Member:
     """Return a member by its name, or a section by its number. Raises UsageError, InvalidInputError."""
     if not members:
-        raise InvalidInputError("it is no bundle: neither .task nor .litertlm", location=bundle)
+        raise InvalidInputError("it is not a bundle: neither .task nor .litertlm", location=bundle)
     same = [member for member in members if member.name == words]
     if not same and words.isdecimal() and len(words) < 6 and int(words) < len(members):
         same = [members[int(words)]]

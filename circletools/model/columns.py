@@ -153,7 +153,7 @@ class ModelColumns(Attributes):
 
     @property
     def format(self) -> Literal["circle", "tflite"]:
-        """Which of the two formats the file is in."""
+        """The format of the file: one of two."""
         return "circle" if self.schema.format == "circle" else "tflite"
 
     @cached_property
@@ -183,7 +183,7 @@ class ModelColumns(Attributes):
         """The SubGraph tables, by index."""
         tables, _ = self.root.children("subgraphs", self.schema)
         if len(tables) > MOST_SUBGRAPHS:
-            raise ModelFormatError(f"{len(tables)} subgraphs", hint=f"{MOST_SUBGRAPHS} are the most")
+            raise ModelFormatError(f"{len(tables)} subgraphs", hint=f"{MOST_SUBGRAPHS} is the limit")
         return tables
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Every index that a model holds, in columns: what it points at, where it stands, in which subgraph.
+"""Every index in a model, in columns: its target, its place and its subgraph.
 
 schema/roles.json lists which fields are indices. The walk goes down from the root by the table types that lead to
 such fields, all tables of one level at once. A table that several others share comes once for each way to it, since

@@ -1,4 +1,4 @@
-"""Numbers that stand for things while two models are aligned: equal things, equal numbers.
+"""Integer keys for aligning two models: equal objects have equal keys.
 
 Interned numbers are exact. Mixed ones are 64-bit hashes: a collision misleads an alignment, never a comparison.
 """

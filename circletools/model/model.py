@@ -139,7 +139,7 @@ class Model(ModelColumns):
 
 
 def _models_in(source: Source) -> str:
-    """Return how the models of a bundle are named, empty for what is no bundle, or a broken one."""
+    """Return how the models of a bundle are named, empty for what is not a bundle, or a broken one."""
     try:
         members = bundle_members(source.memory)
     except ModelFormatError:
@@ -151,7 +151,7 @@ def _models_in(source: Source) -> str:
 def open_model(source: str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO) -> Model:
     """Open a model: a path (mapped, `-` is standard input), `BUNDLE!MEMBER`, bytes, or a binary file object.
 
-    Use the model as a context manager. Raises InvalidInputError when it cannot be read or is no model.
+    Use the model as a context manager. Raises InvalidInputError when it cannot be read or is not a model.
     """
     opened = (open_member(os.fspath(source)) if isinstance(source, str | os.PathLike) else None) or open_source(
         source

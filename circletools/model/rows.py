@@ -45,7 +45,7 @@ class Rows(Sequence[_Row]):
     @overload
     def __getitem__(self, index: slice) -> Sequence[_Row]: ...
     def __getitem__(self, index: int | slice) -> _Row | Sequence[_Row]:
-        """Return an item, or a list of items; raises IndexError, and TypeError for what is no index."""
+        """Return an item, or a list of items; raises IndexError, and TypeError for what is not an index."""
         if not isinstance(index, slice) and not hasattr(index, "__index__"):
             find = "; by its name: next(one for one in items if one.name == name)"
             raise TypeError(f"an index is a number or a slice, not {str(index)[:80]!r}{find}")
@@ -248,17 +248,17 @@ class Buffers(Rows[Buffer]):
 
     @cached_property
     def external(self) -> NDArray[np.bool_]:
-        """Which have their data outside the flatbuffer."""
+        """Whether each buffer has its data outside the flatbuffer."""
         return self.offsets > 1
 
     @cached_property
     def sizes(self) -> NDArray[np.uint64]:
-        """How many bytes lie outside the flatbuffer."""
+        """The number of bytes outside the flatbuffer."""
         return self.tables.scalars("size")
 
     @cached_property
     def filled(self) -> NDArray[np.bool_]:
-        """Which have data, wherever it is."""
+        """Whether each buffer has data, in or outside the flatbuffer."""
         filled: NDArray[np.bool_] = (self.data.count > 0) | (self.external & (self.sizes > 0))
         return filled
 

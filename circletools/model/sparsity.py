@@ -1,4 +1,4 @@
-"""How many elements a sparse tensor stores, and where they belong."""
+"""The elements that a sparse tensor stores, and their positions."""
 
 from __future__ import annotations
 

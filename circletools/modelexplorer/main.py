@@ -72,7 +72,7 @@ class CircletoolsProvider(NodeDataProvider):  # type: ignore[misc] # it publishe
     ]
 
     def get_config_editors(self, provider_id: str) -> Any:
-        """Return what the user is asked for: the trace, where one is needed."""
+        """Return the settings to ask the user for: the trace, where one is needed."""
         asked = TextInputConfigEditor(
             id=_TRACE,
             label="Trace",

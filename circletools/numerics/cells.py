@@ -19,7 +19,7 @@ from circletools.runtimes.protocol import Array
 from circletools.wording import ranges
 
 _DRAWN, _MOST_DRAWS = 256, 16
-"""How many values are to show what random rounding does, and the most draws of them."""
+"""The number of values that show the effect of random rounding, and the most draws of them."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Judge:
         return max(every, key=lambda one: (one.non_finite, one.max_abs))
 
     def _fed(self, task: Task, given: Known) -> tuple[Known, Known]:
-        """Return what the region of the second model is fed, and what is expected of it. Raises NotRunError.
+        """Return the inputs of a region of the second model, and its expected outputs. Raises NotRunError.
 
         Where its numbers cannot stand for the reference's, the reference computes with what they do stand for.
         """
@@ -94,7 +94,7 @@ class Judge:
     def _own(
         self, runner: Runner, task: Task, given: Known, expected: Known, found: Known
     ) -> tuple[Difference, Allowance]:
-        """Return the difference of the output that is least covered, and what is allowed of it."""
+        """Return the difference of the output that is least covered, and its tolerance."""
         worst: list[tuple[bool, float, Difference, Allowance]] = []
         is_one = self.first is not self.second and runner.name == self.reference.name and self._is_one_kernel(task)
         for tensor, partner in task.outputs:

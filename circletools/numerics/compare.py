@@ -113,7 +113,7 @@ class _Comparing:
         return self._made(((task, cells[task.operator]) for task in plan), len(inputs), groups)
 
     def _plain(self, runner: Runner, inputs: Runs) -> Runs | None:
-        """Return what the second model computes in a program, None where it does not run."""
+        """Return the outputs of the second model in a program; None where it does not run."""
         try:
             return runner.run(self.second.plain(), self.second.kind, inputs)
         except NotRunError as error:
@@ -144,7 +144,7 @@ class _Comparing:
                 yield Group(runner.name, device, region.operators, None, str(error))
 
     def _with_inputs(self, known: Known, inputs: Runs) -> Known:
-        """Return what is known, and the inputs of the reference."""
+        """Return the known values, and the inputs of the reference."""
         ends = zip(self.first.graph.inputs.tolist(), zip(*inputs, strict=True), strict=True)
         return known | {tensor: list(values) for tensor, values in ends}
 

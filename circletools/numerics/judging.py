@@ -1,4 +1,4 @@
-"""Which differences rounding explains. Whatever is more is a fault.
+"""Differences that rounding explains. Any larger difference is a fault.
 
 Two programs that both compute an operator well may differ, and by this much:
 
@@ -50,7 +50,7 @@ def half_digits(kind: str) -> float:
 
 
 def allowance(expected: Array, kind: str, step: float, sensitivity: Difference | None = None) -> Allowance:
-    """Return what rounding explains of values of a type, whose quantization has a step, or 0.
+    """Return the difference that rounding explains for values of a type with this quantization step (0: none).
 
     `sensitivity` is what the reference changes for inputs and constants that are nearly these. Integers that are not
     quantized, booleans and texts are exact.

@@ -1,4 +1,4 @@
-"""What to compare, and with which inputs."""
+"""The request of a comparison: programs, models and inputs."""
 
 from __future__ import annotations
 

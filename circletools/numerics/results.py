@@ -1,4 +1,4 @@
-"""What a comparison found: an operator a row, and in it a cell for each program."""
+"""The results of a comparison: a row for each operator, with a cell for each program."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class Runner:
     def run(self, parts: Sequence[Part], form: str, inputs: Runs) -> Runs:
         """Return the outputs of each run. Raises NotRunError."""
         if self.crashes >= _MOST_CRASHES:
-            raise NotRunError(f"{self.name} was given up after {_MOST_CRASHES} crashes")
+            raise NotRunError(f"{self.name} was abandoned after {_MOST_CRASHES} crashes")
         path = self._folder / f"{uuid4().hex}.{form}"  # programs map files, so none is written over
         with path.open("wb") as file:
             file.writelines(map(view, parts))
@@ -105,5 +105,5 @@ def _refusing() -> Iterator[None]:
 
 def _by_tensor(tensors: Sequence[int], found: Runs, places: Sequence[int]) -> Known:
     if any(len(outputs) <= max(places, default=-1) for outputs in found):
-        raise NotRunError(f"{len(found[0])} outputs came back, not {len(places)}")
+        raise NotRunError(f"{len(found[0])} outputs were returned, not {len(places)}")
     return {tensor: [outputs[place] for outputs in found] for tensor, place in zip(tensors, places, strict=True)}

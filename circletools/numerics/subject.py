@@ -73,7 +73,7 @@ class Subject:
         return quantizations(self.graph.values.tables, self.graph.values.schema)
 
     def form(self, tensor: int) -> Form:
-        """Return what the numbers of a tensor stand for; those of a scale each channel are taken as they are."""
+        """Return the dequantized values of a tensor; per-channel ones are returned as stored."""
         found = self.quantizations.get(tensor)
         kind = self.graph.values.types[tensor]
         if found is None or len(found.scale) != 1 or not found.scale[0] > 0 or kind.startswith("FLOAT"):

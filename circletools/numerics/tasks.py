@@ -1,4 +1,4 @@
-"""What is compared: each operator of a model with what computes the same in the reference.
+"""The tasks of a comparison: each operator of a model with its counterpart in the reference.
 
 reference     x -> CONV_2D -> a -> RELU -> b                    b and y belong together, as they have one name;
 other         x -> QUANTIZE -> q -> CONV_2D -> b                q has no partner: CONV_2D goes with what makes q,
@@ -128,7 +128,7 @@ def _why_not(outputs: Sequence[int], held: Sequence[int]) -> str:
     if not outputs:
         return "it makes no values"
     if held:
-        return "what it makes is no value, but names a resource"
+        return "what it makes is not a value, but names a resource"
     return "it has no partner in the reference"
 
 

@@ -1,4 +1,4 @@
-"""How far two arrays are apart, and what real numbers stored ones stand for."""
+"""The distance between two arrays, and the dequantized values of stored ones."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """How far values are from those expected.
+    """The distance of values from those expected.
 
     `unequal` of `size` values differ, by at most `max_abs`, and by `rms` in the root of the mean square. `max_steps`
     is `max_abs` in steps of the quantization, None without one. `snr_db` is the ratio of signal to difference in
     decibels, None where nothing differs, or there is no signal; `cosine` that of the angle between the two. Values
-    that are no finite numbers in just one of the two, or others, count in `non_finite` and nowhere else.
+    that are not finite numbers in just one of the two, or others, count in `non_finite` and nowhere else.
     """
 
     size: int

@@ -22,7 +22,7 @@ from circletools.wording import Tabular
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which operators and sources to show; None takes all.
+    """The operators and sources to show; None is all.
 
     `operators` are ranges of indices, both ends included; `source` is a regular expression, searched in names.
     """

@@ -29,7 +29,7 @@ _MOST_BITS = 35  # of a u32, or a difference of two
 def encode_details(details: Mapping[int, SourceDetails], sources: Mapping[int, str]) -> bytes:
     """Encode source id -> details, for the sources that have some.
 
-    Raises UsageError for an id or line that is no u32, or a text with a NUL.
+    Raises UsageError for an id or line that is not a u32, or a text with a NUL.
     """
     written = {source: details[source] for source in sorted(details) if source in sources}
     written = {source: known for source, known in written.items() if known != NOTHING}
@@ -73,7 +73,7 @@ def decode_details(data: bytes | memoryview, sources: Mapping[int, str]) -> dict
     for _ in range(reader.header(_VERSION)):
         shared, length = _number(reader), _number(reader)
         if shared > len(last):
-            raise reader.error("a text shares more than the one before has", reader.position)
+            raise reader.error("a text shares more characters than the previous one has", reader.position)
         last = last[:shared] + bytes(reader.take(length))
         strings.append(last.decode("utf-8", "surrogateescape"))
     details: dict[int, SourceDetails] = {}

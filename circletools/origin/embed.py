@@ -1,4 +1,4 @@
-"""Writing the tables into a model, taking them out, and the tables as they are in a model."""
+"""Write the origin tables into a model, remove them, and read them as stored."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def embed(
     if present and not replace:
         raise EditError(
             f"the model has origins already ({', '.join(present)})",
-            hint="`replace=True` writes new ones; they may be all that is left of an earlier compilation",
+            hint="`replace=True` writes new ones; the existing ones may be the only record of an earlier compilation",
         )
     notes: tuple[Finding, ...] = ()
     if origins is None:

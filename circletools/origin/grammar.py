@@ -7,7 +7,7 @@
     onnx2tf         model/tf.nn.relu/Relu;model/tf.math.add/Add    the same, in a scope for each function
 
 The converters behind the last three join the names of fused operators with `;`, each of which is a source, and
-append a number to equal names, which is no source.
+append a number to equal names, which is not a source.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ class OriginColumns:
 
     @classmethod
     def of(cls, origins: Origins) -> OriginColumns:
-        """Return the columns of origins. Raises UsageError for a number that is no u32."""
+        """Return the columns of origins. Raises UsageError for a number that is not a u32."""
         keys = {index: operator_keys(operators) for index, operators in enumerate(origins.operators)}
         check_ids(origins.sources)
         numbers = sorted(origins.sources)

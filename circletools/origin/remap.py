@@ -1,4 +1,4 @@
-"""Keeping the tables true while another rewrite appends operators."""
+"""Keep the tables valid while another rewrite appends operators."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _named(edit: ModelEdit, origins: Origins) -> bool:
 
 
 class _Follower:
-    """Brings the tables up to date; the stamp that it wrote is known again, as an edit may be saved twice."""
+    """Brings the tables up to date; a stamp that it wrote is recognised, since an edit may be saved twice."""
 
     def __init__(self) -> None:
         self._stamp: bytes | None = None

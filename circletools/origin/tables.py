@@ -25,14 +25,14 @@ EXECUTION_PLAN_TABLE = "ONE_execution_plan_table"
 
 
 def encode_source_table(sources: Mapping[int, str]) -> bytes:
-    """Encode id -> name. Raises UsageError for an id that is no u32 or a name with a NUL."""
+    """Encode id -> name. Raises UsageError for an id that is not a u32 or a name with a NUL."""
     return encode_names(sources)
 
 
 def operator_keys(operators: Mapping[int, Collection[int]]) -> NDArray[np.uint64]:
     """Return pairs of operator and source, each as one number: `operator << 32 | source`.
 
-    Raises UsageError for a number that is no u32.
+    Raises UsageError for a number that is not a u32.
     """
     sources = list(chain.from_iterable(operators.values()))
     check_ids(operators)
@@ -43,7 +43,7 @@ def operator_keys(operators: Mapping[int, Collection[int]]) -> NDArray[np.uint64
 
 
 def encode_op_table(operators: Mapping[int, Collection[int]]) -> bytes:
-    """Encode operator index -> source ids. Raises UsageError for a number that is no u32."""
+    """Encode operator index -> source ids. Raises UsageError for a number that is not a u32."""
     return encode_operator_keys(operator_keys(operators))
 
 

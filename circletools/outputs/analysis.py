@@ -95,8 +95,8 @@ def aliased_outputs(
     """Return the outputs of these subgraphs whose tensor is not their own, by subgraph and slot.
 
     `subgraphs` are indices, or a choice as in `choose_subgraphs`. Without `constants`, a constant is as good as a
-    computed tensor, and reading it is no tap. With `copies`, the first of equal outputs counts as a tap: the copies
-    for the others will read it.
+    computed tensor, and reading it is not a tap. With `copies`, the first of equal outputs counts as a tap: the
+    copies for the others will read it.
     """
     return outputs_aliased_in(model_graph(model), subgraphs, constants=constants, copies=copies)
 

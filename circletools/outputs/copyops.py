@@ -1,4 +1,4 @@
-"""Which operator copies a tensor bit for bit: read from a table that was measured (copyops.json).
+"""Operators that copy a tensor bit for bit, from a measured table (copyops.json).
 
 The table is made by `tools/measure/copyops.py` in LiteRT and onert; docs/copy-operators.md explains it, and
 what whole models added to it. RESHAPE comes first: onert folds the leading dimensions of some results into one, and
@@ -23,7 +23,7 @@ from circletools.outputs.analysis import AliasedOutput, AliasKind
 
 CopyChoice = Literal["auto", "transpose", "reshape", "concatenation"]
 CopyRuntime = Literal["auto", "litert", "onert", "both", "vela"]
-"""Where the copies are to work; `auto` is the runtime of the format, and onert too where that can be had."""
+"""The runtimes of the copies; `auto` is the runtime of the format, and also onert where possible."""
 
 _ORDER = ("RESHAPE", "TRANSPOSE", "CONCATENATION")
 _RUNTIME_OF = {"tflite": "litert", "circle": "onert"}

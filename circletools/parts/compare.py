@@ -160,7 +160,7 @@ class _Parts:
             if findings or not self._known.keys() >= set(piece.inputs):
                 return findings
             inputs = list(zip(piece.inputs, graph.inputs.tolist(), strict=True))
-            message = "has another type, shape or quantization than in the part that produces it"
+            message = "differs in type, shape or quantization from the part that produces it"
             findings += [
                 Finding("FORM_DIFFERS", "error", f"{place}.inputs[{slot}]", f"{name!r} {message}")
                 for slot, (name, tensor) in enumerate(inputs)
@@ -175,7 +175,7 @@ class _Parts:
             return findings
 
     def other_outputs(self) -> Iterator[Finding]:
-        """Yield the outputs that the parts compute in another way than the source."""
+        """Yield the outputs that the parts compute differently from the source."""
         outputs = self._files.connections.source.outputs
         for slot, (name, expected) in enumerate(zip(outputs, self._expected, strict=True)):
             if self._known[name] != expected:
@@ -254,7 +254,7 @@ class Comparison:
             if self._left[operator]:
                 self._left[operator] -= 1
             elif operator not in self._copied and self._computed.issuperset(part.reads[index]):
-                problem = "is there twice" if operator in self._known else _UNKNOWN
+                problem = "is duplicated" if operator in self._known else _UNKNOWN
                 where = f"{place}.operators[{index}]"
                 yield Finding("OPERATORS_DIFFER", "error", where, f"{codes[index]} of {file} {problem}")
 

@@ -133,7 +133,7 @@ class Cutter:
             held = next((tensor for tensor in tensors if self.graph.is_handle[tensor]), None)
             if held is not None:
                 message = f"it is a {self.graph.values.types[held].lower()}, which cannot be {what} of a model"
-                raise self._refusal(message, held, "cut elsewhere, so that all that use it are inside or outside")
+                raise self._refusal(message, held, "cut elsewhere, so that all its users are inside, or all outside")
         return Cut(tuple(sorted(chosen)), (*inputs, *further), tuple(outputs), tuple(further), between)
 
     def _divided_resource(self, chosen: set[int]) -> tuple[str, list[int]] | None:
@@ -148,7 +148,7 @@ class Cutter:
             inside, outside = (next(one for one in users if (one in chosen) is there) for there in (True, False))
             shown = ranges(users[:_LISTED]) + (", …" if len(users) > _LISTED else "")
             raise EditError(
-                f"operators {inside} and {outside} use {resource}, and the cut would part them",
+                f"operators {inside} and {outside} use {resource}, and the cut would separate them",
                 location=self.graph.place(),
                 hint=f"take all of operators {shown}, or none of them",
             )

@@ -84,7 +84,7 @@ def main():
     for part, device, found in runner.places():
         print(f"{part['file']}: operators {part['operators']} on {', '.join(found)}")
         if found != [device]:
-            print(f"  OpenVINO runs this part on another device than {device}")
+            print(f"  OpenVINO does not run this part on {device} alone")
             lost += 1
     return 1 if lost else 0
 

@@ -42,7 +42,7 @@ class Connections:
 
 
 def encode_connections(connections: Connections) -> bytes:
-    """Return the document. Bytes of a name that are no UTF-8 are lone surrogates, as everywhere in JSON here."""
+    """Return the document. Bytes of a name that are not UTF-8 are lone surrogates, as everywhere in JSON here."""
     return _document(asdict(connections))
 
 
@@ -120,7 +120,7 @@ def manifest_difference(found: bytes, expected: bytes) -> str | None:
     except InvalidInputError as error:
         return error.message
     if not isinstance(ours, dict):
-        return "this is no object"
+        return "this is not an object"
     keys = dict.fromkeys((*theirs, *ours))
     return next(
         (difference for key in keys if (difference := _difference(key, ours.get(key), theirs.get(key)))), None
@@ -150,7 +150,7 @@ def _document(value: dict[str, Any]) -> bytes:
 def find_connections(directory: Path) -> Path | None:
     """Return the file with the connections in a directory, None where there is none or there are several.
 
-    What is no regular file does not count: a pipe would be waited for.
+    What is not a regular file does not count: a pipe would be waited for.
     """
     found = sorted(path for path in directory.glob(f"*{CONNECTIONS}") if path.is_file())
     return found[0] if len(found) == 1 else None

@@ -75,7 +75,7 @@ def split(
 
     check_directory(directory, may_replace)
     if model.source.path and Path(os.path.realpath(directory)) in Path(os.path.realpath(model.source.path)).parents:
-        raise UsageError("the model that is split is in the directory that is replaced", location=str(directory))
+        raise UsageError("the model to split is in the directory to replace", location=str(directory))
     whole = read_whole(model)
     affinity = checked_affinity(whole.graph, subgraph)
     graph = whole.graph.graphs[subgraph]

@@ -1,4 +1,4 @@
-"""A model read into the values that parts are made of. Beside the writer, nothing else in this room takes a model."""
+"""A model read into the values that parts are made of. Only this module and the writer take a model."""
 
 from __future__ import annotations
 

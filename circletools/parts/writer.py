@@ -1,4 +1,4 @@
-"""The bytes of an excerpt: what its contents name is taken from the old file, as ranges, under new indices.
+"""The bytes of an excerpt: the objects that it names, as ranges of the old file, under new indices.
 
 Data outside the flatbuffer stays outside: each range is copied once behind the new flatbuffer, aligned to 16 bytes or
 what it was aligned to.

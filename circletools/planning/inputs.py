@@ -77,7 +77,7 @@ class PlanInputs:
         for words in self.request.memory:
             device, equals, count = words.partition("=")
             if not equals or not count.isascii() or not count.isdigit() or len(count) > 18:
-                raise UsageError(f"`memory={words}` names no number of bytes", hint="write `memory=npu=1048576`")
+                raise UsageError(f"`memory={words}` is not a number of bytes", hint="write `memory=npu=1048576`")
             if device not in devices:
                 hint = suggestion(device, devices)
                 raise UsageError(f"`memory={words}`: device {device!r} is not among the devices", hint=hint)

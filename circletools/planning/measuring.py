@@ -31,7 +31,7 @@ Times = NDArray[np.float64] | str
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasureRequest:
-    """How devices are measured.
+    """Options for measuring devices.
 
     `on`: `DEVICE=PROGRAM[:VARIANT]`, what runs a device; one that is called as a program needs none.
     `seconds`: how long a plan is run. `seed`: of the random inputs.
@@ -120,7 +120,7 @@ def measured_devices(names: Sequence[str], request: MeasureRequest) -> dict[str,
             raise UsageError(f"{program} cannot be measured", hint=f"there are {', '.join(MEASURING)}")
         devices[name] = Device(name, program, variant)
     if len({tuple(command(device.program)) for device in devices.values()}) > 1:
-        raise UsageError("the programs are of several Pythons; parts are measured in one process, with one Python")
+        raise UsageError("the programs use different Pythons; parts are measured in one process")
     return devices
 
 

@@ -73,5 +73,5 @@ class Plan(Tabular):
         ]
 
     def to_affinity(self) -> Affinity:
-        """Return what `annotate` writes into the model."""
+        """Return the affinity that `annotate` writes into the model."""
         return to_affinity(self.partitioning)

@@ -101,7 +101,7 @@ def devices_before(model: ModelGraph, earlier: Earlier | None, *, needed: bool) 
             return None
         raise UsageError("no devices are named", hint="write `devices=npu,cpu`")
     if affinity_freshness(model, affinity).state == "stale":
-        raise EditError("the affinity of the model is stale", hint="name devices and rules anew")
+        raise EditError("the affinity of the model is stale", hint="give devices and rules again")
     before: list[dict[int, Decision]] = [{} for _ in model.graphs]
     for index, subgraph in affinity.subgraphs.items():
         for operator, device in enumerate(subgraph.devices.tolist()):

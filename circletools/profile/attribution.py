@@ -109,7 +109,7 @@ class GroupTime:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Attribution(Tabular):
-    """Where the time of `executions` inferences went.
+    """The distribution of the time of `executions` inferences.
 
     `total_ns` is the sum over operators and what was added, `medians_ns` that of their medians. `named`: the
     model has no origin tables, and sources are its operators' own output names. `unchecked` counts operators of

@@ -114,9 +114,9 @@ def tick_of(times: Iterable[npt.NDArray[np.int64]]) -> int:
 
 
 def refuse_unpaired(before: int, after: int, *, paired: bool, history: bool) -> None:
-    """Raise UsageError where recordings that were made in turns are no pairs, or have a history too."""
+    """Raise UsageError where recordings that were made in turns are not pairs, or have a history too."""
     if paired and before != after:
-        raise UsageError(f"recordings in turns come in pairs: {before} before, {after} after")
+        raise UsageError(f"alternating recordings come in pairs: {before} before, {after} after")
     if paired and history:
         raise UsageError("a history has no pairs", hint="leave out the history, or the pairs")
 

@@ -112,7 +112,7 @@ def compare_profiles(
 
 @dataclass(frozen=True, slots=True)
 class VisibleChange:
-    """How much recordings of an operator differ, as a standard deviation of 1, and which ratios could be found.
+    """The variation between recordings of an operator, as a relative standard deviation, and the detectable ratios.
 
     `visible` has the ratio that nine of ten comparisons find, for each number of recordings a side.
     """
@@ -128,7 +128,7 @@ class VisibleChange:
 def visible_changes(
     history: Sequence[OperatorTrace], recordings: Sequence[int] = RECORDINGS, threshold_percent: float = 10.0
 ) -> tuple[VisibleChange, ...]:
-    """Return what a comparison with so many recordings a side could find, from recordings of one model.
+    """Return the changes that a comparison with this many recordings a side could find, from recordings of one model.
 
     The first row is the sum of all operators. Raises UsageError for less than two recordings.
     """

@@ -126,7 +126,7 @@ class Delegates:
     def _groups(self, rows: Sequence[Row]) -> tuple[list[_Group], tuple[int, ...]]:
         """Return the groups that a delegate took, in their order, and all that was taken.
 
-        There are none where operators ran in another order than is expected: then the groups cannot be told apart.
+        There are none where operators ran in an unexpected order: the groups are then indistinguishable.
         """
         own = [row.number for row in rows if not row.of_delegate]
         kept = set(own)

@@ -28,7 +28,7 @@ _TRIMMED = 10  # of so many executions one at each end, and at least one of thre
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How the times of executions differ, in nanoseconds.
+    """The distribution of execution times, in nanoseconds.
 
     `p90_ns` and `p99_ns` are by nearest rank, `spread_ns` is from the first to the third quartile, and the bounds of
     the median have a confidence of 95 %.
@@ -48,7 +48,7 @@ class Time:
 
     So are `spread`, how the times of executions differ, and `typical_ns`, their mean without a tenth at each end: a
     clock of whole microseconds resolves a short operator more finely with it than with a median. Of the total,
-    `delegated_ns` is of a delegate's rows, and `ambiguous_ns` an even part of rows that may be of several operators.
+    `delegated_ns` is of a delegate's rows, and `ambiguous_ns` an equal share of rows that match several operators.
     """
 
     runs: int

@@ -22,7 +22,7 @@ __all__ = ["Profile", "profile"]
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What a runtime recorded of a model: `data` is its own trace, `trace` all that was read of it.
+    """The recording of a model by a runtime: `data` is its own trace, `trace` all that was read of it.
 
     `program` is the runtime with its variant (`litert:xnnpack`), `version` that of its package.
     """

@@ -1,4 +1,4 @@
-"""Smaller models of one model: some operators of a subgraph, some of what they make, some constants zero."""
+"""Smaller variants of a model: fewer operators or outputs of a subgraph, or constants set to zero."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _STRUCTURE = ("INT32", "INT64", "BOOL", "STRING")
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What is kept of a subgraph: operators, ascending, outputs (None: all that can be), buffers that are zero."""
+    """The kept parts of a subgraph: operators, ascending, outputs (None: all that can be), buffers that are zero."""
 
     subgraph: int
     operators: tuple[int, ...]
@@ -41,7 +41,7 @@ class Candidates:
         return self.whole.graph.graphs[choice.subgraph]
 
     def outputs(self, choice: Choice) -> list[int]:
-        """Return what can be an output: what others read or the graph returns, or else all that is made."""
+        """Return the candidate outputs: tensors that are read or returned, or else all that are produced."""
         graph, reach = self.graph(choice), Reach(self.graph(choice))
         seen = [tensor for tensor in reach.seen_outside(choice.operators) if not graph.is_handle[tensor]]
         return seen or [tensor for tensor in reach.made_by(choice.operators) if not graph.is_handle[tensor]]
@@ -73,7 +73,7 @@ class Candidates:
 
 
 def free(graph: Graph, tensors: Iterable[int]) -> list[int]:
-    """Return the constants among tensors that are no shapes, axes or indices."""
+    """Return the constants among tensors that are not shapes, axes or indices."""
     values = graph.values
     quantized = values.tables.has("quantization")
     return [

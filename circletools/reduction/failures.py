@@ -1,4 +1,4 @@
-"""Whether a model still fails: by a command, a program that refuses it, or two programs that disagree."""
+"""Tests of failure: a command, a program that refuses the model, or two programs that disagree."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def asking(command: str | None, refused: str | None, differs: Sequence[str], tim
     if command:
         words = shlex.split(command)
         if not any("{}" in word for word in words):
-            raise UsageError("the command does not name the model", hint="write {} where its file is to stand")
+            raise UsageError("the command does not name the model", hint="write {} where its file name belongs")
         yield lambda model: _of_command([word.replace("{}", str(model)) for word in words], timeout_s)
     elif refused:
         with Worker(refused, timeout_s) as worker:

@@ -27,7 +27,7 @@ from circletools.storage.files import write
 
 @dataclass(frozen=True, slots=True)
 class ReduceRequest:
-    """What has to stay true of a model: one of three.
+    """The condition that a reduced model must meet: one of three.
 
     `while_` is a command with `{}` for the model, whose status 0 means that the failure is still there;
     `while_refused` a program that refuses the model or crashes, `while_differs` programs of which the first is right.
@@ -44,7 +44,7 @@ class ReduceRequest:
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """What is left: operators of a subgraph and their codes, how many outputs, and how many constants are now zero.
+    """The reduced model: operators of a subgraph and their codes, and the numbers of outputs and of zeroed constants.
 
     `operator_count` is how many operators the subgraph had, `trials` how often was asked, `symptom` what stayed the
     same, and `still_fails` whether a model to share does, None where that was not asked for.
@@ -65,7 +65,7 @@ def reduce(model: Model, target: str | os.PathLike[str], request: ReduceRequest)
     """Write the smallest part of a model to `target` that still fails; return what it has.
 
     Raises EditError where the model does not fail, or not each time, UsageError for a request that makes no sense or
-    a program that is not installed, InvalidInputError for a file that is no log, ModelFormatError for a broken model.
+    a program that is not installed, InvalidInputError for anything but a log, ModelFormatError for a broken model.
 
     >>> with ct.open("in.tflite") as model:
     ...     ct.reduce(model, "small.tflite", ct.ReduceRequest(while_refused="litert-gpu"))
@@ -143,7 +143,7 @@ def _read_log(name: str) -> dict[str, bool]:
         rows = [json.loads(line) for line in lines if line.endswith("}")]  # the last one can be cut off
         return {str(row["model"]): bool(row["fails"]) for row in rows}
     except (OSError, ValueError, TypeError, KeyError) as error:
-        raise InvalidInputError(f"no log of `reduce`: {error}", location=name) from error
+        raise InvalidInputError(f"not a log of `reduce`: {error}", location=name) from error
 
 
 def _smallest(candidates: Candidates, trials: _Trials) -> Choice:

@@ -1,4 +1,4 @@
-"""Delta debugging: what is left of a list so that a test still fails, and from which nothing can be taken.
+"""Delta debugging: a minimal part of a list for which a test still fails.
 
 1..222 in order     bisect the shortest head that fails, then the shortest tail of that: one guilty operator
                     takes 2 log2(222) trials

@@ -1,4 +1,4 @@
-"""A model whose inputs are as small as they can be so that it still fails."""
+"""A model with the smallest inputs with which it still fails."""
 
 from __future__ import annotations
 

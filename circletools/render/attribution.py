@@ -20,7 +20,7 @@ EVERY = ("type", "operator", "source", "module")
 """The tables."""
 
 TOP = 10
-"""How many rows a table of text has."""
+"""The number of rows of a table of text."""
 
 _SPREAD = ("min_ns", "p90_ns", "p99_ns", "spread_ns", "median_low_ns", "median_high_ns")
 _TIMES = ("runs", "total_ns", "mean_ns", "median_ns", "typical_ns", "share_percent", "median_share_percent", *_SPREAD)
@@ -78,7 +78,7 @@ def attribution_json(attribution: Attribution, by: Container[str] = EVERY) -> di
 
 
 def _apart_json(attribution: Attribution) -> dict[str, Any]:
-    """Return the time that no operator has for itself: beside operators, in groups, and of several alike."""
+    """Return the time outside single operators: beside operators, in groups, and in ambiguous rows."""
     return {
         "added": [
             {

@@ -1,4 +1,4 @@
-"""What a difference comes to, in a few lines; and constants that differ, as statistics."""
+"""The summary of a difference, in a few lines; and constants that differ, as statistics."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def change_statistics(before: tuple[Tensor, int], after: tuple[Tensor, int]) -> 
 
 
 def _values(tensor: Tensor, count: int) -> NDArray[np.float64] | None:
-    """Return real values of a constant, at most about a million of them; None where they are no numbers."""
+    """Return real values of a constant, at most about a million of them; None where they are not numbers."""
     elements = prod(tensor.shape)
     if min(tensor.shape, default=0) < 0 or not 0 < elements <= count * _MOST_ELEMENTS_A_BYTE:
         return None

@@ -19,7 +19,7 @@ from circletools.render.table import table_text
 from circletools.wording import SCHEMA_VERSION, counted
 
 Tally = Mapping[tuple[str, str], int]
-"""How many new findings there are by severity and code."""
+"""The number of new findings by severity and code."""
 
 _LEVELS = {"error": "error", "warning": "warning", "info": "note"}
 _SPECIAL = "%\r\n"

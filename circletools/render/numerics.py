@@ -82,7 +82,7 @@ def _program(column: Column) -> str:
 
 
 def _answer(found: Comparison, at: int) -> str:
-    """Return what is wrong, or that nothing is."""
+    """Return the verdict as text."""
     row, lost = found.first_own(at), found.first_not_run(at)
     if row is not None:
         line = f", {row.file}:{row.line}" if row.file else ""

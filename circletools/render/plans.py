@@ -58,7 +58,7 @@ def plan_text(plan: Plan) -> Iterator[str]:
 
 
 def summary_json(found: Summary) -> dict[str, Any]:
-    """Return what each device runs, and what devices refuse, as JSON."""
+    """Return the operators of each device, and those that devices refuse, as JSON."""
     places = [
         [{"subgraph": subgraph, "operator_index": index} for subgraph, index in one.operators]
         for one in found.refusals

@@ -42,7 +42,7 @@ class SarifText:
 
 
 class _Merged:
-    """What stands beside the results in the runs of several models."""
+    """The fields beside the results in the runs of several models."""
 
     def __init__(self) -> None:
         self._rules: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""Which TFLite runtimes load a model: the first one that takes all its operators, types and features, and why."""
+"""The TFLite runtimes that load a model: the first that supports all its operators, types and features, and why."""
 
 from __future__ import annotations
 

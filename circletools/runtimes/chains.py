@@ -1,4 +1,4 @@
-"""Taking the time of models that run one after the other, each in its runtime, in one process.
+"""Time models that run one after the other, each in its runtime, in one process.
 
 The clock stands still while other work has the processors. What such work adds otherwise comes and goes, so chains
 take turns, forward and backward: what slows one slows the others as well. Turns in which the processor itself was

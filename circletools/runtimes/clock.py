@@ -1,4 +1,4 @@
-"""A clock that stands still while a process is ready to run, but others have the processors.
+"""A clock that stops while the process is ready to run but waits for a processor.
 
 Linux counts that time for each thread (`schedstat`: time on a processor, time waiting for one, slices). Where the
 system does not count it, the clock is an ordinary one. What it cannot see is another system on the same core, which

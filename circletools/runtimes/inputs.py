@@ -1,4 +1,4 @@
-"""The same inputs for the same interface, whatever happened to the model behind it."""
+"""Random inputs that depend only on the interface of a model."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ _NO_DELETER = CFUNCTYPE(None, c_void_p)(lambda _: None)
 
 
 class _TensorType(Structure):
-    """`LiteRtRankedTensorType`: element type, rank and a bit of strides, dimensions; with room to spare."""
+    """`LiteRtRankedTensorType`: element type, rank with a strides flag, dimensions; padded."""
 
     _fields_ = (
         ("element_type", c_int),

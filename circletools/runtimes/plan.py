@@ -1,4 +1,4 @@
-"""Which operators each delegate of LiteRT took, read from the runtime itself.
+"""The operators that each delegate of LiteRT took, read from the runtime itself.
 
 A delegate is asked what the plan of execution is when it is applied. So a second one, that takes nothing, is applied
 after the others: in the plan it sees, an operator that a delegate made has the list of those it replaced.

@@ -88,7 +88,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What a program's own profiler wrote of runs, in its format, and the time to load and prepare the model.
+    """The output of a program's own profiler, in its format, and the time to load and prepare the model.
 
     `file` is where that will be when the process has ended.
     """

@@ -216,7 +216,7 @@ class Worker:
             ready: Ready | Missing = ours.recv()
         except EOFError as error:
             self._stop()
-            raise not_installed(self.runtime, f"its process ends at once: {self._last_line()}") from error
+            raise not_installed(self.runtime, f"its process ended at once: {self._last_line()}") from error
         if isinstance(ready, Missing):
             self._stop()
             raise not_installed(self.runtime, ready.text)

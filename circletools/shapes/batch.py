@@ -1,4 +1,4 @@
-"""A batch through an operator: in which dimension it is, and the constants that have to grow with it.
+"""The batch dimension through an operator, and the constants that must grow with it.
 
 A batch of N that was B is where the shapes of both differ, by the factor N/B. A baked constant is changed only where
 the product of the dimensions in front proves that it names the batch.
@@ -46,7 +46,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """What an input has to be instead: other values, or how often it repeats in a dimension (the batch)."""
+    """The replacement for an input: other values, or how often it repeats in a dimension (the batch)."""
 
     slot: int
     value: Value | None = None

@@ -1,4 +1,4 @@
-"""A use of an operator, as the rules of shapes see it, and what they answer."""
+"""A call of an operator, as shape rules see it, and their result."""
 
 from __future__ import annotations
 
@@ -136,4 +136,4 @@ def empty(shape: Shape) -> Value:
     try:
         return np.broadcast_to(np.zeros((), np.int8), shape)
     except ValueError as error:
-        raise RefusedError(f"{shown(shape)} is no shape") from error
+        raise RefusedError(f"{shown(shape)} is not a shape") from error

@@ -1,4 +1,4 @@
-"""Values of whole numbers that follow from shapes: what models compute shapes with."""
+"""Constant folding of the integers with which models compute shapes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from circletools.shapes.call import Call, RefusedError, Shape, Value
 from circletools.shapes.layout import slices
 
 MOST_VALUES = 256
-"""More are no shape."""
+"""A shape with more is refused."""
 
 _REDUCE: dict[str, Callable[..., Value]] = {
     "REDUCE_PROD": np.prod,

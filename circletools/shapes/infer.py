@@ -166,7 +166,7 @@ class Inference:
             raise RefusedError(f"it has {call.results} outputs, not {len(found)}")
         for shape in found:
             if shape is not None and (min(shape, default=0) < 0 or prod(shape) >= _LARGEST):
-                raise RefusedError(f"{shown(shape)} is no size of a tensor")
+                raise RefusedError(f"{shown(shape)} is not a size of a tensor")
         return found
 
     def _called(self, subgraph: _Subgraph, operator: int, call: Call, depth: int) -> list[Shape | None]:
@@ -177,7 +177,7 @@ class Inference:
             condition = self.subgraphs[subgraph.callees[operator][0]]
             reads = any(self._changed(condition, at) for at in range(len(condition.codes))) if self._base else False
             if self._batch is not None and reads:
-                raise RefusedError("its condition is one for the whole batch")
+                raise RefusedError("one condition decides for the whole batch")
             ends = [ends[1], given]
         if not ends or call.code == "CALL_ONCE":
             return []

@@ -49,7 +49,7 @@ def transpose(call: Call) -> Sequence[Shape]:
     """In the order of its second input."""
     shape = call.shape()
     order = [call.axis(axis, len(shape)) for axis in call.numbers(1)]
-    refuse_unless(sorted(order) == list(range(len(shape))), f"{shown(order)} is no order of {shown(shape)}", 1)
+    refuse_unless(sorted(order) == list(range(len(shape))), f"{shown(order)} is not an order of {shown(shape)}", 1)
     return [tuple(shape[axis] for axis in order)]
 
 
@@ -150,7 +150,7 @@ def _closed(index: tuple[Any, ...], shape: Shape) -> tuple[Any, ...]:
 
 
 def pad(call: Call) -> Sequence[Shape]:
-    """What is added in front and behind, for each dimension."""
+    """The padding before and after, for each dimension."""
     shape, pads = call.shape(), call.numbers(1)
     refuse_unless(len(pads) == 2 * len(shape), f"{len(pads)} pads of {shown(shape)}", 1)
     sizes = (size + front + back for size, front, back in zip(shape, pads[::2], pads[1::2], strict=True))
@@ -248,7 +248,7 @@ def by_value(slot: int) -> Rule:
 
     def rule(call: Call) -> Sequence[Shape]:
         sizes = tuple(call.numbers(slot))
-        refuse_unless(min(sizes, default=0) >= 0, f"{shown(sizes)} is no shape", slot)
+        refuse_unless(min(sizes, default=0) >= 0, f"{shown(sizes)} is not a shape", slot)
         return [sizes]
 
     return rule

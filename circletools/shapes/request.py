@@ -1,4 +1,4 @@
-"""What is asked of the shapes of a model: inputs by name, and the sizes they get."""
+"""A request to change shapes: inputs by name, and their sizes."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class EndNames:
         tensor = self._signed[words] if words in self._signed else self._tensors.find(words)
         if tensor not in self._ends:
             hint = f"the {self._side} are {', '.join(self._tensors.shown(one) for one in self._ends[:8])}"
-            raise UsageError(f"{quoted(words)} is no {self._side[:-1]}", location=self._tensors.place, hint=hint)
+            raise UsageError(f"{quoted(words)} is not an {self._side[:-1]}", location=self._tensors.place, hint=hint)
         return self._ends.index(tensor)
 
 
@@ -80,7 +80,7 @@ def wanted_shapes(
         name, shape = _split(pair)
         position = names.find(name)
         if position in given:
-            raise UsageError(f"input {quoted(name)} is there twice")
+            raise UsageError(f"input {quoted(name)} is given twice")
         if before[position] and len(shape) != len(before[position]):
             raise UsageError(f"{quoted(name)} has {len(before[position])} dimensions, not {len(shape)}")
         given.add(position)
@@ -95,7 +95,7 @@ def _split(pair: str | tuple[str, Sequence[int]]) -> tuple[str, Shape]:
     if isinstance(pair, str):
         name, _, text = pair.rpartition("=")
         if not name or not _DIMS.fullmatch(text):
-            raise UsageError(f"{quoted(pair)} is no NAME=DIMS", hint="write image=4,224,224,3")
+            raise UsageError(f"{quoted(pair)} is not NAME=DIMS", hint="write image=4,224,224,3")
         shape = tuple(map(int, text.split(",")))
     else:
         name, shape = pair[0], tuple(pair[1])

@@ -155,7 +155,7 @@ def _order(whole: Whole) -> Iterator[Finding]:
             "CYCLIC_OPERATORS",
             "warning",
             whole.operator(stuck),
-            f"operators wait for each other in a cycle; {CORRECT}",
+            f"operators depend on each other in a cycle; {CORRECT}",
         )
         return
 

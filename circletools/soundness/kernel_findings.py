@@ -50,7 +50,7 @@ _SCALES: Mapping[str, Mapping[str, tuple[int, ...]]] = {
 }
 """By the type of the first input the slots that must have a scale."""
 _REQUIRED = {"CONV_2D": 3, "DEPTHWISE_CONV_2D": 3, "FULLY_CONNECTED": 2, "PADV2": 2, "SPLIT": 2, "UNPACK": 1}
-"""How many inputs may not be left out, where it is another number than the least: a bias may be missing only."""
+"""How many inputs must not be omitted, where this differs from the minimum count: a bias may only be absent."""
 _LEAST = {"CONV_2D": 3, "UNPACK": 1}
 """How many inputs there must be, where the table of kernels has fewer or none."""
 _BIASES = {"FLOAT32": ("FLOAT32",), "INT8": ("INT32",), "UINT8": ("INT32",), "INT16": ("INT32", "INT64")}
@@ -127,19 +127,19 @@ def _without_options(model: Model, whole: Whole, name: str, rows: Indices) -> It
 
 
 def _wrong_types(whole: Whole, name: str, slots: Indices) -> Iterator[_Wrong]:
-    """Look for outputs and constants of another type than the input, as far as LiteRT sees the types of the file."""
+    """Look for outputs and constants whose type differs from the input's, where LiteRT keeps the file's types."""
     types, source = whole.tensors.types, slots[:, 0]
     kept = ~is_rewritten(whole, source)
     if name in _SAME_TYPE:
         wrong = kept & (types[source] != types[slots[:, _OUTPUT]])
-        yield "OPERATOR_TYPES", wrong, f"the output of {name} has another type than the input; {_REFUSED}"
+        yield "OPERATOR_TYPES", wrong, f"the output of {name} and its input have different types; {_REFUSED}"
     has = kept & (slots[:, 2] >= 0)
     if name in _PADS:
         wrong = has & (types[slots[:, 2]] != types[source])
-        yield "OPERATOR_TYPES", wrong, f"{name} fills with another type than that of its input; {_REFUSED}"
+        yield "OPERATOR_TYPES", wrong, f"{name} and the value it fills with have different types; {_REFUSED}"
     for kind, taken in _BIASES.items() if name in _CONVOLUTIONS else ():
         wrong = has & _is(whole, source, (kind,)) & ~_is(whole, slots[:, 2], taken)
-        yield "OPERATOR_TYPES", wrong, f"the bias of {name} has another type than LiteRT's kernel takes for {kind}"
+        yield "OPERATOR_TYPES", wrong, f"the type of {name}'s bias is refused by LiteRT's kernel for {kind}"
 
 
 def _wrong_shapes(whole: Whole, name: str, slots: Indices) -> Iterator[_Wrong]:
@@ -156,7 +156,7 @@ def _wrong_shapes(whole: Whole, name: str, slots: Indices) -> Iterator[_Wrong]:
     if name in _CHANNELS:
         channels = whole.tensors.shapes.element(_CHANNELS[name])[second]
         wrong = given[:, 1] & given[:, 2] & (ranks[third] <= 1) & (length[third] != channels)
-        yield "OPERATOR_SLOTS", wrong, f"the bias of {name} has another size than there are channels; {_REFUSED}"
+        yield "OPERATOR_SLOTS", wrong, f"the bias of {name} must have one value for each channel; {_REFUSED}"
     if name in _ALIKE:
         wrong = given[:, 1] & given[:, 2] & (length[second] != length[third])
         yield "OPERATOR_SLOTS", wrong, f"inputs 1 and 2 of {name} have different sizes; {_REFUSED}"

@@ -179,13 +179,13 @@ def _options(model: Model) -> Iterator[Finding]:
             members = model.schema.enums.get(enum)
             if kind == "subgraph":
                 values = _numbers(tables, field)
-                known, allowed = values >= 0, "no subgraph"
+                known, allowed = values >= 0, "not a subgraph"
             elif members is not None:
                 values = _numbers(tables, field)
-                known, allowed = np.isin(values, list(members)), f"no member of {enum}"
+                known, allowed = np.isin(values, list(members)), f"not a member of {enum}"
             elif _STEPS.fullmatch(field.name):
                 values = _numbers(tables, field)
-                known, allowed = (values > 0) & (values < _LONGEST_STEP), "no step"
+                known, allowed = (values > 0) & (values < _LONGEST_STEP), "not a valid step"
             else:
                 continue
             for value in values[~known].tolist():

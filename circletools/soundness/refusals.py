@@ -1,4 +1,4 @@
-"""Which findings keep a program from loading and running a model.
+"""Findings that keep a program from loading and running a model.
 
     refusals(model, ["litert", "onert"])    # the findings for which each refuses the model
 
@@ -34,7 +34,7 @@ _REFUSED = {
         r"INDEX_OUT_OF_RANGE subgraphs\[\d+\]\.(tensors\[\d+\]\.buffer|operators.*(?<!decomposition)_subgraph_index)",
         r"INVALID_QUANTIZATION (?!.*a scale is not)",
         r"INVALID_SIGNATURE .*has no key",
-        r"UNKNOWN_OPTION .*(is no step|quantized_bias_type|LiteRT's kernel refuses)",
+        r"UNKNOWN_OPTION .*(is not a valid step|quantized_bias_type|LiteRT's kernel refuses)",
         r"UNKNOWN_OPTION (Conv2D|DepthwiseConv2D)Options\.padding",
     ),
     "onert": (
@@ -77,7 +77,7 @@ def weighed(findings: Findings, programs: Sequence[str]) -> Findings:
     """
     for program in programs:
         if program not in _REFUSED:
-            raise UsageError(f"nothing is known of what {program!r} refuses", hint=suggestion(program, JUDGED))
+            raise UsageError(f"it is not known what {program!r} refuses", hint=suggestion(program, JUDGED))
     return Findings(_weigh(finding, programs) for finding in findings) if programs else findings
 
 

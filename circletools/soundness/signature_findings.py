@@ -57,7 +57,7 @@ def _side(place: str, side: str, maps: tuple[tuple[str, int], ...], ends: list[i
     for slot, (name, tensor) in enumerate(maps):
         names[name] += 1
         if tensor not in known:
-            message = f"tensor {tensor} ({name!r}) is no {what} of the subgraph; {CORRECT}"
+            message = f"tensor {tensor} ({name!r}) is not an {what} of the subgraph; {CORRECT}"
             yield Finding("INVALID_SIGNATURE", "warning", f"{place}.{side}[{slot}]", message)
         elif names[name] == 2:
             message = f"another {what} has the name {name!r}; {CORRECT}"

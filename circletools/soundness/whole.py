@@ -94,7 +94,7 @@ def first_slots(graph: Graph, operators: Indices, count: int) -> Indices:
 
 
 def is_rewritten(whole: Whole, tensors: Indices) -> Mask:
-    """Return which tensors LiteRT may give another type than the file: many kernels set that of their output.
+    """Return the tensors that LiteRT may give a type other than the file's: many kernels set their output's.
 
     That is where an operator makes them from a first input of another type.
     """

@@ -1,4 +1,4 @@
-"""Operators whose window, a filter or a pool, is larger than what it slides over: they compute nothing.
+"""Operators whose window, a filter or a pool, is larger than its input: they compute nothing.
 
 With padding VALID a window has to lie within its input, `1 + (size - 1) * dilation` values on each axis. LiteRT
 refuses such an operator or gives an empty output (`tflite::ComputeOutSize`).

@@ -71,7 +71,7 @@ def write_directory(
 
     An empty directory is replaced, another one where `may_replace` allows it, once the new files are on the disk.
     `check()` is the last call before that, to stop it with an exception. Raises OutputError when the directory cannot
-    be written, UsageError when there is another one, even if that came while the files were written.
+    be written, UsageError when it exists, even if it was created while the files were written.
     """
     check_directory(target, may_replace)
     target = Path(os.path.realpath(target))

@@ -37,7 +37,7 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
 def read_baseline(
     path: str | os.PathLike[str], command: str, known: Callable[[Mapping[str, Any]], _Known]
 ) -> list[_Known]:
-    """Return what is `known` by each document that a command wrote with `--json`: one document, or one a line.
+    """Read the documents that a command wrote with `--json`, one or JSON Lines, each by `known`.
 
     Raises InvalidInputError where the file cannot be read, is of another version, or `known` finds that a document
     lacks something (KeyError, TypeError, AttributeError) or has what cannot be (ValueError).
@@ -53,5 +53,5 @@ def read_baseline(
         return list(map(known, documents))
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         hint = f"it is what `circletool {command} --json` wrote"
-        message = "this is no baseline" + (f": {error}" if isinstance(error, ValueError) else "")
+        message = "this is not a baseline" + (f": {error}" if isinstance(error, ValueError) else "")
         raise InvalidInputError(message, location=name, hint=hint) from error

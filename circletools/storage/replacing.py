@@ -81,7 +81,7 @@ def _held(path: Path) -> Iterator[None]:
 
 
 def temporary_name(path: Path) -> Path:
-    """Return a name beside `path` that nothing else has."""
+    """Return an unused name beside `path`."""
     return path.with_name(f".circletool-{os.urandom(6).hex()}.tmp")
 
 

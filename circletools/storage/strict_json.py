@@ -63,7 +63,7 @@ def _object(pairs: list[tuple[str, Any]]) -> Object:
     found = Object(pairs)
     if len(found) < len(pairs):
         twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
-        raise _RefusedError(f"the key {twice!r} stands twice in one object")
+        raise _RefusedError(f"the key {twice!r} occurs twice in one object")
     return found
 
 

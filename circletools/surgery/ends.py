@@ -40,7 +40,7 @@ def sign(edit: ModelEdit, request: SignatureRequest) -> RewriteResult:
     """Remove and add signatures in an edit.
 
     Raises UsageError for a signature or a tensor that does not exist, EditError where the key is taken, or a tensor
-    is no input or output of the subgraph.
+    is not an input or output of the subgraph.
 
     >>> with ct.open("in.tflite") as model, ct.edit(model) as edit:
     ...     ct.surgery.sign(edit, ct.surgery.SignatureRequest("detect", ("image=x",), ("boxes=Identity",)))
@@ -104,7 +104,7 @@ def _ends(names: TensorNames, side: Direction, pairs: Sequence[Pair], ends: Sequ
         tensor = names.find(words)
         if tensor not in ends:
             hint = "`circletool expose` makes one of a tensor" if side == "outputs" else "name one of its inputs"
-            message = f"{names.shown(tensor)} is none of the {side} of the subgraph"
+            message = f"{names.shown(tensor)} is not one of the {side} of the subgraph"
             raise EditError(message, location=f"{names.place}.tensors[{tensor}]", hint=hint)
         if name in found:
             raise UsageError(f"two {side} are called {quoted(name)}", hint="give each a name of its own")
@@ -114,7 +114,7 @@ def _ends(names: TensorNames, side: Direction, pairs: Sequence[Pair], ends: Sequ
 
 def _check_text(name: str) -> None:
     if not name or "\0" in name or not proper(name):
-        raise UsageError(f"{quoted(name)} is no name for a signature", hint="names are UTF-8, not empty, without NUL")
+        raise UsageError(f"{quoted(name)} is not a name for a signature", hint="use UTF-8 without NUL, not empty")
 
 
 def reorder(
@@ -122,7 +122,7 @@ def reorder(
 ) -> RewriteResult:
     """Put the inputs and outputs of a subgraph in another order: the old position of each, in the new order.
 
-    Signatures go by names and stay. Raises UsageError unless every position is there once, EditError for a subgraph
+    Signatures go by names and stay. Raises UsageError unless every position occurs once, EditError for a subgraph
     that operators call.
 
     >>> with ct.open("in.tflite") as model, ct.edit(model) as edit:
@@ -139,7 +139,7 @@ def reorder(
         if sorted(order) != list(range(len(ends))):
             positions = f"0 to {len(ends) - 1}" if ends else "none"
             raise UsageError(
-                f"{','.join(map(str, order))} is no order of the {len(ends)} {side}",
+                f"{','.join(map(str, order))} is not an order of the {len(ends)} {side}",
                 location=names.place,
                 hint=f"name each position once: {positions}",
             )
@@ -178,7 +178,7 @@ def expose(
             )
         if graph.is_handle[tensor]:
             raise EditError(
-                f"{names.shown(tensor)}: it holds no values, but a resource or a variant",
+                f"{names.shown(tensor)}: it holds a resource or a variant, not values",
                 location=f"{names.place}.tensors[{tensor}]",
                 hint="expose what reads it",
             )
@@ -204,7 +204,7 @@ def expose(
 def _check_not_called(model: Model, subgraph: int, place: str) -> None:
     if any(subgraph in called for called in model_graph(model).callees.values()):
         raise EditError(
-            "operators call this subgraph, and hand over its inputs and outputs by their order",
+            "operators call this subgraph, and pass its inputs and outputs by position",
             location=place,
             hint="choose the subgraph of a signature, or subgraph 0",
         )

@@ -1,4 +1,4 @@
-"""What `ct.metadata` has: entries of a model, and what TFLITE_METADATA has of its inputs and outputs.
+"""The functions of `ct.metadata`: entries of a model, and descriptions of its inputs and outputs in TFLITE_METADATA.
 
 with ct.open("in.tflite") as model, ct.edit(model) as edit:
     ct.metadata.set(edit, "note", b"checked")
@@ -97,7 +97,7 @@ def rename_entries(edit: ModelEdit, names: Mapping[str, str] | Iterable[Pair]) -
 
 
 def document(model: Model) -> dict[str, Any]:
-    """Return what TFLITE_METADATA has as JSON, in the words of flatc and tflite-support; nothing of it is left out.
+    """Return TFLITE_METADATA as JSON, complete, with the field names of flatc and tflite-support.
 
     Raises UsageError for a model without, ModelFormatError for an entry that is broken.
     """
@@ -126,7 +126,7 @@ def set_document(
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What TFLITE_METADATA has of a model; `inputs` and `outputs` are pairs of a name or position, and a text."""
+    """A description for TFLITE_METADATA; `inputs` and `outputs` are pairs of a name or position, and a text."""
 
     name: str | None = None
     description: str | None = None
@@ -159,7 +159,7 @@ def normalize(edit: ModelEdit, mean: Sequence[float], std: Sequence[float], *, o
     Raises UsageError for an input that does not exist, and numbers that are not as many.
     """
     if len(mean) != len(std) or not mean or min(std) <= 0:
-        raise UsageError("mean and std are as many numbers, and std is above 0")
+        raise UsageError("mean and std must have the same length, and std must be above 0")
     found = _Described(edit)
     tensor, described = found.tensor("inputs", of)
     units, kind = described.setdefault("process_units", []), {"options_type": "NormalizationOptions"}

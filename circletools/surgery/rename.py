@@ -144,7 +144,7 @@ class _Tensors:
         ends = self.edit.ends(subgraph, side)
         if not re.fullmatch(r"\d{1,9}", position) or int(position) >= len(ends):
             raise UsageError(
-                f"{quoted(position)} is none of the {len(ends)} {side}", location=names.place, hint="write 0=NAME"
+                f"{quoted(position)} is not one of the {len(ends)} {side}", location=names.place, hint="write 0=NAME"
             )
         tensor = ends[int(position)]
         self._add(subgraph, tensor, name)
@@ -174,18 +174,18 @@ def _matching(names: Iterable[str], old: str, new: str, *, regex: bool) -> dict[
             pattern = re.compile(old, re.DOTALL)
             return {name: match.expand(new) for name in names if (match := pattern.fullmatch(name))}
         except (re.error, IndexError) as error:
-            raise UsageError(f"{quoted(old)} = {quoted(new)} is no regular expression: {error}") from error
+            raise UsageError(f"{quoted(old)} = {quoted(new)} is not a regular expression: {error}") from error
     if old in names:
         return {old: new}
     if not re.search(r"[*?]", old):
         return {}
     if len(old) > _LONGEST_GLOB:
-        raise UsageError(f"the pattern has {len(old)} characters; {_LONGEST_GLOB} are the most")
+        raise UsageError(f"the pattern has {len(old)} characters; at most {_LONGEST_GLOB} are allowed")
     pattern, holes = _glob(old)
     if new.count("*") > len(holes):
         raise UsageError(
             f"{quoted(new)} has more * than {quoted(old)} has * and ?",
-            hint="each stands for what one of these matches",
+            hint="each * stands for the text that one of these matches",
         )
     return {
         name: _filled(new, [match[hole] for hole in holes]) for name in names if (match := pattern.fullmatch(name))
@@ -307,4 +307,4 @@ def _renamed(names: list[str], pairs: Iterable[Pair], what: str) -> list[tuple[i
 
 def _check_name(name: str) -> None:
     if not name or "\0" in name:
-        raise UsageError(f"{quoted(name)} is no name", hint="a name has at least one character, and no NUL")
+        raise UsageError(f"{quoted(name)} is not a name", hint="a name has at least one character, and no NUL")

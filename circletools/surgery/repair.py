@@ -72,7 +72,7 @@ def _judged(edit: ModelEdit, names: Sequence[str]) -> Iterator[Finding]:
             if not was[0] and (reason := difference(was, now)):
                 raise EditError(f"{name} no longer takes the model: {reason}", hint="repair fewer codes with `only`")
             if was[0] and now[0]:
-                yield Finding("NOT_LOADED", "warning", "model", f"{name} refuses the model still: {now[0]}")
+                yield Finding("NOT_LOADED", "warning", "model", f"{name} still refuses the model: {now[0]}")
 
 
 def _quantized_dimensions(edit: ModelEdit) -> RewriteResult:

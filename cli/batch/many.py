@@ -1,4 +1,4 @@
-"""Commands for one file made commands for many. What a command does is written once, for one file.
+"""Commands for one file extended to many. What a command does is written once, for one file.
 
     many(inspect)                            # IN... instead of IN: files, and directories of models
     many(trace_stats, directories=False)

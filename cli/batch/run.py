@@ -18,7 +18,7 @@ from .workers import Processes, ThisProcess, Workers, without_interrupts
 UNKNOWN = 5
 """The exit status of `fit` where it is not known whether a model runs."""
 _HELD_BYTES = 64 << 20
-"""How much of what is done may wait for its turn, before no further task is begun."""
+"""The most finished output that may wait for its turn before new tasks are held back."""
 
 
 def run(tasks: Iterable[Task], batch: BatchOptions) -> int:

@@ -1,4 +1,4 @@
-"""Which tasks a command line stands for."""
+"""The tasks of a command line."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def named(
 def mirror(command: Command, source: str, given: dict[str, Any], output: str) -> Iterator[Task]:
     """Yield a task for each model below a directory; what is written has the same path below another one.
 
-    Raises UsageError, before there is a task, where a result would be written over an input or another result.
+    Raises UsageError, before there is a task, where a result would overwrite an input or another result.
     """
     target = given[output]
     models: Iterable[tuple[str, str]] = _below(source)
@@ -104,9 +104,9 @@ def _check_places(source: str, read: Sequence[str], places: Sequence[str]) -> No
         for name in _written(place):
             found = identities(name)
             if not found.isdisjoint(inputs):
-                raise ct.UsageError("a result would be written over an input", location=name, hint=hint)
+                raise ct.UsageError("a result would overwrite an input", location=name, hint=hint)
             if any(taken.setdefault(identity, place) != place for identity in found):
-                raise ct.UsageError("two results would be written to this one file", location=name, hint=hint)
+                raise ct.UsageError("two results would be written to this file", location=name, hint=hint)
         if _lies_in(place, source):
             raise ct.UsageError("a result would lie in the input and be read as a model", location=place, hint=hint)
 

@@ -22,7 +22,7 @@ Tables = Annotated[
 ]
 TimeForm = Annotated[Literal["text", "json", "csv", "collapsed", "speedscope"], FORMAT]
 ProfileForm = Annotated[Literal["text", "json", "collapsed", "speedscope"], FORMAT]
-Top = Annotated[int, option("--top", "How many rows a table shows, the longest first; 0 is all.", "N", min=0)]
+Top = Annotated[int, option("--top", "Rows in each table, the longest first; 0 shows all.", "N", min=0)]
 Depth = Annotated[int | None, option("--depth", "Cut module paths to their first N components.", "N", min=1)]
 
 
@@ -39,9 +39,9 @@ def attribute(
         str, option("--skip", "Skip the first N executions of each trace; auto finds the warm-up.", "N|auto")
     ] = "0",
     process: Annotated[
-        int | None, option("--process", "The process to take of a system trace.", "PID", min=0)
+        int | None, option("--process", "The process to read from a system trace.", "PID", min=0)
     ] = None,
-    thread: Annotated[int | None, option("--thread", "The thread to take of a system trace.", "TID", min=0)] = None,
+    thread: Annotated[int | None, option("--thread", "The thread to read from a system trace.", "TID", min=0)] = None,
     depth: Depth = None,
 ) -> None:
     """Show where the time went, by operator and source.
@@ -53,7 +53,7 @@ def attribute(
     if [*traces, model].count("-") > 1:
         raise ct.UsageError("the trace and the model cannot both be standard input")
     if form == "csv" and len(by) > 1:
-        raise ct.UsageError("a CSV has one table", hint="choose it by --by")
+        raise ct.UsageError("CSV holds only one table", hint="choose it by --by")
     first = first_executions(skip)
     times = [ct.read_profile(trace, skip=first, process=process, thread=thread) for trace in traces]
     with reading(model) as opened:
@@ -83,7 +83,7 @@ def profile(
     on: Annotated[
         str, option("--on", "The runtimes, as in litert:xnnpack,onert,openvino.", "PROGRAM,...", show_default=False)
     ],
-    runs: Annotated[int, option("--runs", "How many executions are recorded.", "N", min=1)] = 50,
+    runs: Annotated[int, option("--runs", "Number of executions to record.", "N", min=1)] = 50,
     inputs: Annotated[
         str | None, option("--inputs", "An .npz file with the inputs, in their order; by default random.", "F")
     ] = None,
@@ -91,7 +91,7 @@ def profile(
         str | None, option("--against", "Compare with this model, recorded in turns on one runtime.", "OLD")
     ] = None,
     recordings: Annotated[
-        int, option("--recordings", "How many recordings of each model --against compares.", "N", min=2)
+        int, option("--recordings", "Recordings of each model for --against to compare.", "N", min=2)
     ] = 6,
     output: Annotated[
         str | None, option("--output -o", "Keep the trace here, in the runtime's format; of one runtime.", "TRACE")

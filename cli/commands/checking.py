@@ -51,7 +51,7 @@ def check(
         bool, option("--structure-only", "Only check that the file is well formed and every index is in range.")
     ] = False,
     for_: Annotated[
-        str | None, option("--for", "Severity as for those who run the model in litert or onert.", "PROGRAM,...")
+        str | None, option("--for", "Rate findings by whether litert or onert runs the model.", "PROGRAM,...")
     ] = None,
     with_: With = None,
     seconds: Timeout = 600.0,
@@ -60,7 +60,7 @@ def check(
     ignore: Annotated[str | None, option("--ignore", "Do not report these findings.", "CODE,...")] = None,
     fail_on: Annotated[
         Literal["warning", "error", "never"] | None,
-        option("--fail-on", "Least severity that gives exit status 1; warning unless the settings have another."),
+        option("--fail-on", "Lowest severity that gives exit status 1; by default that of the settings, or warning."),
     ] = None,
     baseline: Baseline = None,
     config: Annotated[
@@ -72,7 +72,7 @@ def check(
         str | None, option("--explain", "Show what a finding means and what to do about it.", "CODE", shows=_explain)
     ] = None,
 ) -> None:
-    """Find what is wrong with models.
+    """Find problems in models.
 
     Checks the structure of the file and every index in it; then graph, tensors, signatures, aliased outputs, and
     origins and devices that are broken or stale. --with also loads the model in litert, litert-gpu, onert, openvino,

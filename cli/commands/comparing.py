@@ -1,4 +1,4 @@
-"""The command diff: what differs between two models, as differences or as a statement by digests."""
+"""The command diff: the differences of two models, or a statement by digests."""
 
 from __future__ import annotations
 

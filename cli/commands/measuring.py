@@ -18,7 +18,7 @@ def measure(
     directory: Annotated[Path, argument("DIR", "The directory that a split wrote.")],
     on: Annotated[
         tuple[str, ...],
-        option("--on", "What runs a device, as in npu=litert:xnnpack; may be repeated.", "DEVICE=PROGRAM"),
+        option("--on", "The program for a device, as in npu=litert:xnnpack; may be repeated.", "DEVICE=PROGRAM"),
     ] = (),
     source: Annotated[
         Path | None, option("--source", "The model that was split; by default, its name in or beside DIR.", "MODEL")
@@ -26,12 +26,12 @@ def measure(
     output: Annotated[
         str | None, option("--output -o", "The file for the JSON document, which report --measured takes.", "FILE")
     ] = None,
-    seconds: Annotated[float, option("--seconds", "How long each plan is run.", "SECONDS", min=0.01)] = 2.0,
+    seconds: Annotated[float, option("--seconds", "Seconds to run each plan.", "SECONDS", min=0.01)] = 2.0,
     seed: Annotated[int, option("--seed", "Seed of the random inputs.", "N", min=0)] = 0,
     timeout: Annotated[float, option("--timeout", "Time limit for measuring one model.", "SECONDS", min=0.1)] = 600.0,
     form: Form = "text",
 ) -> None:
-    """Measure a split beside the whole model on each device.
+    """Measure a split, and the whole model on each device.
 
     Programs are litert, onert and openvino, with a variant after a colon; each runs one thread. The whole models and
     the parts, one after the other, take turns. Exit status 1 when the parts do not run.

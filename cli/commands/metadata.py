@@ -55,12 +55,12 @@ def set_entry(
     erase: Erase = False,
     in_place: InPlace = False,
 ) -> None:
-    """Give a metadata entry a value, or add one.
+    """Set a metadata entry, or add one.
 
     Without --erase, the old value stays in the file, unused.
     """
     if (text is None) == (file is None):
-        raise ct.UsageError("give the value by either --text or --file")
+        raise ct.UsageError("give the value with either --text or --file")
     if file == source == "-":
         raise ct.UsageError("the model and the value cannot both be standard input")
     value = text.encode("utf-8", "surrogateescape") if text is not None else read_bytes(str(file))
@@ -108,8 +108,8 @@ def labels(
     file: Annotated[Path, option("--labels", "A text file with a label in each line.", "FILE")],
     of: Annotated[str, option("--output", "The output, by position or name.", "OUTPUT")] = "0",
     name: Annotated[str | None, option("--name", "The name of the file in the archive.", "FILE")] = None,
-    locale: Annotated[str, option("--locale", "The language of the labels, as en.", "LOCALE")] = "",
-    values: Annotated[bool, option("--values", "They name the numbers in the output, as detectors have it.")] = False,
+    locale: Annotated[str, option("--locale", "The language of the labels, such as en.", "LOCALE")] = "",
+    values: Annotated[bool, option("--values", "Label the values in the output, as for detectors.")] = False,
     in_place: InPlace = False,
 ) -> None:
     """Name the classes of an output.
@@ -155,7 +155,9 @@ def describe(
     texts = ct.metadata.Description(name, description, version, author, license_, inputs, outputs)
 
     if json is not None and (mean is not None or texts != ct.metadata.Description()):
-        raise ct.UsageError("--json is all of it", hint="change it in the file, or describe the model again")
+        raise ct.UsageError(
+            "--json gives the whole description", hint="change it in the file, or describe the model again"
+        )
 
     def change(edit: ct.ModelEdit) -> ct.types.RewriteResult:
         if json is not None:
@@ -173,4 +175,4 @@ def _numbers(words: str) -> tuple[float, ...]:
     try:
         return tuple(float(word) for word in words.split(","))
     except ValueError as error:
-        raise ct.UsageError(f"{words!r} are no numbers", hint="write 127.5, or 123.7,116.3,103.5") from error
+        raise ct.UsageError(f"{words!r} are not numbers", hint="write 127.5, or 123.7,116.3,103.5") from error

@@ -24,27 +24,27 @@ def compare(
         str, option("--on", "The programs, the reference first (docs/runtimes.md).", "PROGRAM,...")
     ] = "litert:reference,litert:xnnpack",
     inputs: Annotated[
-        tuple[str, ...], option("--inputs", "An .npz, or the bytes of the only input; a run each.", "FILE")
+        tuple[str, ...], option("--inputs", "An .npz file, or the bytes of the only input; one run for each.", "FILE")
     ] = (),
     seed: Annotated[int, option("--seed", "Seed of random inputs.", "N", min=0)] = 0,
-    runs: Annotated[int, option("--runs", "How often the models run, with other inputs each time.", "K", min=1)] = 1,
+    runs: Annotated[int, option("--runs", "Number of runs, each with different inputs.", "K", min=1)] = 1,
     by: Annotated[
-        Literal["operator", "source", "module"], option("--by", "What a row of the table is.")
+        Literal["operator", "source", "module"], option("--by", "What each row of the table stands for.")
     ] = "operator",
     signature: Annotated[str | None, option("--signature", "The signature to run.", "KEY")] = None,
-    min_snr: Annotated[float | None, option("--min-snr", "Fault: less signal to noise than this.", "DB")] = None,
-    max_abs: Annotated[float | None, option("--max-abs", "Fault: a value further off than this.", "X")] = None,
+    min_snr: Annotated[float | None, option("--min-snr", "Report faults below this SNR.", "DB")] = None,
+    max_abs: Annotated[float | None, option("--max-abs", "Report faults above this absolute error.", "X")] = None,
     max_steps: Annotated[
-        float | None, option("--max-steps", "Fault: more steps of the quantization than this.", "N")
+        float | None, option("--max-steps", "Report faults above this many quantization steps.", "N")
     ] = None,
     timeout: Annotated[float, option("--timeout", "Time limit of one run of a program.", "SECONDS", min=0.1)] = 600.0,
     html: Annotated[str | None, option("--html", "Also write a page with the graph by own error.", "FILE")] = None,
     form: TableForm = "text",
 ) -> None:
-    """Show which operator computes something else.
+    """Show which operators compute different values.
 
-    In another program than the reference, or in another model. Each operator is cut out and fed what the reference
-    computed: what differs then is its own error. Inherited is the difference when the whole model runs. Without
+    In a program other than the reference, or in another model. Each operator is cut out and fed the reference's
+    values: a difference that remains is its own error. Inherited is the difference when the whole model runs. Without
     thresholds, a fault is what rounding does not explain. Exit status 1 when there is a fault, or a model does not
     run; docs/compare.md has more.
     """
@@ -80,7 +80,7 @@ def reduce(
     ] = None,
     share_safe: Annotated[bool, option("--share-safe", "Write random weights and no names.")] = False,
     timeout: Annotated[float, option("--timeout", "Time limit of a trial.", "SECONDS", min=0.1)] = 60.0,
-    log: Annotated[str | None, option("--log", "Answers, to go on from where it stopped.", "FILE")] = None,
+    log: Annotated[str | None, option("--log", "Keep answers here, to resume after a stop.", "FILE")] = None,
     form: Form = "text",
 ) -> None:
     """Write the smallest part of a model that still fails.

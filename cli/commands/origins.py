@@ -37,7 +37,7 @@ def embed_origins(
     erase: Erase = False,
     stamp: Stamp = True,
     absolute_paths: Annotated[
-        bool, option("--absolute-paths", "Write files with all folders above them, not relative to this one.")
+        bool, option("--absolute-paths", "Write absolute file paths, not paths relative to this folder.")
     ] = False,
     in_place: InPlace = False,
 ) -> None:

@@ -24,7 +24,7 @@ def fix_outputs(
     ] = "auto",
     runtime: Annotated[
         Literal["auto", "litert", "onert", "both", "vela"],
-        option("--runtime", "Where the copies are to run; auto: that of the format."),
+        option("--runtime", "The runtime of the copies; auto: that of the format."),
     ] = "auto",
     keep_constants: Annotated[
         bool, option("--keep-constants", "Copy a constant only where it is listed again.")

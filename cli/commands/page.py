@@ -25,10 +25,8 @@ def report(
         tuple[str, ...], option("--trace", "A trace that trace-stats or attribute reads; may be repeated.", "TRACE")
     ] = (),
     skip: Annotated[int, option("--skip", "Skip the first N executions of operator-level traces.", "N", min=0)] = 0,
-    on: Annotated[
-        str | None, option("--on", "Targets that the model is to run on, as in fit --on.", "TARGETS")
-    ] = None,
-    measured: Annotated[Path | None, option("--measured", "What measure wrote, to show its times.", "FILE")] = None,
+    on: Annotated[str | None, option("--on", "Targets for the model, as in fit --on.", "TARGETS")] = None,
+    measured: Annotated[Path | None, option("--measured", "Output of measure, to show its times.", "FILE")] = None,
     source_url: Annotated[
         str,
         option("--source-url", "Link lines of sources to this, with {file} and {line}.", "URL", show_default=False),

@@ -1,4 +1,4 @@
-"""Parameters that several commands share, and what they must not be together."""
+"""Parameters that several commands share, and combinations that they must not form."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ Output = Annotated[
     str | None, argument("OUT", "The file to write (a directory where IN is one); - is standard output.")
 ]
 Directory = Annotated[Path, argument("DIR", "The directory to write to.")]
-InPlace = Annotated[bool, option("--in-place", "Write over IN.")]
+InPlace = Annotated[bool, option("--in-place", "Overwrite IN.")]
 DryRun = Annotated[bool, option("--dry-run", "Show the result; write nothing.")]
-Erase = Annotated[bool, option("--erase", "Write a minimal file, in which no old value is left.")]
+Erase = Annotated[bool, option("--erase", "Write a minimal file that holds no old value.")]
 Stamp = Annotated[bool, option("--stamp/--no-stamp", "Write a stamp, by which stale tables are recognized.")]
-OneSubgraph = Annotated[int, option("--subgraph", "The subgraph that is meant.", "N", min=0)]
+OneSubgraph = Annotated[int, option("--subgraph", "The subgraph to use.", "N", min=0)]
 With = Annotated[str | None, option("--with", "Also ask these programs (docs/runtimes.md).", "PROGRAM,...")]
 Timeout = Annotated[float, option("--timeout", "Time limit for each program of --with.", "SECONDS", min=0.1)]
 Baseline = Annotated[

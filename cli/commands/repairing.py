@@ -19,7 +19,7 @@ def repair(
     in_place: InPlace = False,
     dry_run: DryRun = False,
 ) -> None:
-    """Apply the certain remedies of findings.
+    """Fix findings that have only one remedy.
 
     What programs refuse a model for is repaired; a model that runs stays as it is, byte for byte, unless a code is
     named by --only. With --with, programs that took the model must take the result. docs/findings.md lists the codes.

@@ -24,16 +24,14 @@ def target(source: str, output: str | None, in_place: bool) -> str:
             raise ct.UsageError("no output file", hint="name one, or use --in-place")
         output = source
         if source == "-":
-            raise ct.UsageError("standard input cannot be written over", hint="name an output file")
+            raise ct.UsageError("standard input cannot be overwritten", hint="name an output file")
         if os.path.exists(source) and not os.path.isfile(source):  # to open a pipe would wait for its writer
-            raise ct.UsageError(
-                "only a regular file can be written over", location=source, hint="name an output file"
-            )
+            raise ct.UsageError("only a regular file can be overwritten", location=source, hint="name an output file")
     elif in_place and not ct.files.same_file(source, output):
-        raise ct.UsageError("--in-place writes over IN, but OUT is another file", hint="give one of the two")
+        raise ct.UsageError("--in-place overwrites IN, but OUT is another file", hint="give one of the two")
     if is_member(output):
         hint = "write a file, and use `circletool replace`"
-        raise ct.UsageError("a model in a bundle cannot be written over", location=output, hint=hint)
+        raise ct.UsageError("a model in a bundle cannot be overwritten", location=output, hint=hint)
     if output == "-" and sys.stdout is not None and sys.stdout.isatty():
         raise ct.UsageError(
             "the output is binary and standard output is a terminal", hint="name a file, or use a pipe"
@@ -125,7 +123,7 @@ def compact(
     ] = False,
     in_place: InPlace = False,
 ) -> None:
-    """Write a minimal file of only what the model uses.
+    """Write a minimal file with only what the model uses.
 
     Each value is written once. External data and bytes behind the flatbuffer (an archive of associated files) are
     kept. With --prune, what is left is numbered anew; docs/surgery.md has the rules.

@@ -24,7 +24,7 @@ def set_shape(
     subgraph: OneSubgraph = 0,
     in_place: InPlace = False,
 ) -> None:
-    """Give inputs another shape or batch.
+    """Change the shape or batch of inputs.
 
     The shapes are those of LiteRT's resize_tensor_input; what it cannot resize is refused, with the operator. NAME is
     that of a signature or of a tensor, or a position. docs/surgery.md has the rules.

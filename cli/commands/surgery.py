@@ -56,9 +56,7 @@ def rename(
     ] = (),
     input_: Annotated[Pairs, option("--input", "Name an input, as in 0=image; may be repeated.", "N=NEW")] = (),
     output_: Annotated[Pairs, option("--output", "Name an output, as in 0=boxes; may be repeated.", "N=NEW")] = (),
-    signature: Annotated[
-        Pairs, option("--signature", "Give a signature another key; may be repeated.", "OLD=NEW")
-    ] = (),
+    signature: Annotated[Pairs, option("--signature", "Rename a signature; may be repeated.", "OLD=NEW")] = (),
     signature_input: Annotated[
         Pairs, option("--signature-input", "Rename an input of signatures; KEY/OLD for one.", "OLD=NEW")
     ] = (),
@@ -67,7 +65,7 @@ def rename(
     ] = (),
     regex: Annotated[bool, option("--regex", "OLD of --tensor is a regular expression.")] = False,
     subgraph: Annotated[
-        int | None, option("--subgraph", "The only subgraph that is meant; inputs and outputs: 0.", "N", min=0)
+        int | None, option("--subgraph", "The only subgraph to rename in; for inputs and outputs 0.", "N", min=0)
     ] = None,
     in_place: InPlace = False,
 ) -> None:
@@ -130,7 +128,7 @@ def reorder(
     subgraph: OneSubgraph = 0,
     in_place: InPlace = False,
 ) -> None:
-    """Put inputs and outputs in another order.
+    """Reorder inputs and outputs.
 
     Signatures find them by name, and stay as they are.
     """
@@ -145,7 +143,7 @@ def _positions(words: str) -> tuple[int, ...]:
     try:
         return tuple(int(word) for word in words.split(","))
     except ValueError as error:
-        raise ct.UsageError(f"{words!r} is no order", hint="write positions, as in 2,0,1") from error
+        raise ct.UsageError(f"{words!r} is not an order", hint="write positions, as in 2,0,1") from error
 
 
 def expose(
@@ -158,7 +156,7 @@ def expose(
     subgraph: OneSubgraph = 0,
     in_place: InPlace = False,
 ) -> None:
-    """Make tensors outputs too, to see their values.
+    """Make tensors outputs, to see their values.
 
     They stand behind the outputs that there are, and in the signatures of the subgraph. TENSOR is a name, or
     index:12.
@@ -177,7 +175,7 @@ def replace(
     model: Annotated[str, argument("MODEL", "The model to put in its place.")],
     output: Output = None,
 ) -> None:
-    """Put a model into a bundle, in the place of one.
+    """Replace a model in a bundle.
 
     The bundle (.task, .litertlm) is replaced whole or not at all; every other byte of it stays, and models keep their
     alignment. With OUT, a copy is written instead.

@@ -63,7 +63,7 @@ def _complain(*analyses: ct.types.Analysis) -> bool:
 def trace_compare(
     traces: Annotated[tuple[str, ...], argument("A... B...", "Traces before and after; -- between several.")],
     threshold: Annotated[
-        float, option("--threshold", "Report what is slower by more than this, in percent.", "PCT", min=0)
+        float, option("--threshold", "Report changes larger than this, in percent.", "PCT", min=0)
     ] = 10.0,
     form: TableForm = "text",
     strict: Strict = False,
@@ -76,7 +76,8 @@ def trace_compare(
         bool, option("--paired", "The recordings of both sides were made in turns: compare them pair by pair.")
     ] = False,
     plan: Annotated[
-        bool, option("--plan", "Show what comparisons of operators could find, from recordings of one model.")
+        bool,
+        option("--plan", "Show which changes of operators would be found, from recordings of one model."),
     ] = False,
 ) -> None:
     """Show statistically significant changes between traces.

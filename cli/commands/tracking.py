@@ -30,11 +30,11 @@ def track_origins(
     replace: Annotated[bool, option("--replace", "Replace origins of AFTER that are not those of BEFORE.")] = False,
     erase: Erase = False,
     stamp: Stamp = True,
-    strict: Annotated[bool, option("--strict", "Exit status 1 when an operator has no origin.")] = False,
+    strict: Annotated[bool, option("--strict", "Exit with status 1 if an operator has no origin.")] = False,
     tag: Annotated[
         bool, option("--tag", "Write BEFORE to AFTER with tags for names, for a tool that keeps names.")
     ] = False,
-    in_place: Annotated[bool, option("--in-place", "Write over AFTER.")] = False,
+    in_place: Annotated[bool, option("--in-place", "Overwrite AFTER.")] = False,
     dry_run: DryRun = False,
     form: Form = "text",
 ) -> None:

@@ -12,7 +12,7 @@ TEXT_TIMES, TEXT_BYTES = 10, 200 << 20  # what is written about models: so many 
 
 
 class Allowance:
-    """How much text the models that were read justify: a small one may be made so that it gives gigabytes."""
+    """The most text that the models read so far justify: a small crafted one could produce gigabytes."""
 
     def __init__(self) -> None:
         self.read = self.written = 0
@@ -22,7 +22,7 @@ class Allowance:
         self.written += count
         if self.read and self.written > TEXT_TIMES * self.read + TEXT_BYTES:
             message = f"more than {self.written} bytes would be written about models of {self.read}"
-            raise ct.InvalidInputError(message, hint="it is made to give very much text, and the rest is left out")
+            raise ct.InvalidInputError(message, hint="it was made to produce excessive text; the rest is left out")
 
 
 class Captured:

@@ -1,4 +1,4 @@
-"""What a shell offers for a value: the metavar of an option or argument says what it is."""
+"""Shell completion of values, by the metavar of an option or argument."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON as `json.dumps(..., indent=2)` writes it, several times as fast: that walks over each value in Python."""
+"""JSON as `json.dumps(..., indent=2)` writes it, but several times as fast: `json` visits each value in Python."""
 
 from __future__ import annotations
 

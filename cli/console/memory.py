@@ -1,4 +1,4 @@
-"""How the allocator of the process treats what is freed."""
+"""Settings of the process's allocator for freed memory."""
 
 from __future__ import annotations
 

@@ -48,5 +48,5 @@ def read_bytes(path: str | Path) -> bytes:
 
 
 def read_text(path: Path) -> str:
-    """Return the text of a file; names in it may be bytes that are no UTF-8. Raises InvalidInputError."""
+    """Return the text of a file; names in it may be bytes that are not UTF-8. Raises InvalidInputError."""
     return read_bytes(path).decode("utf-8-sig", "surrogateescape")

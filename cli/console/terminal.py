@@ -112,7 +112,7 @@ def _plain(text: str) -> str:
 def show_json(document: dict[str, Any], file: str | None = None) -> None:
     """Write a JSON document to standard output, `file` first: on a line of its own where it is one of several.
 
-    What is no UTF-8 in a name stays a surrogate escape. Values of the document that are iterators become arrays, and
+    What is not UTF-8 in a name stays a surrogate escape. Values of the document that are iterators become arrays, and
     are written as they come.
     """
     whole = document if file is None else {"file": file} | document

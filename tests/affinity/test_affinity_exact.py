@@ -77,7 +77,7 @@ def test_two_rules_of_one_rank_must_agree(first: str, second: str) -> None:
 def test_a_part_file_is_read_value_for_value() -> None:
     text = "# of npu\r\n[partition]\nbackends=cpu,npu\ndefault=cpu\ncomply=opcode\n\n"
     text += "[OPNAME]\n\\;a=b=npu\n[OPCODE]\n_=npu\nADD=cpu"
-    with pytest.raises(InvalidInputError, match="'b=npu' is none of the backends"):
+    with pytest.raises(InvalidInputError, match="'b=npu' is not one of the backends"):
         parse_part(text, "p")
     found = parse_part(text.replace("b=npu", "npu"), "p")
     assert found == PartFile(("cpu", "npu"), "npu", "opcode", {"ADD": ("cpu", 11)}, {";a": ("npu", 8)})
@@ -94,15 +94,15 @@ BAD_PART_FILES: list[tuple[str, str, str, str | None]] = [
     (HEAD + "more=1", "[partition] has no key 'more'", "p:5", "it has: backends, default, comply"),
     (HEAD.replace("opname", "name"), "comply='name'", "p:4", "it is opcode or opname"),
     (HEAD.replace("cpu,npu", "cpu,"), "a backend without a name", "p:2", "write them as in cpu,npu"),
-    (HEAD.replace("=cpu\n", "=gpu\n"), "'gpu' is none of the backends", "p:3", "they are: 'cpu', 'npu'"),
-    (HEAD + "[OPNAME]\na=gpu", "'gpu' is none of the backends", "p:6", "they are: 'cpu', 'npu'"),
-    (HEAD + "[OPNAME]\na\0=cpu", "a NUL character", "p:6", "ONE reads no further than to it"),
+    (HEAD.replace("=cpu\n", "=gpu\n"), "'gpu' is not one of the backends", "p:3", "they are: 'cpu', 'npu'"),
+    (HEAD + "[OPNAME]\na=gpu", "'gpu' is not one of the backends", "p:6", "they are: 'cpu', 'npu'"),
+    (HEAD + "[OPNAME]\na\0=cpu", "a NUL character", "p:6", "ONE stops reading there"),
     (HEAD + "[OPNAME", "the section '[OPNAME' is not known", "p:5",
      "these are: [partition], [OPCODE], [OPNAME]"),
     (HEAD + "[" + "x" * 70 + "]", f"the section '[{'x' * 59}' is not known", "p:5",
      "these are: [partition], [OPCODE], [OPNAME]"),
     (HEAD + "y" * 61, f"'{'y' * 60}' has no =", "p:5", "write key=value"),
-    ("a=1", "'a=1' stands in no section", "p:1", "begin with [partition]"),
+    ("a=1", "'a=1' is outside every section", "p:1", "begin with [partition]"),
     (HEAD + "[OPNAME]\na=cpu\nb=cpu\na=npu", "a second line for 'a'", "p:8", "the first is line 6"),
 ]  # fmt: skip
 
@@ -296,7 +296,7 @@ def test_the_environment_of_onert_has_a_longest_value(monkeypatch: pytest.Monkey
             "BACKENDS": "cpu", "OP_BACKEND_MAP": "0=cpu;1=cpu",
         }  # fmt: skip
         monkeypatch.setattr(onert, "VARIABLE_BYTES", size - 1)
-        with pytest.raises(EditError, match=f"the map takes {size} bytes; Linux hands no variable above {size - 1}"):
+        with pytest.raises(EditError, match=f"the map takes {size} bytes; Linux passes no variable above {size - 1}"):
             onert_environment(model_graph(model), current_affinity(model_graph(model)))
 
 

@@ -182,7 +182,7 @@ def test_a_renamed_tensor_leaves_it_fresh() -> None:
 
 
 def test_an_edit_is_saved_twice_as_once() -> None:
-    """Operators are added before the first time and the second: the table that it wrote is no new one."""
+    """Operators are added before the first time and the second: the table that it wrote is not a new one."""
 
     def read_output(edit: ModelEdit, name: str) -> None:
         output = int(edit.model.subgraphs[0].outputs[0])

@@ -121,7 +121,7 @@ def test_what_is_malformed_is_refused_with_its_place() -> None:
     [
         (b"", "t.json:1: not JSON"),
         (b'{\n"operators": {},,}', "t.json:2: not JSON"),
-        (b'{"operators": {}, "operators": {}}', "the key 'operators' stands twice"),
+        (b'{"operators": {}, "operators": {}}', "the key 'operators' occurs twice"),
         (b'{"operators": {"ADD": [{"max_rank": NaN}]}}', "NaN is not a JSON number"),
         (b"\xff\xfe\xfd", "not JSON"),
         (b"[" * 200_000, "not JSON"),

@@ -71,7 +71,7 @@ def read_plans(questions: list[bytes | Path]) -> list[tuple[Plan, ...]]:
     need("ai_edge_litert")
     texts = answers(questions, plans, _litert, cpu_seconds=20)
     assert CRASH not in texts
-    # What our own process wrote is no foreign input.
+    # What our own process wrote is not a foreign input.
     return [eval(text, {"__builtins__": {}}) for text in texts]  # noqa: S307
 
 

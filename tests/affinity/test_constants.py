@@ -1,4 +1,4 @@
-"""Operators that depend on constants only are no work: they belong to their readers, everywhere."""
+"""Operators that depend on constants only are not work: they belong to their readers, everywhere."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ NO_DOCUMENTS: list[tuple[str, str]] = [
     ('{"devices": [{"name": "a", "operators": [{"select": "op:*", "bytes_per_us": 0}]}]}', "1e-09"),
     ('{"devices": [{"name": "a", "operators": [{"select": "ADD", "time_us": 1}]}]}', "is not a selector"),
     ('{"devices": [{"name": "a"}], "transfers": [{"from": "a", "to": "b"}]}', "'b' is not among"),
-    ('{"devices": [{"name": "a", "name": "b"}]}', "the key 'name' stands twice"),
+    ('{"devices": [{"name": "a", "name": "b"}]}', "the key 'name' occurs twice"),
     ('{"schema_version": 2, "devices": []}', "schema_version 2 is not known"),
 ]
 

@@ -51,7 +51,7 @@ def test_a_small_picture() -> None:
 
 
 def test_what_cannot_be_shown_is_spelled_out() -> None:
-    """Controls, and bytes that are no UTF-8; the backslash of both is written twice, as any other."""
+    """Controls, and bytes that are not UTF-8; the backslash of both is written twice, as any other."""
     expected = {chr(code): chr(code) for code in range(1, 256)}
     expected |= {chr(code): f"\\\\x{code:02x}" for code in (*range(1, 32), *range(127, 160))}
     expected |= {'"': '\\"', "\\": "\\\\", "&": "&amp;"}

@@ -361,4 +361,4 @@ def test_a_map_that_no_program_can_be_given(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(onert, "VARIABLE_BYTES", size)
     exported(data, ["cpu", "cpu"])
     monkeypatch.setattr(onert, "VARIABLE_BYTES", size - 1)
-    assert f"takes {size} bytes; Linux hands no variable above {size - 1}" in refusal(data, ["cpu", "cpu"])
+    assert f"takes {size} bytes; Linux passes no variable above {size - 1}" in refusal(data, ["cpu", "cpu"])

@@ -133,12 +133,12 @@ def test_a_document_over_several_lines(tmp_path: Path) -> None:
     ("document", "message"),
     [
         ({"schema_version": 2}, "schema_version 2 is not known"),
-        ([], "this is no baseline"),
-        ({}, "this is no baseline"),
-        ({"schema_version": 1, "models": [{"file": "a"}]}, "this is no baseline"),
-        ({"schema_version": 1, "models": [{"file": "a", "findings": [{"code": "X"}]}]}, "this is no baseline"),
-        ({"schema_version": 1, "models": [{"file": "a", "findings": "X"}]}, "this is no baseline"),
-        ({"schema_version": 1, "models": 3}, "this is no baseline"),
+        ([], "this is not a baseline"),
+        ({}, "this is not a baseline"),
+        ({"schema_version": 1, "models": [{"file": "a"}]}, "this is not a baseline"),
+        ({"schema_version": 1, "models": [{"file": "a", "findings": [{"code": "X"}]}]}, "this is not a baseline"),
+        ({"schema_version": 1, "models": [{"file": "a", "findings": "X"}]}, "this is not a baseline"),
+        ({"schema_version": 1, "models": 3}, "this is not a baseline"),
     ],
 )
 def test_what_is_no_baseline(tmp_path: Path, document: object, message: str) -> None:

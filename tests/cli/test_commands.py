@@ -85,8 +85,8 @@ def test_where_a_rewrite_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert target(str(model), None, in_place=True) == str(model)
     assert target(str(model), str(model), in_place=True) == str(model)
     assert refused("in", None, False) == "no output file (name one, or use --in-place)"
-    assert refused("-", None, True) == "standard input cannot be written over (name an output file)"
-    said = "--in-place writes over IN, but OUT is another file (give one of the two)"
+    assert refused("-", None, True) == "standard input cannot be overwritten (name an output file)"
+    said = "--in-place overwrites IN, but OUT is another file (give one of the two)"
     assert refused(str(model), str(other), True) == said
     for terminal in (True, False):
         monkeypatch.setattr(sys.stdout, "isatty", lambda terminal=terminal: terminal, raising=False)

@@ -121,18 +121,18 @@ def test_results_are_not_written_over_inputs(command: str, tmp_path: Path) -> No
         (tmp_path / name).mkdir(parents=True)
     for name in ("p/b/b/m", "p/b/m", "q/in/a", "q/in/z", "r/in/a", "r/out/z", "s/in/x/a", "s/in/y/a", "t/b/b/m"):
         put(tmp_path / f"{name}.circle", model)
-    refused("p/b", "p", f"{tmp_path}/p/b/m.circle: a result would be written over an input")
+    refused("p/b", "p", f"{tmp_path}/p/b/m.circle: a result would overwrite an input")
     refused("t/b", "t", f"{tmp_path}/t/b/m.circle: a result would lie in the input")
     link = tmp_path / "q/out/a.circle"
     link.symlink_to("../in/z.circle")
-    refused("q/in", "q/out", f"{link}: a result would be written over an input")
+    refused("q/in", "q/out", f"{link}: a result would overwrite an input")
     link.unlink()
     link.hardlink_to(tmp_path / "q/in/z.circle")
-    refused("q/in", "q/out", f"{link}: a result would be written over an input")
+    refused("q/in", "q/out", f"{link}: a result would overwrite an input")
     (tmp_path / "r/in/z.circle").symlink_to("../out/z.circle")
-    refused("r/in", "r/out", f"{tmp_path}/r/out/z.circle: a result would be written over an input")
+    refused("r/in", "r/out", f"{tmp_path}/r/out/z.circle: a result would overwrite an input")
     (tmp_path / "s/out/x").symlink_to("y")
-    refused("s/in", "s/out", f"{tmp_path}/s/out/y/a.circle: two results would be written to this one file")
+    refused("s/in", "s/out", f"{tmp_path}/s/out/y/a.circle: two results would be written to this file")
 
 
 def test_tables_are_not_written_over_inputs(tmp_path: Path) -> None:
@@ -143,6 +143,6 @@ def test_tables_are_not_written_over_inputs(tmp_path: Path) -> None:
     before = model.read_bytes()
     (tables / "origins.json").symlink_to(model)
     ran = run("dump-origins", tmp_path / "in", "--tables", tmp_path / "out")
-    assert (ran.status, ran.err.count("a result would be written over an input")) == (2, 1)
+    assert (ran.status, ran.err.count("a result would overwrite an input")) == (2, 1)
     assert model.read_bytes() == before
     assert list(tables.iterdir()) == [tables / "origins.json"]

@@ -107,13 +107,13 @@ def test_results_are_not_written_over_other_inputs(top: Path) -> None:
     (top / "out").mkdir()
     (top / "out" / "a.circle").write_bytes(b"")
     given = {"output": top / "out", "rules": top / "out" / "a.circle"}
-    said = f"{top / 'out/a.circle'}: a result would be written over an input {remedy}"
+    said = f"{top / 'out/a.circle'}: a result would overwrite an input {remedy}"
     assert refused(top / "in", given) == said
     (top / "out" / "b").mkdir()
     (top / "out" / "b" / "c.tflite").hardlink_to(top / "out" / "a.circle")
-    said = f"{top / 'out/b/c.tflite'}: two results would be written to this one file {remedy}"
+    said = f"{top / 'out/b/c.tflite'}: two results would be written to this file {remedy}"
     assert refused(top / "in", {"output": top / "out"}) == said
-    # The directory of results itself is no input.
+    # The directory of results itself is not an input.
     (top / "out" / "b" / "c.tflite").unlink()
     assert len(list(mirror(command, str(top / "in"), {"output": top / "out"}, "output"))) == 2
 

@@ -28,7 +28,7 @@ def test_another_order_is_only_moves(path: Path) -> None:
 
 
 def test_an_operator_in_front() -> None:
-    """All that is behind it has another index, and is no difference."""
+    """All that is behind it has another index, and is not a difference."""
     model = unpacked(twice_listed())
     graph = model.subgraphs[0]
     graph.tensors.insert(0, copy.deepcopy(graph.tensors[0]))

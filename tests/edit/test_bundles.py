@@ -76,8 +76,8 @@ def test_the_commands(tmp_path: Path) -> None:
     assert bundle_members(memoryview((tmp_path / "copy.task").read_bytes()))[0].end > len(bytes_of("tflite/cnn"))
     for words, status, said in (
         (("inspect", f"{bundle}!c.tflite"), 2, "no members are called 'c.tflite'"),
-        (("inspect", f"{out}!c.tflite"), 3, "it is no bundle"),
-        (("rename", f"{bundle}!a.tflite", "--in-place", "--input", "0=x"), 2, "cannot be written over"),
+        (("inspect", f"{out}!c.tflite"), 3, "it is not a bundle"),
+        (("rename", f"{bundle}!a.tflite", "--in-place", "--input", "0=x"), 2, "cannot be overwritten"),
         (("replace", bundle, out), 2, "names no member of a bundle"),
         (("replace", f"{bundle}!a.tflite", put(tmp_path / "no.tflite", b"no model")), 3, "neither a TFLite nor"),
     ):

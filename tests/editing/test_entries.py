@@ -104,8 +104,8 @@ def test_the_commands_do_the_same(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["set", "IN", "OUT", "--name", "x"], "give the value by either --text or --file"),
-        (["set", "IN", "OUT", "--name", "x", "--text", "a", "--file", "b"], "give the value by either"),
+        (["set", "IN", "OUT", "--name", "x"], "give the value with either --text or --file"),
+        (["set", "IN", "OUT", "--name", "x", "--text", "a", "--file", "b"], "give the value with either"),
         (["set", "-", "OUT", "--name", "x", "--file", "-"], "cannot both be standard input"),
         (["remove", "IN", "OUT"], "nothing to remove"),
         (["get", "IN", "nothing"], "no metadata entry 'nothing'"),

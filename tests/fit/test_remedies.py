@@ -89,7 +89,7 @@ def test_remedies(form: dict[str, Any], remedy: str) -> None:
 def test_every_condition_has_a_remedy() -> None:
     """A key that a form gets some day stands here, and its words among those that are known."""
     tried = {key for form, _ in CASES for key in form}
-    assert set(FORM_KEYS) - tried == {"unpacks"}  # which is no condition
+    assert set(FORM_KEYS) - tried == {"unpacks"}  # which is not a condition
     assert not any(GENERAL in remedy for _, remedy in CASES)
 
 
@@ -138,7 +138,7 @@ def test_what_is_not_known_is_not_guessed() -> None:
     ("link", "remedy"),
     [
         ("feeds", "put another operator between operator 0, NEG and it, or replace one of the two"),
-        ("shares", "give it another input than operator 0, NEG, or replace one of the two"),
+        ("shares", "give it an input other than operator 0, NEG, or replace one of the two"),
     ],
 )
 def test_what_is_not_taken_together(link: str, remedy: str) -> None:

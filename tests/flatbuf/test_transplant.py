@@ -270,10 +270,10 @@ def test_fields_that_lie_over_each_other_are_refused() -> None:
     data = bytearray(raw.finish(raw.table({0: ("u32", 3), 5: raw.ints([1])})))
     vtable = objects(bytes(data))[0].start
     data[vtable + 4 : vtable + 6] = data[vtable + 14 : vtable + 16]
-    with pytest.raises(EditError, match=r"lies over another field"):
+    with pytest.raises(EditError, match=r"overlaps another field"):
         copied(bytes(data))
     data[vtable + 4 : vtable + 6] = b"\2\0"
-    with pytest.raises(EditError, match=r"Model.version lies over another field"):
+    with pytest.raises(EditError, match=r"Model.version overlaps another field"):
         copied(bytes(data))
 
 

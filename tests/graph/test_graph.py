@@ -69,7 +69,7 @@ def effects(peer: Read) -> list[int]:
 
 
 def folded(peer: Read) -> list[int]:
-    """Return the operators with readers that depend on constants only, and are no work by themselves."""
+    """Return the operators with readers that depend on constants only, and are not work by themselves."""
     found: list[int] = []
     fixed = peer.constants - {*peer.inputs}
     for at, code in enumerate(peer.codes):

@@ -22,7 +22,7 @@ from tests.kit.support import edited
 
 
 def ids(*numbers: int | None) -> np.ndarray[tuple[int, ...], np.dtype[np.uint32]]:
-    """Return ids as the tables have them; None is no device, no partition."""
+    """Return ids as the tables have them; None means no device, no partition."""
     return np.array([NONE if number is None else number for number in numbers], np.uint32)
 
 

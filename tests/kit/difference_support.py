@@ -90,7 +90,7 @@ def _longer(value: Any, fresh: Any, field: Field, path: str) -> tuple[Any, str]:
     """Append to a vector of tables."""
     elements = [] if value is None else list(value)
     if field.target == "Buffer":
-        fresh.data = np.frombuffer(b"a new buffer", np.uint8)  # an empty one that nobody names is no difference
+        fresh.data = np.frombuffer(b"a new buffer", np.uint8)  # an empty one that nobody names is not a difference
     return [*elements, fresh], "metadata[]" if field.target == "Metadata" else f"{path}[{len(elements)}]"
 
 

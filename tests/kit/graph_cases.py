@@ -38,7 +38,7 @@ class Read:
         return [at for at, row in enumerate(self.operands) if value in row]
 
     def main(self, operator: int) -> int:
-        """Return the first operand that is no constant, else the first, else -1."""
+        """Return the first operand that is not a constant, else the first, else -1."""
         row = [value for value in self.operands[operator] if value >= 0]
         computed = [value for value in row if value not in self.constants or self.maker(value) >= 0]
         return next(iter([*computed, *row]), -1)

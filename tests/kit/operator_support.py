@@ -78,7 +78,7 @@ def litert_record(model: Path, runs: int, variant: str = "builtin") -> tuple[tup
 def as_atrace(events: Iterable[Event]) -> bytes:
     """Write events as atrace_profiler.cc marks them: TAG@<number>/<subgraph>, by begins and ends.
 
-    What a delegate reports when its run is over (DELEGATE_PROFILED_OPERATOR) and telemetry are no begins and ends,
+    What a delegate reports when its run is over (DELEGATE_PROFILED_OPERATOR) and telemetry are not begins and ends,
     and so no marks.
     """
     lines = ["# tracer: nop", "#"]

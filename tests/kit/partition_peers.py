@@ -103,7 +103,7 @@ def _post_order(graph: Dag) -> Iterable[int]:
 
 
 def _leads(successors: Sequence[set[int]], source: int, target: int) -> bool:
-    """Say whether another path than the edge leads from source to target."""
+    """Say whether a path other than the edge leads from source to target."""
     pending = [node for node in successors[source] if node != target]
     seen = set(pending)
     while pending:

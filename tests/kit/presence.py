@@ -70,7 +70,7 @@ def missing(error: BaseException | None) -> str | None:
 def lacking(error: BaseException) -> str | None:
     """Return the call of the operating system, or the module for it, that a test itself needs and that is not there.
 
-    What the product asks for and does not find is no reason: it has to do without.
+    What the product asks for and does not find is not a reason: it has to do without.
     """
     trace = error.__traceback__
     files = []

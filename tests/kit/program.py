@@ -26,7 +26,7 @@ ENVIRONMENT = {key: value for key, value in os.environ.items() if key != "NO_COL
 
 
 class Ran(NamedTuple):
-    """How a run of the program ended. `err` has what is no UTF-8 as surrogate escapes."""
+    """How a run of the program ended. `err` has what is not UTF-8 as surrogate escapes."""
 
     status: int
     out: bytes

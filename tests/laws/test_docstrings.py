@@ -36,7 +36,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize("module", sorted({*WITH_EXAMPLES} - NEEDS_MORE))
 @pytest.mark.usefixtures("folder")
 def test_the_examples_of_a_module_run(module: str) -> None:
-    """They name tensors of, and print what is in, another model than this one."""
+    """They name tensors of, and print what is in, a model other than this one."""
     tests = [one for one in doctest.DocTestFinder().find(import_module(module)) if one.examples]
     assert tests
     for one in tests:

@@ -26,7 +26,7 @@ EVIL = "<script>alert('&amp;\"')</script></td>"
 
 
 class Page(HTMLParser):
-    """The rows of a table, as a browser reads them; any tag that is no part of a table is an error."""
+    """The rows of a table, as a browser reads them; any tag that is not a part of a table is an error."""
 
     def __init__(self, page: str) -> None:
         super().__init__()

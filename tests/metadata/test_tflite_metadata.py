@@ -144,7 +144,7 @@ def test_a_document_comes_back(name: str) -> None:
         ('"associated_files": [{"type": "LABELS"}]', "associated_files[0].type: 'LABELS' is not known"),
         ('"associated_files": [{"type": 1000}]', "AssociatedFile.type cannot hold this"),
         ('"associated_files": [{"name": "a.txt"}]', "names files that are not there: a.txt"),
-        ('"subgraph_metadata": [{"input_process_units": [{"options": {}}]}]', "options_type has to name its type"),
+        ('"subgraph_metadata": [{"input_process_units": [{"options": {}}]}]', "options_type must name its type"),
     ],
 )
 def test_what_the_schema_does_not_have_is_refused(field: str, words: str, tmp_path: Path) -> None:
@@ -169,10 +169,10 @@ def test_the_commands(tmp_path: Path) -> None:
     assert (ran.status, document(out.read_bytes())) == (0, document(last.read_bytes()))
     for words, said in (
         (("--mean", "1"), "--mean and --std go together"),
-        (("--mean", "1", "--std", "0"), "std is above 0"),
-        (("--mean", "1", "--std", "x"), "are no numbers"),
+        (("--mean", "1", "--std", "0"), "std must be above 0"),
+        (("--mean", "1", "--std", "x"), "are not numbers"),
         (("--input", "9=x"), "no tensor is called '9'"),
-        (("--json", labels, "--name", "x"), "--json is all of it"),
+        (("--json", labels, "--name", "x"), "--json gives the whole description"),
         (("--file", labels), "--file goes with --json"),
     ):
         ran = run("metadata", "describe", out, last, *words)

@@ -1,4 +1,4 @@
-"""Files that are no models of ours are named, with what to do."""
+"""Files that are not models of ours are named, with what to do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The views of a model show what another reader sees; what is no model is refused."""
+"""The views of a model show what another reader sees; what is not a model is refused."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def test_each_graph_finds_what_belongs_to_its_operators(name: str) -> None:
             try:
                 (times,) = time_data(model_graph(model), index, OperatorTrace("litert", tuple(named), 2))
             except CircleToolsError:
-                assert index > 0  # a called subgraph alone is no trace
+                assert index > 0  # a called subgraph alone is not a trace
                 continue
             assert set(by_operator(times, nodes).values()) <= {1.0}
 

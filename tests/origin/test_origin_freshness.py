@@ -115,7 +115,7 @@ def test_fresh(own_model: Path) -> None:
 
 
 def test_a_tool_that_leaves_the_operators_alone() -> None:
-    """Constants, options and descriptions are no business of the stamp."""
+    """Constants, options and descriptions are not the concern of the stamp."""
 
     def change(model: Any) -> None:
         model.description = "other"

@@ -36,7 +36,7 @@ OPERATORS = st.dictionaries(IDS, st.frozensets(IDS, min_size=1, max_size=5), max
 STAMPS = st.lists(st.builds(SubgraphStamp, st.binary(min_size=8, max_size=8), st.binary())).map(
     lambda subgraphs: Stamp(tuple(subgraphs))
 )
-# Bytes that get past the first check: small numbers, and one that is no multiple of four.
+# Bytes that get past the first check: small numbers, and one that is not a multiple of four.
 SMALL = st.lists(st.sampled_from([0, 1, 2, 3, 8, 12, MAX]), max_size=9).map(lambda numbers: u32s(*numbers))
 HOSTILE = st.one_of(st.binary(), SMALL, st.tuples(SMALL, st.binary(max_size=5)).map(b"".join))
 

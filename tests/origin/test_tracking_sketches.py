@@ -119,12 +119,16 @@ FOLDED = {
         "a = TANH x; c = NEG a; d = FC1 a; e = ADD c d -> e",
         ["ab", "c", "d", "e"],
     ),
-    "what is computed is no factor": (
+    "what is computed is not a factor": (
         "a = TANH x; b = MUL a a; c = FC1 b -> c",
         "a = TANH x; c = FC1 a -> c",
         ["ab", "c"],
     ),
-    "a layout is no factor": ("a = TANH x; b = RESHAPE a; c = FC1 b -> c", "a = TANH x; c = FC1 a -> c", ["ab", "c"]),
+    "a layout is not a factor": (
+        "a = TANH x; b = RESHAPE a; c = FC1 b -> c",
+        "a = TANH x; c = FC1 a -> c",
+        ["ab", "c"],
+    ),
     "the first may hold it as well": (
         "a = MUL#3 x; b = ADD#1 a; c = FC1 b -> c",
         "a = MUL#3 x; c = FC1 a -> c",

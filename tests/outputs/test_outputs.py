@@ -142,7 +142,7 @@ def test_names_are_unique() -> None:
 
 
 def test_names_without_sense() -> None:
-    """No name, an empty one, one that is no UTF-8."""
+    """No name, an empty one, one that is not UTF-8."""
     build = Build()
     graph = build.graph()
     tensors = [graph.tensor("a"), graph.tensor("b"), graph.tensor("c")]

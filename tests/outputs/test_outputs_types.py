@@ -131,7 +131,7 @@ def loop_with_a_state_without_rank(element: str) -> bytes:
 
 @pytest.mark.parametrize("element", ["FLOAT32", "INT64", "BOOL", "INT8"])
 def test_a_state_without_rank(element: str, tmp_path: Path) -> None:
-    """It is no scalar, though its shape is that of one."""
+    """It is not a scalar, though its shape is that of one."""
     data = loop_with_a_state_without_rank(element)
     after = fixed(data, "all")
     assert_fixed(data, after, [0, 1, 2])

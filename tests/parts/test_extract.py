@@ -208,7 +208,7 @@ def stateful() -> Build:
 def test_operators_that_share_a_state_stay_together() -> None:
     data = stateful().to_bytes()
     with pytest.raises(
-        ct.EditError, match="operators 1 and 3 use variable 'v', and the cut would part them"
+        ct.EditError, match="operators 1 and 3 use variable 'v', and the cut would separate them"
     ) as caught:
         extracted(data, operators="0-2")
     assert caught.value.hint == "take all of operators 1,3, or none of them"

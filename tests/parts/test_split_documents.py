@@ -69,7 +69,7 @@ def test_a_manifest_has_every_end_by_part_and_slot() -> None:
         ('{"a": 1, "b": 2}', '{"b": 3, "a": 4}', "b is 2, and by the connections 3"),
         ('{"z": 0}', '{"a": 1}', "a is nothing, and by the connections 1"),
         ('{"z": 0, "a": 1}', '{"a": 1}', "z is 0, and by the connections nothing"),
-        ("[]", "{}", "this is no object"),
+        ("[]", "{}", "this is not an object"),
         (f'{{"a": "{"x" * 98}"}}', '{"a": 1}', f'a is "{"x" * 98}", and by the connections 1'),
         (f'{{"a": "{"x" * 99}"}}', '{"a": 1}', f'a is "{"x" * 99}, and by the connections 1'),
     ],

@@ -296,6 +296,6 @@ def test_the_source_is_not_replaced_with_the_directory_that_it_is_in(tmp_path: P
     split_file(source, folder)
     part = folder / "model.part.00001_npu.circle"
     assert part.exists()
-    with pytest.raises(UsageError, match="in the directory that is replaced") as caught:
+    with pytest.raises(UsageError, match="in the directory to replace") as caught:
         split_file(part, folder, force=True)
     assert caught.value.location == str(folder)

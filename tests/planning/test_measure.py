@@ -163,7 +163,7 @@ def test_programs_that_are_refused(on: tuple[str, ...], said: str, hint: str | N
 def test_parts_run_in_one_python(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "command", lambda program: [program])
     assert chosen(("a", "b"), "a=onert", "b=onert:ruy")[1] == Device("b", "onert", "ruy")
-    with pytest.raises(UsageError, match="of several Pythons; parts are measured in one process"):
+    with pytest.raises(UsageError, match="use different Pythons; parts are measured in one process"):
         chosen(("a", "b"), "a=onert", "b=litert")
 
 

@@ -256,7 +256,7 @@ def test_many_rows_of_several_groups_are_of_all_alike() -> None:
 
 @pytest.mark.parametrize(("calls", "operators"), [(3, [0]), (6, [0, 3]), (7, [0]), (9, [0, 3, 5])])
 def test_calls_in_averages_tell_how_many_groups_a_row_is_of(calls: int, operators: list[int]) -> None:
-    """Three executions; a number of calls that is no multiple of theirs tells nothing."""
+    """Three executions; a number of calls that is not a multiple of theirs tells nothing."""
     data = model_of("ADD", "MUL", "POW", "ADD", "SUB", "ADD", "POW", "ABS")
     names = ["Add (ND)", "Multiply (ND)", "POW", "Subtract (ND)", "Add (ND)", "POW", "Abs (NC)"]
     numbers = [0, 1, 2, 1, 2, 6, 0]

@@ -155,8 +155,8 @@ def test_a_program_that_is_not_installed_is_named(program: str, monkeypatch: pyt
     ("python", "said"),
     [
         ("/nowhere/python", "litert: /nowhere/python cannot be started: No such file or directory"),
-        ("sh -c 'echo no Python >&2'", "litert is not installed: its process ends at once: no Python"),
-        ("{} -S", "litert is not installed: its process ends at once: ModuleNotFoundError: No module named 'numpy'"),
+        ("sh -c 'echo no Python >&2'", "litert is not installed: its process ended at once: no Python"),
+        ("{} -S", "litert is not installed: its process ended at once: ModuleNotFoundError: No module named 'numpy'"),
     ],
 )
 def test_another_python_without_the_program(python: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -181,11 +181,11 @@ REFUSED: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({}, ct.UsageError, "no shape to set"),
     ({"batch": 2, "dynamic_batch": True}, ct.UsageError, "exclude each other"),
     ({"inputs": ("nothing=1,2",)}, ct.UsageError, "no tensor is called 'nothing'"),
-    ({"inputs": ("y=1,2,3",)}, ct.UsageError, "'y' is no input"),
+    ({"inputs": ("y=1,2,3",)}, ct.UsageError, "'y' is not an input"),
     ({"inputs": ("x=1,2",)}, ct.UsageError, "'x' has 3 dimensions, not 2"),
     ({"inputs": ("x=1,0,2",)}, ct.UsageError, "a size below 1"),
-    ({"inputs": ("x=1,,2",)}, ct.UsageError, "no NAME=DIMS"),
-    ({"inputs": ("x=1,4,2", "0=1,4,2")}, ct.UsageError, "is there twice"),
+    ({"inputs": ("x=1,,2",)}, ct.UsageError, "is not NAME=DIMS"),
+    ({"inputs": ("x=1,4,2", "0=1,4,2")}, ct.UsageError, "is given twice"),
     ({"inputs": ("x=1,4,3",)}, ct.EditError, "subgraphs[0].operators[0]: CONCATENATION: [1,4,3] beside [1,1,2]"),
 ]
 

@@ -141,7 +141,7 @@ BROKEN: dict[str, tuple[Change, list[Found], str]] = {
     "cycle": (
         operator(0, "inputs", [3]),
         [("CYCLIC_OPERATORS", W, "operators[0]")],
-        "wait for each other",
+        "depend on each other",
     ),
     "repeated input": (
         lambda graph: graph.ends([0, 0], [3]),
@@ -249,32 +249,32 @@ BROKEN: dict[str, tuple[Change, list[Found], str]] = {
     "enum": (
         with_options("AddOptions", fused_activation_function=6),
         [("UNKNOWN_OPTION", W, "AddOptions.fused_activation_function")],
-        "is 6, which is no member of ActivationFunctionType",
+        "is 6, which is not a member of ActivationFunctionType",
     ),
     "type in options": (
         with_options("CastOptions", in_data_type=99),
         [("UNKNOWN_OPTION", W, "CastOptions.in_data_type")],
-        "is 99, which is no member of TensorType",
+        "is 99, which is not a member of TensorType",
     ),
     "stride": (
         with_options("Pool2DOptions", stride_w=0, stride_h=1),
         [("UNKNOWN_OPTION", W, "Pool2DOptions.stride_w")],
-        "is 0, which is no step",
+        "is 0, which is not a valid step",
     ),
     "long stride": (
         with_options("Pool2DOptions", stride_w=1, stride_h=1 << 16),
         [("UNKNOWN_OPTION", W, "Pool2DOptions.stride_h")],
-        "is 65536, which is no step",
+        "is 65536, which is not a valid step",
     ),
     "called": (
         with_options("WhileOptions", cond_subgraph_index=0, body_subgraph_index=-1),
         [("UNKNOWN_OPTION", W, "WhileOptions.body_subgraph_index")],
-        "is -1, which is no subgraph",
+        "is -1, which is not a subgraph",
     ),
     "branches": (
         operator(1, "builtin_options_2", Table("StablehloCaseOptions", branch_subgraph_indices=[0, -1])),
         [("UNKNOWN_OPTION", W, "StablehloCaseOptions.branch_subgraph_indices")],
-        "is -1, which is no subgraph",
+        "is -1, which is not a subgraph",
     ),
     "no codes": (
         without_codes,
@@ -303,7 +303,7 @@ BROKEN: dict[str, tuple[Change, list[Found], str]] = {
             ("INVALID_SIGNATURE", W, "signature_defs[0].inputs[0]"),
             ("INCOMPLETE_SIGNATURE", INFO, "signature_defs[0].inputs"),
         ],
-        "tensor 1 ('x') is no input of the subgraph",
+        "tensor 1 ('x') is not an input of the subgraph",
     ),
     "no name": (
         signed([("x", 0)], [("", 3)]),

@@ -58,9 +58,9 @@ def test_a_document_may_have_many_lines(tmp_path: Path) -> None:
     ("document", "words"),
     [
         ({"schema_version": SCHEMA_VERSION + 1, "name": "a"}, "schema_version .* is not known"),
-        ({"schema_version": SCHEMA_VERSION}, "this is no baseline .*circletool check --json"),
-        (known(1), "this is no baseline"),
-        ([], "this is no baseline"),
+        ({"schema_version": SCHEMA_VERSION}, "this is not a baseline .*circletool check --json"),
+        (known(1), "this is not a baseline"),
+        ([], "this is not a baseline"),
     ],
 )
 def test_what_is_no_baseline(document: object, words: str, tmp_path: Path) -> None:

@@ -283,4 +283,4 @@ def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     words = [str(TOOL), "embed-origins", str(pipe), "--in-place"]
     ran = subprocess.run(words, capture_output=True, timeout=60, check=False)
     assert ran.returncode == 2
-    assert b"only a regular file can be written over" in ran.stderr
+    assert b"only a regular file can be overwritten" in ran.stderr

@@ -151,7 +151,7 @@ def trace_of(most: int = 1 << 20) -> Trace:
 
 
 PACKETS = field_bytes(1, field_number(8, 300)) + field_bytes(1, b"") + field_bytes(1, field_bytes(9, b"y" * 200))
-FOUND = [(0, 8, 300), (7, 9, -1)]  # bytes are no number
+FOUND = [(0, 8, 300), (7, 9, -1)]  # bytes are not a number
 
 
 @pytest.mark.parametrize("size", [1, 2, 19, 20, 21, 1000])

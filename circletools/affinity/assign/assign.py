@@ -24,7 +24,7 @@ Refusals = Mapping[str, Sequence[Sequence[str | None]]]
 
 @dataclass(frozen=True, slots=True)
 class Constraints:
-    """What the choice of devices has to keep to.
+    """Constraints on the choice of devices.
 
     `before` has the devices that operators had earlier, by subgraph and operator: they go before what devices take.
     """
@@ -35,7 +35,7 @@ class Constraints:
     before: Sequence[Mapping[int, Decision]] = ()
 
     def before_in(self, subgraph: int) -> Mapping[int, Decision]:
-        """Return what the operators of a subgraph had before."""
+        """Return the earlier devices of a subgraph's operators."""
         return self.before[subgraph] if subgraph < len(self.before) else {}
 
 

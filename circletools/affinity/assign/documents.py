@@ -1,4 +1,4 @@
-"""What the JSON documents have in common that people write by hand: known keys, places, numbers and selectors."""
+"""Shared by the JSON documents that people write by hand: known keys, places, numbers and selectors."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _LARGEST, _LEAST = 1e15, 1e-9
 
 
 def read_words(path: str | os.PathLike[str]) -> str:
-    """Return the text of a file; names in it may be bytes that are no UTF-8. Raises InvalidInputError."""
+    """Return the text of a file; names in it may be bytes that are not UTF-8. Raises InvalidInputError."""
     return read_bytes(path).decode("utf-8-sig", "surrogateescape")
 
 
 def read_document(words: str, name: str, keys: set[str], holds: str, see: str) -> tuple[Object, str]:
     """Return the object that a document is, and its place. `holds` names its contents, `see` the page about it.
 
-    Raises InvalidInputError where it is none, is of another version or has other keys than `keys`.
+    Raises InvalidInputError where it is none, is of another version or has keys other than `keys`.
     """
     document = read_json(words, name, lines=True)
     if not isinstance(document, Object):

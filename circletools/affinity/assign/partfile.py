@@ -1,4 +1,4 @@
-r"""`.part` files, which tell circle-partitioner of the ONE compiler where operators go.
+r"""`.part` files, which assign operators to backends for the ONE compiler's circle-partitioner.
 
     [partition]
     backends=cpu,npu            all that there are
@@ -39,7 +39,7 @@ _SHOWN = 60  # characters of a line, in a message
 
 @dataclass(frozen=True, slots=True)
 class PartFile:
-    """What a `.part` file says. Only the rules that `comply` names count.
+    """The contents of a `.part` file. Only the rules that `comply` names count.
 
     `trimmed` says whether it makes sense only without the blanks around names.
     """
@@ -84,7 +84,7 @@ def _parsed(sections: dict[str, dict[str, tuple[str, int]]], name: str) -> PartF
     for backend, line in (default, *(rule for named in rules.values() for rule in named.values())):
         if backend not in backends:
             hint = f"they are: {', '.join(map(repr, backends))}"
-            raise _error(f"{backend!r} is none of the backends", name, line, hint)
+            raise _error(f"{backend!r} is not one of the backends", name, line, hint)
     kind: Literal["opcode", "opname"] = "opcode" if comply == "opcode" else "opname"
     return PartFile(backends, default[0], kind, rules["OPCODE"], rules["OPNAME"])
 
@@ -95,7 +95,7 @@ def _sections(text: str, name: str) -> dict[str, dict[str, tuple[str, int]]]:
     current = None
     for number, line in enumerate(re.split("\r\n|\r|\n", text), 1):
         if "\0" in line:
-            raise _error("a NUL character", name, number, "ONE reads no further than to it")
+            raise _error("a NUL character", name, number, "ONE stops reading there")
         if line.startswith("["):
             section, bracket, _ = line[1:].partition("]")
             if not bracket or section not in _SECTIONS:
@@ -107,7 +107,7 @@ def _sections(text: str, name: str) -> dict[str, dict[str, tuple[str, int]]]:
             if not equals:
                 raise _error(f"{line[:_SHOWN]!r} has no =", name, number, "write key=value")
             if current is None:
-                raise _error(f"{line[:_SHOWN]!r} stands in no section", name, number, "begin with [partition]")
+                raise _error(f"{line[:_SHOWN]!r} is outside every section", name, number, "begin with [partition]")
             key = _ESCAPES.sub(";", key)
             if key in current:
                 raise _error(f"a second line for {key!r}", name, number, f"the first is line {current[key][1]}")

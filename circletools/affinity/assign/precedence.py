@@ -1,4 +1,4 @@
-"""Of several entries that choose an operator, the one that counts.
+"""The precedence of entries that select the same operator.
 
 The more particular: index before name before origin before op, a whole name before a glob before *, one that names
 its subgraph before one that does not, the command line before a file.
@@ -19,7 +19,7 @@ class Entry(Protocol):
 
     @property
     def selector(self) -> Selector:
-        """Return what it chooses."""
+        """Return the chosen device."""
 
     @property
     def place(self) -> str:
@@ -31,7 +31,7 @@ class Entry(Protocol):
 
     @property
     def says(self) -> str:
-        """Return what it says: entries that say the same do not contradict each other."""
+        """Return its value: entries with equal values do not contradict each other."""
 
 
 E = TypeVar("E", bound=Entry)
@@ -40,8 +40,8 @@ E = TypeVar("E", bound=Entry)
 def by_precedence(chooser: Chooser, entries: Sequence[E], *, any_code: bool = False) -> list[list[E | None]]:
     """Return the entry that counts for each operator of each subgraph.
 
-    With `any_code` an operator code that the model does not have is no mistake, as long as the format has it. Raises
-    UsageError for an entry that chooses nothing, and for two of one rank that contradict each other.
+    With `any_code` an operator code that the model does not have is not a mistake, as long as the format has it.
+    Raises UsageError for an entry that chooses nothing, and for two of one rank that contradict each other.
     """
     found: list[list[E | None]] = [[None] * len(subgraph) for subgraph in chooser.model.graphs]
     for entry in sorted(entries, key=_rank):

@@ -34,7 +34,7 @@ class Rule:
 
     @property
     def says(self) -> str:
-        """Return what it says of an operator: rules that say the same do not contradict each other."""
+        """Return the device of an operator: rules for the same device do not contradict each other."""
         return self.device
 
 

@@ -1,1 +1,1 @@
-"""What devices take: tables, how they are read, and the operators they are held against."""
+"""Capability tables: how they are read, and how operators are matched against them."""

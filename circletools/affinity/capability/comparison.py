@@ -43,7 +43,7 @@ class TensorTerm(NamedTuple):
 
 
 Term = TensorTerm | str
-"""What differs from operator to operator: a property of a tensor, or the name of an option."""
+"""A variable of a comparison: a property of a tensor, or the name of an option."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What a capability table is made of: forms of operators, patterns of tensors, values of options."""
+"""The elements of a capability table: forms of operators, patterns of tensors, values of options."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Kind = Literal["", "computed", "constant"]
 
 @dataclass(frozen=True, slots=True)
 class TensorPattern:
-    """What a tensor may be. An empty word is any; type `*` is any; `none` is an input that is left out."""
+    """A pattern of tensors. An empty word is any; type `*` is any; `none` is an input that is left out."""
 
     type: str
     quantization: str = ""
@@ -113,7 +113,7 @@ class Form:
 
     @property
     def terms(self) -> frozenset[Term]:
-        """What must be read of an operator, beside its tensors, to tell whether it has this form."""
+        """The properties to read from an operator, besides its tensors, to match this form."""
         return frozenset(self.options).union(*(comparison.terms for comparison in self.where))
 
 
@@ -143,5 +143,5 @@ class Rule:
 
     @property
     def terms(self) -> frozenset[Term]:
-        """What must be read of an operator, as for a form."""
+        """The properties to read from an operator, as for a form."""
         return frozenset[Term]().union(*(form.terms for form in (*self.needs, *([self.when] if self.when else ()))))

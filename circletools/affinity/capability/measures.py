@@ -54,7 +54,7 @@ class Measures:
         return np.where(mixed, np.nan, np.where(values >= 0, values - ranks, values))
 
     def _extremes(self, term: TensorTerm, slots: Slots) -> Column:
-        """Return the least or the most of all inputs or outputs of every operator."""
+        """Return the minimum or maximum over all inputs or outputs of every operator."""
         unused = np.inf if term.extreme == "least" else -np.inf
         # Unlike fmin and fmax, these keep NaN: of a tensor without a scale nothing is true.
         combine = np.minimum if term.extreme == "least" else np.maximum
@@ -88,7 +88,7 @@ class Measures:
 
     @cached_property
     def _sizes(self) -> Column:
-        with np.errstate(over="ignore", invalid="ignore"):  # of what is no size, nothing is true
+        with np.errstate(over="ignore", invalid="ignore"):  # of what is not a size, nothing is true
             return _reduced(np.multiply, self._shapes.flat().astype(np.float64), self._shapes.count, 1)
 
     @cached_property
@@ -134,7 +134,7 @@ class Measures:
 
 
 def _reduced(combine: np.ufunc, values: Column, counts: NDArray[np.int64], empty: float) -> Column:
-    """Return what each row of values comes to, `empty` where it has none."""
+    """Reduce each row of values; `empty` for an empty row."""
     found = np.full(len(counts), float(empty))
     filled = np.flatnonzero(counts)
     if filled.size:

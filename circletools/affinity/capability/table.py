@@ -1,4 +1,4 @@
-"""What a device takes, and why it does not take an operator.
+"""The operators that a device supports, and why it refuses others.
 
     xnnpack = ct.affinity.load_capability("xnnpack")        # or a file of one's own, "npu.json"
     with ct.open("model.tflite") as model:
@@ -75,7 +75,7 @@ class Capability:
 
     @cached_property
     def terms(self) -> dict[str, tuple[Term, ...]]:
-        """What the forms of each code look at beside types and ranks: options, and properties of tensors."""
+        """What the forms of each code read besides types and ranks: options, and properties of tensors."""
         named: dict[str, set[Term]] = {}
         sides = (side for rule in self.context for side in (rule.first, rule.then))
         for table in (self.operators, self.measured or {}, *sides):
@@ -229,7 +229,7 @@ def _is_unseen(broken: Sequence[str] | None, operator: OperatorTraits) -> bool:
 
 
 def _nearest(forms: Sequence[Form], operator: OperatorTraits) -> list[str] | None:
-    """Return what keeps an operator from the nearest of some forms; None where there is none."""
+    """Return the unmet condition of the nearest form; None if there are no forms."""
     return min((mismatches(form, operator) for form in forms), key=_distance, default=None)
 
 
@@ -245,7 +245,7 @@ def _distance(found: Sequence[str]) -> tuple[int, int]:
 
 
 def mismatches(form: Form, operator: OperatorTraits, any_empty: bool = False) -> list[str]:
-    """Return what keeps an operator from having a form, in words; empty when it has.
+    """Return the unmet condition of a form as text; empty when the operator has the form.
 
     With `any_empty`, an empty shape stands for any: it may be one that is not known.
     """

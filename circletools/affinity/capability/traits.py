@@ -1,4 +1,4 @@
-"""What a capability table tells operators apart by, read in columns: of many operators few are different."""
+"""The properties by which capability tables distinguish operators, in columns: few of many operators differ."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class OperatorTraits:
 
 @dataclass(frozen=True, slots=True)
 class Kinds:
-    """Which operators no table can tell apart: the kind of each, from 0, and the first operator of each kind."""
+    """Operators that no table can distinguish: the kind of each, from 0, and the first operator of each kind."""
 
     of: NDArray[np.int64]
     examples: list[int]
@@ -128,7 +128,7 @@ class SubgraphTraits:
         return np.array([number.setdefault(data[start:end], len(number)) for start, end in ends], np.int64)
 
     def key(self, index: int) -> Key:
-        """Return what only operators of one kind have in common, as things are now."""
+        """Return the traits that only operators of one kind share at this point."""
         both = (self._inputs, self._outputs)
         inputs, outputs = (self._words(np.array(slots.of(index), np.int64)).tobytes() for slots in both)
         return self._codes[index], int(self._setting_of[index]), inputs, outputs
@@ -208,7 +208,7 @@ class SubgraphTraits:
 
 @dataclass(slots=True)
 class _Once:
-    """What several tables ask of one graph; `alike` numbers its operators by code and tensors, once it was asked."""
+    """What several tables read from one graph; `alike` numbers its operators by code and tensors, when first used."""
 
     classes: NDArray[np.int64]
     kinds: list[list[int]]

@@ -1,1 +1,1 @@
-"""What operators, copies and launches cost on each device, and the devices that cost least."""
+"""Costs of operators, copies and launches on each device, and the cheapest devices."""

@@ -68,14 +68,14 @@ def place_within_limits(facts: Graph, assignment: Assignment, sizing: Sizing, fa
 
 
 def _links(devices: int, launch_us: float) -> Links:
-    """Return what copies and launches cost where copies cost nothing."""
+    """Return the costs of copies and launches where copies are free."""
     return Links(np.zeros((devices, devices)), np.zeros((devices, devices)), np.full(devices, launch_us))
 
 
 def _placed(
     facts: Graph, table: CostTable, sizing: Sizing, devices: Sequence[str], seconds: float
 ) -> tuple[Placed, float]:
-    """Return what is found for a subgraph, and what nothing takes less than. An error has its place."""
+    """Return the solution of a subgraph and its lower bound. An error names the subgraph."""
     whole = make_subgraph(facts, table, sizing, devices)
     try:
         found = solve(whole.problem, seconds)

@@ -34,7 +34,7 @@ class TimeRule:
 
     @property
     def says(self) -> str:
-        """Return what it says of an operator."""
+        """Return the time of an operator."""
         if self.time_us == inf:
             return "no time"
         rate = f" and {1 / self.us_per_byte:g} bytes/us" if self.us_per_byte else ""
@@ -43,7 +43,7 @@ class TimeRule:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """What a copy costs: `overhead_us`, and its bytes times `us_per_byte`."""
+    """The cost of a copy: `overhead_us`, and its bytes times `us_per_byte`."""
 
     overhead_us: float
     us_per_byte: float
@@ -60,7 +60,7 @@ class Defaults:
 
 @dataclass(frozen=True, slots=True)
 class CostDocument:
-    """What a document says, by device name; a device of `transfers` may be `*`, any.
+    """The contents of a document, by device name; a device of `transfers` may be `*`, any.
 
     `constants` has the microseconds a byte of constants that a partition brings to its device.
     """
@@ -72,7 +72,7 @@ class CostDocument:
     constants: Mapping[str, float] = field(default_factory=dict)
 
     def listed(self, source: str, target: str) -> Link | None:
-        """Return what a copy costs: the entry of both devices, else of the first, else of the second, else of any."""
+        """Return the cost of a copy: the entry for both devices, else for the first, the second, or any."""
         pairs = ((source, target), (source, ANY), (ANY, target), (ANY, ANY))
         return next((self.transfers[pair] for pair in pairs if pair in self.transfers), None)
 

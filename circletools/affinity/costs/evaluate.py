@@ -1,4 +1,4 @@
-"""The objective: what an assignment of operators to devices costs. Whoever compares assignments asks here."""
+"""The objective: the cost of an assignment of operators to devices, for all that compare assignments."""
 
 from __future__ import annotations
 

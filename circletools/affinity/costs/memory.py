@@ -1,4 +1,4 @@
-"""What lives on each device: its constants, and the most bytes of computed tensors at any time.
+"""Memory use of each device: its constants, and the most bytes of computed tensors at any time.
 
     constants      every buffer that an operator on the device reads, once; also what it reads of operators that
                    depend on constants only, and the buffers that those read
@@ -56,7 +56,10 @@ class Footprint:
 
 
 def contents(facts: Graph) -> Contents:
-    """Return what operators of a subgraph read and make. Raises ModelFormatError for a tensor that does not exist."""
+    """Return the tensors that operators of a subgraph read and produce.
+
+    Raises ModelFormatError for a missing tensor.
+    """
     inputs, outputs = (row[(row >= 0) & (row < len(facts.values))] for row in (facts.inputs, facts.outputs))
     computed = facts.producer >= 0
     computed[inputs] = True

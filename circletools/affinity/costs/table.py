@@ -17,7 +17,7 @@ Indices = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """What copies and launches cost, by device number.
+    """The costs of copies and launches, by device number.
 
     `overhead_us` and `us_per_byte` have the shape (devices, devices), from and to; nothing on the diagonal.
     `launch_us` has the shape (devices,), and so has `constant_us_per_byte`: what a byte of the constants costs that a
@@ -46,7 +46,7 @@ class CostTable:
     links: Links
 
     def copy_us(self, tensors: Indices, sources: Indices | int, targets: Indices | int) -> Floats:
-        """Return what it costs to bring tensors from devices to devices."""
+        """Return the cost of copying tensors between devices."""
         overhead, rate = self.links.overhead_us[sources, targets], self.links.us_per_byte[sources, targets]
         copied: Floats = overhead + self.sizes_bytes[tensors] * rate
         return copied

@@ -1,4 +1,4 @@
-"""From what is known of costs to the problem of every subgraph of a model."""
+"""From known costs to the cost problem of every subgraph of a model."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NO_TIME = "no time is known for it"
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What is known: a document, times that were measured on a device, and what counts where neither says anything.
+    """Known costs: a document, times measured on a device, and defaults where neither has a value.
 
     A time that was measured goes before one of the document.
     """
@@ -45,7 +45,7 @@ def cost_tables(chooser: Chooser, devices: Sequence[str], costs: Costs) -> list[
     Raises UsageError for an entry of the document that chooses nothing, for no device, and for more than 64.
     """
     if not devices:
-        raise UsageError("the costs are of no device", hint="name some with `devices=`, or in the costs")
+        raise UsageError("the costs name no device", hint="name some with `devices=`, or in the costs")
     if len(devices) > _DEVICES:  # every pair of devices takes room
         raise UsageError(f"costs of {len(devices)} devices; there can be {_DEVICES}")
     links = _links(devices, costs)

@@ -1,1 +1,1 @@
-"""Affinity in the words of those who act on it, a module for each: plain functions of a model and its affinity."""
+"""Exports of the affinity to other tools, a module for each: plain functions of a model and its affinity."""

@@ -10,7 +10,7 @@ from circletools.affinity.read import Affinity
 from circletools.graph.graph import ModelGraph
 
 _SHOWN = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
-_SHOWN |= {0xDC00 + code: f"\\x{code:02x}" for code in range(128, 256)}  # bytes that are no UTF-8
+_SHOWN |= {0xDC00 + code: f"\\x{code:02x}" for code in range(128, 256)}  # bytes that are not UTF-8
 
 
 def dot_graph(model: ModelGraph, affinity: Affinity) -> str:

@@ -24,7 +24,7 @@ Target = Literal["onert", "part", "openvino", "model-explorer", "dot"]
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """What was made for a target: text, or an object that becomes JSON or shell lines."""
+    """The export for a target: text, or an object that becomes JSON or shell lines."""
 
     target: Target
     content: str | Mapping[str, Any]

@@ -58,7 +58,7 @@ def coloured(value: str, color: str) -> dict[str, Any]:
 
 
 def by_key(graph: Graph, results: Mapping[int, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Return what is known of operators by the key that Model Explorer finds each with.
+    """Return the data of operators by the key under which Model Explorer finds each.
 
     Raises EditError where an operator has none of its own.
     """
@@ -77,5 +77,5 @@ def by_key(graph: Graph, results: Mapping[int, dict[str, Any]]) -> dict[str, dic
 
 
 def _is_own(name: str, tensors: Counter[bytes]) -> bool:
-    """Say whether a key with this name means one tensor. Model Explorer changes names that are no UTF-8."""
+    """Say whether a key with this name means one tensor. Model Explorer changes names that are not UTF-8."""
     return bool(name) and not re.search("[\udc80-\udcff]", name) and tensors[name.encode()] == 1

@@ -54,7 +54,7 @@ def onert_environment(model: ModelGraph, affinity: Affinity) -> dict[str, str]:
     }
     size = len("OP_BACKEND_MAP=") + len(environment["OP_BACKEND_MAP"])
     if size > VARIABLE_BYTES:
-        raise EditError(f"the map takes {size} bytes; Linux hands no variable above {VARIABLE_BYTES} to a program")
+        raise EditError(f"the map takes {size} bytes; Linux passes no variable above {VARIABLE_BYTES} to a program")
     if reused:
         environment["EXECUTOR"] = "Dataflow"
     return environment
@@ -92,7 +92,7 @@ def _check_operator(graph: Graph, operator: int, device: str) -> None:
 
 
 def _check_outputs(graph: Graph, devices: Sequence[str], read: Sequence[Flow]) -> None:
-    """Raise EditError where an output is read on another backend than the one that makes it."""
+    """Raise EditError where an output is produced on one backend and read on another."""
     outputs = set(graph.outputs.tolist())
     for flow in read:
         if flow.tensor in outputs and devices[flow.producer] != devices[flow.reader]:

@@ -1,4 +1,4 @@
-"""What every export starts from: the affinity of the model as it is, by name; and what flows between operators."""
+"""The input of every export: the affinity of the model, by name, and the tensors between operators."""
 
 from __future__ import annotations
 

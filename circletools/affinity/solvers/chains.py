@@ -1,4 +1,4 @@
-"""Who reaches whom, for every pair of operators, in memory for a few numbers each.
+"""Reachability between all pairs of operators, in memory for a few numbers each.
 
 The operators are laid out on chains: on a chain, every operator reaches those behind it. So all that an operator
 reaches is one number for each chain, the first place on it that can be reached; all that reaches it is the

@@ -89,7 +89,7 @@ class Contraction:
         return True
 
     def _search(self, merging: Sequence[int], *, forward: bool) -> list[int] | None:
-        """Return what the groups feed before the last of them, or what feeds them behind the first.
+        """Return the successors of the groups before the last of them, or their predecessors after the first.
 
         None where it leads back to the groups, or where it was given up.
         """

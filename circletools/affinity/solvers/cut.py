@@ -58,7 +58,7 @@ def best_of_two(problem: CostTable, devices: Indices, first: int, second: int) -
 def _prices_of_third(
     problem: CostTable, devices: Indices, concerned: NDArray[np.bool_], first: int, second: int
 ) -> tuple[Floats, Floats]:
-    """Return what copies to other devices cost each producer on `first` and on `second`."""
+    """Return the cost of copies to other devices, for each producer on `first` and on `second`."""
     outside = ~concerned[problem.readers] & concerned[problem.producers[problem.read]]
     count = problem.times_us.shape[1]
     pairs = np.unique(problem.read[outside] * count + devices[problem.readers[outside]])

@@ -46,7 +46,7 @@ class Detours:
                 self._stretch_end[place] = self._stretch_end[place + 1]
 
     def copy(self) -> Detours:
-        """Return what is known now, for groups to be joined in another way."""
+        """Return a copy of the current state, to try another merge order."""
         copied = copy(self)
         copied._first, copied._last = self._first.copy(), self._last.copy()
         return copied

@@ -96,7 +96,7 @@ def _shared_constants(problem: Problem) -> CostTable:
 
 
 def least_bound(problem: Problem) -> float:
-    """Return what the units take at least, and the launch of what is there."""
+    """Return a lower bound: the least time of each unit, and the launches of devices that must be used."""
     times = _shared_constants(problem).times_us.min(axis=1, initial=np.inf)
     launch = problem.table.links.launch_us.min(initial=np.inf) if len(times) else 0.0
     return float(times[np.isfinite(times)].sum()) + float(launch)

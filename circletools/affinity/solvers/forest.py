@@ -1,4 +1,4 @@
-"""What edges join: sets of operators, cycles, ways around over another device, and sets that wait for each other."""
+"""Sets of operators joined by edges, their cycles, detours over other devices, and cyclic dependencies."""
 
 from __future__ import annotations
 

@@ -27,14 +27,14 @@ from circletools.errors import EditError
 from circletools.graph.dag import Dag
 
 _STEP = 10
-"""What a step takes, in units: one is a look at one chain, about 0.15 us."""
+"""The cost of a step, in units: one is a look at one chain, about 0.15 us."""
 _UNITS, _UNITS_PER_OPERATOR = 15_000_000, 2000
 """Ten times what graphs of networks need. Edges do not count: in a file they are cheap."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What one step of growing did, and what it left: operators ascending."""
+    """The effect of one step of growing, and the remaining operators, ascending."""
 
     action: str  # root, merge, reject, rollback, select
     operator: int
@@ -43,7 +43,7 @@ class Step:
 
 
 class Effort:
-    """What may still be spent on growing in a graph; for some it is out of proportion to their size.
+    """The remaining budget for growing in a graph; for some it is out of proportion to their size.
 
     Where candidates overlap in ever new ways, every root grows through most of the graph, only to take nearly all of
     it back. The graphs of networks do not; those that do are refused in a few seconds, and not after hours.
@@ -190,7 +190,7 @@ class _Growth:
     def _is_doomed(self) -> bool:
         """Say whether the member accepted last is sure to be taken back.
 
-        It is, when a neighbour of a member that no partition can take lies between members: it will be looked at.
+        It is if a neighbour that no partition can take lies between members: the neighbour will be examined.
         """
         if self.on_step is not None:
             return False

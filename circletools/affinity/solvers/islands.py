@@ -1,4 +1,4 @@
-"""Moving connected sets of operators of one device to a device beside them, where that is cheaper with the launches.
+"""Moves connected sets of operators to an adjacent device where that is cheaper, launches included.
 
 This is what a cut cannot see: a whole island that moves takes its launch along.
 """
@@ -72,7 +72,7 @@ class _Sea:
             self.devices[unit] = device
 
     def _cost(self, island: list[int]) -> float:
-        """Return what the units of an island and all copies of what they touch take."""
+        """Return the time of an island's units and of all copies of the tensors that they touch."""
         devices = self.devices
         total: float = sum(self._times[unit][devices[unit]] for unit in island)
         for tensor in {tensor for unit in island for tensor in self._touched[unit]}:

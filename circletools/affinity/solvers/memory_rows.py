@@ -73,7 +73,7 @@ def _reaches(graph: Dag) -> NDArray[np.bool_]:
 
 
 def unit_bytes(problem: Problem) -> Floats:
-    """Return what each unit adds at most: the constants that it reads, and what it makes."""
+    """Return the most bytes that each unit adds: the constants it reads and the tensors it produces."""
     units, buffers = problem.contents.constants
     read = np.bincount(units, problem.contents.buffer_bytes[buffers], minlength=len(problem))
     return problem.made_bytes + read

@@ -1,4 +1,4 @@
-"""The least total time as an integer program, with limits, memory and what may be joined as its rows.
+"""The least total time as an integer program; its rows are limits, memory and joins.
 
     x[o, d]      unit o is on device d
     u[t, d]      some unit on d reads tensor t
@@ -306,7 +306,7 @@ class PartitionProgram:
                 self._program.row((x, 1.0), (border, -1.0), ([column], -1.0), high=0.0)
 
     def _just_too_large(self, units: Sequence[int], forest: Forest, device: int, limit: Limit) -> list[int]:
-        """Return units of a partition that edges of the forest join and that are too many, as few as can be."""
+        """Return a minimal subset of joined units that still exceeds the limit of a partition."""
         kept = list(units)
         for unit in units if len(units) <= _LONGEST else ():
             fewer = [other for other in kept if other != unit]
@@ -363,7 +363,7 @@ class PartitionProgram:
 
 
 def _edges(problem: Problem) -> Indices:
-    """Return what may join two units: edges of the graph, then pairs that stand beside each other."""
+    """Return the pairs of units that may be joined: edges of the graph, then siblings."""
     edges = [(a, b) for a, row in enumerate(problem.graph.successors) for b in row]
     pairs = {pair for row in problem.graph.beside for pair in combinations(sorted(row), 2)}
     edges += sorted(pairs.difference(tuple(sorted(edge)) for edge in edges))

@@ -44,7 +44,7 @@ def make_partitions(
 
 
 def _renamed(on_step: Callable[[Step], None], operators: Sequence[int]) -> Callable[[Step], None]:
-    """Return what passes steps on with the operators as they are in the whole graph."""
+    """Return a reporter of steps that translates to operator indices of the whole graph."""
 
     def renamed(step: Step) -> None:
         members, rejected = (tuple(operators[at] for at in some) for some in (step.members, step.rejected))

@@ -84,7 +84,7 @@ def _heuristic(problem: Problem) -> Iterator[Candidate]:
 
 
 def _by_program(problem: Problem, found: _Found, seconds: float) -> _Found:
-    """Return what the integer program makes of it, round after round, until nothing is violated or time is over."""
+    """Solve the integer program, adding violated constraints each round, until none is left or time is up."""
     if seconds <= 0 or is_too_large(problem) or _is_proven(problem, found):
         return found
     program, ends = PartitionProgram(problem), process_time() + seconds
@@ -148,4 +148,4 @@ def _not_found(problem: Problem) -> EditError:
     _, violated = min((repaired(problem, start) for start in flow(problem)), key=lambda pair: len(pair[1]))
     message = "; ".join(violation.message for violation in violated[:3])
     hint = "there may be something: name devices by rules, ask for less, or give more time"
-    return EditError(f"nothing was found that keeps to {', '.join(_constraints(problem))}: {message}", hint=hint)
+    return EditError(f"no plan was found within {', '.join(_constraints(problem))}: {message}", hint=hint)

@@ -25,7 +25,7 @@ class Guard:
         self.package, self.failed = package, False
 
     def run(self, note: Callable[[], T], otherwise: T) -> T:
-        """Return what `note` returns; `otherwise` where it fails."""
+        """Return the result of `note`, or `otherwise` if it fails."""
         try:
             return note()
         except Exception as error:
@@ -44,7 +44,7 @@ class Guard:
         self.failed = True
 
     def attribute(self, module: str, *names: str) -> Any:
-        """Return what stands in a module under these names; None, and a warning, where it does not."""
+        """Look up these names in a module; None, with a warning, if one is missing."""
 
         def find() -> Any:
             found = import_module(module)

@@ -1,4 +1,4 @@
-"""The recorder: what exporters know of a model's sources, noted while they convert it."""
+"""The recorder: collects what exporters know about a model's sources during conversion."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def record(*, absolute_paths: bool = False) -> Iterator[Recording]:
     if not present:
         raise UsageError(
             "no exporter to record",
-            hint="import tico or litert_torch before; for other exporters see docs/origins.md",
+            hint="import tico or litert_torch first; for other exporters see docs/origins.md",
         )
     log, root = Recording(), os.getcwd()
 

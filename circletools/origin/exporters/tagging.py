@@ -71,7 +71,7 @@ class _Nodes:
         numbers = {node: number for number, node in enumerate(nodes)}
         inputs = [[numbers[one] for one in node.all_input_nodes if one in numbers] for node in nodes]
         self.given = [not node.all_input_nodes and not str(node.target).startswith("aten.") for node in nodes]
-        # By an input; by that or a parameter, so that it is no constant.
+        # By an input; by that or a parameter, so that it is not a constant.
         self.fed, self.rooted = list[bool](), list[bool]()
         for node, given, own in zip(nodes, self.given, inputs, strict=True):
             self.fed.append(node.op == "placeholder" or any(self.fed[one] for one in own))
@@ -121,7 +121,7 @@ class _Nodes:
         return found.intersection(own)
 
     def continued(self, made: Mapping[int, int]) -> dict[int, int]:
-        """Add what is left of calls behind the nodes that operators make, as the addition of a bias of zeros."""
+        """Add the remaining calls behind the nodes of operators, such as the addition of a bias of zeros."""
         result = dict(made)
         calls = {number: self.calls[number] for number in made}
         for number, call in enumerate(self.calls):

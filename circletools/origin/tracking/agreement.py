@@ -1,4 +1,4 @@
-"""How far what is around two operators agrees, what follows for pairs, and whether two models are one network."""
+"""Agreement of the neighbourhoods of two operators; what follows for pairs, and for the models as a whole."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def same_reads(views: Views, pairs: Pairs, olds: Indices, news: Indices) -> Mask
     computed = (giver != NONE) & (giver == now.giver[news]) & (was.place[olds] == now.place[news])
     values = was.read[olds], now.read[news]
     classes = was.side.constant[values[0]], now.side.constant[values[1]]
-    distinctive = np.append(was.side.constants.distinctive, True)  # what is no constant has class -1
+    distinctive = np.append(was.side.constants.distinctive, True)  # what is not a constant has class -1
     equal = (classes[0] == classes[1]) | ~(distinctive[classes[0]] | distinctive[classes[1]])
     partner = np.arange(len(was.value))
     ends = np.array(pairs.inputs, np.int64).reshape(-1, 2)

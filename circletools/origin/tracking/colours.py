@@ -55,7 +55,7 @@ def _in_common(free: list[Indices], colours: list[Colours]) -> Iterator[Indices]
 
 
 class _Edges:
-    """Who feeds whom in a view."""
+    """The edges between operators in a view."""
 
     def __init__(self, view: View) -> None:
         self.count = len(view)
@@ -73,7 +73,7 @@ class _Edges:
 
 
 def _first(views: Views, pairs: Pairs, sizes: list[Indices], side: int) -> Colours:
-    """Return what each operator is by itself; one that has a partner is like that one and no other."""
+    """Return the initial colour of each operator; matched operators share one that is theirs alone."""
     view, this = views[side], views[side].side
     value, reader, slot = (column[view.giver == NONE] for column in (view.read, view.reader, view.slot))
     given = np.zeros(len(view.value), np.int64)

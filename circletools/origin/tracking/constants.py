@@ -1,4 +1,4 @@
-"""Which constants of two models hold the same data.
+"""Constants of two models that hold the same data.
 
     EXACT     the same bytes, by digest
     CLOSE     the same values but for rounding, quantized or in another type or order of dimensions
@@ -47,7 +47,7 @@ class Constants:
 
 
 def classify(before: Sequence[Graph], after: Sequence[Graph]) -> tuple[list[Indices], list[Indices], Constants]:
-    """Return the class of each value, graph by graph, -1 for what is no constant; and what the classes are.
+    """Return the class of each value, graph by graph, -1 for what is not a constant; and what the classes are.
 
     Raises ModelFormatError for data outside the file.
     """

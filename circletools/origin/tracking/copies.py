@@ -1,4 +1,4 @@
-"""Operators of one model that compute the same: of the same values, with the same code and constants.
+"""Operators of one model that compute the same: same inputs, code and constants.
 
     before   FULLY_CONNECTED a -> RELU, TANH        a tool computes `a` once for each that reads it,
     after    FULLY_CONNECTED a -> RELU              or once for both: all have its origin

@@ -1,4 +1,4 @@
-"""What AFTER's operators compute of BEFORE's, beyond pairs: regions, what was fused or folded, what was put in.
+"""The operators of BEFORE that AFTER's compute, beyond pairs: regions, fused, folded and inserted operators.
 
     before   CONV_2D -> RELU -> SOFTMAX      MEAN -> SUB -> MUL -> ADD      CONV_2D ------------> ADD
     after    CONV_2D ---------> SOFTMAX      ------ LAYER_NORM ------      CONV_2D -> QUANTIZE -> ADD

@@ -1,4 +1,4 @@
-"""Which inputs and outputs of two graphs are the same: by signature, by place where they are as many, else by name.
+"""Pairs of equal inputs and outputs of two graphs: by signature, by place where they are as many, else by name.
 
 A part that was cut out of a model may have as many as the whole; they are looked at again once operators are paired:
 
@@ -69,7 +69,7 @@ def _alike(sides: tuple[Side, Side], old: int, new: int) -> bool:
 
 
 def resized(before: Side, after: Side, pairs: Pairs) -> bool:
-    """Say whether an input or output has another size: then sizes inside of the models differ, too."""
+    """Say whether an input or output has a different size: then sizes inside the models differ, too."""
     old, new = np.array([*pairs.inputs, *pairs.outputs], np.int64).reshape(-1, 2).T
     sizes = before.elements[old], after.elements[new]
     return bool(((sizes[0] != sizes[1]) & (sizes[0] > 0) & (sizes[1] > 0)).any())

@@ -1,4 +1,4 @@
-"""What origins rest on, and how sure they are: a few classes, each with the share of origins that is right in it."""
+"""The evidence for origins and its confidence: a few classes, each with its share of correct origins."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from circletools.wording import Word
 
 
 class Evidence(Word):
-    """What an origin rests on, the strongest first."""
+    """The evidence for an origin, the strongest first."""
 
     TAG = "tag"
     NAME = "name"

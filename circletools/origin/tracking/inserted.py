@@ -1,4 +1,4 @@
-"""What a tool put in to change how a value is written or laid out has the origin of what it continues."""
+"""Inserted conversions of type or layout get the origin of the operator that they continue."""
 
 from __future__ import annotations
 

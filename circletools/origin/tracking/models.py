@@ -1,4 +1,4 @@
-"""Which subgraphs of two models belong together, each pair of them tracked by itself.
+"""Pairs of corresponding subgraphs of two models, each tracked by itself.
 
 By signature, then the main ones; and whatever paired operators (If, While, Call, ...) call.
 """
@@ -23,7 +23,7 @@ Tags = Sequence[Mapping[int, bytes]]
 
 
 def track_models(before: ModelGraph, after: ModelGraph, tags: Tags) -> dict[Couple, Tracked]:
-    """Return what was found, by pair of subgraphs. `tags` are those of BEFORE's values.
+    """Return the matches of each pair of subgraphs. `tags` are those of BEFORE's values.
 
     Raises ModelFormatError for an index that leads nowhere.
     """

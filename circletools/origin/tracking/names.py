@@ -7,7 +7,7 @@ name in common are of one code, hold the same constants and stand in the same pl
     after    RELU b -> FULLY_CONNECTED c -> RELU a      `c` is evidence against `a` and `b`
 
 A neighbour with a name in common is evidence for a pair where its partner is the neighbour of the other one, and else
-against it. One of another code without a partner is no evidence: a tool may have put something in between.
+against it. One of another code without a partner is not evidence: a tool may have put something in between.
 """
 
 from __future__ import annotations

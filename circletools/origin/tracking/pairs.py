@@ -1,4 +1,4 @@
-"""What is known so far: which operators are which. Passes take pairs and return new ones."""
+"""The pairs of equal operators known so far. Passes take pairs and return new ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From two graphs to what each operator of AFTER computes of BEFORE's: the passes, one after the other.
+"""The passes in order: from two graphs to the operators of BEFORE that each operator of AFTER computes.
 
 Each pass is a pure function: it takes views of the two graphs and the pairs so far, and returns new pairs. What a
 view hides decides what stands beside what:

@@ -1,4 +1,4 @@
-"""Whether two models are the same network at all: otherwise what looks alike is a coincidence.
+"""Whether two models are the same network: otherwise similarities are coincidences.
 
 Constants decide where both models have some that are hardly equal by chance: a tool that quantizes or optimises a
 model leaves most of them recognisable, and two networks of one structure have none in common. Where there is nothing

@@ -38,7 +38,7 @@ def _spread(size: int, count: int) -> Indices:
 
 
 class Reader:
-    """What the constants of a graph are written in: types and quantization."""
+    """The representation of a graph's constants: types and quantization."""
 
     def __init__(self, values: Values) -> None:
         """Look at all values of a graph; nothing is read before it is asked for."""

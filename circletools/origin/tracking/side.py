@@ -24,7 +24,7 @@ CONVERSIONS = frozenset({"QUANTIZE", "DEQUANTIZE", "FAKE_QUANT"})
 class Side:
     """One of two graphs. `names` are those of values; `code` and `constant` are numbers that both sides share.
 
-    `constant` is the class of what a value holds, -1 where it is no constant.
+    `constant` is the class of what a value holds, -1 where it is not a constant.
     """
 
     graph: Graph
@@ -70,7 +70,7 @@ class Side:
 
     @cached_property
     def main(self) -> Indices:
-        """The value that each operator works on: the first that it reads and that is no constant, else the first."""
+        """The value that each operator works on: the first non-constant input, else the first."""
         operators, values = self.graph.uses
         main = np.full(len(self), NONE, np.int64)
         for constant in (True, False):  # of several assignments the last counts: so go backwards
@@ -99,7 +99,7 @@ class Side:
 
     @cached_property
     def hands_on(self) -> Mask:
-        """Whether each operator makes one value out of one that is no constant."""
+        """Whether each operator makes one value out of one that is not a constant."""
         operators, values = self.graph.uses
         moving = np.bincount(operators[~self.is_constant[values]], minlength=len(self))
         made = np.bincount(self.graph.definitions.operators, minlength=len(self))

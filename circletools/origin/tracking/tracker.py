@@ -45,7 +45,7 @@ class Tracking:
 
     @property
     def notes(self) -> tuple[Finding, ...]:
-        """How many operators are left without an origin; a warning where all are."""
+        """The number of operators without an origin; a warning if none has one."""
         left, total = len(self.without_origin), len(self.rows)
         if not left:
             return ()

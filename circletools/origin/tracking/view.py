@@ -1,4 +1,4 @@
-"""A graph with some operators looked through: what they make is the value of what they read.
+"""A graph view that skips some operators: their outputs stand for their inputs.
 
     the graph    CONV_2D -a-> QUANTIZE -b-> ADD        hidden: QUANTIZE
     the view     CONV_2D ------- a -------> ADD        `b` is `a`
@@ -28,7 +28,7 @@ class Rows:
         self.items: list[tuple[int, ...]] = list(zip(*(column.tolist() for column in columns), strict=True))
 
     def __getitem__(self, row: int) -> list[tuple[int, ...]]:
-        """Return what belongs to a row."""
+        """Return the operators of a row."""
         return self.items[self.starts[row] : self.starts[row + 1]]
 
 
@@ -77,7 +77,7 @@ class View:
 
     @cached_property
     def moving(self) -> Indices:
-        """How many slots of each operator read what is no constant."""
+        """The number of inputs of each operator that are not constants."""
         return np.bincount(self.reader[~self.side.is_constant[self.read]], minlength=len(self))
 
     @cached_property

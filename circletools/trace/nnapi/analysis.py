@@ -1,4 +1,4 @@
-"""From a trace to what is in it: runs, tables, executions, functions, diagnostics."""
+"""The analysis of a trace: runs, tables, executions, functions, diagnostics."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Analysis(Tabular):
 
 @dataclass(slots=True)
 class _Known:
-    """What is known only after a whole pass over a trace; the next pass starts with it."""
+    """Results known only after a whole pass over a trace; the next pass starts with them."""
 
     drivers: set[int] = field(default_factory=set)
     ignored: frozenset[int] = frozenset()
@@ -82,7 +82,7 @@ class _Known:
 
 
 def analyse(trace: Trace) -> Analysis:
-    """Read a trace. Raises InvalidInputError for what is no trace, or a broken one.
+    """Read a trace. Raises InvalidInputError for what is not a trace, or a broken one.
 
     One pass is enough for most traces. Another follows when times decrease, when the first marks of a process do not
     show that it is a driver, and when a start has no wait.
@@ -98,8 +98,8 @@ def analyse(trace: Trace) -> Analysis:
 def read_trace(source: str | os.PathLike[str] | bytes | BinaryIO, *, strict: bool = False) -> Analysis:
     """Read an NNAPI trace of any encoding: a path (`-` is standard input), bytes, or a binary file.
 
-    Raises InvalidInputError for what is no trace, or a broken one; if `strict`, for the first diagnostic that is an
-    error.
+    Raises InvalidInputError for what is not a trace, or a broken one; if `strict`, for the first diagnostic
+    that is an error.
     """
     return checked(analyse(open_trace(source)), strict=strict)
 

@@ -1,4 +1,4 @@
-"""Which clocks run: the state of a thread's open marks, without their names.
+"""Running clocks: the state of a thread's open marks, without their names.
 
 A context has the (layer, phase) buckets that run and which one is innermost. Contexts are shared: a trace of a
 million lines has about thirty.
@@ -20,7 +20,7 @@ _INNER_LAYERS = {"LA": ("LR",), "LR": ("LI", "LC"), "LI": ("LD",), "LD": (), "LC
 _HOLDERS = {"LA": (), "LR": ("LA",), "LI": ("LR",), "LD": ("LI",), "LC": ("LR", "LI")}
 _MAIN_PHASES = ("PP", "PC", "PE", "PT", *SUBPHASES)
 _FAMILIES = (("PI",), ("PP",), ("PC",), ("PE", *SUBPHASES), ("PT",))
-# What pauses while a phase runs: the main phases that it is no part of. Legal only for PI, but the same for all.
+# What pauses while a phase runs: the main phases that it is not a part of. Legal only for PI, but the same for all.
 _PAUSED = {
     phase: sum(1 << BUCKET[pair] for pair in BUCKETS if pair[1] in sum(_FAMILIES, ()) and pair[1] not in family)
     for family in _FAMILIES

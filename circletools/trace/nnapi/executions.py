@@ -257,7 +257,7 @@ class Callbacks:
 
 
 class Evidence:
-    """What a trace shows of executions beside the runtime's own marks.
+    """Evidence of executions in a trace besides the runtime's own marks.
 
     Of drivers: calls of the HAL, [NN_LD_PE] marks outside such calls, and callbacks with the results of calls. Of
     applications: [NN_LA_PE] marks, and calls of the HAL.

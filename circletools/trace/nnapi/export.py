@@ -38,8 +38,8 @@ def export_trace(
 ) -> ExportedTrace:
     """Turn an NNAPI trace into Chrome JSON or a Perfetto trace, with layers and phases as nested slices.
 
-    Raises InvalidInputError for what is no trace, or a broken one; if `strict`, for the first diagnostic that is an
-    error.
+    Raises InvalidInputError for what is not a trace, or a broken one; if `strict`, for the first diagnostic
+    that is an error.
     """
     trace = open_trace(source)
     analysis = checked(analyse(trace), strict=strict)

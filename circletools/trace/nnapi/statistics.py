@@ -44,7 +44,7 @@ class Cutter:
     def cut(self, times: Numbers, threads: Numbers, begins: npt.NDArray[np.bool_], before: Numbers) -> Intervals:
         """Return the intervals that end with a batch; all that are open end with its last event.
 
-        Adds the calls of each path to its count. Raises InvalidInputError when the times cannot be true.
+        Adds the calls of each path to its count. Raises InvalidInputError for impossible times.
         """
         machine, states = self._machine, before
         if machine.breaks:

@@ -1,4 +1,4 @@
-"""An analysis summed up: its runs by application phase, and how long executions took."""
+"""The summary of an analysis: runs by application phase, and execution times."""
 
 from __future__ import annotations
 

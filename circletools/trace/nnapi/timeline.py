@@ -45,7 +45,7 @@ def run_of(segment: int) -> tuple[int, str]:
 
 
 class Timeline:
-    """Which segment there is from which time on."""
+    """The segments, each with its start time."""
 
     def __init__(self) -> None:
         self._starts, self._segments = [np.iinfo(np.int64).min], [OUTSIDE]

@@ -1,4 +1,4 @@
-"""Time by the clock: each instant of an execution, or of a run, belongs to the deepest layer at work in it.
+"""Wall-clock time: each instant of an execution, or of a run, belongs to the deepest active layer.
 
 At work are the threads of its process and those of drivers, so the shares of a window add up to its elapsed time,
 however many threads it has. What no deeper layer is at work for belongs to the layer that the window is of. Nothing
@@ -134,7 +134,7 @@ class Work:
 def wall_clocks(work: Work, every: Sequence[Windows], processes: Sequence[int], name: str) -> list[WallClock]:
     """Return the shares of sets of windows; `processes` has that of each thread, `name` is that of the trace.
 
-    Raises InvalidInputError where the times cannot be true.
+    Raises InvalidInputError for impossible times.
     """
     for windows in every:
         if sum((windows.ends - windows.starts).tolist()) >= _LIMIT:
@@ -156,7 +156,7 @@ def wall_clocks(work: Work, every: Sequence[Windows], processes: Sequence[int], 
 
 
 class _Moments:
-    """What is at work from which moment on: for each key a counter of threads, many of them in one word."""
+    """The activity over time: for each key a counter of threads, many of them in one word."""
 
     def __init__(self, rows: Intervals, drivers: Numbers) -> None:
         """Take rows, and the process of each that is a driver's."""

@@ -105,7 +105,7 @@ def parse(data: bytes) -> OperatorTrace:
 
 
 def _whole(lines: list[str]) -> Whole:
-    """Return what the log of a benchmark states beside the tables."""
+    """Return the figures of a benchmark's log outside its tables."""
     found = Whole()
     for line in lines:
         if match := _TIMINGS.search(line):
@@ -117,7 +117,7 @@ def _whole(lines: list[str]) -> Whole:
 
 
 def _run(row: _Row, subgraph: int, calls: int, *, of_delegate: bool) -> OperatorRun | None:
-    """Return the run of a row; None for what is no operator, AllocateTensors and the like."""
+    """Return the run of a row; None for what is not an operator, AllocateTensors and the like."""
     place = place_in(row.name)
     if place is None:
         return None
@@ -126,7 +126,7 @@ def _run(row: _Row, subgraph: int, calls: int, *, of_delegate: bool) -> Operator
 
 
 def place_in(name: str) -> int | None:
-    """Return the operator index that a row's name ends with, None where it is no operator's."""
+    """Return the operator index that a row's name ends with, None where it is not an operator's."""
     match = _NAME.fullmatch(name)
     return match and int(match[2])
 

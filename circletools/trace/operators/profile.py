@@ -39,7 +39,7 @@ class OperatorRun(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """What a file states of whole executions, beside their operators; None and empty where it does not.
+    """Figures of whole executions, besides their operators; None and empty where a file has none.
 
     `elapsed_ns` is the time of each execution; of averages, `mean_ns` is that of all but the warm-up, and `first_ns`
     that of the first. `memory_bytes` is what the process had at most, or, of a benchmark, what it added.

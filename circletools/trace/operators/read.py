@@ -95,4 +95,4 @@ DOCUMENTS: tuple[tuple[Callable[[bytes, memoryview], bool], Callable[[bytes], Op
     (lambda _, memory: benchmark_model.is_report(memory), benchmark_model.parse),
     (lambda head, _: head[:1] in (b"{", b"["), onert.parse),
 )
-"""How to know and read what is no system trace, in the order asked; the fuzz target `operators` has seeds of each."""
+"""How to recognise and read other documents, in the order asked; the fuzz target `operators` has seeds of each."""

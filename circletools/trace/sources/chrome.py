@@ -19,7 +19,7 @@ from circletools.trace.sources.content import EXPECTED, Pieces, lines
 from circletools.trace.sources.names import interned
 
 HEAD = '{"ph":"%s","ts":%16d.%03d,"tid":%10d,"pid":%10d'
-"""How a line begins: phase, microseconds and nanoseconds, thread, process."""
+"""The start of a line: phase, microseconds and nanoseconds, thread, process."""
 
 _COLUMNS = np.frombuffer((HEAD % ("#", 0, 0, 0, 0)).replace(" ", "0").encode(), np.uint8)
 _KIND, _WIDTH = 7, len(_COLUMNS)

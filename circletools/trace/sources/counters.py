@@ -1,4 +1,4 @@
-"""What a Perfetto trace records of the machine beside marks: frequencies of CPUs, and energy of power rails.
+"""Counters of the machine in a Perfetto trace: frequencies of CPUs, and energy of power rails.
 
 Fields, from protos/perfetto/: FtraceEvent { cpu_frequency = 11 { state = 1 (kHz); cpu_id = 2 } }; TracePacket
 { power_rails = 40 { rail_descriptor = 1 { index = 1; rail_name = 2 }; energy_data = 2 { index = 1; timestamp_ms = 2;
@@ -63,7 +63,7 @@ class MachineUse:
 
 
 def machine_in(counters: Counters, starts: Numbers, ends: Numbers) -> list[MachineUse]:
-    """Return what the machine did in these stretches of time, as far as the samples reach."""
+    """Return the machine's frequencies and energy within these intervals, as far as the samples reach."""
     found = []
     for cpu, samples in sorted(counters.frequencies.items()):
         times, khz = (np.array(column, np.float64) for column in zip(*sorted(samples), strict=True))

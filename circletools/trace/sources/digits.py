@@ -30,7 +30,7 @@ def word(text: bytes) -> np.uint64:
 
 
 def spread(words: Words) -> tuple[Words, Words]:
-    """Return the characters as digit values, and a word with the high bit set in each byte that is no digit."""
+    """Return the characters as digit values, and a word with the high bit set in each byte that is not a digit."""
     values = words ^ _ZEROS
     return values, (((values & _LOW) + _ABOVE_NINE) | values) & _HIGH
 
@@ -43,7 +43,7 @@ def number(values: Words) -> npt.NDArray[np.int64]:
 
 
 def up_to_last(others: Words) -> Words:
-    """Return the bytes up to the last character that is no digit, with all bits set."""
+    """Return the bytes up to the last character that is not a digit, with all bits set."""
     marks = others.copy()
     for shift in _SHIFTS:
         marks |= marks >> shift

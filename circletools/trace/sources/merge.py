@@ -1,4 +1,4 @@
-"""Events brought into the order of their times."""
+"""Merge events in time order."""
 
 from __future__ import annotations
 

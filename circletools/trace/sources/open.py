@@ -1,4 +1,4 @@
-"""Opening a trace: what it is, by its first bytes."""
+"""Open a trace; its format is recognised by the first bytes."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ _NOTED: dict[int, tuple[Callable[[Trace, bytes, int, int], None], bytes]] = {
     _PROCESS_TREE: (_note_processes, b"a broken process tree"),
     POWER_RAILS: (lambda trace, *where: trace.counters.add_rails(*where), b"broken power rails"),
 }
-"""What notes a field of a packet, and what its fault is where it is broken."""
+"""The handler of a packet's field, and the diagnostic for a broken one."""
 
 
 class _Block:
@@ -170,7 +170,7 @@ class _Block:
 
 @dataclass(slots=True)
 class _Prints(Columns):
-    """Where the texts of print events are; `stop` is not behind `start` for an event of another kind."""
+    """The positions of the texts of print events; `stop` is not behind `start` for an event of another kind."""
 
     times: Numbers
     threads: Numbers

@@ -44,7 +44,7 @@ def _any_json() -> list[Attack]:
                 kind, "version-long", "a version that is a megabyte of text", lambda: _version(f'"{"v" * 10**6}"')
             ),
             _document(kind, "scalar", "a number where an object should be", lambda: b"1e400"),
-            _document(kind, "not-text", "bytes that are no UTF-8", lambda: b"\xff\xfe\x00{"),
+            _document(kind, "not-text", "bytes that are not UTF-8", lambda: b"\xff\xfe\x00{"),
             _document(kind, "null", "null for everything", lambda: _version("null", "null")),
         ]
     return found
@@ -173,7 +173,7 @@ def _parts() -> list[Attack]:
             "backends", "a hundred thousand backends", lambda: head.replace(b"npu,cpu", b"x," * 10**5 + b"cpu"), None
         ),
         part("rules-many", "100,000 rules that match nothing", lambda: head + b"[OPNAME]\n" + _part_rules(), 0),
-        part("not-text", "bytes that are no UTF-8", lambda: bytes(range(128, 256)) * 100),
+        part("not-text", "bytes that are not UTF-8", lambda: bytes(range(128, 256)) * 100),
     ]
 
 

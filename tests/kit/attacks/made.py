@@ -185,7 +185,7 @@ def _names() -> list[Attack]:
         ),
         model_attack(
             "name-bytes",
-            "a name that is no UTF-8",
+            "a name that is not UTF-8",
             lambda: one_tensor(bytes(range(128, 256)), [1]),
             harmless(),
         ),

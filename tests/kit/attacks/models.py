@@ -94,7 +94,7 @@ def _vectors() -> list[Attack]:
         ),
         model_attack(
             "union-other",
-            "options of another type than the union's code says",
+            "options whose type differs from the union's code",
             patched(_CNN, lambda model: model.put(model.field("Operator", "builtin_options_type"), 11, 1)),
             {},
         ),

@@ -53,7 +53,7 @@ class Sharing(Raw):
         return self.finish(self.table(plain | (more or {})))
 
     def staggered(self, count: int, slot: int, each: Callable[[int], Fields], length: int = MEBIBYTE) -> list[int]:
-        """Write tables whose vectors in `slot` begin a few bytes apart and lie over each other."""
+        """Write tables whose vectors in `slot` begin a few bytes apart and overlap."""
         region = self.data(np.full(count + length // 4 * 4, length, "<u4").tobytes())
         return [self.table({**each(index), slot: region - 4 - 4 * index}) for index in range(count)]
 
@@ -305,7 +305,7 @@ def strings_in_options(raw: Sharing) -> bytes:
 
 
 def vtables_that_overlap(raw: Sharing) -> bytes:
-    """20,000 buffers whose vtables of 64 KB lie over each other."""
+    """20,000 buffers whose vtables of 64 KB overlap."""
     region = raw.data(np.array([65532, *[0] * 15] * (_MANY + 2050), "<u2").tobytes())
     # The distance from a table to its vtable is its first number; the tables are written in front of the region.
     tables = []
