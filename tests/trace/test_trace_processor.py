@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import random
 import shutil
 import subprocess
@@ -86,7 +87,8 @@ def fuzzed(seed: int) -> bytes:
     return ftrace(rows)
 
 
-TRACES = [*map(fuzzed, range(200)), encoded(workload(2000), "ftrace")]
+COUNT = 200 if os.environ.get("HYPOTHESIS_PROFILE") == "explore" else 60
+TRACES = [*map(fuzzed, range(COUNT)), encoded(workload(2000), "ftrace")]
 
 
 @pytest.mark.parametrize("target", ["text", "chrome", "perfetto"])
