@@ -33,6 +33,7 @@ FLOORS = [
     {"findings"},
     {"codes"},
     {"lazy"},
+    {"arguments"},
     {"calls"},
     {"errors", "wording", "version"},
 ]
