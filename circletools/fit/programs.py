@@ -119,7 +119,9 @@ def compare(target: TargetFit, subgraphs: Iterable[int], answer: ProgramAnswer) 
     taken = {one: one.device == judge.device for one in verdict.operators if one.subgraph in here}
     if verdict.status != "ok" and not judge.places_each:
         taken = {one: False for one, is_taken in taken.items() if not is_taken}
-    outcome = _verdict(verdict, all(taken.values()))
+    elsewhere = [one for one in verdict.operators if one.operator is None and one.device not in ("", judge.device)]
+    unplaced = {one.code for one in elsewhere if one.code}
+    outcome = _verdict(verdict, all(taken.values()) and not unplaced)
     table = {(one.subgraph, one.operator): one for one in target.misfits}
     misfits = {one: table.get((one.subgraph or 0, one.operator or 0)) for one in taken}
     if judge.explains:
@@ -132,7 +134,7 @@ def compare(target: TargetFit, subgraphs: Iterable[int], answer: ProgramAnswer) 
     found = []
     for one, is_taken in taken.items():
         misfit = misfits[one]
-        if (misfit is None) != is_taken and (misfit is None or misfit.measured):
+        if (misfit is None) != is_taken and (misfit is None or (misfit.measured and misfit.code not in unplaced)):
             found.append(Disagreement(one.subgraph, one.operator, misfit is None, " ".join(one.words.split())))
     if not found and {outcome, target.verdict} == {"resident", "not_resident"}:
         found.append(Disagreement(None, None, target.verdict == "resident", ""))

@@ -17,19 +17,21 @@ _Place = tuple[int, int]
 def located(verdict: Verdict, subgraphs: Sequence[Operators]) -> Verdict:
     """Return a verdict whose operators are those of the model.
 
-    A reason that goes with an operator code alone is given to the refused operators of that code. What still fits
-    several operators, or none, comes last and without an index; subgraphs that the program made itself are left out.
-    Operators that are not named follow where the verdict has a device for `others`.
+    A reason that goes with an operator code alone is given to the refused operators of that code, or to all of the
+    code where there is one for each. What still fits several operators, or none, comes last and without an index;
+    subgraphs that the program made itself are left out. Operators that are not named follow where the verdict has a
+    device for `others`.
     """
     index, shown = _Index(subgraphs), _shown(verdict.operators, [len(codes) for codes, _ in subgraphs])
     found: dict[_Place, Placed] = {}
     left: list[Placed] = []
+    alone = Counter(_plain(placed.code) for placed in verdict.operators if _by_code_alone(placed))
     for placed in sorted(verdict.operators, key=_by_code_alone):
         refused = list(_refused(found, index.of_code(placed.code))) if _by_code_alone(placed) else []
         for place in refused:
             words = " or ".join(filter(None, (found[place].words, placed.words)))
             found[place] = replace(found[place], words=words)
-        meant = None if refused else index.place(placed, shown, found)
+        meant = None if refused else index.place(placed, shown, found, alone)
         if meant is not None and (meant not in found or (placed.words and not found[meant].words)):
             found[meant] = replace(placed, subgraph=meant[0], operator=meant[1])
         elif meant is None and not refused and placed.subgraph is None:
@@ -75,8 +77,13 @@ class _Index:
         """Return the operators of a code."""
         return self._by_code.get(_plain(code), ())
 
-    def place(self, placed: Placed, shown: dict[int, int], found: Container[_Place]) -> _Place | None:
-        """Return the one operator that is meant; of several with this index, the first that was not found yet."""
+    def place(
+        self, placed: Placed, shown: dict[int, int], found: Container[_Place], alone: Counter[str]
+    ) -> _Place | None:
+        """Return the one operator that is meant; of several with this index, the first that was not found yet.
+
+        `alone` counts by code what goes with a code alone.
+        """
         if placed.subgraph is not None and placed.operator is not None:
             place = shown.get(placed.subgraph, -1), placed.operator
             return place if place in self.codes else None
@@ -87,7 +94,7 @@ class _Index:
             return _only([place for place in named if code in self.codes[place]]) or _only(named)
         of_code = self.of_code(code) if code else self.codes
         fit = [place for place in of_code if placed.operator in {None, place[1]}]
-        if placed.operator is None or len(fit) == 1:
+        if len(fit) == 1 or (placed.operator is None and alone[code] != len(fit)):
             return _only(fit)
         return next((place for place in fit if place not in found), None) if fit and fit[0][0] == 0 else None
 

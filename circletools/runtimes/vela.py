@@ -20,7 +20,7 @@ from circletools.runtimes.protocol import Answer, Placed, RefusedError, Request,
 _REASON = re.compile(r"^Warning \(.*?\) operator: (\w+), ofm: '(.*)'\nReason: ((?:.+\n?)*)", re.MULTILINE)
 _CPU = re.compile(r"^   CPU: \w+ = (.*?) \(outputs", re.MULTILINE)
 _NONE_LEFT = re.compile(r"^CPU operators = 0\b", re.MULTILINE)
-_MADE_UP = re.compile(r"placeholder-for-(\d+)-OFM|<unnamed>")
+_MADE_UP = re.compile(r"placeholder-for-(\d+)-OFM|<unnamed>.*")
 _INVALID = re.compile(r"Error: (\w+) '(.*?)' Does not have|operation \((\w+)\) could not run")
 
 

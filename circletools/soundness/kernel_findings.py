@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from circletools.findings import Finding
 from circletools.graph.algorithms import Indices
 from circletools.model.model import Model
+from circletools.model.options import union_tables
 from circletools.model.places import findings_at
 from circletools.soundness.whole import Whole, first_slots, is_rewritten
 
@@ -65,6 +66,7 @@ _NARROW = ("INT8", "UINT8", "INT16")
 _REFUSED = "LiteRT's kernel refuses that"
 _Wrong = tuple[str, NDArray[np.bool_], str]
 """The code of a finding, the operators that it is about, and its words."""
+_MOST_AXES = 8  # of SQUEEZE in LiteRT
 _MOST_FIXED = 5  # operators with more inputs may leave out many of them
 
 
@@ -84,6 +86,7 @@ def kernel_findings(model: Model, whole: Whole, kernels: Mapping[str, Any]) -> I
             _wrong_types(whole, code.name, slots),
             _wrong_shapes(whole, code.name, slots),
             _wrong_scales(whole, code.name, slots, scales),
+            _wrong_axes(whole, rows, slots) if code.name == "SQUEEZE" else (),
         ):
             yield from _at(whole, kind, rows[wrong], message)
 
@@ -163,6 +166,19 @@ def _wrong_shapes(whole: Whole, name: str, slots: Indices) -> Iterator[_Wrong]:
     if name in _PADS:
         wrong = given[:, 0] & given[:, 1] & (length[second] != ranks[first])
         yield "OPERATOR_SLOTS", wrong, f"{name} does not have two numbers for each dimension of its input; {_REFUSED}"
+
+
+def _wrong_axes(whole: Whole, rows: Indices, slots: Indices) -> Iterator[_Wrong]:
+    """Look for dimensions to drop that an input which nothing computes does not have (squeeze.cc)."""
+    wrong = np.zeros(len(rows), np.bool_)
+    given, ranks = (whole.is_input | whole.has_data)[slots[:, 0]], whole.tensors.shapes.count[slots[:, 0]]
+    for chosen, options in union_tables(whole.operators.tables.take(rows), "builtin_options", whole.model.schema):
+        axes = options.vectors("squeeze_dims")
+        for place in range(min(int(axes.count.max(initial=0)), _MOST_AXES)):
+            axis = axes.element(place).astype(np.int64)
+            outside = (axis >= ranks[chosen]) | (axis < -ranks[chosen])
+            wrong[chosen] |= given[chosen] & (place < axes.count) & outside
+    yield "UNKNOWN_OPTION", wrong, f"SQUEEZE drops a dimension that its input does not have; {_REFUSED}"
 
 
 def _wrong_scales(whole: Whole, name: str, slots: Indices, scales: NDArray[np.float64]) -> Iterator[_Wrong]:

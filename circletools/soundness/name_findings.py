@@ -17,18 +17,19 @@ _LISTED = 10
 
 def name_findings(model: Model) -> Iterator[Finding]:
     """Yield subgraphs whose tensors have equal names."""
-    names = model.tensor_columns.names
+    names, types = model.tensor_columns.names, model.tensor_columns.types
     for subgraph, (first, end) in enumerate(pairwise(model.tensor_columns.splits.tolist())):
         here = names[first:end]
         again: list[int] = []
-        seen: set[bytes] = set()
+        seen: dict[bytes, int] = {}
         if len(set(here)) < len(here):
             for tensor, name in enumerate(here):
-                if name and name in seen:
+                if name and seen.setdefault(name, tensor) != tensor:
                     again.append(tensor)
-                seen.add(name)
         if again:
-            message = f"tensors {_listed(again)} have names of others; onert and OpenVINO confuse them"
+            differ = any(types[first + tensor] != types[first + seen[here[tensor]]] for tensor in again)
+            others = "others, and another type" if differ else "others"
+            message = f"tensors {_listed(again)} have names of {others}; onert and OpenVINO confuse them"
             yield Finding("DUPLICATE_NAME", "info", f"subgraphs[{subgraph}].tensors[{again[0]}]", message)
 
 

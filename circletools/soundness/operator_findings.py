@@ -66,6 +66,11 @@ def operator_findings(model: Model, whole: Whole) -> Iterator[Finding]:
         absent = model.format == "tflite" and not model.root.has("buffers")[0]
         refused = "LiteRT refuses the model; " if absent else ""
         yield Finding("NO_BUFFERS", "warning", "model", f"there are no buffers; {refused}{CORRECT}")
+    present = np.append(model.buffers.tables.has("data") | (model.buffers.tables.scalars("offset") > 0), True)
+    for one in model.metadata:
+        if not present[min(one.buffer, len(present) - 1)]:
+            message = f"{one.name} has no data; onert refuses the model"
+            yield Finding("NO_METADATA", "info", f"metadata[{one.index}].buffer", message)
     if not model.root.has("operator_codes")[0]:
         message = f"there is no list of operator codes; TICO's tools refuse the model; {CORRECT}"
         yield Finding("NO_OPERATOR_CODES", "info", "model", message)

@@ -17,6 +17,7 @@ from circletools.errors import UsageError
 from circletools.findings import Finding, Findings
 from circletools.model.model import Model
 from circletools.model.verify import breaks_graph, check_model
+from circletools.soundness.name_findings import name_findings
 from circletools.soundness.operator_findings import unresolved_findings
 from circletools.soundness.soundness import operation_findings
 from circletools.wording import suggestion
@@ -41,15 +42,27 @@ _REFUSED = {
         "NO_SUBGRAPH|UNKNOWN_TENSOR_TYPE|UNPRODUCED_TENSOR|IN_PLACE_OPERATOR|OUTPUT_LEFT_OUT|CONSTANT_TOO_SHORT",
         r"UNKNOWN_OPERATOR (?!.*: LiteRT has no kernel)",
         r"OUTPUT_TAP .* may use its memory again",
+        r"UNKNOWN_OPTION .*SQUEEZE drops",
+        "NO_METADATA",
     ),
 }
 """By program the codes, or beginnings of `CODE location: message`, of what it does not load or cannot run."""
+_PARTLY = {
+    "openvino": (
+        r"UNKNOWN_OPTION .*SQUEEZE drops",
+        r"INVALID_QUANTIZATION .*dimension -?\d+ of \d+ is quantized",
+        r"DUPLICATE_NAME .*another type",
+    ),
+    "tflm": (r"UNKNOWN_OPTION .*SQUEEZE drops",),
+}
+"""The same of programs of which too little is known to weigh all findings for them."""
 _IGNORED = {
     "litert": (
         "SHAPE_SIGNATURE_MISMATCH|SENTINEL_BUFFER_NOT_EMPTY|MIN_RUNTIME_VERSION"
         "|CONSTANT_OUTPUT|DUPLICATE_INPUT|DUPLICATE_OUTPUT|INPUT_ALIASED_OUTPUT|OUTPUT_TAP",
         r"UNKNOWN_OPTION .*ActivationFunctionType",
         r"INDEX_OUT_OF_RANGE (metadata\[|.*external_buffer)",
+        "NO_METADATA",
         r"INVALID_SIGNATURE .*\.name",
     ),
 }
@@ -62,10 +75,10 @@ def refusals(model: Model, programs: Iterable[str]) -> dict[str, list[Finding]]:
 
     Raises ModelFormatError where the structure is broken.
     """
-    rules = {program: _REFUSED.get(program, ()) for program in programs}
+    rules = {program: _REFUSED.get(program, _PARTLY.get(program, ())) for program in programs}
     found = [*check_model(model), *unresolved_findings(model, rules)] if any(rules.values()) else []
     if any(rules.values()) and not any(map(breaks_graph, found)):
-        found += operation_findings(model)
+        found += [*operation_findings(model), *(name_findings(model) if "openvino" in rules else ())]
     return {program: [one for one in found if _matches(of, one)] for program, of in rules.items()}
 
 

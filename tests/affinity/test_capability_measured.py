@@ -236,3 +236,4 @@ def test_a_dead_runtime_is_seen_as_a_crash() -> None:
         return "still there"
 
     assert answers([0, 1, 2, 3], ask, lambda: None) == [CRASH, "fine", CRASH, "fine"]
+    assert answers([0, 1], ask, lambda: None, limit="stopped") == ["stopped", "fine"]

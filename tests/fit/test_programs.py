@@ -65,6 +65,7 @@ def test_every_judge_is_a_program() -> None:
         ((), answered("timeout"), "not_known", []),
         ((), answered("memory"), "not_known", []),
         ((), answered("ok", Placed("", "no ADD", code="ADD")), "resident", []),  # nobody knows which it means
+        ((), answered("ok", Placed("cpu", "", code="ADD")), "not_resident", [Disagreement(None, None, True, "")]),
         ((), answered("ok", *on("cpu", subgraph=1)), "resident", []),  # a subgraph that does not count
     ],
 )

@@ -45,6 +45,12 @@ def test_what_fits_several_or_none_is_nowhere() -> None:
     assert places(Placed("", "w", tensor="a")) == [(None, None, "", "w")]
 
 
+def test_as_many_reasons_as_operators_of_a_code_are_about_all_of_them() -> None:
+    three = [Placed("cpu", words, code="ADD") for words in "abc"]
+    assert places(*three) == [(0, 0, "cpu", "a"), (0, 3, "cpu", "b"), (2, 0, "cpu", "c")]
+    assert places(*three[:2]) == [(None, None, "cpu", "a"), (None, None, "cpu", "b")]
+
+
 def test_names_of_outputs_go_with_codes() -> None:
     assert places(Placed("cpu", "w", code="CUSTOM", tensor="d")) == [(0, 2, "cpu", "w")]
     assert places(Placed("cpu", "w", code="ADD", tensor="e")) == [(0, 3, "cpu", "w")]

@@ -24,6 +24,9 @@ Tensors must have constant shape.
 Warning (supported operators) operator: CALL_ONCENone, ofm: '<unnamed>'
 Reason: No outputs
 
+Warning (supported operators) operator: SVDF, ofm: '<unnamed>_act'
+Reason: Unsupported opType
+
 CPU operators = 3 (100.0%)
    CPU: Passthrough = a (outputs [1])
    CPU: Passthrough = fused away (outputs [1, 1, 1, 4])
@@ -60,6 +63,7 @@ def test_what_is_on_the_processor_has_a_reason_or_just_a_name(ask: Ask) -> None:
             Placed("cpu", "Unsupported opType", code="CUSTOM", tensor="a"),
             Placed("cpu", "Operation has shapeless tensor Tensors must have constant shape.", None, 3, "ADD"),
             Placed("cpu", "No outputs", code="CALL_ONCE"),
+            Placed("cpu", "Unsupported opType", code="SVDF"),
             Placed("cpu", tensor="a"),
             Placed("cpu", tensor="fused away"),
         ),

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import circletools as ct
+from circletools import runtimes
 from circletools.affinity.capability.file import load_capability
+from circletools.errors import UsageError
 from circletools.soundness.operator_findings import _CUSTOM, _DELEGATED
 from circletools.soundness.refusals import refusals
-from tests.kit.build import Build, Code
+from tests.kit.build import Build, Code, Graph, Table
 from tests.kit.soundness_support import Change
 
 
@@ -79,3 +83,59 @@ def test_a_custom_operator_is_refused_by_those_without_a_kernel(name: str, refus
     with ct.open(build.to_bytes()) as model:
         found = refusals(model, ("litert", "onert"))
     assert {program for program, findings in found.items() if findings} == refusing
+
+
+def plain(change: Change) -> bytes:
+    build = Build()
+    graph = build.graph()
+    first = graph.tensor("x", (1, 1, 4))
+    middle = graph.compute("SQUEEZE", [first], "y", (1, 4))
+    graph.table.operators[0].builtin_options = Table("SqueezeOptions", squeeze_dims=[1])
+    shape = graph.constant("shape", np.array([4, 1], np.int32))
+    graph.ends([first], [graph.compute("RESHAPE", [middle, shape], "z", (4, 1))])
+    build.metadata("note", b"value")
+    change(graph)
+    return build.to_bytes()
+
+
+def squeezed(axes: list[int]) -> Change:
+    return lambda graph: setattr(graph.table.operators[0].builtin_options, "squeeze_dims", axes)
+
+
+def without_data(graph: Graph) -> None:
+    graph.build.model.buffers[graph.build.model.metadata[0].buffer].data = None
+
+
+PARTLY: list[tuple[Change, set[str]]] = [
+    (lambda _: None, set()),
+    (squeezed([-2]), set()),
+    (squeezed([3]), {"litert", "onert", "openvino", "tflm"}),
+    (squeezed([0, -4]), {"litert", "onert", "openvino", "tflm"}),
+    (without_data, {"onert"}),
+    (lambda graph: setattr(graph.table.tensors[2], "name", "x"), {"openvino"}),
+    (lambda graph: setattr(graph.table.tensors[1], "name", "x"), set()),
+]
+
+
+@pytest.fixture(scope="module")
+def workers() -> Iterator[dict[str, runtimes.Worker]]:
+    """Those of the programs that are installed."""
+    with ExitStack() as stack:
+        found = {}
+        for name in ("litert", "onert", "openvino", "tflm"):
+            with suppress(UsageError):
+                found[name] = stack.enter_context(runtimes.Worker(name, 60.0))
+        yield found
+
+
+@pytest.mark.parametrize(("change", "refusing"), PARTLY)
+def test_each_program_has_rules_of_its_own(
+    change: Change, refusing: set[str], workers: dict[str, runtimes.Worker], tmp_path: Path
+) -> None:
+    path = tmp_path / "net.tflite"
+    path.write_bytes(plain(change))
+    with ct.open(path) as model:
+        found = refusals(model, ("litert", "onert", "openvino", "tflm"))
+    assert {program for program, findings in found.items() if findings} == refusing
+    for name, worker in workers.items():
+        assert (worker.loads(path).status == "ok") == (name not in refusing), name

@@ -16,6 +16,7 @@ Unit = TypeVar("Unit")
 CPU_SECONDS = 0.5
 WALL_SECONDS = 30.0
 CRASH = "crash"
+LIMIT = "limit"
 ROOT = Path(__file__).parents[2]
 
 
@@ -24,16 +25,18 @@ def answers(
     ask: Callable[[Unit], str],
     prepare: Callable[[], object],
     cpu_seconds: float = CPU_SECONDS,
+    limit: str = CRASH,
 ) -> list[str]:
     """Return what `ask` says of each unit, "crash" where its process died, worked for too long or fell silent.
 
     `prepare` runs first in each process, and is where a runtime is to be imported: no process shall hold two.
+    `limit` is what stands for units that were stopped from outside: by the clock, or for want of memory.
     Raises SystemExit when `ask` raises: a fault of the script.
     """
     found: list[str] = []
     while len(found) < len(units):
         found += _live(units[len(found) :], ask, prepare, cpu_seconds)
-    return found
+    return [limit if one == LIMIT else one for one in found]
 
 
 def _live(
@@ -50,14 +53,15 @@ def _live(
     theirs.close()
     try:
         while len(found) < len(units):
-            if not ours.poll(WALL_SECONDS):
-                return [*found, CRASH]  # a lock that nobody opens takes no time of the processor
+            if not ours.poll(max(WALL_SECONDS, 5 * cpu_seconds)):
+                return [*found, LIMIT]  # a lock that nobody opens takes no time of the processor
             answer = ours.recv()
             if isinstance(answer, str):
                 raise SystemExit(answer)
             found += answer
     except EOFError:
-        return [*found, CRASH]
+        process.join()
+        return [*found, LIMIT if process.exitcode in (-signal.SIGPROF, -signal.SIGKILL) else CRASH]
     finally:
         process.kill()
         process.join()

@@ -31,8 +31,8 @@ from circletools.fit.fit import fit
 from circletools.fit.request import FitInputs, FitRequest
 from circletools.fit.verdicts import TargetFit
 from circletools.model.model import open_model
-from tools.measure.capability.whole import PROGRAMS, ask
-from tools.measure.isolation import CRASH, answers
+from tools.measure.capability.whole import PROGRAMS, Answer, ask
+from tools.measure.isolation import CRASH, LIMIT, answers
 
 LARGE = 8
 """Models with this many operators are counted apart: smaller ones are mostly tests of one operator."""
@@ -174,12 +174,24 @@ def report(target: str, found: Sequence[Held], details: bool) -> Iterator[str]:
 
 
 def record(target: str, paths: Sequence[Path], into: Path) -> None:
-    """Ask the program of a target about each model, and write its answers."""
+    """Ask the program of a target about each model, and write its answers.
+
+    One that died is asked again, in a process that did nothing before. What was stopped from outside proves nothing.
+    """
     program = PROGRAMS[target]
-    said = answers(paths, partial(ask, program), program.prepare, cpu_seconds=_SECONDS)
+    question = partial(ask, program)
+
+    def asked(several: Sequence[Path]) -> list[str]:
+        return answers(several, question, program.prepare, _SECONDS, LIMIT)
+
+    ends: dict[str, Answer] = {
+        CRASH: {"resident": False, "words": "died"},
+        LIMIT: {"resident": None, "words": "stopped"},
+    }
+    said = [asked([path])[0] if text in ends else text for path, text in zip(paths, asked(paths), strict=True)]
     with (into / f"{target}.jsonl").open("w") as file:
         for path, text in zip(paths, said, strict=True):
-            answer = {"resident": False, "words": "died"} if text == CRASH else json.loads(text)
+            answer = ends.get(text) or json.loads(text)
             file.write(json.dumps({"sha256": digest(path), "name": path.name} | answer) + "\n")
 
 

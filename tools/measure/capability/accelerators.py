@@ -53,14 +53,23 @@ def silent() -> Iterator[None]:
 
 
 def placed_by(program: str, variant: str, model: bytes) -> dict[Place, tuple[str, str]]:
-    """Return device and reason of each operator that a program's adapter locates; raises what the adapter raises."""
+    """Return device and reason of each operator that a program's adapter locates; raises what the adapter raises.
+
+    What may be one of several operators of a code, whose outputs have no name, counts as the last that is left.
+    """
     with tempfile.NamedTemporaryFile(suffix=".tflite") as file, silent(), open_model(model) as opened:
         file.write(model)
         file.flush()
         answer = adapter(program).placement(Request("placement", file.name, variant))
-        verdict = located(answer, operators_of(model_graph(opened)))
-    found = (one for one in verdict.operators if one.operator is not None)
-    return {(one.subgraph or 0, one.operator or 0): (one.device, one.words) for one in found}
+        subgraphs = operators_of(model_graph(opened))
+        verdict = located(answer, subgraphs)
+    found = {(one.subgraph or 0, one.operator): one for one in verdict.operators if one.operator is not None}
+    for one in verdict.operators:
+        if one.operator is None and one.device not in ("", verdict.others) and not one.tensor:
+            alike = (place for place, at in found.items() if at.device == verdict.others)
+            places = [place for place in alike if subgraphs[place[0]][0][place[1]] == one.code]
+            found |= dict.fromkeys(places[-1:], one)
+    return {place: (one.device, one.words) for place, one in found.items()}
 
 
 def ask_placed(program: str, variant: str, device: str, question: Any) -> str:
