@@ -43,8 +43,11 @@ def read_baseline(
     lacks something (KeyError, TypeError, AttributeError) or has what cannot be (ValueError).
     """
     name, data = os.fspath(path), read_bytes(path)
+    if not data.strip():
+        hint = "record it in another file: a shell's `>` empties this one first"
+        raise InvalidInputError("not JSON: it is empty", location=name, hint=hint)
     lines = data.splitlines() if b"\n{" in data else [data]
-    documents = [read_json(line, name) for line in lines if line.strip() or len(lines) == 1]
+    documents = [read_json(line, name) for line in lines if line.strip()]
     try:
         for document in documents:
             if document["schema_version"] != SCHEMA_VERSION:

@@ -20,7 +20,7 @@ from .rewriting import rewrite
 def requires(
     source: Input,
     runtime: Annotated[
-        str | None, option("--runtime", "Only these releases, as in litert-1.4.", "RELEASE,...")
+        str | None, option("--runtime", "Only these releases, as in litert-1.4 (TFLM: fit --on tflm).", "RELEASE,...")
     ] = None,
     lower: Annotated[bool, option("--lower", "Write a copy with the lowest operator versions.")] = False,
     write: Annotated[bool, option("--write", "Write a copy with the true min_runtime_version.")] = False,

@@ -119,7 +119,7 @@ def compact(
     ] = False,
     outputs: Annotated[bool, option("--outputs", "With --prune, also operators that no output needs.")] = False,
     strip_names: Annotated[
-        bool, option("--strip-names", "Drop the names of tensors; signatures keep theirs.")
+        bool, option("--strip-names", "Only drop the names of tensors; signatures keep theirs.")
     ] = False,
     in_place: InPlace = False,
 ) -> None:

@@ -27,6 +27,7 @@ from circletools.model.model import Model
 from circletools.wording import counted
 
 ANY = "*"
+_UNSIGNED = re.compile(r"\w+ \d+ is U(INT\d+ \w+).*, not (.+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,9 +240,10 @@ def untried(found: Sequence[str], code: str) -> str:
     return f"not tried with: {'; '.join(parts)}" if parts else f"{code} was not tried"
 
 
-def _distance(found: Sequence[str]) -> tuple[int, int]:
-    """Return how far a form is by its mismatches; one with another number of inputs says nothing of their types."""
-    return sum(words[0].isdigit() for words in found), len(found)
+def _distance(found: Sequence[str]) -> tuple[int, int, int]:
+    """Return how far a form is: another number of inputs says nothing of types, and UINT8 is nearest to INT8."""
+    unsigned = filter(None, map(_UNSIGNED.fullmatch, found))
+    return sum(words[0].isdigit() for words in found), sum(one[1] not in one[2] for one in unsigned), len(found)
 
 
 def mismatches(form: Form, operator: OperatorTraits, any_empty: bool = False) -> list[str]:
