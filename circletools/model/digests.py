@@ -113,7 +113,7 @@ class _Parts:
             yield f"metadata[{label}]", self.value(entry.buffer)
 
     def value(self, buffer: int) -> bytes:
-        """Return the digest of a buffer's data; one that does not exist is not as one that is empty."""
+        """Return the digest of a buffer's data; a missing one differs from an empty one."""
         buffers = self.model.buffers
         if not 0 <= buffer < len(buffers):
             return digest()

@@ -28,7 +28,7 @@ from circletools.wording import ranges, suggestion
 
 @dataclass(frozen=True, slots=True)
 class ExtractRequest:
-    """What to extract, given in one of four ways.
+    """The operators to extract, given in one of four ways.
 
     Between tensors: `from_` are those that become inputs, `to` those that become outputs (names, or `index:12`);
     without `from_`, from the inputs of the subgraph, without `to`, up to its outputs. By operators: `operators` are

@@ -88,7 +88,7 @@ def test_an_error_names_the_file_that_it_is_about(files: Path) -> None:
 
 def test_the_help_speaks_of_its_own_files(files: Path) -> None:
     words = " ".join(run("track-origins", "--help", cwd=files).out.decode().replace("│", " ").split())
-    assert "Write over AFTER" in words
+    assert "Overwrite AFTER" in words
     assert "IN is" not in words
 
 

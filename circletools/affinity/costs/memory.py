@@ -26,7 +26,7 @@ from circletools.graph.graph import Graph
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """The tensors of a subgraph, as far as memory goes.
+    """The tensors of a subgraph, with what concerns memory.
 
     `constants` are pairs of an operator and a buffer that it reads, none twice; `buffer_bytes` goes by buffer.
     `producers` goes by tensor, -1 for inputs; `read` and `readers` are pairs of a tensor and an operator that reads

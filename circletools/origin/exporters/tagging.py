@@ -1,6 +1,6 @@
 """The nodes that operators came from, read from tags in the names of tensors.
 
-A converter gives a fused operator the tags of most that it was made of. It also gives it those of constants that it
+A converter gives a fused operator the tags of most of its operators. It also gives it those of constants that it
 found equal to others, of layout changes that it moved elsewhere, and of what feeds the operator. So the last tag of
 an operator names what it makes, and the graph of nodes gives the rest: an operator computes all that leads there from
 what other operators make.

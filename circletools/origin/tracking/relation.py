@@ -102,7 +102,7 @@ def _inner_names(graphs: Sequence[Tracked]) -> float:
 def _can_hold(one: Tracked) -> bool:
     """Say whether opaque operators are as large as what they must hold of BEFORE's constants, within a factor of two.
 
-    Compilers write weights in 8 bits or as they were, some compressed, and a program beside them.
+    Compilers write weights in 8 bits or unchanged, sometimes compressed, and a program beside them.
     """
     if not one.opaque:
         return True
