@@ -30,8 +30,7 @@ gc.disable()  # until all tests are known: nothing of them is garbage
 
 
 def pytest_collection_finish() -> None:
-    """Let the collector look only at what the tests make."""
-    gc.freeze()
+    """Collect garbage again."""
     gc.enable()
 
 
