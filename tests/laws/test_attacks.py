@@ -158,7 +158,7 @@ def check_errors(model: object) -> list[str]:
     return [finding.message for finding in check_model(model) if is_dangling(finding)]
 
 
-EVERY = 1 if os.environ.get("HYPOTHESIS_PROFILE") == "explore" else 3
+EVERY = 1 if os.environ.get("HYPOTHESIS_PROFILE") == "explore" else 8
 """An attack is tried on one in so many command lines, others for the next one, and on all whose end is known."""
 
 
