@@ -92,6 +92,11 @@ def check_found(_: Path) -> Found:
     build.code(Code("FULLY_CONNECTED", 12))
     build.metadata("min_runtime_version", b"1.5.0".ljust(16, b"\0"))
     yield from findings_of(build.to_bytes())
+    build = Build()
+    build.graph()
+    build.metadata("min_runtime_version", b"1.5.0".ljust(16, b"\0"))
+    build.model.buffers[-1].data = None
+    yield from findings_of(build.to_bytes())
     with mock.patch("circletools.model.verify.MAX_TABLES", 3):
         yield from findings_of(MLP)
 
