@@ -13,7 +13,7 @@ import pytest
 from tests.kit.support import ROOT
 
 ROOMS = ("flatbuf", "model", "edit", "planning", "trace", "cli")
-EVERY = 10
+EVERY = 6
 """One test in so many runs."""
 
 
