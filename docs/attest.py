@@ -170,11 +170,11 @@ def main(statement, old, new, schemas=SCHEMAS):
     names = sorted({*before, *after})
     found = {name: tuple(side[name].hex() if name in side else None for side in (before, after)) for name in names}
     changes = {name: pair for name, pair in found.items() if pair[0] != pair[1]}
-    told = {change["part"]: (change["before"], change["after"]) for change in said["changes"]}
-    wrong = [name for name in sorted({*changes, *told}) if changes.get(name) != told.get(name)]
+    listed = {change["part"]: (change["before"], change["after"]) for change in said["changes"]}
+    wrong = [name for name in sorted({*changes, *listed}) if changes.get(name) != listed.get(name)]
     if (whole(before), whole(after)) != (said["before"], said["after"]):
         wrong.append("the digests of the models")
-    if len(told) < len(said["changes"]) or said["equal_parts"] != len(names) - len(changes):
+    if len(listed) < len(said["changes"]) or said["equal_parts"] != len(names) - len(changes):
         wrong.append("the number of parts")
     print("\n".join(f"not as stated: {name}" for name in wrong) or f"as stated: {len(changes)} changes")
     return int(bool(wrong))

@@ -15,7 +15,7 @@ import pytest
 from tests.kit.presence import Lazy
 from tests.kit.program import run
 from tests.kit.support import ROOT, TESTDATA
-from tests.laws.test_docs import blocks, shell
+from tests.laws.test_docs import blocks, check_transcripts, shell
 from tests.render.test_sarif import complaints
 
 yaml = Lazy("yaml")
@@ -86,11 +86,7 @@ def test_pre_commit(project: Path) -> None:
 
 
 def test_the_transcripts_and_options(tmp_path: Path) -> None:
-    (tmp_path / "testdata").symlink_to(ROOT / "testdata")
-    for transcript in blocks(TEXT, "console"):
-        for one in re.split(r"^\$ ", transcript, flags=re.MULTILINE)[1:]:
-            command, _, expected = one.partition("\n")
-            assert shell(f"{{ {command}\n}} || [ $? -eq 1 ]", tmp_path) == expected
+    check_transcripts(TEXT, tmp_path, 1)
     offered = run("check", "--help").out.decode()
     table = re.findall(r"^\| `(\w+)` \|", TEXT, re.MULTILINE)
     assert [form for form in table if form not in offered] == []

@@ -45,6 +45,15 @@ def shell(command: str, folder: Path) -> str:
     return done.stdout
 
 
+def check_transcripts(page: str, folder: Path, status: int) -> None:
+    """Fail unless the commands of a page print what it shows, with status 0 or another."""
+    (folder / "testdata").symlink_to(ROOT / "testdata")
+    for transcript in blocks(page, "console"):
+        for step in re.split(r"^\$ ", transcript, flags=re.MULTILINE)[1:]:
+            command, _, expected = step.partition("\n")
+            assert shell(f"{{ {command}\n}} || [ $? -eq {status} ]", folder) == expected
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Return a folder that looks like the root of a clone."""

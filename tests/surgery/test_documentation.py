@@ -9,17 +9,13 @@ from pathlib import Path
 import circletools as ct
 from tests.kit.program import run
 from tests.kit.support import ROOT
-from tests.laws.test_docs import blocks, shell
+from tests.laws.test_docs import blocks, check_transcripts, shell
 
 TEXT = (ROOT / "docs" / "surgery.md").read_text(encoding="utf-8")
 
 
 def test_the_commands_print_what_is_shown(tmp_path: Path) -> None:
-    (tmp_path / "testdata").symlink_to(ROOT / "testdata")
-    for transcript in blocks(TEXT, "console"):
-        for step in re.split(r"^\$ ", transcript, flags=re.MULTILINE)[1:]:
-            command, _, expected = step.partition("\n")
-            assert shell(f"{{ {command}\n}} || [ $? -eq 4 ]", tmp_path) == expected
+    check_transcripts(TEXT, tmp_path, 4)
 
 
 def test_the_python_example_runs(tmp_path: Path) -> None:

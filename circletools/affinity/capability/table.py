@@ -241,7 +241,7 @@ def untried(found: Sequence[str], code: str) -> str:
 
 
 def _distance(found: Sequence[str]) -> tuple[int, int, int]:
-    """Return how far a form is: another number of inputs says nothing of types, and UINT8 is nearest to INT8."""
+    """Return how far a form is: types do not count beside another number of inputs, and UINT8 is nearest to INT8."""
     unsigned = filter(None, map(_UNSIGNED.fullmatch, found))
     return sum(words[0].isdigit() for words in found), sum(one[1] not in one[2] for one in unsigned), len(found)
 
