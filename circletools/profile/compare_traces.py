@@ -84,7 +84,7 @@ def compare_traces(
     """
     sides = [[side] if isinstance(side, Analysis) else list(side) for side in (before, after, history)]
     refuse_unpaired(len(sides[0]), len(sides[1]), paired=paired, history=bool(history))
-    executed = all(analysis.executions for side in sides for analysis in side)
+    executed = all(len(analysis.executions) for side in sides for analysis in side)
     times = [[_times(analysis, executed) for analysis in side] for side in sides]
     keys = sorted({key for side in times[:2] for some in side for key in some})
     pairs = {key: [[some.get(key, _NO_TIME) for some in side] for side in times] for key in keys}
@@ -106,7 +106,7 @@ def compare_traces(
 
 def _measured(analysis: Analysis) -> list[int]:
     """Return the places of the executions that are compared: those of the benchmark, else all but the warm-up."""
-    phases = [run_of(execution.segment)[1] for execution in analysis.executions]
+    phases = [run_of(segment)[1] for segment in analysis.executions.segments.tolist()]
     for wanted in ({_BENCHMARK}, set(APP_PHASES) - {_WARM_UP}):
         chosen = [place for place, phase in enumerate(phases) if phase in wanted]
         if chosen:
@@ -120,9 +120,8 @@ def _times(analysis: Analysis, executed: bool) -> dict[_Key, Samples]:
     chosen = _measured(analysis)
     count = len(chosen)
     if executed:
-        found[("execution", *_ELAPSED)] = np.array(
-            [analysis.executions[place].elapsed_ns for place in chosen], np.float64
-        )
+        elapsed = analysis.executions.ends - analysis.executions.starts
+        found[("execution", *_ELAPSED)] = elapsed[chosen].astype(np.float64)
         for (layer, phase, _), own in analysis.wall_clock.each():
             if own[chosen].any():
                 times = found.get(("execution", layer, phase), np.zeros(count))

@@ -63,7 +63,7 @@ def check(found: Analysis, wanted: Reading, trace: list[Ev]) -> None:
     assert [run.index for run in found.runs if run.partial] == sorted(wanted.partial)
     assert {run.index: run.seen for run in found.runs if run.seen} == wanted.phases
     threads = list(dict.fromkeys(event.tid for event in sorted_by_batch(trace)))
-    shown = found.executions if wanted.ended else []  # without the runtime's marks others stand for them
+    shown = list(found.executions) if wanted.ended else []  # without the runtime's marks others stand for them
     assert [
         (one.number, one.process, threads[one.thread], one.kind, one.start_ns, one.segment, one.where, one.end_ns)
         for one in shown

@@ -109,7 +109,7 @@ def test_errors_of_a_strict_reading() -> None:
 
 def test_an_analysis_without_executions() -> None:
     found = analyse(open_trace(ftrace(table(SIMPLE))))
-    assert (found.executions, found.wall_clock.shares(), found.runs) == ([], (), [])
+    assert (len(found.executions), found.wall_clock.shares(), found.runs) == (0, (), [])
     assert (found.events, found.last_ns, found.ordered, set(found.threads)) == (4, 40 * US, True, {100001})
     assert [len(one.starts) for one in found.driver.of_driver().values()][:2] == [0, 0]
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from circletools.trace.nnapi import statistics
-from circletools.trace.nnapi.executions import Execution
+from circletools.trace.nnapi.executions import ExecutionColumns
 from circletools.trace.nnapi.statistics import Intervals, pieces
 from circletools.trace.nnapi.summaries import (
     WHOLE,
@@ -85,20 +85,21 @@ def test_summaries_of_times(times: list[int]) -> None:
     )
 
 
-def executions(pairs: Pairs) -> list[Execution]:
-    return [
-        Execution(at, 1, 1, "synchronous", start, 0, 0, start + length) for at, (start, length) in enumerate(pairs)
-    ]
+def executions(pairs: Pairs) -> ExecutionColumns:
+    starts, lengths = np.array(pairs, np.int64).reshape(len(pairs), 2).T
+    zeros = np.zeros_like(starts)
+    return ExecutionColumns(zeros, zeros, zeros, zeros, starts, zeros, zeros, starts + lengths)
 
 
 @given(PAIRS)
 def test_executions_at_once(pairs: Pairs) -> None:
     together = Counter(time for start, length in pairs for time in range(start, start + length))
-    assert most_at_once(executions(pairs)) == max(together.values(), default=1)
+    found = executions(pairs)
+    assert most_at_once(found.starts, found.ends) == max(together.values(), default=1)
 
 
 def test_summaries_of_executions() -> None:
-    assert summarise_executions([]) is None
+    assert summarise_executions(executions([])) is None
     times = Summary(1, 3, 3, 3, 3, 3)
     assert summarise_executions(executions([(0, 3)])) == ExecutionSummary(times, 3, None, 1)
     times = Summary(3, 13, 2, 3, 8, 8)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from array import array
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
@@ -16,7 +16,7 @@ from circletools.errors import InvalidInputError
 from circletools.trace.nnapi.automaton import Path
 from circletools.trace.nnapi.conclude import SeenMarks, judge
 from circletools.trace.nnapi.diagnostics import Collector, Diagnostic
-from circletools.trace.nnapi.executions import HAL_CALL, Evidence, Execution, Executions, kind_of
+from circletools.trace.nnapi.executions import HAL_CALL, Evidence, ExecutionColumns, Executions, kind_of
 from circletools.trace.nnapi.functions import Function, functions
 from circletools.trace.nnapi.machine import Begin, End, EventBatch, InFlightChanges, Machine
 from circletools.trace.nnapi.marks import APPLICATION, FOREIGN, HalSide, Mark, classify
@@ -49,7 +49,7 @@ class Analysis(Tabular):
     events: int
     runs: list[Run]
     tables: dict[int, Table]
-    executions: list[Execution]
+    executions: ExecutionColumns
     wall_clock: WallClock
     run_clock: WallClock
     driver: Evidence
@@ -154,11 +154,16 @@ class _Pass:
     def finish(self) -> Analysis:
         """Return the results."""
         contexts = self.automaton.contexts
-        executions, layer = self.executions.all(), "LR"
-        if not self.executions:
+        executions, layer = self.executions.ended(), "LR"
+        if not len(executions):
             executions = self.driver.executions()
-            layer = "LI" if executions and executions[0].kind == HAL_CALL else "LA"
-        windows = self._windows(executions, layer, "PE"), self._windows(self.runs.all, "LA", "PO", PHASES)
+            layer = "LI" if HAL_CALL in executions.kinds[:1] else "LA"
+        columns = (executions.starts, executions.ends, executions.processes)
+        runs = np.array([(run.start_ns, run.end_ns, run.process) for run in self.runs.all], np.int64)
+        windows = (
+            self._windows(columns, layer, "PE"),
+            self._windows(runs.reshape(len(runs), 3).T.copy(), "LA", "PO", PHASES),
+        )
         clock, run_clock = wall_clocks(self.work, windows, self._processes, self.trace.name)
         threads = list(zip(self._tids, self._processes, strict=True))
         judge(self.collector, self.trace, self.seen, self.runs, self.executions, self.machine, threads)
@@ -178,15 +183,14 @@ class _Pass:
             frozenset(self._tids[thread] for thread in self._marked),
             self.last_ns,
             not self.known.sort,
-            machine_in(self.trace.counters, *windows[not executions][:2]),
+            machine_in(self.trace.counters, *windows[not len(executions)][:2]),
         )
 
     def _windows(
-        self, found: Sequence[Execution | Run], layer: str, phase: str, phases: Sequence[str] = EXECUTING
+        self, columns: Iterable[Numbers], layer: str, phase: str, phases: Sequence[str] = EXECUTING
     ) -> Windows:
         """Return executions or runs as stretches of time; what is open ends with the trace."""
-        rows = np.array([(one.start_ns, one.end_ns, one.process) for one in found], np.int64)
-        starts, ends, processes = rows.reshape(len(found), 3).T.copy()
+        starts, ends, processes = columns
         ends = np.maximum(starts, np.where(ends < 0, self.last_ns, ends))
         return Windows(starts, ends, processes, layer, phase, phases)
 
@@ -214,7 +218,7 @@ class _Pass:
         numbers = {process: number for number, process in enumerate(own)}
         of_thread = np.array([numbers.get(process, -1) for process in self._processes], np.int64)
         chosen = of_thread[intervals.threads]
-        for number in np.unique(chosen).tolist():
+        for number in sorted(set(of_thread[distinct(intervals.threads)].tolist())):
             yield timelines[number], intervals.only(chosen == number)
 
     def _threads(self, batch: Batch) -> Numbers:

@@ -6,7 +6,7 @@ Starts and waits are paired per process, first come first served: a mark does no
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -15,15 +15,13 @@ import numpy as np
 from circletools.trace.nnapi.machine import EventBatch, InFlightChanges
 from circletools.trace.nnapi.marks import HalSide, Mark, Role, is_call
 from circletools.trace.nnapi.pairing import NONE, Flags, left, levels, nested, queued
-from circletools.trace.sources.names import Numbers
+from circletools.trace.sources.names import Columns, Numbers
 
 KINDS = {Role.START: "asynchronous", Role.FENCED: "fenced", Role.COMPUTE: "synchronous"}
 
-HAL_CALL = "HAL call"
-"""The kind of executions that only calls of the HAL show."""
-
 _START, _FENCED, _WAIT, _CALLBACK = Role.START.value, Role.FENCED.value, Role.WAIT.value, Role.CALLBACK.value
-_NAMES = {role.value: kind for role, kind in KINDS.items()}
+HAL_CALL, _BY_MARKS = -1, -2
+_NAMES = {role.value: kind for role, kind in KINDS.items()} | {HAL_CALL: "HAL call", _BY_MARKS: "application"}
 _ROLE = 0xFF
 _EXECUTES, _SERVED, _REQUESTS, _APPLICATION, _CALLS, _ASYNCHRONOUS = (1 << bit for bit in range(8, 14))
 
@@ -53,12 +51,35 @@ class Execution:
     start_ns: int
     segment: int
     where: int
-    end_ns: int = -1
+    end_ns: int
 
     @property
     def elapsed_ns(self) -> int:
         """How long it took."""
         return self.end_ns - self.start_ns
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ExecutionColumns(Columns):
+    """Executions, each of them made when it is asked for: a long trace has very many. Kinds are numbers."""
+
+    numbers: Numbers
+    processes: Numbers
+    threads: Numbers
+    kinds: Numbers
+    starts: Numbers
+    segments: Numbers
+    wheres: Numbers
+    ends: Numbers
+
+    def __len__(self) -> int:
+        """Return the number of executions."""
+        return len(self.numbers)
+
+    def __iter__(self) -> Iterator[Execution]:
+        """Yield all, in the order of their begins."""
+        numbers, processes, threads, kinds, *others = (getattr(self, name).tolist() for name in self.__slots__)
+        return map(Execution, numbers, processes, threads, map(_NAMES.__getitem__, kinds), *others)
 
 
 class Spans(NamedTuple):
@@ -172,7 +193,7 @@ class Executions:
         events = at[changes]
         return InFlightChanges(batch.at[events], batch.times[events], of[changes], batch.threads[events])
 
-    def all(self) -> list[Execution]:
+    def ended(self) -> ExecutionColumns:
         """Return the executions that have ended."""
         return self._chosen(np.flatnonzero(np.array(self._columns[-1]) >= 0))
 
@@ -180,14 +201,12 @@ class Executions:
         """Return whether one has begun."""
         return bool(self._columns[0])
 
-    def ignored(self) -> list[Execution]:
+    def ignored(self) -> ExecutionColumns:
         """Return the executions that began and that no wait follows."""
         return self._chosen(np.array(sorted(self._ignored), np.int64) - 1)
 
-    def _chosen(self, places: Numbers) -> list[Execution]:
-        processes, threads, roles, *others = (np.array(column)[places].tolist() for column in self._columns)
-        kinds = map(_NAMES.__getitem__, roles)
-        return list(map(Execution, (places + 1).tolist(), processes, threads, kinds, *others))
+    def _chosen(self, places: Numbers) -> ExecutionColumns:
+        return ExecutionColumns(places + 1, *(np.array(column)[places] for column in self._columns))
 
     def unpaired(self) -> set[int]:
         """Return the numbers of the starts whose waits have not ended."""
@@ -292,17 +311,20 @@ class Evidence:
             "requests and callbacks": self._server.spans,
         }
 
-    def executions(self) -> list[Execution]:
+    def executions(self) -> ExecutionColumns:
         """Return executions by the application's calls of the HAL, or, where there are none, by [NN_LA_PE] marks.
 
         A call that returns at once lasts until its callback.
         """
         kind, found = HAL_CALL, self._calls.of_kind()
         if not len(found[0]):
-            kind, found = "application", self._application.of_kind()
+            kind, found = _BY_MARKS, self._application.of_kind()
+        order = np.argsort(found[2], kind="stable")
+        ends, threads, starts, _, segments, wheres = (column[order] for column in found)
         back = dict(zip(*(column.tolist() for column in self._client.spans), strict=True))
-        rows = sorted(zip(*(column.tolist() for column in found), strict=True), key=lambda row: row[2])
-        return [
-            Execution(number, self._processes[thread], thread, kind, start, segment, where, back.get(start, end))
-            for number, (end, thread, start, _, segment, where) in enumerate(rows, 1)
-        ]
+        ends = np.array(list(map(back.get, starts.tolist(), ends.tolist())), np.int64)
+        processes = np.array(self._processes, np.int64)[threads]
+        kinds = np.full_like(starts, kind)
+        return ExecutionColumns(
+            np.arange(1, len(starts) + 1), processes, threads, kinds, starts, segments, wheres, ends
+        )

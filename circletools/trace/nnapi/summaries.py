@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from operator import le
+
+import numpy as np
 
 from circletools.trace.nnapi.analysis import Analysis
-from circletools.trace.nnapi.executions import Execution
+from circletools.trace.nnapi.executions import ExecutionColumns
 from circletools.trace.nnapi.statistics import Table
 from circletools.trace.nnapi.timeline import APP_PHASES, OUTSIDE, Run, run_of
 from circletools.trace.nnapi.wall_clock import Share
+from circletools.trace.sources.names import Numbers
 
 WHOLE = "all"
 """The application phase of a whole run."""
@@ -78,8 +80,8 @@ def whole_table(tables: Iterable[Table]) -> Table:
 def run_summaries(analysis: Analysis) -> Iterator[RunSummary]:
     """Yield all runs; the time outside any run, if there is some, comes first."""
     places: dict[int, list[int]] = defaultdict(list)
-    for place, execution in enumerate(analysis.executions):
-        places[execution.segment].append(place)
+    for place, segment in enumerate(analysis.executions.segments.tolist()):
+        places[segment].append(place)
     if OUTSIDE in analysis.tables or OUTSIDE in places:
         yield RunSummary(None, tuple(_parts(analysis, [OUTSIDE], places)))
     for run in analysis.runs:
@@ -97,7 +99,7 @@ def _parts(analysis: Analysis, segments: Sequence[int], places: Mapping[int, lis
 
 
 def _part(analysis: Analysis, phase: str, table: Table, places: list[int]) -> RunPart:
-    executions = summarise_executions([analysis.executions[place] for place in places])
+    executions = summarise_executions(analysis.executions.only(np.array(places, np.int64)))
     return RunPart(phase, table, executions, analysis.wall_clock.shares(places))
 
 
@@ -123,23 +125,19 @@ def _median(ordered: Sequence[int]) -> int:
     return (ordered[(count - 1) // 2] + ordered[count // 2]) // 2
 
 
-def summarise_executions(executions: Sequence[Execution]) -> ExecutionSummary | None:
+def summarise_executions(executions: ExecutionColumns) -> ExecutionSummary | None:
     """Return the summary of executions, in the order of their begins; None where there are none."""
-    elapsed = [one.elapsed_ns for one in executions]
+    elapsed = (executions.ends - executions.starts).tolist()
     times, rest = summarise(elapsed), sorted(elapsed[1:])
     if times is None:
         return None
-    return ExecutionSummary(times, elapsed[0], _median(rest) if rest else None, most_at_once(executions))
+    return ExecutionSummary(
+        times, elapsed[0], _median(rest) if rest else None, most_at_once(executions.starts, executions.ends)
+    )
 
 
-def most_at_once(executions: Sequence[Execution]) -> int:
+def most_at_once(starts: Numbers, ends: Numbers) -> int:
     """Return how many executions were in flight together, at most."""
-    starts, ends = sorted([one.start_ns for one in executions]), sorted([one.end_ns for one in executions])
-    if all(map(le, ends, starts[1:])):  # one behind the other
-        return 1
-    most, ended = 1, 0
-    for begun, start in enumerate(starts, 1):
-        while ended < begun and ends[ended] <= start:
-            ended += 1
-        most = max(most, begun - ended)
-    return most
+    starts = np.sort(starts)
+    begun, ended = np.arange(1, len(starts) + 1), np.searchsorted(np.sort(ends), starts, "right")
+    return int((begun - ended).max(initial=1))

@@ -7,6 +7,7 @@ in a trace identifies the execution that a worker or a driver serves: while seve
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -105,11 +106,12 @@ class WallClock:
 
 
 class Work:
-    """Gathers when layers are at work, on any thread."""
+    """Gathers when layers are at work, on any thread; `serving` are the threads of drivers, in order."""
 
     def __init__(self, contexts: Contexts) -> None:
         self._contexts = contexts
-        self._parts: list[tuple[npt.NDArray[Any], ...]] = []
+        self._parts = deque[tuple[npt.NDArray[Any], ...]]()
+        self.serving: dict[int, None] = {}
 
     def add(self, intervals: Intervals) -> None:
         """Add a batch's; neighbours on a thread that are alike become one."""
@@ -123,33 +125,34 @@ class Work:
         last = np.append(new[1:], True)
         codes = some.codes[new].astype(np.int32)
         self._parts.append((some.starts[new], some.ends[last], some.threads[new].astype(np.int32), codes))
+        self.serving |= dict.fromkeys(distinct(some.threads[masks & _DRIVER != 0]))
 
-    def parts(self) -> Iterator[Intervals]:
-        """Yield those of each batch, which are of a time of its own; `paths` are the buckets at work, as bits."""
+    def taken(self) -> Iterator[Intervals]:
+        """Yield and forget those of each batch, which are of a time of its own; `paths` are buckets, as bits."""
         masks = np.array(self._contexts.running, np.int64) & _WORK
-        for starts, ends, threads, codes in self._parts:
+        while self._parts:
+            starts, ends, threads, codes = self._parts.popleft()
             yield Intervals(starts, ends, threads, masks[codes], codes)
 
 
 def wall_clocks(work: Work, every: Sequence[Windows], processes: Sequence[int], name: str) -> list[WallClock]:
-    """Return the shares of sets of windows; `processes` has that of each thread, `name` is that of the trace.
+    """Return the shares of sets of windows, and forget the work.
 
-    Raises InvalidInputError for impossible times.
+    `processes` has that of each thread, `name` is that of the trace. Raises InvalidInputError for impossible times.
     """
     for windows in every:
         if sum((windows.ends - windows.starts).tolist()) >= _LIMIT:
             raise InvalidInputError("executions take too long", location=name, hint="timestamps are wrong")
     of_threads = np.array([*processes, 0], np.int64)
-    served = (np.unique(of_threads[rows.threads[rows.paths & _DRIVER != 0]]) for rows in work.parts())
-    drivers = list(dict.fromkeys(process for found in served for process in found.tolist()))[:_MOST_DRIVERS]
+    drivers = list(dict.fromkeys(processes[thread] for thread in work.serving))[:_MOST_DRIVERS]
     known = np.where(np.isin(of_threads, drivers), of_threads, OWN_PROCESS)
-    clients = np.unique(np.concatenate([windows.processes for windows in every])).tolist()[:_MOST_CLIENTS]
+    clients = sorted(set(np.concatenate([windows.processes for windows in every]).tolist()))[:_MOST_CLIENTS]
     clocks = [_Clock(windows, clients, apart=not drivers) for windows in every]
-    for rows in work.parts():
+    for rows in work.taken():
         of_rows, of_driver = of_threads[rows.threads], rows.paths & _DRIVER != 0
         for client in clients:
             some = rows.only((of_rows == client) | of_driver)
-            moments = _Moments(some, known[some.threads])
+            moments = _Moments(some, known)
             for clock in clocks:
                 clock.add(client, moments)
     return [clock.finish() for clock in clocks]
@@ -158,11 +161,11 @@ def wall_clocks(work: Work, every: Sequence[Windows], processes: Sequence[int], 
 class _Moments:
     """The activity over time: for each key a counter of threads, many of them in one word."""
 
-    def __init__(self, rows: Intervals, drivers: Numbers) -> None:
-        """Take rows, and the process of each that is a driver's."""
-        masks = rows.paths
+    def __init__(self, rows: Intervals, processes: Numbers) -> None:
+        """Take rows, and the process of each thread that is a driver's."""
+        masks, drivers = rows.paths, processes[rows.threads]
         present = int(np.bitwise_or.reduce(masks))
-        served = np.unique(drivers[masks & _DRIVER != 0]).tolist()
+        served = sorted(set(processes[distinct(rows.threads[masks & _DRIVER != 0])].tolist()))
         self.keys: list[Key] = [
             (*pair, driver)
             for pair, bit in _BITS.items()
