@@ -34,7 +34,7 @@ class Budget:
         if sum(repeated.values()) > self.most:
             raise ModelFormatError(
                 f"{what} have {count} bytes together, in a file of {self.size}",
-                hint="objects are shared so often that reading all of it is refused",
+                hint="it describes so much more than it holds that reading all of it is refused",
             )
         self._repeated = repeated
 

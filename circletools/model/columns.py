@@ -23,6 +23,7 @@ Mentions = Iterable[tuple[NDArray[np.int64], int]]
 
 MOST_SUBGRAPHS = 10_000
 """Each costs time of its own."""
+_OPERAND_TIMES = 15  # what an operand's four bytes count for besides: it becomes objects of ours, in many lists
 
 
 class _Columns:
@@ -138,6 +139,7 @@ class ModelColumns(Attributes):
         found = self.reachable
         whole = sum(size for what, size in found.described.items() if what != "Buffer.data")
         whole += self._data_bytes(found.tables["Buffer"]) if "Buffer" in found.tables else 0
+        whole += _OPERAND_TIMES * sum(found.described.get(f"Operator.{field}", 0) for field in ("inputs", "outputs"))
         for name, count in found.places.items():
             whole += (count - len(found.tables[name])) * (SUBGRAPH_BYTES if name == "SubGraph" else OBJECT_BYTES)
         self.wire.budget.charge("the objects of the file, each at all of its places", int(whole))

@@ -52,8 +52,6 @@ class _Subgraph:
         graph.check_values()
         self.graph, self.view, self.index = graph, model.subgraphs[index], index
         self.operands, self.results = graph.operands.lists(), graph.results.lists()
-        # Each is looked at several times: what lists of operands share is not in proportion to the file.
-        model.wire.budget.charge("the shapes of operands", 32 * sum(map(len, (*self.operands, *self.results))))
         self.codes, self.callees = graph.operators.code_names, graph.callees
         self.shapes: list[Shape] = [tuple(sizes) for sizes in graph.values.shapes.lists()]
         self.signatures: list[Shape] = [tuple(sizes) for sizes in graph.values.shape_signatures.lists()]
