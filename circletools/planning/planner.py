@@ -90,11 +90,7 @@ def make_plan_problem(
     notes += rules.notes
     refused = {device: [why_not(table, each) for each in facts] for device, table in inputs.tables.items()}
     notes += [note for device, found in refused.items() for note in _not_measured(device, found)]
-    refusals = {
-        device: [[None if refusal is None else str(refusal) for refusal in of_subgraph] for of_subgraph in found]
-        for device, found in refused.items()
-    }
-    given = Constraints(devices, rules, refusals, before.before if before else ())
+    given = Constraints(devices, rules, refused, before.before if before else ())
     caps, tables = inputs.caps(devices), None
     if costs is not None:
         tables = cost_tables(chooser, devices, costs[0])

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from circletools.affinity.assign.assign import Refusals
 from circletools.affinity.capability.table import Refusal
 from circletools.affinity.partitioning import Partitioning
 from circletools.cost.macs import macs
@@ -59,7 +60,7 @@ class Summary:
 def summarize(
     graphs: Sequence[Graph],
     partitioning: Partitioning,
-    refused: Mapping[str, Sequence[Sequence[str | None]]] | None = None,
+    refused: Refusals | None = None,
 ) -> Summary:
     """Return the work of each device; operators on -1 count for none.
 
@@ -93,18 +94,16 @@ def _groups(
     partitioning: Partitioning,
     device: str,
     number: int,
-    refused: Sequence[Sequence[str | None]],
+    refused: Sequence[Sequence[Refusal | None]],
 ) -> list[RefusedOperators]:
-    places: dict[tuple[str, str], list[_Place]] = {}
+    places: dict[tuple[str, Refusal], list[_Place]] = {}
     for index, planned in enumerate(partitioning.subgraphs):
         codes = graphs[index].operators.code_names
-        for operator, reason in enumerate(refused[index]):
-            if reason is not None and planned.numbers[operator] != number:
-                places.setdefault((codes[operator], reason), []).append((index, operator))
-    found = []
-    for (code, reason), operators in places.items():
-        words = reason.removeprefix("not measured: ")
-        refusal = Refusal(words, measured=words == reason)
-        remedy = remedy_of(refusal, code)
-        found.append(RefusedOperators(device, code, words, remedy, refusal.measured, tuple(operators)))
+        for operator, refusal in enumerate(refused[index]):
+            if refusal is not None and planned.numbers[operator] != number:
+                places.setdefault((codes[operator], refusal), []).append((index, operator))
+    found = [
+        RefusedOperators(device, code, refusal.reason, remedy_of(refusal, code), refusal.measured, tuple(operators))
+        for (code, refusal), operators in places.items()
+    ]
     return sorted(found, key=lambda one: (not one.measured, -len(one.operators), one.operators[0]))

@@ -21,6 +21,7 @@ from circletools.errors import EditError, UsageError
 from circletools.graph.build import graph_of, model_graph
 from circletools.graph.selectors import Chooser
 from circletools.model.model import open_model
+from tests.kit.affinity_support import refused_for
 from tests.kit.build import Build
 from tests.kit.support import bytes_of
 
@@ -56,7 +57,7 @@ def test_rules_earlier_devices_and_tables_leave_the_rest_to_the_costs() -> None:
     made = chosen(Constraints(TWO, before=before), cheap)
     assert made.numbers == ([0, 1, 1, 1, 1, 1],)
     assert [made.why(0, operator) for operator in (0, 1)] == ["least total time", "before"]
-    refusals = {"npu": [[None, "no", "no", "no", "no", "no"]]}
+    refusals = {"npu": [refused_for([None, "no", "no", "no", "no", "no"])]}
     dear = QUICK | {"transfers": [{"from": "*", "to": "*", "overhead_us": 100}]}
     assert chosen(Constraints(TWO, refusals=refusals), dear).numbers == ([1] * 6,)
     assert chosen(Constraints(TWO, refusals=refusals), cheap).numbers == ([0, 1, 1, 1, 1, 1],)
@@ -71,7 +72,7 @@ def test_limits_of_memory_are_kept_to_while_choosing() -> None:
 def test_without_costs_the_first_device_with_room_is_taken() -> None:
     """Each has a cap: that of constants and results of the operators there."""
     three = ("a", "b", "c")
-    refusals = {"a": [[None, "no", None, None, None, "no"]]}
+    refusals = {"a": [refused_for([None, "no", None, None, None, "no"])]}
     with open_model(DIAMOND) as model:
         chooser = Chooser(model_graph(model))
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from circletools.affinity.assign.assign import Assignment, Constraints, assign
 from circletools.affinity.assign.rules import Decision, Rule, RuleSet, make_default, parse_setting
+from circletools.affinity.capability.table import Refusal
 from circletools.affinity.partitioning import Partitioning, make_partitioning, to_affinity
 from circletools.affinity.problem import Sizing
 from circletools.affinity.read import Affinity, read_affinity
@@ -56,7 +57,13 @@ def assigned(
 ) -> Assignment:
     """Assign by rules as the command line has them."""
     rules = RuleSet(tuple(map(parse_setting, settings)), None if default is None else make_default(default, "here"))
-    return assign(Chooser(model_graph(model)), Constraints(tuple(devices), rules, refusals or {}))
+    refused = {device: [refused_for(row) for row in rows] for device, rows in (refusals or {}).items()}
+    return assign(Chooser(model_graph(model)), Constraints(tuple(devices), rules, refused))
+
+
+def refused_for(reasons: Sequence[str | None]) -> list[Refusal | None]:
+    """Return refusals for these reasons."""
+    return [None if reason is None else Refusal(reason) for reason in reasons]
 
 
 def unruled(assignment: Assignment) -> Assignment:

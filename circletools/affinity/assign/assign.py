@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 from circletools.affinity.assign.precedence import by_precedence
 from circletools.affinity.assign.rules import Decision, Rule, RuleSet
 from circletools.affinity.candidate import Placed
+from circletools.affinity.capability.table import Refusal
 from circletools.errors import EditError, UsageError
 from circletools.graph.graph import ModelGraph
 from circletools.graph.selectors import Chooser
 from circletools.wording import suggestion
 
-Refusals = Mapping[str, Sequence[Sequence[str | None]]]
+Refusals = Mapping[str, Sequence[Sequence[Refusal | None]]]
 """Of each device with a capability table, by subgraph and operator: None, or why the device does not take it."""
 
 
@@ -71,14 +72,14 @@ class Assignment:
         said = "the first device that takes it" if decision is None else decision.words
         return "; ".join([said, *declined])
 
-    def refusal(self, number: int, subgraph: int, operator: int) -> str | None:
+    def refusal(self, number: int, subgraph: int, operator: int) -> Refusal | None:
         """Return why a device does not take an operator, None where it does or has no capability table."""
         device = self.devices[number]
         if self.decided_by[subgraph][operator] is _WITH_READERS:
             return None
         return self.refusals[device][subgraph][operator] if device in self.refusals else None
 
-    def refused(self) -> dict[str, list[list[str | None]]]:
+    def refused(self) -> Refusals:
         """Return why each device with a table does not take an operator, by subgraph; None where it does."""
         return {
             device: [
@@ -146,7 +147,7 @@ def _check_devices(given: Constraints) -> None:
             raise UsageError(f"device {device!r} is not among `devices=`", location=place, hint=hint)
 
 
-def _unassigned(model: ModelGraph, subgraph: int, operator: int, refused: str | None) -> EditError:
+def _unassigned(model: ModelGraph, subgraph: int, operator: int, refused: Refusal | None) -> EditError:
     code = model.graphs[subgraph].operators.code_names[operator]
     said = "no rule matches it" + (f" and no table takes it: {refused}" if refused else "")
     place = f"subgraphs[{subgraph}].operators[{operator}]"

@@ -10,6 +10,7 @@ import numpy as np
 
 from circletools.affinity.assign.assign import Refusals
 from circletools.affinity.assign.precedence import by_precedence
+from circletools.affinity.capability.table import Refusal
 from circletools.affinity.costs.costfile import CostDocument, Defaults
 from circletools.affinity.costs.table import CostTable, Floats, Links, make_cost_table
 from circletools.errors import UsageError
@@ -20,7 +21,7 @@ Measured = Mapping[tuple[int, int], float]
 """Microseconds of an operator, by subgraph and index."""
 
 _DEVICES = 64
-NO_TIME = "no time is known for it"
+NO_TIME = Refusal("no time is known for it", remedy="add its time to the costs")
 
 
 @dataclass(frozen=True, slots=True)
