@@ -11,7 +11,7 @@ from typer import Exit
 import circletools as ct
 
 from ..console.reading import reading
-from ..console.terminal import show_as
+from ..console.terminal import print_diagnostic, show_as
 from ..signature import option
 from .parameters import InPlace, Input, TableForm, listed
 from .rewriting import rewrite
@@ -50,9 +50,13 @@ def requires(
         raise ct.UsageError("--also goes with --resolver", hint="use both")
     if resolver is not None:
         with ExitStack() as stack:
-            models = [stack.enter_context(reading(name)) for name in (source, *listed(also))]
-            text = ct.resolver_code(models)
+            named = [(name, stack.enter_context(reading(name))) for name in (source, *listed(also))]
+            text = ct.resolver_code(model for _, model in named)
+            fits = [(name, ct.fit(model, ct.FitRequest(on=("tflm",))).targets[0]) for name, model in named]
         ct.files.write(resolver, [text.encode("utf-8", "surrogateescape")])
+        for name, one in fits:
+            if one.verdict == "not_resident":
+                print_diagnostic("warning", f"{name}: TFLM does not run it as it is; `fit --on tflm` shows why")
         return
     if output is not None or in_place:
         raise ct.UsageError("nothing to write", hint="use --lower, --write or both")

@@ -12,6 +12,7 @@ from circletools.cost.micro import micro_memory
 from circletools.graph.build import model_graph
 from circletools.requires.resolver import method_of
 from tests.kit.build import Build, Code
+from tests.kit.command_support import run
 from tests.kit.support import ROOT
 
 MODELS = sorted(path for path in (ROOT / "testdata" / "tflite").glob("*.tflite") if "external" not in path.name)
@@ -92,3 +93,10 @@ def test_the_resolver_registers_the_operators_of_all_models() -> None:
 def test_the_resolver_refuses_what_tflm_does_not_have() -> None:
     with pytest.raises(ct.UsageError, match="no kernel for CONV_3D"):
         method_of("CONV_3D")
+
+
+def test_the_resolver_of_a_model_that_tflm_refuses_comes_with_a_warning(tmp_path: Path) -> None:
+    refused, taken = (str(ROOT / "testdata/tflite" / name) for name in ("cnn_float16.tflite", "cnn_int8.tflite"))
+    done = run("requires", taken, "--resolver", tmp_path / "ops.h", "--also", refused)
+    assert (done.returncode, done.stderr.count("\n")) == (0, 1)
+    assert done.stderr.startswith(f"warning: {refused}: TFLM does not run it")
