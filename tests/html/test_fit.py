@@ -70,15 +70,13 @@ def test_a_report_counts_what_is_refused(npu: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(PROGRAM is None, reason="no Chromium on the path, nor named by CHROMIUM")
-def test_the_view(npu: str, tmp_path: Path) -> None:
+def test_the_view(browser: Browser, npu: str, tmp_path: Path) -> None:
     with ct.open(full()) as model:
         page = put(tmp_path / "r.html", ct.report_html(model, on=("xnnpack", npu)).html)
-    assert PROGRAM is not None
-    with Browser(PROGRAM) as browser:
-        browser.open(page)
-        tab(browser, "fit")
-        shown = browser.text("#panel-fit")
-        assert "npu has no SOFTMAX" in shown
-        assert "replace SOFTMAX by operators that npu takes" in shown
-        browser.click_on("#panel-fit button.link")
-        assert "SOFTMAX" in details(browser)
+    browser.open(page)
+    tab(browser, "fit")
+    shown = browser.text("#panel-fit")
+    assert "npu has no SOFTMAX" in shown
+    assert "replace SOFTMAX by operators that npu takes" in shown
+    browser.click_on("#panel-fit button.link")
+    assert "SOFTMAX" in details(browser)

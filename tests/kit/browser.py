@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from base64 import b64decode
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -124,11 +125,15 @@ class Browser:
         self._session = self.send("Target.attachToTarget", targetId=self._target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Network", "Log"):
             self.send(f"{domain}.enable")
-        self.send("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+        self.resize(width, height)
         self.send("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
         self.send("Page.navigate", url=page if isinstance(page, str) else page.as_uri())
         self.wait("location.href !== 'about:blank' && document.readyState === 'complete'")
         assert self.evaluate("document.documentElement.dataset.ready") == "yes", self.complaints()
+
+    def resize(self, width: int, height: int) -> None:
+        """Give the window a size in pixels."""
+        self.send("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
 
     def evaluate(self, expression: str) -> Any:
         """Return the value of a JavaScript expression on the page."""
@@ -144,6 +149,24 @@ class Browser:
         while not self.evaluate(expression):
             assert time.monotonic() < end, f"not in {_PATIENCE_SECONDS} s: {expression}"
             time.sleep(0.02)
+
+    def cpu_seconds(self, action: Callable[[], object]) -> float:
+        """Return the processor time of the page's main thread until what an action asks for is drawn."""
+        self.send("Performance.enable", timeDomain="threadTicks")
+        before = self._task_seconds()
+        action()
+        self.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        return self._task_seconds() - before
+
+    def _task_seconds(self) -> float:
+        metrics = self.send("Performance.getMetrics")["metrics"]
+        return next(float(one["value"]) for one in metrics if one["name"] == "TaskDuration")
+
+    def reload(self) -> None:
+        """Load the page again and wait until it is ready."""
+        self.evaluate("delete document.documentElement.dataset.ready")
+        self.send("Page.reload")
+        self.wait("document.documentElement?.dataset.ready === 'yes'")
 
     def press(self, key: str) -> None:
         """Press and release a key."""

@@ -12,14 +12,18 @@ from circletools.diff.difference import compare_models
 from circletools.html.difference import difference_html
 from circletools.html.document import page_document
 from circletools.html.html import page_html
+from circletools.html.report import report_html
 from circletools.html.timing import read_times
 from circletools.model.model import open_model
+from circletools.origin.read import Origins
+from circletools.origin.source import SourceDetails
 from tests.kit.affinity_support import affinity, annotated, with_affinity
 from tests.kit.command_support import run
-from tests.kit.exports_support import named
+from tests.kit.exports_support import codes_of, named
 from tests.kit.origin_support import embedded
 from tests.kit.support import ROOT, bytes_of, edited
 
+SOURCE_URL = "https://example.org/{file}#L{line}"
 NOT_UTF8 = "bytes\udcff\udc80"
 ODD_NAMES = (
     "</script><script>document.title = 'taken'</script>",
@@ -66,6 +70,17 @@ def document_of(data: bytes, *traces: Path, name: str = "model.circle") -> dict[
 def page_of(data: bytes, *traces: Path, name: str = "model.circle") -> bytes:
     """Return a page."""
     return page_html(document_of(data, *traces, name=name))
+
+
+def small(folder: Path) -> bytes:
+    """Return a page with every view and few operators: lines of sources, times, devices, what a target refuses."""
+    details = {0: SourceDetails("up", "nn.Linear", "net.py", 3), 1: SourceDetails("down", file="/other.py", line=4)}
+    sets = {0: frozenset({0}), 2: frozenset({1})}
+    origins = Origins({0: "up::linear", 1: "down::linear"}, (sets,), details=details)
+    data = with_affinity(embedded(bytes_of("circle/mlp"), origins), ["npu", "cpu"], "op:SOFTMAX=cpu", default="npu")
+    traces = onert_trace(folder, codes_of(data)), BENCHMARK
+    with open_model(data) as model:
+        return report_html(model, traces, on=("tflm", "ethos-u55"), source_url=SOURCE_URL).html
 
 
 def difference_of(before: bytes | Path, after: bytes | Path) -> bytes:

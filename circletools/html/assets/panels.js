@@ -183,9 +183,9 @@ function codesCard() {
 }
 
 function showOperators(text) {
+  openTab('operators');
   operatorTable.filter.value = text;
   operatorTable.refresh();
-  openTab('operators');
 }
 
 function interfaceCards() {

@@ -109,16 +109,15 @@ class OperatorTable {
     this.head.replaceChildren(
       ...this.columns().map(([key, title, , , kind]) => {
         const down = this.order.column === key ? this.order.down : null;
+        const sorted = down === null ? 'none' : down ? 'descending' : 'ascending';
         return make(
-          'button',
-          {
-            type: 'button',
-            role: 'columnheader',
-            class: kind ?? null,
-            'aria-sort': down === null ? 'none' : down ? 'descending' : 'ascending',
-            onclick: () => this.sort(key),
-          },
-          `${title}${down === null ? '' : down ? ' ▾' : ' ▴'}`,
+          'span',
+          { role: 'columnheader', class: kind ?? null, 'aria-sort': sorted },
+          make(
+            'button',
+            { type: 'button', onclick: () => this.sort(key) },
+            `${title}${down === null ? '' : down ? ' ▾' : ' ▴'}`,
+          ),
         );
       }),
     );

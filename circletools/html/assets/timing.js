@@ -36,8 +36,8 @@ function runCard(times) {
     'Operator times',
     terms(facts),
     link('operators, longest first', () => {
-      operatorTable.sort('time', true);
       openTab('operators');
+      operatorTable.sort('time', true);
     }),
   );
 }

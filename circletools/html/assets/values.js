@@ -97,7 +97,7 @@ function table(columns, rows, caption) {
       make(
         'tr',
         {},
-        columns.map(([title, kind]) => cell('th', title, kind === 'number' ? kind : '')),
+        columns.map(([title, kind]) => cell(title ? 'th' : 'td', title, kind === 'number' ? kind : '')),
       ),
     ),
     make(
@@ -124,6 +124,16 @@ function terms(facts) {
   );
 }
 
+/** Keys reach a card while it has something to scroll. */
+const scrolling = new ResizeObserver((seen) => {
+  for (const { target } of seen) {
+    if (target.scrollWidth > target.clientWidth) target.tabIndex = 0;
+    else target.removeAttribute('tabindex');
+  }
+});
+
 function card(title, ...contents) {
-  return make('section', { class: 'card' }, make('h2', {}, title), contents);
+  const section = make('section', { class: 'card' }, make('h2', {}, title), contents);
+  scrolling.observe(section);
+  return section;
 }
