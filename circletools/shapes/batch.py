@@ -6,16 +6,32 @@ the product of the dimensions in front proves that it names the batch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 
-from circletools.shapes.call import Call, RefusedError, Shape, Value, refuse_unless, shown
+from circletools.shapes.call import Call, Shape, Value, refuse_unless, shown
 from circletools.shapes.windows import STATES
 
 _ALIKE = ("CONCATENATION", "PACK", "SELECT", "ADD_N")
+_SPATIAL = """
+    AVERAGE_POOL_2D BATCH_TO_SPACE_ND CONV_2D CONV_3D DEPTHWISE_CONV_2D DEPTH_TO_SPACE INSTANCE_NORM L2_POOL_2D
+    MAX_POOL_2D RESIZE_BILINEAR RESIZE_NEAREST_NEIGHBOR SPACE_TO_BATCH_ND SPACE_TO_DEPTH
+"""
+_ROWS = "L2_NORMALIZATION LOCAL_RESPONSE_NORMALIZATION LOG_SOFTMAX RMS_NORM SOFTMAX"
+_ALONG: dict[str, Callable[[Call, int], Collection[int]]] = {
+    **dict.fromkeys(_ROWS.split(), lambda _, rank: [rank - 1]),
+    **dict.fromkeys(_SPATIAL.split(), lambda _, rank: range(1, rank)),
+    **dict.fromkeys(STATES, lambda call, rank: {*range(rank)} - {call.option("time_major")}),
+    **dict.fromkeys(("CUMSUM", "REVERSE_V2"), lambda call, rank: [axis % rank for axis in call.numbers(1)]),
+    "CONCATENATION": lambda call, rank: [call.option("axis") % rank],
+    "REVERSE_SEQUENCE": lambda call, _: [call.option("seq_dim")],
+    "STRIDED_SLICE": lambda call, _: [axis for axis, step in enumerate(call.numbers(3)) if step < 0],
+    "TILE": lambda call, _: [axis for axis, times in enumerate(call.numbers(1)) if times != 1],
+}
+"""The dimensions of the first input, or of all that are concatenated, that an operator does not keep apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +48,10 @@ class Batch:
         if was == now:
             return None
         differing = [axis for axis, sizes in enumerate(zip(was, now, strict=False)) if sizes[0] != sizes[1]]
-        alone = len(was) == len(now) and len(differing) == 1 and self._grew(was[differing[0]], now[differing[0]])
+        grew = [now[axis] * self.before == was[axis] * self.after for axis in differing]
+        alone = len(was) == len(now) and grew == [True]
         refuse_unless(alone, f"it mixes the batch with other dimensions: {shown(was)} becomes {shown(now)}")
         return differing[0]
-
-    def _grew(self, was: int, now: int) -> bool:
-        return now * self.before == was * self.after
 
     def grown(self, size: int) -> int:
         """Return a size that has the batch in it after the change."""
@@ -135,14 +149,22 @@ def _whole(call: Call, was: Call, batch: Batch) -> Iterator[Patch]:
 
 
 def check_batch(call: Call, was: Call, results: tuple[list[Shape | None], list[Shape | None]], batch: Batch) -> None:
-    """Raise RefusedError where an operator does not keep the batch in one dimension of its outputs."""
-    for before, after in zip(*results, strict=True):
-        if before is None or after is None:
-            continue
-        axis = batch.axis(before, after)
-        if call.code == "CONCATENATION" and axis is not None and call.option("axis") % len(before) == axis:
-            raise RefusedError("it joins batches, whose entries would no longer stand together")
-        if call.code == "RESHAPE" and axis is not None:
-            came = batch.axis(was.shape(), call.shape())
-            if came is not None and target_axis(was.shape(), came, before, batch) != axis:
-                raise RefusedError(f"it mixes the batch with dimension {axis} of {shown(before)}", 1)
+    """Raise RefusedError where an operator does not compute the entries of the batch apart, one after the other."""
+    inputs = _axes(zip(was.shapes, call.shapes, strict=True), batch)
+    outputs = _axes(zip(*results, strict=True), batch)
+    grown = [(slot, axis) for slot, axis in enumerate(inputs) if axis is not None]
+    if not grown or call.code in {"SHAPE", "RANK"}:
+        return
+    ends = bool(outputs) and set(outputs) == {None} and None not in (*results[0], *results[1])
+    refuse_unless(not ends, "the batch ends here")
+    for slot, axis in grown if call.code == "CONCATENATION" else grown[:1] if grown[0][0] == 0 else ():
+        along = _ALONG[call.code](was, len(was.shape(slot))) if call.code in _ALONG else ()
+        refuse_unless(axis not in along, f"it mixes the batch, dimension {axis} of its input {slot}")
+    if call.code == "RESHAPE" or (call.code == "FULLY_CONNECTED" and not call.options.get("keep_num_dims")):
+        at, result = outputs[0], results[0][0]
+        apart = at is None or result is None or prod(result[:at]) == prod(was.shape()[: grown[0][1]])
+        refuse_unless(apart, f"it mixes the batch with dimension {at} of {shown(result)}", 1)
+
+
+def _axes(pairs: Iterable[tuple[Shape | None, Shape | None]], batch: Batch) -> list[int | None]:
+    return [None if one is None or other is None else batch.axis(one, other) for one, other in pairs]

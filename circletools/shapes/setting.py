@@ -47,7 +47,7 @@ def set_shape(edit: ModelEdit, request: ShapeRequest) -> RewriteResult:
     base, found = _infer(model, index, before, wanted, batch)
     if batch is not None and batch.before != batch.after:
         for slot, tensor in enumerate(graph.outputs.tolist()):
-            _check_growth(model, graph, slot, tensor, (base, found))
+            _check_growth(graph, slot, tensor, (base, found))
     lines = _apply_patches(edit, found, batch)
     written = _apply_shapes(edit, request, base, found)
     if not written and not lines:
@@ -90,29 +90,12 @@ def _refusal(
     return EditError(words, location=f"subgraphs[{place[0]}].operators[{place[1]}]", hint=hint)
 
 
-def _check_growth(model: Model, graph: Graph, slot: int, output: int, runs: tuple[Shapes, Shapes]) -> None:
-    """Raise EditError where an output did not grow with the batch, and name the operator where it is lost."""
-
-    def grew(tensor: int) -> bool:
-        key = (graph.index, tensor)
-        return runs[0].shapes.get(key) != runs[1].shapes.get(key)
-
-    if grew(output) and runs[1].shapes[graph.index, output] is not None:
-        return
-    name = f"output {slot} ({TensorNames(graph).shown(output)})"
-    if grew(output):
-        raise EditError(f"the shape of {name} is known only when the model runs", location=graph.place())
-    pending, seen = [output], {output}
-    while pending:
-        operator = int(graph.producer[pending.pop()])
-        for tensor in graph.operands.of(operator) if operator >= 0 else ():
-            if tensor >= 0 and grew(tensor):
-                code = graph.operators.code_names[operator]
-                raise _refusal(model, (graph.index, operator), code, f"the batch ends here, and {name} does not grow")
-            if tensor >= 0 and tensor not in seen:
-                seen.add(tensor)
-                pending.append(tensor)
-    raise EditError(f"{name} does not depend on what grows", location=graph.place())
+def _check_growth(graph: Graph, slot: int, output: int, runs: tuple[Shapes, Shapes]) -> None:
+    """Raise EditError where an output did not grow with the batch."""
+    was, now = (run.shapes.get((graph.index, output)) for run in runs)
+    if now is None or was == now:
+        why = "does not depend on what grows" if now else "has a shape that is known only when the model runs"
+        raise EditError(f"output {slot} ({TensorNames(graph).shown(output)}) {why}", location=graph.place())
 
 
 def _changed_ends(graph: Graph, base: Shapes, found: Shapes, batch: Batch | None) -> list[str]:

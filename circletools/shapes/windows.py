@@ -65,7 +65,10 @@ def resize(call: Call) -> Sequence[Shape]:
 
 
 def fully_connected(call: Call) -> Sequence[Shape]:
-    """The last dimension by the weights; all others become one unless they are kept."""
+    """The last dimension by the weights; all others become one unless they are kept.
+
+    Elements past the last whole row are refused; LiteRT drops them without a word.
+    """
     shape, weights = call.shape(), call.shape(1, 2)
     if call.options.get("keep_num_dims"):
         refuse_unless(bool(shape) and shape[-1] == weights[1], f"{shown(shape)}, and weights {shown(weights)}", 1)

@@ -200,13 +200,41 @@ def test_refusals(request_: dict[str, Any], words: str) -> None:
         assert edit.to_bytes() == bytes(model.source.memory)
 
 
-def test_an_output_that_does_not_grow_is_refused() -> None:
+INT = np.int32
+MIXING: list[tuple[str, list[Array], dict[str, Any], str]] = [
+    ("SUM", [np.ones(1, INT)], {"keep_dims": True}, "the batch ends here"),
+    ("SLICE", [np.zeros(2, INT), np.array([4, 1], INT)], {}, "the batch ends here"),
+    ("SOFTMAX", [], {"beta": 1.0}, "it mixes the batch, dimension 1 of its input 0"),
+    ("L2_NORMALIZATION", [], {}, "it mixes the batch, dimension 1 of its input 0"),
+    ("REVERSE_V2", [np.array([-1], INT)], {}, "it mixes the batch, dimension 1 of its input 0"),
+    ("CUMSUM", [np.array(1, INT)], {}, "it mixes the batch, dimension 1 of its input 0"),
+    ("TILE", [np.array([1, 1], INT)], {}, ""),
+    ("TILE", [np.array([1, 2], INT)], {}, "it mixes the batch, dimension 1 of its input 0"),
+    ("RESHAPE", [np.array([-1], INT)], {}, "it mixes the batch with dimension 0 of [4]"),
+    ("FULLY_CONNECTED", [floats(3, 1)], {}, "it mixes the batch with dimension 0 of [4,3]"),
+    ("ADD", [floats(4, 1)], {}, ""),
+]
+
+
+@pytest.mark.parametrize(("code", "constants", "options", "words"), MIXING)
+def test_a_batch_that_an_operator_mixes_is_refused(
+    code: str, constants: list[Array], options: dict[str, Any], words: str
+) -> None:
+    """A batch of N is what N single runs give; here it stands in the second dimension, beside a sum that has it."""
     build = Build()
     graph = build.graph()
-    x, axes = graph.tensor("x", [1, 4]), graph.constant("axes", np.zeros(1, np.int32))
-    graph.ends([x], [graph.compute("SUM", [x, axes], "y", shape=[4])])
-    with pytest.raises(ct.EditError, match=r"operators\[0\]: SUM: the batch ends here, and output 0 \('y'\)"):
-        shaped(build.to_bytes(), batch=2)
+    x, order = graph.tensor("x", [1, 4]), graph.constant("order", np.array([1, 0], INT))
+    turned = graph.compute("TRANSPOSE", [x, order], "turned", shape=[4, 1])
+    y = graph.tensor("y", [4, 1])
+    graph.operator(
+        code, [turned, *(graph.constant(f"c{at}", one) for at, one in enumerate(constants))], [y], **options
+    )
+    graph.ends([x], [y, graph.compute("ADD", [turned, turned], "z", shape=[4, 1])])
+    if not words:
+        assert shapes(shaped(build.to_bytes(), batch=3))["y"] == (4, 3)
+        return
+    with pytest.raises(ct.EditError, match=re.escape(f"operators[1]: {code}: {words}")):
+        shaped(build.to_bytes(), batch=3)
 
 
 def test_the_command(tmp_path: Path) -> None:
