@@ -2,11 +2,16 @@
 
 Each rule was found by changing one thing in operators of public models that LiteRT 2.3 runs: removing options, an
 input or a scale, or changing a type, a size or a scale. It stands here where LiteRT refused, or crashed, every time.
+
+Of each kernel, `needs` in schema/litert.json has its table of `options`; `same_type`: its output has the type of its
+first input; the `ranks` of inputs, -1 for any; by the type of the first input the places that have `scales`, -1 for
+the output; how many inputs are `required`, of which `least` have to be there (a bias may only be absent); the axis
+of the weights with the size of the bias (`channels`); and the option that its outputs are `counted_by`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -20,46 +25,13 @@ from circletools.model.options import union_tables
 from circletools.model.places import findings_at
 from circletools.soundness.whole import Whole, first_slots, is_rewritten
 
-_OPTIONS = {
-    "AVERAGE_POOL_2D": "Pool2DOptions", "CONV_2D": "Conv2DOptions", "DEPTHWISE_CONV_2D": "DepthwiseConv2DOptions",
-    "LSTM": "LSTMOptions", "MAX_POOL_2D": "Pool2DOptions", "MIRROR_PAD": "MirrorPadOptions",
-    "SPACE_TO_DEPTH": "SpaceToDepthOptions", "SPLIT": "SplitOptions", "TRANSPOSE_CONV": "TransposeConvOptions",
-    "UNIDIRECTIONAL_SEQUENCE_LSTM": "UnidirectionalSequenceLSTMOptions", "UNPACK": "UnpackOptions",
-}  # fmt: skip
-_SAME_TYPE = (
-    "AVERAGE_POOL_2D", "BROADCAST_TO", "CONCATENATION", "CONV_2D", "DEPTHWISE_CONV_2D", "LOGISTIC", "MAX_POOL_2D",
-    "MIRROR_PAD", "PAD", "PADV2", "RELU6", "RSQRT", "SLICE", "SPACE_TO_DEPTH", "STRIDED_SLICE", "TILE", "TRANSPOSE",
-    "UNPACK",
-)  # fmt: skip
-"""Their output has the type of the first input. Many others set the type of their output, whatever the file says."""
-_RANKS: Mapping[str, tuple[int, ...]] = {
-    "CONV_2D": (4, 4),
-    "DEPTHWISE_CONV_2D": (4, 4),
-    **dict.fromkeys(("AVERAGE_POOL_2D", "MAX_POOL_2D", "RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"), (4,)),
-    **dict.fromkeys(("FULLY_CONNECTED", "PAD"), (-1, 2)),
-    "TRANSPOSE_CONV": (1, 4, 4),
-}
-"""By input, -1 for any; looked at where nothing computes the tensor."""
-_OUTPUT = 3
-_SCALES: Mapping[str, Mapping[str, tuple[int, ...]]] = {
-    "ADD": {"INT16": (1, _OUTPUT)},
-    "SUB": {"INT8": (0, 1), "INT16": (0, 1)},
-    "LOGISTIC": {"INT8": (_OUTPUT,)},
-    "CONV_2D": {"INT8": (0, 1)},
-    "DEPTHWISE_CONV_2D": {"INT8": (0, 1), "UINT8": (0, 1, _OUTPUT)},
-    "FULLY_CONNECTED": {"INT8": (0, 1, _OUTPUT)},
-}
-"""By the type of the first input the slots that must have a scale."""
-_REQUIRED = {"CONV_2D": 3, "DEPTHWISE_CONV_2D": 3, "FULLY_CONNECTED": 2, "PADV2": 2, "SPLIT": 2, "UNPACK": 1}
-"""How many inputs must not be omitted, where this differs from the minimum count: a bias may only be absent."""
-_LEAST = {"CONV_2D": 3, "UNPACK": 1}
-"""How many inputs there must be, where the table of kernels has fewer or none."""
+_INPUTS = 4
+"""How many inputs are looked at; the output stands behind them."""
 _BIASES = {"FLOAT32": ("FLOAT32",), "INT8": ("INT32",), "UINT8": ("INT32",), "INT16": ("INT32", "INT64")}
 """By the type of a convolution's input the types of its bias (conv.cc, depthwise_conv.cc)."""
 _CONVOLUTIONS = ("CONV_2D", "DEPTHWISE_CONV_2D")
-_CHANNELS = {"CONV_2D": 0, "DEPTHWISE_CONV_2D": 3, "FULLY_CONNECTED": 0}
-"""The dimension of the weights that is the size of the bias."""
 _ALIKE = ("SLICE", "STRIDED_SLICE")
+_CHOICES = ("SELECT", "SELECT_V2")
 _PADS = ("PAD", "PADV2")
 _RATIOS = ("ADD", "SUB")
 _NARROW = ("INT8", "UINT8", "INT16")
@@ -77,15 +49,18 @@ def kernel_findings(model: Model, whole: Whole, kernels: Mapping[str, Any]) -> I
         rows = np.flatnonzero(whole.operators.code_indices == code.index)
         if not rows.size or code.name not in kernels:
             continue
-        slots = first_slots(whole.graph, rows, _OUTPUT)
-        yield from _left_out(whole, code.name, rows, (kernels[code.name]["inputs"] or (0,))[0])
-        yield from _without_options(model, whole, code.name, rows)
-        there = (slots[:, [0, _OUTPUT]] >= 0).all(axis=1)
+        slots, needs = first_slots(whole.graph, rows, _INPUTS), kernels[code.name].get("needs", {})
+        required = needs.get("required", (kernels[code.name]["inputs"] or (0,))[0])
+        yield from _left_out(whole, code.name, rows, required, needs.get("least", 0))
+        yield from _without_options(whole, code.name, rows, needs.get("options", ""))
+        yield from _wrong_counts(whole, code.name, rows, needs.get("counted_by", ""))
+        yield from _not_joined(whole, rows) if code.name == "CONCATENATION" else ()
+        there = (slots[:, [0, -1]] >= 0).all(axis=1)
         rows, slots = rows[there], slots[there]
         for kind, wrong, message in chain(
-            _wrong_types(whole, code.name, slots),
-            _wrong_shapes(whole, code.name, slots),
-            _wrong_scales(whole, code.name, slots, scales),
+            _wrong_types(whole, code.name, slots, needs.get("same_type", False)),
+            _wrong_shapes(whole, code.name, slots, needs),
+            _wrong_scales(whole, code.name, slots, scales, needs.get("scales", {})),
             _wrong_axes(whole, rows, slots) if code.name == "SQUEEZE" else (),
         ):
             yield from _at(whole, kind, rows[wrong], message)
@@ -104,66 +79,97 @@ def _scales(model: Model) -> NDArray[np.float64]:
     return found
 
 
-def _left_out(whole: Whole, name: str, rows: Indices, least: int) -> Iterator[Finding]:
+def _left_out(whole: Whole, name: str, rows: Indices, required: int, least: int) -> Iterator[Finding]:
     """Look for inputs that are left out, among those that an operator must have."""
-    least = _REQUIRED.get(name, least)
-    if least > _MOST_FIXED:
+    if required > _MOST_FIXED:
         return
     operands = whole.graph.operands
-    slots = operands.splits[rows, None] + np.arange(least)
+    slots = operands.splits[rows, None] + np.arange(required)
     there = slots < operands.splits[rows + 1, None]
-    few = there.sum(axis=1) < _LEAST.get(name, 0)
+    few = there.sum(axis=1) < least
     lacking = few | (there & (np.append(operands.values, 0)[np.where(there, slots, -1)] < 0)).any(axis=1)
     message = f"an input of {name} is left out; LiteRT's kernel needs it"
     yield from _at(whole, "OPERATOR_SLOTS", rows[lacking], message)
 
 
-def _without_options(model: Model, whole: Whole, name: str, rows: Indices) -> Iterator[Finding]:
-    if name in _OPTIONS:
+def _without_options(whole: Whole, name: str, rows: Indices, options: str) -> Iterator[Finding]:
+    if options:
         tables = whole.operators.tables.take(rows)
-        members = model.schema.unions["BuiltinOptions"]
-        wanted = [number for number, member in members.items() if member == _OPTIONS[name]]
+        members = whole.model.schema.unions["BuiltinOptions"]
+        wanted = [number for number, member in members.items() if member == options]
         has = np.isin(tables.union_codes(tables.field("builtin_options")), wanted)
         has &= tables.targets("builtin_options") != 0
-        message = f"{name} has no {_OPTIONS[name]}; LiteRT's kernel refuses the values that stand for none"
+        message = f"{name} has no {options}; LiteRT's kernel refuses the values that stand for none"
         yield from _at(whole, "UNKNOWN_OPTION", rows[~has], message)
 
 
-def _wrong_types(whole: Whole, name: str, slots: Indices) -> Iterator[_Wrong]:
+def _wrong_counts(whole: Whole, name: str, rows: Indices, option: str) -> Iterator[Finding]:
+    if option:
+        wanted = whole.graph.operators.option(option, rows) + (option == "weights_format")  # shuffled ones need two
+        wrong = np.diff(whole.graph.results.splits)[rows] != wanted
+        message = f"{name} has another number of outputs than its {option} says; {_REFUSED}"
+        yield from _at(whole, "OPERATOR_SLOTS", rows[wrong], message)
+
+
+def _not_joined(whole: Whole, rows: Indices) -> Iterator[Finding]:
+    """Look for inputs of CONCATENATION that differ, or do not have its axis (concatenation.cc)."""
+    readers, read = whole.graph.uses
+    mine = np.isin(readers, rows)
+    readers, read = readers[mine], read[mine]
+    operands, ranks, types = whole.graph.operands, whole.tensors.shapes.count, whole.tensors.types
+    first = operands.values[operands.splits[readers]]
+    kept, given = ~is_rewritten(whole, np.stack([first, read])), (whole.is_input | whole.has_data)[[first, read]]
+    wrong = (kept.all(axis=0) & (types[first] != types[read])) | (given.all(axis=0) & (ranks[first] != ranks[read]))
+    message = f"the inputs of CONCATENATION differ in type or rank; {_REFUSED}"
+    yield from _at(whole, "OPERATOR_TYPES", np.unique(readers[wrong]), message)
+    axis, rank = whole.graph.operators.option("axis", readers), ranks[first]
+    outside = given[0] & ((axis >= rank) | (axis < -rank))
+    message = f"CONCATENATION has an axis that its inputs do not have; {_REFUSED}"
+    yield from _at(whole, "UNKNOWN_OPTION", np.unique(readers[outside]), message)
+
+
+def _wrong_types(whole: Whole, name: str, slots: Indices, same: bool) -> Iterator[_Wrong]:
     """Look for outputs and constants whose type differs from the input's, where LiteRT keeps the file's types."""
     types, source = whole.tensors.types, slots[:, 0]
     kept = ~is_rewritten(whole, source)
-    if name in _SAME_TYPE:
-        wrong = kept & (types[source] != types[slots[:, _OUTPUT]])
+    if same:
+        wrong = kept & (types[source] != types[slots[:, -1]])
         yield "OPERATOR_TYPES", wrong, f"the output of {name} and its input have different types; {_REFUSED}"
     has = kept & (slots[:, 2] >= 0)
     if name in _PADS:
         wrong = has & (types[slots[:, 2]] != types[source])
         yield "OPERATOR_TYPES", wrong, f"{name} and the value it fills with have different types; {_REFUSED}"
+    if name in _CHOICES:
+        wrong = has & ~is_rewritten(whole, slots[:, 1:3]).any(axis=1) & (types[slots[:, 1]] != types[slots[:, 2]])
+        yield "OPERATOR_TYPES", wrong, f"{name} chooses between tensors of different types; {_REFUSED}"
+    if name == "STRIDED_SLICE":
+        others = (slots[:, 1:_INPUTS] >= 0) & ~_is(whole, slots[:, 1:_INPUTS], ("INT32",))
+        wrong = np.logical_or.reduce(others, axis=1)
+        yield "OPERATOR_TYPES", wrong, f"begin, end or strides of {name} are not INT32; {_REFUSED}"
     for kind, taken in _BIASES.items() if name in _CONVOLUTIONS else ():
         wrong = has & _is(whole, source, (kind,)) & ~_is(whole, slots[:, 2], taken)
         yield "OPERATOR_TYPES", wrong, f"the type of {name}'s bias is refused by LiteRT's kernel for {kind}"
 
 
-def _wrong_shapes(whole: Whole, name: str, slots: Indices) -> Iterator[_Wrong]:
+def _wrong_shapes(whole: Whole, name: str, slots: Indices, needs: Mapping[str, Any]) -> Iterator[_Wrong]:
     """Look for ranks and sizes that do not fit, of tensors that nothing computes."""
     ranks, length = (
         whole.tensors.shapes.count,
         np.where(whole.tensors.shapes.count, whole.tensors.shapes.element(0), 1),
     )
     given = (slots >= 0) & (whole.is_input | whole.has_data)[slots]
-    for slot, rank in enumerate(_RANKS.get(name, ())):
+    for slot, rank in enumerate(needs.get("ranks", ())):
         wrong = (rank >= 0) & given[:, slot] & (ranks[slots[:, slot]] != rank)
         yield "OPERATOR_SLOTS", wrong, f"input {slot} of {name} does not have rank {rank}; {_REFUSED}"
     first, second, third = slots.T[:3]
-    if name in _CHANNELS:
-        channels = whole.tensors.shapes.element(_CHANNELS[name])[second]
+    if "channels" in needs:
+        channels = whole.tensors.shapes.element(needs["channels"])[second]
         wrong = given[:, 1] & given[:, 2] & (ranks[third] <= 1) & (length[third] != channels)
         yield "OPERATOR_SLOTS", wrong, f"the bias of {name} must have one value for each channel; {_REFUSED}"
     if name in _ALIKE:
         wrong = given[:, 1] & given[:, 2] & (length[second] != length[third])
         yield "OPERATOR_SLOTS", wrong, f"inputs 1 and 2 of {name} have different sizes; {_REFUSED}"
-    if name in _PADS:
+    if name in (*_PADS, "MIRROR_PAD"):
         wrong = given[:, 0] & given[:, 1] & (length[second] != ranks[first])
         yield "OPERATOR_SLOTS", wrong, f"{name} does not have two numbers for each dimension of its input; {_REFUSED}"
 
@@ -173,6 +179,8 @@ def _wrong_axes(whole: Whole, rows: Indices, slots: Indices) -> Iterator[_Wrong]
     wrong = np.zeros(len(rows), np.bool_)
     given, ranks = (whole.is_input | whole.has_data)[slots[:, 0]], whole.tensors.shapes.count[slots[:, 0]]
     for chosen, options in union_tables(whole.operators.tables.take(rows), "builtin_options", whole.model.schema):
+        if options.type.name != "SqueezeOptions":
+            continue
         axes = options.vectors("squeeze_dims")
         for place in range(min(int(axes.count.max(initial=0)), _MOST_AXES)):
             axis = axes.element(place).astype(np.int64)
@@ -181,16 +189,18 @@ def _wrong_axes(whole: Whole, rows: Indices, slots: Indices) -> Iterator[_Wrong]
     yield "UNKNOWN_OPTION", wrong, f"SQUEEZE drops a dimension that its input does not have; {_REFUSED}"
 
 
-def _wrong_scales(whole: Whole, name: str, slots: Indices, scales: NDArray[np.float64]) -> Iterator[_Wrong]:
+def _wrong_scales(
+    whole: Whole, name: str, slots: Indices, scales: NDArray[np.float64], by_type: Mapping[str, Sequence[int]]
+) -> Iterator[_Wrong]:
     """Look for scales that are needed, or asserted to be positive."""
-    for kind, needed in _SCALES.get(name, {}).items():
+    for kind, needed in by_type.items():
         bare = [(slots[:, slot] >= 0) & np.isnan(scales[slots[:, slot]]) for slot in needed]
         lacking = _is(whole, slots[:, 0], (kind,)) & np.logical_or.reduce(bare)
         message = f"a tensor of {name} has no scale; LiteRT's kernel for {kind} needs one"
         yield "INVALID_QUANTIZATION", lacking, message
     if name in _RATIOS:
-        three = slots[:, [0, 1, _OUTPUT]]
-        wrong = _is(whole, slots[:, _OUTPUT], _NARROW) & (slots[:, 1] >= 0) & (scales[three] <= 0).any(axis=1)
+        three = slots[:, [0, 1, -1]]
+        wrong = _is(whole, slots[:, -1], _NARROW) & (slots[:, 1] >= 0) & (scales[three] <= 0).any(axis=1)
         message = f"the scale of a tensor of {name} is not positive; LiteRT's kernel ends the process"
         yield "INVALID_QUANTIZATION", wrong, message
 

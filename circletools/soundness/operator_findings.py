@@ -31,18 +31,6 @@ _TYPES = 256  # more than there are
 _STEPS = re.compile(r"(stride|dilation)_[dhw](_factor)?")
 _LONGEST_STEP = 1 << 16
 _LONGEST = 100
-_CUSTOM = {
-    "LiteRT": frozenset(
-        ("AudioSpectrogram", "Mfcc", "NumericVerify", "TFLite_Detection_PostProcess", "aeq.hadamard_rotation")
-    ),
-    "onert": frozenset(
-        ("AddV2", "All", "BatchMatMulV2", "BroadcastTo", "Einsum", "Erf", "FusedBatchNormV3", "MatrixBandPart",
-         "StatelessRandomUniform", "TFLite_Detection_PostProcess")
-    ),
-}  # fmt: skip
-"""The custom operators that the packages of runtimes have, as in the tables litert-cpu and onert-cpu."""
-_DELEGATED = frozenset(("Convolution2DTransposeBias", "MaxPoolingWithArgmax2D", "MaxUnpooling2D"))
-"""Those that only LiteRT's XNNPACK delegate has, which is the default: a model loads where it takes them."""
 _LETTERS = {
     "FLOAT32": "f", "FLOAT16": "h", "INT32": "i", "INT64": "l", "UINT8": "u", "INT8": "b", "INT16": "s", "BOOL": "o",
     "STRING": "t",
@@ -51,10 +39,10 @@ _LETTERS = {
 
 
 @cache
-def _kernels() -> Mapping[str, Any]:
-    """Return the table of LiteRT's kernels, by the name of the operator."""
-    kernels: Mapping[str, Any] = schema_document("litert")["operators"]
-    return kernels
+def _litert(key: str) -> Mapping[str, Any]:
+    """Return a part of the table of LiteRT: its kernels by the name of the operator, or custom ones by runtime."""
+    found: Mapping[str, Any] = schema_document("litert")[key]
+    return found
 
 
 def operator_findings(model: Model, whole: Whole) -> Iterator[Finding]:
@@ -80,7 +68,7 @@ def operator_findings(model: Model, whole: Whole) -> Iterator[Finding]:
         yield from _versions(model, used)
         yield from _counts(model, whole, used)
         yield from _types(model, whole, used)
-        yield from kernel_findings(model, whole, _kernels())
+        yield from kernel_findings(model, whole, _litert("operators"))
     yield from _options(model)
 
 
@@ -95,16 +83,20 @@ def _codes(model: Model, used: list[int]) -> Iterator[Finding]:
 
 
 def unresolved_findings(model: Model, programs: Iterable[str]) -> Iterator[Finding]:
-    """Yield the custom operators for which a runtime of `programs` (litert, onert) has no kernel in its package."""
-    asked = [runtime for runtime in _CUSTOM if runtime.lower() in programs]
+    """Yield the custom operators for which a runtime of `programs` (litert, onert) has no kernel in its package.
+
+    Those that only LiteRT's XNNPACK delegate has load where it takes them, as it does by default.
+    """
+    known = _litert("custom")
+    asked = [runtime for runtime in ("LiteRT", "onert") if runtime.lower() in programs]
     for index in np.unique(model.operator_columns.code_indices).tolist():
         name = model.operator_codes[index].name if index < len(model.operator_codes) else ""
-        lacking = [runtime for runtime in asked if name[7:] not in _CUSTOM[runtime]]
+        lacking = [runtime for runtime in asked if name[7:] not in known[runtime]]
         if name.startswith("CUSTOM:") and lacking:
             shown, who = shortened(name, _LONGEST), " and ".join(lacking)
             has = "has" if len(lacking) == 1 else "have"
             message = f"{who} {has} no kernel for {shown}: register one"
-            if lacking[0] == "LiteRT" and name[7:] in _DELEGATED:
+            if lacking[0] == "LiteRT" and name[7:] in known["delegate"]:
                 message = f"only LiteRT's XNNPACK delegate has a kernel for {shown}: register one for other runtimes"
             yield Finding("UNKNOWN_OPERATOR", "warning", f"operator_codes[{index}]", message)
 
@@ -114,7 +106,7 @@ def _versions(model: Model, used: list[int]) -> Iterator[Finding]:
         code = model.operator_codes[index]
         if code.name.startswith(("CUSTOM:", "UNKNOWN:")):
             continue
-        least, most = _kernels()[code.name]["versions"] if code.name in _kernels() else (1, 0)
+        least, most = _litert("operators")[code.name]["versions"] if code.name in _litert("operators") else (1, 0)
         if not least <= code.version <= most:
             there = f"only for {least} to {most}" if most else "and for no other"
             message = f"LiteRT has no kernel for version {code.version} of {code.name}, {there}"
@@ -127,7 +119,7 @@ def _counts(model: Model, whole: Whole, used: list[int]) -> Iterator[Finding]:
     for side in ("inputs", "outputs"):
         spans = np.tile(np.array([0, _MANY]), (len(model.operator_codes), 1))
         for index in used:
-            span = _kernels().get(model.operator_codes[index].name, {}).get(side)
+            span = _litert("operators").get(model.operator_codes[index].name, {}).get(side)
             if span:
                 spans[index] = span[0], _MANY if span[1] is None else span[1]
         counts: NDArray[np.int64] = getattr(whole.operators, side).count
@@ -150,7 +142,7 @@ def _types(model: Model, whole: Whole, used: list[int]) -> Iterator[Finding]:
     which_name = np.array([named.get(code.name, -1) for code in model.operator_codes], np.int64)
     names_of = which_name[whole.operators.code_indices]
     for name, at in named.items():
-        kernel = _kernels().get(name, {})
+        kernel = _litert("operators").get(name, {})
         if "types" not in kernel:
             continue
         taken, count = frozenset(kernel["types"].split()), kernel["inputs"][0]

@@ -28,7 +28,7 @@ _REFUSED = {
         "NO_SUBGRAPH|SCHEMA_VERSION|OPERATOR_VERSION|OPERATOR_SLOTS|OPERATOR_TYPES"
         "|UNKNOWN_TENSOR_TYPE|UNPRODUCED_TENSOR|INVALID_VARIABLE|OUTPUT_LEFT_OUT"
         "|NEGATIVE_DIMENSION|CONSTANT_TOO_SHORT",
-        r"(NO_BUFFERS|IN_PLACE_OPERATOR) .*LiteRT refuses",
+        r"(NO_BUFFERS|IN_PLACE_OPERATOR|WINDOW_TOO_LARGE) .*LiteRT refuses",
         r"UNKNOWN_OPERATOR (?!.*: (onert has no kernel|only LiteRT's XNNPACK delegate))",
         rf"INDEX_OUT_OF_RANGE subgraphs\[\d+\](\.operators\[\d+\])?{_OPERANDS}",
         r"INDEX_OUT_OF_RANGE .*(LiteRT refuses|subgraph \d+ does not exist; there are 0)",
@@ -36,7 +36,7 @@ _REFUSED = {
         r"INVALID_QUANTIZATION (?!.*a scale is not)",
         r"INVALID_SIGNATURE .*has no key",
         r"UNKNOWN_OPTION .*(is not a valid step|quantized_bias_type|LiteRT's kernel refuses)",
-        r"UNKNOWN_OPTION (Conv2D|DepthwiseConv2D)Options\.padding",
+        r"UNKNOWN_OPTION (Conv2D|DepthwiseConv2D|TransposeConv)Options\.padding",
     ),
     "onert": (
         "NO_SUBGRAPH|UNKNOWN_TENSOR_TYPE|UNPRODUCED_TENSOR|IN_PLACE_OPERATOR|OUTPUT_LEFT_OUT|CONSTANT_TOO_SHORT",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -137,27 +137,22 @@ def _quantization(model: Model, whole: Whole) -> Iterator[Finding]:
     sizes = np.ones(len(rows), np.int64)
     along = some & ranked & inside
     sizes[along] = shapes.wire.gather(shapes.start[along] + 4 * axis[along], shapes.dtype)
-    for broken, words in (
-        (some & (zeros.count != scales.count), "{scales} scales and {zeros} zero points"),
-        (some & ~inside, "dimension {axis} of {rank} is quantized"),
+    texts: tuple[tuple[NDArray[np.bool_], Callable[[int], str]], ...] = (
+        (
+            some & (zeros.count != scales.count),
+            lambda at: f"{scales.count[at]} scales and {zeros.count[at]} zero points",
+        ),
+        (some & ~inside, lambda at: f"dimension {axis[at]} of {shapes.count[at]} is quantized"),
         (
             along & (scales.count != 1) & (scales.count != sizes),
-            "there are {scales} scales for {size} of dimension {axis}",
+            lambda at: f"there are {scales.count[at]} scales for {sizes[at]} of dimension {axis[at]}",
         ),
-        (some & _not_positive(scales), "a scale is not a positive number"),
-    ):
+        (some & _not_positive(scales), lambda _: "a scale is not a positive number"),
+    )
+    for broken, text in texts:
 
-        def message(row: int, words: str = words) -> str:
-            return (
-                words.format(
-                    scales=scales.count[row],
-                    zeros=zeros.count[row],
-                    axis=axis[row],
-                    rank=shapes.count[row],
-                    size=sizes[row],
-                )
-                + f"; {CORRECT}"
-            )
+        def message(at: int, text: Callable[[int], str] = text) -> str:
+            return f"{text(at)}; {CORRECT}"
 
         found = np.flatnonzero(broken)
         yield from findings_at("INVALID_QUANTIZATION", found, lambda at: whole.tensor(int(rows[at])), message)

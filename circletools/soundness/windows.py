@@ -1,7 +1,7 @@
 """Operators whose window, a filter or a pool, is larger than its input: they compute nothing.
 
 With padding VALID a window has to lie within its input, `1 + (size - 1) * dilation` values on each axis. LiteRT
-refuses such an operator or gives an empty output (`tflite::ComputeOutSize`).
+refuses such a convolution; such a pool gives an empty output (`tflite::ComputeOutSize`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,11 @@ def window_findings(model: Model) -> Iterator[Finding]:
         return
     for facts in model_graph(model).graphs:
         rows, is_open = large_windows(facts)
-        yield from _findings_at(facts, rows[~is_open], "warning", CORRECT)
+        names, inputs = facts.operators.code_names, facts.operands.values[facts.operands.splits[rows]]
+        refused = ~is_open & (facts.producer[inputs] < 0)  # the shape of what is computed is not read from the file
+        refused[[not names[row].endswith("CONV_2D") for row in rows.tolist()]] = False
+        yield from _findings_at(facts, rows[refused], "warning", f"LiteRT refuses the model; {CORRECT}")
+        yield from _findings_at(facts, rows[~is_open & ~refused], "warning", CORRECT)
         cause = "the input has open dimensions, which count as 1: resize it before it runs"
         yield from _findings_at(facts, rows[is_open], "info", cause)
 
@@ -43,7 +47,7 @@ def _findings_at(facts: Graph, operators: NDArray[np.int64], severity: Severity,
 
 
 def large_windows(facts: Graph) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return these operators of a subgraph, ascending, and whether each has an open dimension in its input.
+    """Return these operators of a subgraph, ascending, and whether each is one only on open dimensions of its input.
 
     Raises ModelFormatError for an operator whose tensor does not exist.
     """
@@ -55,26 +59,23 @@ def large_windows(facts: Graph) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         if name in _FIRST_AXIS:
             found.append(_large(facts, np.flatnonzero(codes == code), _FIRST_AXIS[name]))
     every = np.concatenate(found)
-    operators, inputs = every[np.argsort(every[:, 0])].T
-    signatures = facts.values.shape_signatures.take(inputs)
-    is_open = np.zeros(len(operators), np.bool_)
-    is_open[signatures.rows_where(signatures.flat() < 0)] = True
-    return operators, is_open
+    operators, is_open = every[np.argsort(every[:, 0])].T
+    return operators, is_open > 0
 
 
 def _large(facts: Graph, operators: NDArray[np.int64], first: int | None) -> NDArray[np.int64]:
-    """Return those of the operators, of one code, whose window is too large on some axis, each with its input."""
+    """Return those of the operators, of one code, whose window is too large, and whether it is on open axes only."""
     slots, count = facts.operands, 1 if first is None else 2
     operators = operators[np.diff(slots.splits)[operators] >= count]
     tensors = slots.values[slots.splits[operators, None] + np.arange(count)]
     there = (tensors >= 0).all(axis=1)
     operators, tensors = operators[there], tensors[there]
-    shapes = facts.values.shapes
+    shapes, signatures = facts.values.shapes, facts.values.shape_signatures.take(tensors[:, 0])
 
     def option(name: str) -> NDArray[np.float64]:
         return facts.operators.option(name, operators)
 
-    is_large = np.zeros(len(operators), np.bool_)
+    is_large, is_closed = np.zeros((2, len(operators)), np.bool_)
     for at, letter in enumerate("hw" if first != 0 else "dhw"):
         if first is None:
             window = option(_POOL[letter])
@@ -82,6 +83,8 @@ def _large(facts: Graph, operators: NDArray[np.int64], first: int | None) -> NDA
             window = shapes.take(tensors[:, 1]).element(first + at)
             dilation = np.maximum(option(f"dilation_{letter}_factor"), 1)
             window = 1 + (window - 1) * dilation
-        is_large |= window > shapes.take(tensors[:, 0]).element(1 + at)
+        wrong = window > shapes.take(tensors[:, 0]).element(1 + at)
+        is_large |= wrong
+        is_closed |= wrong & (signatures.element(1 + at) >= 0)
     is_large &= option("padding") == facts.operators.schema.enum_value("Padding", "VALID")
-    return np.column_stack([operators, tensors[:, 0]])[is_large]
+    return np.column_stack([operators, ~is_closed])[is_large]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ import circletools as ct
 from circletools import runtimes
 from circletools.affinity.capability.file import load_capability
 from circletools.errors import UsageError
-from circletools.soundness.operator_findings import _CUSTOM, _DELEGATED
+from circletools.flatbuf.schema import schema_document
 from circletools.soundness.refusals import refusals
 from tests.kit.build import Build, Code, Graph, Table
 from tests.kit.soundness_support import Change
@@ -38,15 +39,12 @@ REFUSED: list[Change] = [
 
 
 @pytest.mark.parametrize("change", [None, *REFUSED])
-def test_what_litert_refuses_is_an_error_for_it(change: Change | None, tmp_path: Path) -> None:
-    litert = pytest.importorskip("ai_edge_litert.interpreter")
+def test_what_litert_refuses_is_an_error_for_it(
+    change: Change | None, workers: dict[str, runtimes.Worker], tmp_path: Path
+) -> None:
     path = tmp_path / "net.tflite"
     path.write_bytes(padded(change or (lambda _: None)))
-    try:
-        litert.Interpreter(model_path=str(path), num_threads=1).allocate_tensors()
-        refused = False
-    except (RuntimeError, ValueError):
-        refused = True
+    refused = workers["litert"].loads(path).status != "ok"
     with ct.open(path) as model:
         severities = {one.severity for one in ct.check(model, for_=("litert",))}
         found = refusals(model, ["litert"])["litert"]
@@ -60,8 +58,9 @@ def tabled(device: str) -> set[str]:
 
 
 def test_custom_kernels_are_those_of_the_tables() -> None:
-    assert {"LiteRT": tabled("litert-cpu"), "onert": tabled("onert-cpu")} == _CUSTOM
-    assert tabled("xnnpack") - tabled("litert-cpu") == _DELEGATED
+    litert, onert, delegate = map(tabled, ("litert-cpu", "onert-cpu", "xnnpack"))
+    named = {name: set(codes) for name, codes in schema_document("litert")["custom"].items()}
+    assert named == {"LiteRT": litert, "onert": onert, "delegate": delegate - litert}
 
 
 @pytest.mark.parametrize(
@@ -139,3 +138,36 @@ def test_each_program_has_rules_of_its_own(
     assert {program for program, findings in found.items() if findings} == refusing
     for name, worker in workers.items():
         assert (worker.loads(path).status == "ok") == (name not in refusing), name
+
+
+IMAGE, FLAT, FOUR = ("FLOAT32", (1, 4, 4, 2)), ("FLOAT32", (1, 4)), ("INT32", (4,))
+STEPS = {"padding": 1} | dict.fromkeys(("stride_h", "stride_w", "dilation_h_factor", "dilation_w_factor"), 1)
+SINGLE: list[tuple[str, Any, int, dict[str, Any]]] = [
+    ("CONCATENATION", [], 1, {}),
+    ("CONV_2D", [IMAGE] * 4, 1, {}),
+    ("CONV_2D", [("STRING", IMAGE[1]), IMAGE, FLAT], 1, {}),
+    *(("UNPACK", [IMAGE], 4, {"num": number, "axis": 1}) for number in (4, 3)),
+    *(("SPLIT", [("INT32", ()), IMAGE], 2, {"num_splits": number}) for number in (2, 1)),
+    *(("CONCATENATION", [IMAGE, other], 1, {"axis": 1}) for other in (IMAGE, FLAT, ("INT8", IMAGE[1]))),
+    *(("CONCATENATION", [FLAT, FLAT], 1, {"axis": axis}) for axis in (-2, 1, 2, -3)),
+    *(("SELECT_V2", [("BOOL", (1, 4)), FLAT, other], 1, {}) for other in (FLAT, ("INT32", (1, 4)))),
+    *(("STRIDED_SLICE", [IMAGE, FOUR, FOUR, other], 1, {}) for other in (FOUR, ("INT64", (4,)))),
+    *(("MIRROR_PAD", [other, ("INT32", (4, 2))], 1, {"mode": 0}) for other in (IMAGE, FLAT)),
+    *(("FULLY_CONNECTED", [FLAT, ("FLOAT32", (3, 4))], count, {}) for count in (1, 2)),
+    *(("CONV_2D", [IMAGE, ("FLOAT32", (2, size, 1, 2)), ("FLOAT32", (2,))], 1, STEPS) for size in (4, 5)),
+]
+
+
+@pytest.mark.parametrize(("code", "inputs", "count", "options"), SINGLE)
+def test_an_operator_alone_is_refused_as_by_litert(
+    code: str, inputs: Any, count: int, options: dict[str, Any], workers: dict[str, runtimes.Worker], tmp_path: Path
+) -> None:
+    path, build = tmp_path / "net.tflite", Build()
+    graph = build.graph()
+    first, last = ([graph.tensor(None, shape, kind) for kind, shape in side] for side in (inputs, [FLAT] * count))
+    graph.operator(code, first, last, **options)
+    graph.ends(first, last)
+    path.write_bytes(build.to_bytes())
+    with ct.open(path) as model:
+        found = any(one.severity == "error" for one in ct.check(model, for_=("litert",)))
+    assert found == (workers["litert"].loads(path).status != "ok")

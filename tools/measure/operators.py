@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from itertools import product
 from typing import Any
 
+from circletools.flatbuf.schema import schema_document
 from tests.kit.build import CODES, Build, Code
 from tools.measure.isolation import CRASH, answers
 
@@ -110,8 +111,12 @@ def main() -> None:
     for name in _BY_OPTIONS & table.keys():
         table[name].update(inputs=None, outputs=None)
     _types(table)
+    kept = schema_document("litert")  # what was found by mutants, not by these questions
+    for name, row in table.items():
+        row.update({key: value for key, value in kept["operators"].get(name, {}).items() if key == "needs"})
     release = importlib.metadata.version("ai-edge-litert")
-    print(json.dumps({"source": f"ai-edge-litert {release}", "operators": table}, indent=1))
+    found = {"source": f"ai-edge-litert {release}", "operators": table, "custom": kept["custom"]}
+    print(json.dumps(found, indent=1))
 
 
 if __name__ == "__main__":
