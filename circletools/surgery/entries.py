@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import product
 from typing import Any
 
 from circletools.affinity import store
@@ -32,7 +33,7 @@ from circletools.parts.names import graph_at
 from circletools.shapes.request import EndNames
 from circletools.storage.strict_json import read_json
 from circletools.surgery.rename import Pair, rename_metadata, split_pair
-from circletools.wording import Tabular, suggestion
+from circletools.wording import Tabular, counted, suggestion
 
 _IMAGE_RANK, _COLORS = 4, {1: "GRAYSCALE", 3: "RGB"}
 
@@ -110,9 +111,19 @@ def set_document(
     """Let TFLITE_METADATA have what a document has, as `document` gives it, and the archive these files by name.
 
     Its `min_parser_version` is the least that reads it; bytes are JSON. Raises UsageError, with the place, for what
-    the schema does not have, and for files that it names and that are not there; InvalidInputError for broken JSON.
+    the schema does not have, for more subgraphs than one, other numbers of inputs and outputs than the model has, and
+    files that it names and that are not there; InvalidInputError for broken JSON.
     """
-    root, named = from_document(read_json(document, "") if isinstance(document, bytes) else document)
+    wanted = read_json(document, "") if isinstance(document, bytes) else document
+    root, named = from_document(wanted)
+    graphs = wanted.get("subgraph_metadata", ())
+    if len(graphs) > 1:
+        raise UsageError(f"it describes {len(graphs)} subgraphs, and readers take one", location="subgraph_metadata")
+    for described, side in product(graphs, SIDES):
+        found, ends = len(described.get(f"{side[:-1]}_tensor_metadata", ())), len(edit.ends(0, side))
+        if found not in (0, ends):
+            place = f"subgraph_metadata[0].{side[:-1]}_tensor_metadata"
+            raise UsageError(f"it describes {counted(found, side[:-1])} of {ends}", location=place)
     given, value = files or {}, encoded(root)
     there = {*given, *(entry.filename for entry in archive_entries(edit.model) or ())}
     if missing := [name for name in named if name not in there]:

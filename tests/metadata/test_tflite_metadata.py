@@ -16,6 +16,7 @@ import circletools as ct
 from circletools.flatbuf.columns import Wire
 from circletools.flatbuf.schema import load_schema
 from circletools.flatbuf.verify import walk
+from tests.kit.build import Build
 from tests.kit.program import put, run
 from tests.kit.support import bytes_of, edited, path_of
 
@@ -87,6 +88,10 @@ def test_a_description_changes_what_it_names_and_nothing_else() -> None:
     assert other["associated_files"] == [{**labels, "name": "names.txt"}]
 
 
+AUDIO = """"subgraph_metadata": [{{"input_tensor_metadata": [{{"content":
+    {{"content_properties_type": "AudioProperties", "content_properties": {{"sample_rate": {}}}}}}}]}}]"""
+
+
 def document(data: bytes) -> dict[str, Any]:
     with ct.open(data) as model:
         return ct.metadata.document(model)
@@ -123,10 +128,12 @@ def kinds() -> dict[str, Any]:
     return {"name": "all", "subgraph_metadata": [graph], "associated_files": []}
 
 
-@pytest.mark.parametrize("name", ["tflite/cnn", "circle/cnn"])
-def test_a_document_comes_back(name: str) -> None:
-    given = {"labels.txt": b"a\nb\n"}
-    after = edited(bytes_of(name), lambda edit: ct.metadata.set_document(edit, kinds(), given))
+@pytest.mark.parametrize("kind", ["tflite", "circle"])
+def test_a_document_comes_back(kind: str) -> None:
+    given, build = {"labels.txt": b"a\nb\n"}, Build()
+    graph = build.graph()
+    graph.ends([graph.tensor(f"x{at}", [1, 4]) for at in range(3)], [])
+    after = edited(build.to_bytes(kind), lambda edit: ct.metadata.set_document(edit, kinds(), given))
     assert document(after) == {**kinds(), "min_parser_version": "1.3.0"}
     assert files(after) == given
     assert edited(after, lambda edit: ct.metadata.set_document(edit, document(after))) == after
@@ -141,13 +148,18 @@ def test_a_document_comes_back(name: str) -> None:
         ('"name": 1', "name: it has to be text"),
         ('"subgraph_metadata": {}', "subgraph_metadata: it has to be a list"),
         ('"subgraph_metadata": [1]', "subgraph_metadata[0]: it has to be an object"),
+        ('"subgraph_metadata": [{}, {}]', "subgraph_metadata: it describes 2 subgraphs, and readers take one"),
+        ('"subgraph_metadata": [{"input_tensor_metadata": [{}, {}]}]', "it describes 2 inputs of 1"),
+        ('"subgraph_metadata": [{"output_tensor_metadata": [{}, {}, {}]}]', "it describes 3 outputs of 1"),
         ('"associated_files": [{"type": "LABELS"}]', "associated_files[0].type: 'LABELS' is not known"),
         ('"associated_files": [{"type": 1000}]', "AssociatedFile.type cannot hold this"),
         ('"associated_files": [{"name": "a.txt"}]', "names files that are not there: a.txt"),
+        (AUDIO.format("-1"), "AudioProperties.sample_rate cannot hold this"),
         ('"subgraph_metadata": [{"input_process_units": [{"options": {}}]}]', "options_type must name its type"),
     ],
 )
-def test_what_the_schema_does_not_have_is_refused(field: str, words: str, tmp_path: Path) -> None:
+def test_what_readers_refuse_is_refused(field: str, words: str, tmp_path: Path) -> None:
+    """What the schema does not have, and what the writers of tflite-support refuse."""
     path = put(tmp_path / "a.json", f"{{{field}}}".encode())
     ran = run("metadata", "describe", path_of("tflite/cnn"), tmp_path / "out.tflite", "--json", path)
     assert (ran.status, words in ran.err) == (2, True), ran.err
@@ -170,8 +182,10 @@ def test_the_commands(tmp_path: Path) -> None:
     for words, said in (
         (("--mean", "1"), "--mean and --std go together"),
         (("--mean", "1", "--std", "0"), "std must be above 0"),
+        (("--mean", "1", "--std", "1,2"), "mean and std must have the same length"),
         (("--mean", "1", "--std", "x"), "are not numbers"),
         (("--input", "9=x"), "no tensor is called '9'"),
+        (("--output", "x=x"), "no tensor is called 'x'"),
         (("--json", labels, "--name", "x"), "--json gives the whole description"),
         (("--file", labels), "--file goes with --json"),
     ):
