@@ -39,7 +39,7 @@ def test_it_is_the_budget_that_holds(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_row_is_found_without_the_budget_and_not_with_it() -> None:
     """In a process of its own: what a large one has freed would be used again, and not be seen."""
     name = "a tensor with a long name, very often an output"
-    words = [sys.executable, "-m", "fuzz.sharing", "--seed", "7", "--rows", name]
+    words = [sys.executable, "-m", "fuzz.sharing", "--seed", "2", "--rows", name]
     with_it, without = (
         subprocess.run([*words, *more], cwd=ROOT, capture_output=True, encoding="utf-8", check=False)
         for more in (["--count", "1"], ["--count", "20", "--without-budget"])
