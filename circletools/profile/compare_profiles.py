@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,15 +20,23 @@ from circletools.profile.compare import (
     tick_of,
     visible,
 )
-from circletools.trace.operators.profile import OperatorTrace, Runtime, self_times
+from circletools.trace.operators.profile import OperatorRun, OperatorTrace, Runtime, self_times
 from circletools.wording import Tabular
 
 __all__ = ["ProfileComparison", "VisibleChange", "compare_profiles", "visible_changes"]
 
+_NEW = 1 << 20  # the number of a row that was none before, behind all that were
+
 RECORDINGS = (1, 3, 6)
 """Numbers of recordings a side that a plan shows."""
 
-_Key = tuple[int, int, str]
+_Key = tuple[int, int, int, int, str]
+"""Subgraph, the model's operator, and the runtime's name.
+
+Between operator and name: 0 and 0 of the operator's own run; of a delegate's row behind it (the operator is -1 for
+the first) the number of the delegate's part, from 1 on, and of the row in it.
+"""
+
 _Times = dict[_Key, list[tuple[int, int]]]
 """The executions of each operator, and its self time in them."""
 
@@ -44,10 +52,14 @@ class ComparedProfile:
 
 @dataclass(frozen=True, slots=True)
 class ComparedOperator:
-    """The self time of an operator per execution; without subgraph and index, the sum of all operators."""
+    """The self time of an operator per execution; without a subgraph, the sum of all operators.
+
+    A delegate's row has its number among all of an execution (`row`) instead of an operator of the model.
+    """
 
     subgraph: int | None
     operator_index: int | None
+    row: int | None
     name: str
     time: ComparedTime
 
@@ -69,7 +81,7 @@ class ProfileComparison(Tabular):
     def to_rows(self) -> list[dict[str, Any]]:
         """Return the key of each row, its times before and after, and the verdict."""
         return [
-            {"subgraph": row.subgraph, "operator_index": row.operator_index, "name": row.name} | row.time.to_row()
+            {name: getattr(row, name) for name in ("subgraph", "operator_index", "row", "name")} | row.time.to_row()
             for row in self.rows
         ]
 
@@ -84,12 +96,14 @@ def compare_profiles(
 ) -> ProfileComparison:
     """Compare the operators of two sides by their self times per execution; a side is one recording or several.
 
-    Operators are the same where subgraph, index and the runtime's name are. Verdicts are those of `compare_traces`,
-    and so are `history` and `paired`.
+    Operators are the same where subgraph, index and the runtime's name are; a delegate's rows where they run between
+    the same operators, in the same order. Verdicts are those of `compare_traces`, and so are `history` and `paired`.
     """
     sides = [[side] if isinstance(side, OperatorTrace) else list(side) for side in (before, after, history)]
     refuse_unpaired(len(sides[0]), len(sides[1]), paired=paired, history=bool(history))
     times = [[_times(trace) for trace in side] for side in sides]
+    same = _same_rows(*({key for some in side for key in some} for side in times[:2]))
+    times[1] = [{same.get(key, key): found for key, found in some.items()} for some in times[1]]
     keys = {key for side in times[:2] for some in side for key in some}
     series = {
         key: [
@@ -102,7 +116,7 @@ def compare_profiles(
     tick_ns = _tick(sides)
     pairs = [Row(first, second, total_ns, known, paired) for first, second, known in series.values()]
     compared = compare_times(pairs, limit=threshold_percent / 100, tick_ns=tick_ns)
-    rows = [ComparedOperator(*_place(key), time) for key, time in zip(series, compared, strict=True)]
+    rows = [ComparedOperator(*place, time) for place, time in zip(_places(series), compared, strict=True)]
     first, second = (
         tuple(ComparedProfile(trace.runtime, trace.executions, trace.averaged) for trace in side)
         for side in sides[:2]
@@ -119,6 +133,7 @@ class VisibleChange:
 
     subgraph: int | None
     operator_index: int | None
+    row: int | None
     name: str
     mean_ns: int
     spread: float
@@ -137,7 +152,7 @@ def visible_changes(
     times = [_times(trace) for trace in history]
     keys = [None, *sorted({key for some in times for key in some})]
     tick_ns, found = _tick([history]), []
-    for key in keys:
+    for key, place in zip(keys, _places(keys), strict=True):
         means = np.array([location(_series(some, key, trace)) for some, trace in zip(times, history, strict=True)])
         if not means.all():
             continue
@@ -146,12 +161,47 @@ def visible_changes(
         errors = (spread * math.sqrt(2 / count) for count in recordings)
         limit, tick = threshold_percent / 100, tick_ns / mean
         ratios = tuple(visible(error, len(history) - 1, len(keys), limit, tick) for error in errors)
-        found.append(VisibleChange(*_place(key), round(mean), spread, ratios))
+        found.append(VisibleChange(*place, round(mean), spread, ratios))
     return tuple(found)
 
 
-def _place(key: _Key | None) -> tuple[int | None, int | None, str]:
-    return key or (None, None, "all operators")
+def _places(keys: Iterable[_Key | None]) -> Iterator[tuple[int | None, int | None, int | None, str]]:
+    """Yield subgraph, operator, row and name of each key, in order."""
+    row = -1
+    for key in keys:
+        if key is None:
+            yield None, None, None, "all operators"
+        elif key[2]:
+            row += 1
+            yield key[0], None, row, key[-1]
+        else:
+            yield key[0], key[1], None, key[-1]
+
+
+def _same_rows(before: Iterable[_Key], after: Iterable[_Key]) -> dict[_Key, _Key]:
+    """Return for delegates' rows after those before, which a changed operator may give other names and numbers.
+
+    Parts with as many rows are paired row by row, others by name: the first of a name with the first.
+    """
+    parts: tuple[dict[tuple[int, ...], list[_Key]], ...] = ({}, {})
+    for found, keys in zip(parts, (before, after), strict=True):
+        for key in sorted(keys):
+            found.setdefault(key[:3], []).append(key)
+    same: dict[_Key, _Key] = {}
+    for part, rows in parts[1].items():
+        others = parts[0].get(part, []) if part[2] else []
+        if len(rows) == len(others):
+            same |= zip(rows, others, strict=True)
+            continue
+        left = others.copy()
+        for row in rows:
+            other = next((one for one in left if one[-1] == row[-1]), None)
+            if other:
+                left.remove(other)
+                same[row] = other
+            elif others:
+                same[row] = (*row[:3], row[3] + _NEW, row[4])
+    return same
 
 
 def _tick(sides: Sequence[Sequence[OperatorTrace]]) -> float:
@@ -167,16 +217,32 @@ def _tick(sides: Sequence[Sequence[OperatorTrace]]) -> float:
 def _times(trace: OperatorTrace) -> _Times:
     own = [run.duration_ns for run in trace.runs] if trace.averaged else self_times(trace.runs)
     found: _Times = {}
-    for run, time in zip(trace.runs, own, strict=True):
-        found.setdefault((run.subgraph, run.operator, run.name), []).append((run.execution, time))
+    for run, key, time in zip(trace.runs, _keys(trace.runs), own, strict=True):
+        found.setdefault(key, []).append((run.execution, time))
     return found
+
+
+def _keys(runs: Sequence[OperatorRun]) -> list[_Key]:
+    """Return the key of each run. Each part of a model that a delegate took numbers its rows from 0."""
+    found: dict[int, _Key] = {}
+    latest: dict[tuple[int, int, int], tuple[int, int, int]] = {}
+    for at in sorted(range(len(runs)), key=lambda at: (runs[at].execution, runs[at].lane, runs[at].start_ns)):
+        run = runs[at]
+        where = run.execution, run.lane, run.subgraph
+        operator, part, row = run.operator, 0, 0
+        if run.of_delegate:
+            operator, part, row = latest.get(where, (-1, 0, 0))
+            part, row = part + (not part or run.operator <= row), run.operator
+        latest[where] = operator, part, row
+        found[at] = run.subgraph, operator, part, row, run.name
+    return [found[at] for at in range(len(runs))]
 
 
 def _series(times: _Times, key: _Key | None, trace: OperatorTrace) -> Samples:
     """Return the time of an operator, or of all, in every execution."""
     keys = [key] if key is not None else list(times)
     if trace.averaged and key is None:
-        first = min(subgraph for subgraph, _, _ in times)
+        first = min(subgraph for subgraph, *_ in times)
         keys = [found for found in keys if found[0] == first]  # averages of a caller are of what it calls, too
     chosen = [pair for found in keys for pair in times.get(found, ())]
     values = np.zeros(trace.executions)

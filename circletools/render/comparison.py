@@ -74,7 +74,10 @@ def _operator_cells(row: ComparedOperator, several: bool) -> tuple[str, ...]:
 
 
 def _place(row: ComparedOperator | VisibleChange, several: bool) -> str:
-    return "" if row.subgraph is None else f"{row.subgraph}/" * several + str(row.operator_index)
+    if row.subgraph is None:
+        return ""
+    place = f"row {row.row}" if row.operator_index is None else str(row.operator_index)
+    return f"{row.subgraph}/" * several + place
 
 
 def _time_cells(time: ComparedTime, written: Callable[[int], str]) -> tuple[str, ...]:

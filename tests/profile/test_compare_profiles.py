@@ -34,6 +34,40 @@ def changed(trace: OperatorTrace, operator: int, factor: float) -> OperatorTrace
 STEADY = traced(*({0: 100_000 + step, 1: 1_000_000 - step, 2: 5000} for step in range(6)))
 
 
+def delegated(*names: str, factor: int = 1) -> OperatorTrace:
+    """Return a trace of two parts of a delegate, the second with these rows, the last by `factor`."""
+    rows = [(at, name, True) for at, name in enumerate(("Multiply", "Convolution"))]
+    rows += [(5, "POW", False), *((at, name, True) for at, name in enumerate(names))]
+    times = [10_000] * (len(rows) - 1) + [10_000 * factor]
+    runs = (
+        OperatorRun(0, number, name, "", 10**6 * execution + 10**5 * at, times[at], execution, of_delegate=of)
+        for execution in range(6)
+        for at, (number, name, of) in enumerate(rows)
+    )
+    return OperatorTrace("litert", tuple(runs), 6)
+
+
+@pytest.mark.parametrize(
+    ("names", "rows"),
+    [
+        (("Copy", "Convolution"), {(2, "Copy"): 1.0, (3, "Convolution"): 3.0}),
+        (("Copy", "Fully Connected"), {(2, "Copy"): 1.0, (3, "Convolution"): 3.0}),
+        (("Convolution",), {(2, "Copy"): 0.0, (3, "Convolution"): 3.0}),
+        (("Copy", "Pad", "Convolution"), {(2, "Copy"): 1.0, (3, "Convolution"): 3.0, (4, "Pad"): None}),
+    ],
+)
+def test_rows_of_a_delegate_are_paired_in_their_order(
+    names: tuple[str, ...], rows: dict[tuple[int, str], float | None]
+) -> None:
+    """Each part numbers its rows from 0, and a larger operator may have another kernel."""
+    found = comparison_document(delegated("Copy", "Convolution"), delegated(*names, factor=3), 10)["rows"]
+    places = {(row["row"], row["name"]): row["ratio"] for row in found if row["row"] is not None}
+    assert places == {(0, "Multiply"): 1.0, (1, "Convolution"): 1.0} | rows
+    assert [(row["operator_index"], row["name"]) for row in found if row["operator_index"] is not None] == [
+        (5, "POW")
+    ]
+
+
 def test_a_trace_is_as_fast_as_itself() -> None:
     document = comparison_document(STEADY, STEADY, 0.1)
     assert document["regressed"] is False

@@ -36,16 +36,16 @@ PROFILES = ProfileComparison(
     (ComparedProfile("benchmark_model", 1, True),),
     10.0,
     (
-        ComparedOperator(None, None, "all operators", ComparedTime(1500, 1501, 1501 / 1500, 0.9, 1.1, "same")),
-        ComparedOperator(0, 12, "Conv2D", ComparedTime(1000, 1500, 1.5, 1.4, 1.6, "slower")),
-        ComparedOperator(1, 0, "Add", ComparedTime(500, 0, 0.0, None, None, "faster")),
+        ComparedOperator(None, None, None, "all operators", ComparedTime(1500, 1501, 1501 / 1500, 0.9, 1.1, "same")),
+        ComparedOperator(0, 12, None, "Conv2D", ComparedTime(1000, 1500, 1.5, 1.4, 1.6, "slower")),
+        ComparedOperator(1, 0, None, "Add", ComparedTime(500, 0, 0.0, None, None, "faster")),
     ),
 )
 
 
 VISIBLE = (
-    VisibleChange(None, None, "all operators", 1500, 0.01, (1.5, 1.2, 200.0)),
-    VisibleChange(1, 2, "Add", 500, 0.123, (2.5, 1.4, 1.3)),
+    VisibleChange(None, None, None, "all operators", 1500, 0.01, (1.5, 1.2, 200.0)),
+    VisibleChange(1, None, 2, "Add", 500, 0.123, (2.5, 1.4, 1.3)),
 )
 
 
@@ -66,7 +66,7 @@ def test_text(name: str, lines: Callable[[], Iterator[str]]) -> None:
 def test_a_plan_as_json_and_csv() -> None:
     document = visible_json(VISIBLE)
     assert (document["recordings"], document["rows"][1]["visible"]) == ([1, 3, 6], [2.5, 1.4, 1.3])
-    assert visible_csv(VISIBLE).splitlines()[2] == "1,2,Add,500,0.123,2.5 1.4 1.3"
+    assert visible_csv(VISIBLE).splitlines()[2] == "1,,2,Add,500,0.123,2.5 1.4 1.3"
 
 
 def test_csv() -> None:
@@ -82,10 +82,10 @@ LD,PC,run,4000000,1000000,-3000000,0.25,0.2,0.3,1.35,faster
     assert (
         rows_csv(PROFILES)
         == """\
-subgraph,operator_index,name,before_ns,after_ns,delta_ns,ratio,low,high,visible,verdict
-,,all operators,1500,1501,1,1.0006666666666666,0.9,1.1,,same
-0,12,Conv2D,1000,1500,500,1.5,1.4,1.6,,slower
-1,0,Add,500,0,-500,0.0,,,,faster
+subgraph,operator_index,row,name,before_ns,after_ns,delta_ns,ratio,low,high,visible,verdict
+,,,all operators,1500,1501,1,1.0006666666666666,0.9,1.1,,same
+0,12,,Conv2D,1000,1500,500,1.5,1.4,1.6,,slower
+1,0,,Add,500,0,-500,0.0,,,,faster
 """
     )
 
@@ -119,6 +119,7 @@ def test_json() -> None:
     assert document.pop("rows")[1] == {
         "subgraph": 1,
         "operator_index": 0,
+        "row": None,
         "name": "Add",
         "before_ns": 500,
         "after_ns": 0,
