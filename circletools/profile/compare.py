@@ -1,10 +1,12 @@
 """Shared by comparisons of times: the ratio, its confidence interval, and the verdict.
 
-    executions of a recording  ->  their trimmed mean  ->  the mean over the recordings of a side  ->  the ratio
+    executions of a recording -> mean of the fastest quarter -> mean over the recordings of a side -> ratio
 
-Recordings differ from each other by more than their executions do, so the interval comes from how the recordings of
-a side differ, and those of a history of the same model. Recordings that were made in turns are compared pair by pair.
-Where nothing shows how recordings differ, it is assumed.
+Other work of a machine only ever adds time, so the fastest executions are nearest to what the model needs. Two things
+show how much a recording may be off. One is how the recordings of a side differ, and those of a history of the same
+model; recordings that were made in turns are compared pair by pair. The other is how far executions are from the
+fastest: those of one recording may all be slow together, so as many count as one. To that comes what differs from
+process to process, as where memory is, which is assumed. A change is sure by either, at half the level each.
 """
 
 from __future__ import annotations
@@ -26,10 +28,13 @@ Samples = npt.NDArray[np.float64]
 Verdict = Literal["slower", "faster", "same", "cannot tell"]
 
 ASSUMED_SPREAD = 0.25
-"""How much recordings of one model are taken to differ (a standard deviation) where each side is a single one."""
+"""How much recordings of one model are taken to differ (a standard deviation) where nothing shows it."""
+
+PROCESS_SPREAD = 0.1
+"""How much processes are taken to differ beside the spread of their executions."""
 
 _COARSEST_NS = 1000
-_TRIMMED = 0.2
+_FASTEST, _SLOWEST = 4, 10  # a quarter, and a tenth
 LEVEL = 0.05
 """The significance level, two-sided."""
 
@@ -86,23 +91,46 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class _Estimate:
+    """Times, and by each way to know it the standard error of the ratio's logarithm, and its degrees of freedom."""
+
     before: float
     after: float
-    error: float
-    freedom: float
+    errors: tuple[tuple[float, float], ...]
 
-    @property
-    def statistic(self) -> float:
-        """The logarithm of the ratio in standard errors; of what is new or gone, the time in its own."""
-        if not (self.before and self.after):
-            return (bool(self.after) - bool(self.before)) / self.error
-        return math.log(self.after / self.before) / self.error
+    def chance(self, sign: int) -> float:
+        """Return the probability of such a time after, or a longer one (-1: a shorter), of what is equal."""
+        change = bool(self.after) - bool(self.before)
+        logarithm = math.log(self.after / self.before) if self.before and self.after else change
+        return len(self.errors) * min(tail(sign * logarithm / error, freedom) for error, freedom in self.errors)
+
+    def reach(self) -> float:
+        """Return how far the logarithm may be off, with a confidence of 95 %."""
+        level = LEVEL / 2 / len(self.errors)
+        return min(700.0, *(quantile(1 - level, freedom) * error for error, freedom in self.errors))
+
+    def visible(self, rows: int, limit: float, tick: float) -> float:
+        """Return the ratio that is found with a probability of 90 %, as one of so many rows."""
+        return min(visible(*one, rows * len(self.errors), limit, tick) for one in self.errors)
 
 
 def location(times: Samples) -> float:
-    """Return the trimmed mean: without the smallest and the greatest fifth."""
-    cut = int(_TRIMMED * len(times))
-    return float(np.sort(times)[cut : len(times) - cut].mean())
+    """Return the mean of the fastest quarter, of less than four that of all.
+
+    Executions that take no time, as those that do not come to an operator, count only in proportion.
+    """
+    some = times[times > 0]
+    return float(np.sort(some)[: len(some) // _FASTEST or None].mean()) * len(some) / len(times) if len(some) else 0.0
+
+
+def _scatter(times: Samples) -> float:
+    """Return how far executions are from the fastest quarter: the mean square of logarithms, without a tenth.
+
+    To that comes whether they take time at all.
+    """
+    some = np.sort(times[times > 0])
+    least = location(some)
+    kept = some[: len(some) - len(some) // _SLOWEST]
+    return float((np.log(np.maximum(kept, least) / least) ** 2).mean()) + (len(times) - len(some)) / len(some)
 
 
 def tick_of(times: Iterable[npt.NDArray[np.int64]]) -> int:
@@ -125,13 +153,12 @@ def compare_times(rows: Sequence[Row], *, limit: float, tick_ns: float) -> list[
     """Compare the times of each row.
 
     A row is slower when its ratio is above 1 + `limit`, the difference is more than a tick of the clock, and it is
-    sure: by Student's t over the recordings, corrected for the number of rows (Holm), at most 5 % of comparisons of
-    what is equal have a row that is slower or faster. What is new is slower when it takes more than `limit` of all
-    time before.
+    sure: by Student's t over the recordings or by the scatter of executions. That is corrected for the number of
+    rows (Holm) and of ways: at most 5 % of comparisons of what is equal have a row that is slower or faster. What is
+    new is slower when it takes more than `limit` of all time before.
     """
     found = [_estimate(row, tick_ns) for row in rows]
-    slower = _holm([tail(one.statistic, one.freedom) for one in found])
-    faster = _holm([tail(-one.statistic, one.freedom) for one in found])
+    slower, faster = (_holm([one.chance(sign) for one in found]) for sign in (1, -1))
     return [
         _judged(one, row.total_ns, limit, tick_ns, len(rows), sure=(up <= LEVEL / 2, down <= LEVEL / 2))
         for one, row, up, down in zip(found, rows, slower, faster, strict=True)
@@ -156,9 +183,9 @@ def _judged(
     ratio = after / before if before else None
     low = high = seen = None
     if before and after:
-        reach = min(quantile(1 - LEVEL / 2, one.freedom) * one.error, 700.0)
-        low, high = after / before * math.exp(-reach), after / before * math.exp(reach)
-        seen = visible(one.error, one.freedom, rows, limit, tick_ns / before)
+        reach = math.exp(one.reach())
+        low, high = after / before / reach, after / before * reach
+        seen = one.visible(rows, limit, tick_ns / before)
     verdict: Verdict = "cannot tell"
     if abs(after - before) > tick_ns and sure[0] and _exceeds(before, after, limit, total_ns):
         verdict = "slower"
@@ -178,22 +205,31 @@ def _exceeds(less: float, more: float, limit: float, total_ns: float) -> bool:
 def _estimate(row: Row, tick_ns: float) -> _Estimate:
     sides = [np.array([location(times) for times in side]) for side in (row.before, row.after)]
     means = [float(side.mean()) for side in sides]
+    rounding = sum((tick_ns / mean) ** 2 / 12 for mean in means if mean)
+    within = _within(row, sides, rounding)
     if row.paired and len(sides[0]) > 1 and all(side.all() for side in sides):
         logs = np.log(sides[1] / sides[0])
-        error = math.sqrt(max(float(logs.var(ddof=1)), sum((tick_ns / mean) ** 2 for mean in means) / 12) / len(logs))
-        return _Estimate(means[0], means[0] * math.exp(float(logs.mean())), max(error, 1e-6), len(logs) - 1)
+        error = math.sqrt(max(float(logs.var(ddof=1)), rounding) / len(logs))
+        pairs = max(error, 1e-6), len(logs) - 1
+        return _Estimate(means[0], means[0] * math.exp(float(logs.mean())), (pairs, *within))
     history = np.array([location(times) for times in row.history])
     freedom = sum(len(side) - 1 for side in (*sides, history) if len(side))
     relative = [(side / mean - 1, mean) for side, mean in zip(sides, means, strict=True) if mean]
-    rounding = sum((tick_ns / mean) ** 2 / 12 for _, mean in relative)
-    if freedom:
-        known = [spread for spread, _ in relative] + ([history / history.mean() - 1] if history.any() else [])
-        variance = sum(float((spread**2).sum()) for spread in known) / freedom
-        inverse = sum(1 / len(spread) for spread, _ in relative)
-    else:
-        variance, inverse = ASSUMED_SPREAD**2, len(relative)
-    error = math.sqrt(max(variance, rounding / 2, 1e-12) * max(inverse, 1e-12))
-    return _Estimate(means[0], means[1], error, freedom or math.inf)
+    known = [spread for spread, _ in relative] + ([history / history.mean() - 1] if history.any() else [])
+    variance = sum(float((spread**2).sum()) for spread in known) / freedom if freedom else ASSUMED_SPREAD**2
+    inverse = sum(1 / len(spread) for spread, _ in relative)
+    between = math.sqrt(max(variance, rounding / 2, 1e-12) * max(inverse, 1e-12)), freedom or math.inf
+    return _Estimate(means[0], means[1], (between, *within) if freedom or not within else within)
+
+
+def _within(row: Row, sides: Sequence[npt.NDArray[np.float64]], rounding: float) -> tuple[tuple[float, float], ...]:
+    """Return the error by the scatter of executions; none where a recording has too few of them, or takes no time."""
+    recordings = [times for side in (row.before, row.after) for times in side]
+    if not all(side.all() for side in sides) or min(map(len, recordings)) < _FASTEST:
+        return ()
+    of_sides = (np.mean([_scatter(times) for times in side]) / len(side) for side in (row.before, row.after))
+    inverse = sum(1 / len(side) for side in sides)
+    return ((math.sqrt(float(sum(of_sides)) + (PROCESS_SPREAD**2 + rounding / 2) * inverse), math.inf),)
 
 
 def _holm(probabilities: Sequence[float]) -> list[float]:

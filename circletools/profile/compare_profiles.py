@@ -160,7 +160,7 @@ def visible_changes(
         spread = math.sqrt(max(float((means / mean).var(ddof=1)), (tick_ns / mean) ** 2 / 12))
         errors = (spread * math.sqrt(2 / count) for count in recordings)
         limit, tick = threshold_percent / 100, tick_ns / mean
-        ratios = tuple(visible(error, len(history) - 1, len(keys), limit, tick) for error in errors)
+        ratios = tuple(visible(error, len(history) - 1, 2 * len(keys), limit, tick) for error in errors)
         found.append(VisibleChange(*place, round(mean), spread, ratios))
     return tuple(found)
 
@@ -239,15 +239,14 @@ def _keys(runs: Sequence[OperatorRun]) -> list[_Key]:
 
 
 def _series(times: _Times, key: _Key | None, trace: OperatorTrace) -> Samples:
-    """Return the time of an operator, or of all, in every execution."""
+    """Return the time of an operator, or of all, in every execution; the mean where only that is known."""
     keys = [key] if key is not None else list(times)
     if trace.averaged and key is None:
         first = min(subgraph for subgraph, *_ in times)
         keys = [found for found in keys if found[0] == first]  # averages of a caller are of what it calls, too
     chosen = [pair for found in keys for pair in times.get(found, ())]
-    values = np.zeros(trace.executions)
     if trace.averaged:
-        values += sum(time for _, time in chosen) / trace.executions
-    else:
-        np.add.at(values, [execution for execution, _ in chosen], [time for _, time in chosen])
+        return np.array([sum(time for _, time in chosen) / trace.executions])
+    values = np.zeros(trace.executions)
+    np.add.at(values, [execution for execution, _ in chosen], [time for _, time in chosen])
     return values

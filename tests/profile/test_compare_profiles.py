@@ -75,7 +75,7 @@ def test_a_trace_is_as_fast_as_itself() -> None:
         (row["operator_index"], row["before_ns"], row["delta_ns"], row["ratio"], row["verdict"])
         for row in document["rows"]
     ] == [
-        (None, 1_105_000, 0, 1.0, "same"), (0, 100_002, 0, 1.0, "same"), (1, 999_998, 0, 1.0, "same"),
+        (None, 1_105_000, 0, 1.0, "same"), (0, 100_000, 0, 1.0, "same"), (1, 999_995, 0, 1.0, "same"),
         (2, 5000, 0, 1.0, "same"),
     ]  # fmt: skip
     assert all(row["low"] <= 1 <= row["high"] for row in document["rows"])
@@ -99,7 +99,7 @@ def test_an_operator_of_few_executions_takes_no_time_in_most() -> None:
     )
     document = comparison_document(before, after, 10)
     row = document["rows"][1]
-    assert (row["before_ns"], row["after_ns"], row["low"], row["verdict"]) == (0, 333, None, "cannot tell")
+    assert (row["before_ns"], row["after_ns"], row["verdict"]) == (200, 400, "cannot tell")
     json.dumps(document, allow_nan=False)
 
 
