@@ -47,6 +47,8 @@ def test_labels_are_named_and_in_the_archive(name: str) -> None:
     after = labelled(bytes_of(name))
     assert files(after) == {"labels.txt": "one\nzwei\ntrois\n四\n5\n".encode()}
     assert texts(after, "AssociatedFile", "name") == ["labels.txt"]
+    (graph,) = document(after)["subgraph_metadata"]
+    assert [len(graph[f"{side}_tensor_metadata"]) for side in ("input", "output")] == [1, 1]
     assert labelled(after) == after
     other = labelled(after, LABELS[::-1])
     assert files(other) == {"labels.txt": "5\n四\ntrois\nzwei\none\n".encode()}
@@ -150,7 +152,7 @@ def test_a_document_comes_back(kind: str) -> None:
         ('"subgraph_metadata": [1]', "subgraph_metadata[0]: it has to be an object"),
         ('"subgraph_metadata": [{}, {}]', "subgraph_metadata: it describes 2 subgraphs, and readers take one"),
         ('"subgraph_metadata": [{"input_tensor_metadata": [{}, {}]}]', "it describes 2 inputs of 1"),
-        ('"subgraph_metadata": [{"output_tensor_metadata": [{}, {}, {}]}]', "it describes 3 outputs of 1"),
+        ('"subgraph_metadata": [{"input_tensor_metadata": [{}]}]', "it describes 0 outputs of 1"),
         ('"associated_files": [{"type": "LABELS"}]', "associated_files[0].type: 'LABELS' is not known"),
         ('"associated_files": [{"type": 1000}]', "AssociatedFile.type cannot hold this"),
         ('"associated_files": [{"name": "a.txt"}]', "names files that are not there: a.txt"),
