@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -49,7 +50,23 @@ class Candidates:
     def constants(self, choice: Choice) -> list[int]:
         """Return the buffers of constants that may be zero without another meaning of an operator."""
         read = dict.fromkeys(Reach(self.graph(choice)).read_by(choice.operators))
-        return sorted({int(self.graph(choice).values.buffers[one]) for one in free(self.graph(choice), read)})
+        return sorted({buffer for _, buffer in self.free(self.graph(choice), read)})
+
+    def free(self, graph: Graph, tensors: Iterable[int]) -> list[tuple[int, int]]:
+        """Return the constants among tensors that are not shapes, axes or indices, each with its buffer."""
+        constants = [tensor for tensor in tensors if graph.values.is_constant[tensor]]
+        pairs = zip(constants, graph.values.buffers[constants].tolist(), strict=True)
+        return [(tensor, buffer) for tensor, buffer in pairs if buffer not in self._fixed]
+
+    @cached_property
+    def _fixed(self) -> set[int]:
+        """The buffers of shapes, axes and indices: what they share with a weight stays as it is."""
+        found = set[int]()
+        for graph in self.whole.graph.graphs:
+            values = graph.values
+            structure = np.isin(values.types, _STRUCTURE) & ~values.tables.has("quantization") & values.is_constant
+            found.update(values.buffers[structure].tolist())
+        return found
 
     def excerpt(self, choice: Choice) -> Excerpt | None:
         """Return the part, None where there is none: it would read or return a resource, or returns nothing."""
@@ -72,17 +89,6 @@ class Candidates:
         return b"".join(map(view, self.whole.bytes_of(excerpt)))
 
 
-def free(graph: Graph, tensors: Iterable[int]) -> list[int]:
-    """Return the constants among tensors that are not shapes, axes or indices."""
-    values = graph.values
-    quantized = values.tables.has("quantization")
-    return [
-        tensor
-        for tensor in tensors
-        if values.is_constant[tensor] and (values.types[tensor] not in _STRUCTURE or quantized[tensor])
-    ]
-
-
 def anonymous(candidates: Candidates, choice: Choice, excerpt: Excerpt, seed: int = 0) -> Excerpt:
     """Return a part with random weights of the same mean, deviation and range, and without names.
 
@@ -93,9 +99,7 @@ def anonymous(candidates: Candidates, choice: Choice, excerpt: Excerpt, seed: in
     sections = [(choice.subgraph, list(contents.tensors[0]))]
     sections += [(index, list(range(len(model.subgraphs[index].tensors)))) for index in contents.called]
     for index, tensors in sections:
-        graph = candidates.whole.graph.graphs[index]
-        for tensor in free(graph, tensors):
-            buffer = int(graph.values.buffers[tensor])
+        for tensor, buffer in candidates.free(candidates.whole.graph.graphs[index], tensors):
             stored = len(candidates.data(buffer))
             try:
                 made = _random_like(model.subgraphs[index].array_of(tensor), rng).tobytes()

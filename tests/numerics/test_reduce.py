@@ -5,16 +5,22 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import circletools as ct
+from circletools.model.model import Model
+from circletools.parts.whole import read_whole
+from circletools.reduction.candidates import Candidates, Choice
 from circletools.reduction.search import minimal, window
-from tests.kit.build import Build, Code
+from tests.kit.build import Build, Code, floats
 from tests.kit.program import run
 from tests.kit.support import ROOT, bytes_of, path_of
 from tests.laws.test_docs import blocks, shell
@@ -134,6 +140,68 @@ def test_the_document(tmp_path: Path) -> None:
     done = run("reduce", path_of("tflite/cnn"), out, "--while", "test -s {}", "--json")
     document = json.loads(done.out)
     assert (done.status, len(document["operators"]), document["still_fails"]) == (0, 1, None)
+
+
+def tangled(random: Random) -> bytes:
+    """Return a model of several inputs, optional ones left out, subgraphs, and constants and buffers in common."""
+    build = Build()
+    graph, body = build.graph(), build.graph("body")
+    ends = [body.tensor("x"), body.tensor("y")]
+    body.operator("MUL", [ends[0], body.constant("gain", floats(2, 2))], [ends[1]])
+    body.ends(ends[:1], ends[1:])
+    made, flag = [graph.tensor(f"in{at}") for at in range(3)], graph.tensor("flag", (), "BOOL")
+    weights, bias = graph.constant("weights", floats(2, 2)), graph.constant("bias", floats(2))
+    shape = graph.constant("shape", np.array([2, 2], np.int32))
+    twin = graph.tensor("twin", (2,), buffer=graph.table.tensors[shape].buffer)
+    for at in range(random.randint(6, 12)):
+        one, other = random.choices(made, k=2)
+        code, inputs = random.choice(
+            [
+                ("FULLY_CONNECTED", [one, weights, random.choice([-1, bias])]),
+                ("IF", [flag, one]),
+                ("RESHAPE", [one, shape]),
+                ("SELECT_V2", [flag, one, other]),
+                ("SUB", [one, one]),
+                ("SUB", [other, twin]),
+            ]
+        )
+        made.append(graph.tensor(f"made{at}"))
+        operator = graph.operator(code, inputs, made[-1:])
+        if code == "IF":
+            operator.builtin_options.then_subgraph_index = operator.builtin_options.else_subgraph_index = 1
+    graph.ends([*made[:3], flag], made[-2:])
+    return build.to_bytes()
+
+
+def meaning(model: Model, operators: Sequence[int], zeros: Sequence[int] = ()) -> list[Any]:
+    """Return operators with their options and operands: each tensor by its first use, and what it holds."""
+    view, seen, found = model.subgraphs[0], dict[int, int](), []
+    for operator in map(view.operators.__getitem__, operators):
+        slots: list[Any] = []
+        for tensor in (*operator.inputs, *operator.outputs):
+            held = view.tensors[int(tensor)] if tensor >= 0 else None
+            values = held.numpy() if held is not None and held.is_constant else None
+            if held is not None and values is not None and held.type == "FLOAT32" and held.buffer in zeros:
+                values = values * 0
+            place = None if held is None else seen.setdefault(held.index, len(seen))
+            slots.append((place, held and (held.type, held.shape), None if values is None else values.tolist()))
+        found.append((operator.code.name, dict(operator.options), len(operator.inputs), slots))
+    return found
+
+
+@settings(max_examples=15)
+@given(st.randoms())
+def test_what_stays_of_a_model_means_the_same(random: Random) -> None:
+    with ct.open(tangled(random)) as model:
+        candidates, count = Candidates(read_whole(model)), len(model.subgraphs[0].operators)
+        choice = Choice(0, tuple(sorted(random.sample(range(count), random.randint(1, count)))))
+        constants, outputs = candidates.constants(choice), candidates.outputs(choice)
+        zeros = tuple(random.sample(constants, random.randint(0, len(constants))))
+        some = tuple(random.sample(outputs, random.randint(1, len(outputs))))
+        excerpt = candidates.excerpt(replace(choice, zeros=zeros, outputs=some))
+        assert excerpt is not None
+        with ct.open(candidates.file(excerpt)) as part:
+            assert meaning(part, range(len(choice.operators))) == meaning(model, choice.operators, zeros)
 
 
 def test_inputs_become_small(tmp_path: Path) -> None:
