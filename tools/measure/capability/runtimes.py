@@ -208,7 +208,7 @@ class Device:
         return same or self.forks or len(probe.outputs[0].shape) in _SOME_RANKS
 
 
-_COMMON = frozenset(("FLOAT32", "FLOAT16", "INT8", "UINT8", "INT32", "INT64", "BOOL"))
+_COMMON = frozenset(("FLOAT32", "FLOAT16", "INT8", "UINT8", "INT16/t", "INT32", "INT64", "BOOL", "STRING"))
 ON_CHIPS = frozenset(
     (
         *("FLOAT32", "BOOL", "INT8/t", "INT8/c", "INT8/b", "INT4/b", "UINT8/t", "INT16/t"),

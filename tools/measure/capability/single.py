@@ -125,7 +125,8 @@ class Writer:
         """Add a tensor, and its data when it is constant; an operand that is left out is -1."""
         if operand.kind == "none":
             return -1
-        moving = dynamic and operand.kind == "computed" and operand.shape
+        # How many numbers there are in a shape or a list of axes is known, as they are of a rank.
+        moving = dynamic and operand.kind == "computed" and operand.shape and operand.data is None
         return self.graph.tensor(
             f"t{len(self.graph.table.tensors)}",
             operand.shape,
