@@ -1,6 +1,6 @@
-"""Candidates: partitions in execution order, with their checks and costs.
+"""Candidate solutions: partitions in execution order, with the check and the cost that all solvers share.
 
-Every solver's result passes `violations`, and every solver adds up times as `total_us` does.
+The result of every solver passes `violations`, and every solver computes times as `total_us` does.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Candidate = tuple[Partition, ...]
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A subgraph as a problem, and the candidate that was chosen for it."""
+    """A subgraph as a problem, and the chosen candidate."""
 
     subgraph: Subgraph
     candidate: Candidate
@@ -30,7 +30,7 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A violated constraint of a candidate; `limit`, `device` and `partition` where it concerns one."""
+    """A violated constraint of a candidate; `limit`, `device` and `partition` are set if they are involved."""
 
     message: str
     device: int | None = None
@@ -39,13 +39,13 @@ class Violation:
 
 
 def violations(problem: Problem, candidate: Candidate) -> list[Violation]:
-    """Return all that a candidate does not keep to; nothing else makes it a solution."""
+    """Return the constraints that a candidate violates; a candidate is a solution if there are none."""
     found = list(_broken(problem, candidate))
     return found or [*_over_limits(problem, candidate), *_over_memory(problem, candidate)]
 
 
 def _broken(problem: Problem, candidate: Candidate) -> Iterator[Violation]:
-    """Yield why these are not partitions at all."""
+    """Yield the reasons why a candidate is not a set of valid partitions."""
     count, graph = len(problem), problem.graph
     if sorted(unit for partition in candidate for unit in partition.operators) != list(range(count)):
         yield Violation("some units are in no partition, or in several")
@@ -63,7 +63,7 @@ def _broken(problem: Problem, candidate: Candidate) -> Iterator[Violation]:
 
 
 def disconnected(problem: Problem, candidate: Candidate) -> list[Partition]:
-    """Return the partitions whose units nothing connects, neither edges nor that they may stand beside each other."""
+    """Return the partitions whose units are connected neither by edges nor by permission to be together."""
     home = group_of(len(problem), [partition.operators for partition in candidate])
     label = connected(problem.graph, home)
     return [partition for partition in candidate if len({label[unit] for unit in partition.operators}) > 1]
@@ -95,7 +95,7 @@ def _over_memory(problem: Problem, candidate: Candidate) -> Iterator[Violation]:
 
 
 def total_us(problem: Problem, candidate: Candidate) -> float:
-    """Return the objective: times, copies, launches and the constants that partitions bring, in microseconds."""
+    """Return the objective in microseconds: times, copies, launches and the constants that partitions load."""
     devices = devices_of(len(problem), candidate)
     total = evaluate(problem.table, devices, [partition.device for partition in candidate]).total_us
     rate = problem.table.links.constant_us_per_byte
@@ -107,6 +107,6 @@ def total_us(problem: Problem, candidate: Candidate) -> float:
 
 
 def better(problem: Problem, candidates: Sequence[Candidate]) -> Candidate | None:
-    """Return the candidate without violations of least total time, of equal ones that of fewest partitions."""
+    """Return the valid candidate of least total time; if several are equal, the one with fewest partitions."""
     valid = [candidate for candidate in candidates if not violations(problem, candidate)]
     return min(valid, key=lambda candidate: (round(total_us(problem, candidate), 6), len(candidate)), default=None)

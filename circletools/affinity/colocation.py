@@ -1,4 +1,4 @@
-"""One device for operators that stay together."""
+"""One device for each set of operators that must stay together."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from circletools.wording import ranges
 
 
 def colocated(assignment: Assignment, units: Sequence[Units]) -> Assignment:
-    """Return the assignment with each unit on one device: that of a rule, or the first that takes all of it.
+    """Return the assignment with each unit on one device: a rule's, or the first that accepts all its operators.
 
-    Raises EditError for rules that put a unit on two devices, and for a unit that no device takes.
+    Raises EditError if rules put a unit on two devices, or no device accepts all of a unit.
     """
     numbers = tuple(list(row) for row in assignment.numbers)
     deciders = tuple(list(row) for row in assignment.decided_by)
@@ -32,7 +32,7 @@ def colocated(assignment: Assignment, units: Sequence[Units]) -> Assignment:
 
 
 def _device_of(assignment: Assignment, subgraph: int, members: Sequence[int]) -> tuple[int, str]:
-    """Return the device of a unit, and why it has that."""
+    """Return the device of a unit, and the reason for the choice."""
     deciders, numbers = assignment.decided_by[subgraph], assignment.numbers[subgraph]
     ruled = {numbers[operator]: rule.place for operator in members if isinstance(rule := deciders[operator], Rule)}
     named = f"operators {ranges(sorted(members))} stay together"
@@ -49,5 +49,5 @@ def _device_of(assignment: Assignment, subgraph: int, members: Sequence[int]) ->
 
 
 def _known(assignment: Assignment) -> Iterable[int]:
-    """Return the devices of which is known what they take."""
+    """Return the devices whose capabilities are known."""
     return (number for number, device in enumerate(assignment.devices) if device in assignment.refusals)

@@ -19,12 +19,12 @@ from circletools.model.views import text
 
 
 def affinity_findings(model: Model) -> list[Finding]:
-    """Return the findings about the tables; none if the model has no tables."""
+    """Return the findings about a model's affinity tables; none if the model has no tables."""
     return findings_of_affinity(model_graph(model))
 
 
 def findings_of_affinity(graph: ModelGraph) -> list[Finding]:
-    """Return the findings of `affinity_findings`."""
+    """Return the findings of `affinity_findings` for a graph."""
     try:
         affinity = affinity_in(graph)
         if affinity is None:
@@ -53,7 +53,7 @@ def _unassigned(index: int, subgraph: SubgraphAffinity) -> list[Finding]:
 
 
 def _partitions(facts: Graph, subgraph: SubgraphAffinity) -> list[Finding]:
-    """Return partitions that cannot run one after the other, or that are on several devices."""
+    """Report partitions that wait for each other, or that have operators of several devices."""
     inside, place = subgraph.partitions != NONE, facts.place()
     numbers, partition = np.unique(subgraph.partitions[inside], return_inverse=True)
     devices = subgraph.devices[inside]
@@ -63,7 +63,7 @@ def _partitions(facts: Graph, subgraph: SubgraphAffinity) -> list[Finding]:
     if mixed:
         message = f"partition {mixed[0]} has operators of several devices"
         return [Finding("MIXED_PARTITION", "error", place, message)]
-    # An operator in no partition runs by itself.
+    # An operator without a partition runs alone.
     count = len(numbers) + int((~inside).sum())
     group = np.empty(len(inside), np.int64)
     group[inside] = partition
@@ -81,20 +81,20 @@ def _partitions(facts: Graph, subgraph: SubgraphAffinity) -> list[Finding]:
 
 
 def _order(place: str, numbers: Ids, successors: Sequence[Sequence[int]]) -> list[Finding]:
-    """Return whether partitions are not numbered from 0 in an order in which they can run."""
+    """Report partitions that are not numbered from 0 in an order in which they can run."""
     backward = [(group, after) for group in range(len(numbers)) for after in successors[group] if after < group]
     if backward:
         maker, reader = backward[0]
         message = f"partition {numbers[reader]} reads what partition {numbers[maker]} makes"
     elif numbers.size and int(numbers[-1]) != len(numbers) - 1:
-        message = f"there are {len(numbers)} partitions, but one has the number {numbers[-1]}"
+        message = f"there are {len(numbers)} partitions, but the highest number is {numbers[-1]}"
     else:
         return []
     return [Finding("MISNUMBERED_PARTITION", "warning", place, message)]
 
 
 def _taps(facts: Graph, subgraph: SubgraphAffinity, affinity: Affinity) -> list[Finding]:
-    """Return outputs that an operator on another device reads too."""
+    """Report outputs that an operator on another device also reads."""
     slots = {tensor: slot for slot, tensor in reversed(list(enumerate(facts.outputs.tolist())))}
     makers = zip(*(each.tolist() for each in facts.definitions), strict=True)
     producer = {tensor: maker for maker, tensor in makers if tensor in slots}

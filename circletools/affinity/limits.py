@@ -1,10 +1,10 @@
 """Limits on the partitions of a device.
 
-    npu:max-partitions=4        so many partitions; which: those that save most
-    npu:min-operators=5         of fewer operators none; min-bytes and min-us the same
-    npu:max-operators=100       of more operators none; max-bytes the same
+    npu:max-partitions=4        at most 4 partitions: the most profitable ones
+    npu:min-operators=5         at least 5 operators each; likewise min-bytes and min-us
+    npu:max-operators=100       at most 100 operators each; likewise max-bytes
 
-The bytes of a partition are those of the constants that it reads, each once, and of the tensors that it makes.
+The bytes of a partition are the constants that it reads, each counted once, and the tensors that it makes.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """A limit on each partition of a device, or on how many there are."""
+    """A limit on each partition of a device, or on the number of its partitions."""
 
     device: str
     kind: Kind
     number: float
 
     def __str__(self) -> str:
-        """Return the limit as it is written."""
+        """Return the limit in the syntax of the option."""
         return f"limit {self.device}:{self.kind}={self.number:g}"
 
     @property
     def is_upper(self) -> bool:
-        """Whether it limits the size of each partition."""
+        """Whether it is an upper limit on the size of each partition."""
         return self.kind in ("max-operators", "max-bytes")
 
     @property
@@ -45,7 +45,7 @@ class Limit:
 
 
 def parse_limit(words: str) -> Limit:
-    """Read DEVICE:KIND=NUMBER. Raises UsageError."""
+    """Parse DEVICE:KIND=NUMBER. Raises UsageError."""
     left, _, number = words.rpartition("=")
     device, _, said = left.rpartition(":")
     kind = next((kind for kind in KINDS if kind == said), None)
@@ -62,7 +62,7 @@ def parse_limit(words: str) -> Limit:
 
 
 def check_limits(limits: Sequence[Limit], devices: Sequence[str], *, has_costs: bool) -> None:
-    """Raise UsageError for limits that make no sense, EditError for two that exclude each other."""
+    """Raise UsageError for limits that are not valid, EditError for two limits that exclude each other."""
     for number, limit in enumerate(limits):
         if limit.device not in devices:
             hint = suggestion(limit.device, devices)

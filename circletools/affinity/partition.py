@@ -1,4 +1,4 @@
-"""A partition: operators of one device that run in one go."""
+"""A partition: operators that one device runs together."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """Operators, ascending, that one device (by number) runs in one go."""
+    """Operators, ascending, that one device (given by its number) runs in one go."""
 
     device: int
     operators: tuple[int, ...]
 
 
 def group_of(count: int, partitions: Sequence[Sequence[int]]) -> list[int]:
-    """Return the index of the partition of each of `count` operators."""
+    """Return for each of `count` operators the index of its partition."""
     home = {operator: index for index, partition in enumerate(partitions) for operator in partition}
     return [home[operator] for operator in range(count)]
 

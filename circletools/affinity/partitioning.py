@@ -1,4 +1,4 @@
-"""From an assignment to the partitions of all subgraphs."""
+"""Partitions of all subgraphs, made from an assignment of devices."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from circletools.wording import counted
 class SubgraphPartitioning:
     """The device number of each operator, and the partitions in an order in which they can run.
 
-    `moved` has why operators are not where they were assigned. `left` are partitions that are too small, and stay.
+    `moved` holds why an operator is not on its assigned device. `left` are partitions that remain too small.
     """
 
     numbers: list[int]
@@ -54,10 +54,10 @@ def make_partitioning(
     sizing: Sizing,
     on_step: Callable[[int, Step], None] | None = None,
 ) -> Partitioning:
-    """Partition every subgraph by its assignment.
+    """Partition every subgraph according to its assignment.
 
-    `on_step` gets each step of growing, with its subgraph. Raises EditError where the mode cannot do it or a limit
-    cannot be met, ModelFormatError for a graph with cycles.
+    `on_step` is called with a subgraph and each step of growth. Raises EditError if the mode cannot partition the
+    graph or a limit cannot be met, ModelFormatError for a graph with cycles.
     """
     found = []
     for index, subgraph in enumerate(facts):
@@ -99,9 +99,9 @@ def _partitioned(
 def partitioned(
     units: Units, numbers: Sequence[int], mode: Mode, on_step: Callable[[Step], None] | None = None
 ) -> SubgraphPartitioning:
-    """Return the partitions of a subgraph; an operator on constants is on the device that reads it first.
+    """Return the partitions of a subgraph; an operator on constants is on the device that first reads its result.
 
-    Raises EditError where the mode cannot do it.
+    Raises EditError if the mode cannot partition the graph.
     """
     of_units = [numbers[row[0]] for row in units.members]
     return _of_operators(len(units.home), units.partitions(make_partitions(units.graph, of_units, mode, on_step)))
@@ -113,7 +113,7 @@ def _of_operators(count: int, partitions: tuple[Partition, ...]) -> SubgraphPart
 
 
 def to_affinity(partitioning: Partitioning) -> Affinity:
-    """Return the tables to write; subgraphs without operators are left out."""
+    """Return the tables to write; subgraphs without operators are omitted."""
     subgraphs = {}
     for index, subgraph in enumerate(partitioning.subgraphs):
         if subgraph.numbers:
@@ -123,9 +123,9 @@ def to_affinity(partitioning: Partitioning) -> Affinity:
 
 
 def from_affinity(affinity: Affinity, subgraphs: int) -> Partitioning:
-    """Return the partitions that a model has: nothing in subgraphs without an affinity.
+    """Return the partitions that a model has, with none for subgraphs without an affinity.
 
-    An operator in no partition runs by itself, one without a device is on -1.
+    An operator without a partition becomes a partition; an operator without a device has the device -1.
     """
     number = {device: at for at, device in enumerate(sorted(affinity.devices))}
     found = [SubgraphPartitioning([], ()) for _ in range(subgraphs)]

@@ -1,6 +1,6 @@
-"""The problem of one subgraph: choose a device and a partition for each unit. A frozen value.
+"""The optimization problem of one subgraph: choose a device and a partition for each unit. An immutable value.
 
-Every solver takes a `Problem`; what it finds is checked and weighed by `candidate`, and by nothing else.
+Every solver takes a `Problem`; only `candidate` checks results and computes their cost.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from circletools.graph.graph import Graph
 
 @dataclass(frozen=True)
 class Problem:
-    """Units 0..n-1 of a subgraph, devices 0..d-1, and what partitions have to keep to.
+    """Units 0..n-1 of a subgraph, devices 0..d-1, and the constraints on partitions.
 
-    `graph` says which unit feeds which. Operators that stay together are one unit; those that depend on constants
-    only are none. `table` has the costs; its times are infinite where a unit may not go. `contents` is what units
-    read and make, `operators` how many operators each is. `limits` go with the number of their device; `caps` are
-    bytes of memory by device, `names` those of the devices.
+    `graph` has the edges between units. Operators that stay together form one unit; operators that depend on
+    constants only are in no unit. `table` holds the costs, with infinite times on devices that a unit may not use.
+    `contents` are the values that units read and make, `operators` the number of operators in each unit. `limits` go
+    with the number of their device; `caps` are bytes of memory by device, `names` the names of the devices.
     """
 
     graph: Dag
@@ -52,12 +52,12 @@ class Problem:
 
     @property
     def is_constrained(self) -> bool:
-        """Whether there are constraints other than the devices of units."""
+        """Whether there are constraints besides the allowed devices of units."""
         return bool(self.limits or self.caps)
 
     @cached_property
     def able(self) -> NDArray[np.bool_]:
-        """Whether each unit may be on each device; not where a partition of it alone would be too large."""
+        """Whether each unit may be on each device; false also if the unit alone would make too large a partition."""
         able: NDArray[np.bool_] = np.isfinite(self.table.times_us)
         for device, limit in self.limits:
             if limit.is_upper:
@@ -78,9 +78,9 @@ class Problem:
         return np.bincount(what.producers[made], what.sizes_bytes[made], minlength=len(self)).astype(np.float64)
 
     def weight(self, measure: str, units: Iterable[int], device: int) -> float:
-        """Return the operators, bytes or us of a partition; a time that is not known counts nothing.
+        """Return the operators, bytes or us of a partition; an unknown time counts as 0.
 
-        Bytes are those of the constants that it reads, each once, and of the tensors that it makes.
+        The bytes are the constants that it reads, each counted once, and the tensors that it makes.
         """
         chosen = list(units)
         if measure == "operators":
@@ -91,26 +91,26 @@ class Problem:
         return float(times[np.isfinite(times)].sum())
 
     def constant_bytes(self, units: Iterable[int]) -> float:
-        """Return the bytes of the constants that units read, each once."""
+        """Return the bytes of the constants that units read, each counted once."""
         read = {buffer for unit in units for buffer in self.buffers[unit]}
         return float(self.contents.buffer_bytes[sorted(read)].sum())
 
 
 @dataclass(frozen=True, slots=True)
 class Subgraph:
-    """A problem, and how its units are operators: `units` of all operators, `working` those in the problem."""
+    """A problem, and its relation to operators: `units` of all operators, `working` the units in the problem."""
 
     problem: Problem
     units: Units
     working: Sequence[int]
 
     def partitions(self, candidate: Sequence[Partition]) -> tuple[Partition, ...]:
-        """Return the partitions of all operators for those of the units in the problem."""
+        """Return the partitions of all operators, given partitions of the problem's units."""
         whole = (Partition(its.device, tuple(self.working[at] for at in its.operators)) for its in candidate)
         return self.units.partitions(with_constants(self.units.graph, tuple(whole)))
 
     def named(self, candidate: Sequence[Partition]) -> tuple[Partition, ...]:
-        """Return some partitions with the numbers of their operators, without those on constants."""
+        """Return partitions with the numbers of their operators, without operators on constants."""
         return self.units.partitions(
             Partition(its.device, tuple(self.working[at] for at in its.operators)) for its in candidate
         )
@@ -118,12 +118,12 @@ class Subgraph:
 
 @dataclass(frozen=True, slots=True)
 class Sizing:
-    """How partitions are made: of which units, in what mode, and within what limits.
+    """How to make partitions: the units, the mode, and the limits.
 
-    Partitions of fewer than `min_size` operators go to `fallback` (the last device unless given), or another device
-    that is known to take all of them and has room within `caps` (bytes, by device number); those that none takes
-    stay. `units` go by subgraph; without them every operator is one.
-    `seconds` is how long the integer program may look for devices or partitions, in all.
+    Partitions of fewer than `min_size` operators move to `fallback` (by default the last device), or to another
+    device that is known to accept all their operators and has enough memory within `caps` (bytes, by device number);
+    the others remain. `units` are by subgraph; without them every operator is a unit. `seconds` is the time for the
+    integer program to search for devices or partitions, in total.
     """
 
     mode: Mode = "min"
@@ -140,10 +140,10 @@ class Sizing:
 
 
 def make_subgraph(facts: Graph, table: CostTable, sizing: Sizing, names: Sequence[str]) -> Subgraph:
-    """Return the problem of the units of a subgraph; `table` goes by operator, `names` are those of the devices."""
+    """Return the problem of a subgraph's units; `table` is by operator, and `names` are the devices' names."""
     units = sizing.units_of(facts)
     chosen, graph = working(units.graph)
-    place = np.full(len(units.members) + 1, -1, np.int64)  # the last is of no unit
+    place = np.full(len(units.members) + 1, -1, np.int64)  # the last element stands for operators without a unit
     place[chosen] = np.arange(len(chosen))
     whole, what = units.costs(table), contents_of(facts, units)
     own = replace(

@@ -25,7 +25,7 @@ from circletools.model.model import Model
 
 @dataclass(frozen=True, slots=True)
 class Affinity:
-    """Device names by id, and the affinity of the subgraphs that have one, by index."""
+    """Device names by id, and the affinity of each subgraph that has one, by index."""
 
     devices: Mapping[int, str]
     subgraphs: Mapping[int, SubgraphAffinity]
@@ -37,7 +37,7 @@ class Affinity:
 
 
 def read_affinity(model: Model) -> Affinity | None:
-    """Return the affinity in a model, None where it has none.
+    """Return the affinity in a model; None if it has none.
 
     Raises TableFormatError for tables that cannot be decoded or that name a device that does not exist.
     """
@@ -45,12 +45,12 @@ def read_affinity(model: Model) -> Affinity | None:
 
 
 def affinity_in(model: ModelGraph) -> Affinity | None:
-    """Return the affinity, as `read_affinity` does."""
+    """Return the affinity of a graph, as `read_affinity` does."""
     return decode_affinity_tables(model.metadata_value)
 
 
 def decode_affinity_tables(value_of: Callable[[str], bytes | memoryview | None]) -> Affinity | None:
-    """Return the affinity that metadata entries hold, by their name. Raises TableFormatError."""
+    """Return the affinity stored in metadata entries, which `value_of` returns by name. Raises TableFormatError."""
     devices, table = value_of(DEVICE_TABLE), value_of(AFFINITY_TABLE)
     if table is None:
         return None
@@ -65,17 +65,17 @@ def decode_affinity_tables(value_of: Callable[[str], bytes | memoryview | None])
 
 
 def check_freshness(model: Model, affinity: Affinity) -> Freshness:
-    """Say whether the tables still describe the model's operators. Raises TableFormatError."""
+    """Return whether the tables still describe the model's operators. Raises TableFormatError."""
     return affinity_freshness(model_graph(model), affinity)
 
 
 def affinity_freshness(model: ModelGraph, affinity: Affinity) -> Freshness:
-    """Say what `check_freshness` does."""
+    """Return the freshness of a graph's affinity; see `check_freshness`."""
     return freshness_by_stamp(model, affinity, model.metadata_value(AFFINITY_STAMP))
 
 
 def freshness_by_stamp(model: ModelGraph, affinity: Affinity, stamp: bytes | memoryview | None) -> Freshness:
-    """Say whether tables describe the model's operators, by this stamp. Raises TableFormatError."""
+    """Return whether tables describe the model's operators, according to this stamp. Raises TableFormatError."""
     freshness = compare_stamp(model, stamp, AFFINITY_STAMP)
     if freshness.state == "stale":
         return freshness

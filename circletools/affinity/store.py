@@ -1,4 +1,4 @@
-"""The affinity in a model, written, taken out, and kept valid while another rewrite appends operators."""
+"""Write and remove the affinity of a model, and keep it valid while another rewrite appends operators."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from circletools.metadata.entries import remove_entries, stamp_after, write_entr
 from circletools.metadata.stamp import encode_stamp, stamp_model
 
 AFFINITY_ENTRIES = (DEVICE_TABLE, AFFINITY_TABLE, AFFINITY_STAMP)
-"""The metadata entries that `annotate` writes and `strip` removes, in the order they are written."""
+"""The metadata entries that `annotate` writes and `strip` removes, in the order in which they are written."""
 
 
 class Planned(Protocol):
-    """A value with an affinity to write, such as a plan."""
+    """A value that provides an affinity to write, such as a plan."""
 
     def to_affinity(self) -> Affinity:
         """Return the affinity."""
 
 
 def annotate(edit: ModelEdit, what: Affinity | Planned) -> RewriteResult:
-    """Write an affinity, or that of a plan, as metadata entries, over what is there."""
+    """Write an affinity, or a plan's affinity, as metadata entries, replacing an existing one."""
     affinity = what if isinstance(what, Affinity) else what.to_affinity()
     entries = {
         DEVICE_TABLE: encode_names(affinity.devices),
@@ -46,10 +46,10 @@ def annotate(edit: ModelEdit, what: Affinity | Planned) -> RewriteResult:
 
 
 def follow(edit: ModelEdit) -> None:
-    """Have the affinity, that of the model or a new one, brought up to date when `edit` is saved.
+    """Update the affinity, an existing or a newly written one, when `edit` is saved.
 
-    An added operator goes where the first operator goes whose work it continues, one that continues nobody's where
-    most operators are. A stamp that was fresh stays fresh.
+    An added operator gets the device of the first operator whose work it continues, or else the device of most
+    operators. A fresh stamp stays fresh.
     """
     edit.before_save(_Follower())
 
@@ -66,11 +66,11 @@ def remap(affinity: Affinity, index_map: IndexMap) -> Affinity:
             devices, partitions = np.pad(ids, ((0, 0), (0, more)), constant_values=NONE)
             most = _most_used(subgraph.devices)
             for operator in added:
-                # Nothing reads on from a copy into another partition: joining its source's closes no cycle.
+                # No other partition reads a copy's result, so adding it to its source's partition closes no cycle.
                 if operator.inherits:
                     devices[operator.index] = devices[operator.inherits[0]]
                     partitions[operator.index] = partitions[operator.inherits[0]]
-                elif most != NONE:  # of an input or a constant: by itself, at the end
+                elif most != NONE:  # it reads an input or a constant: a new partition at the end
                     devices[operator.index] = most
                     last = partitions[partitions != NONE]
                     partitions[operator.index] = last.max() + 1 if last.size else 0
@@ -79,16 +79,16 @@ def remap(affinity: Affinity, index_map: IndexMap) -> Affinity:
 
 
 def _most_used(devices: Ids) -> int:
-    """Return the device of most operators, NONE where none has one."""
+    """Return the most common device, NONE if no operator has a device."""
     found, counts = np.unique(devices[devices != NONE], return_counts=True)
     return int(found[counts.argmax()]) if found.size else NONE
 
 
 class _Follower:
-    """Brings the tables up to date. It knows the table that it wrote again, as an edit may be saved twice."""
+    """Updates the tables. It remembers the table that it last wrote, as an edit may be saved twice."""
 
     def __init__(self) -> None:
-        self._affinity: Affinity | None = None  # without the operators that were added
+        self._affinity: Affinity | None = None  # without the added operators
         self._written: bytes | None = None
 
     def __call__(self, edit: ModelEdit) -> None:
@@ -100,7 +100,7 @@ class _Follower:
         if self._affinity is None or bytes(table) != self._written:
             affinity = decode_affinity_tables(edit.metadata_value)
             if affinity is None or freshness_by_stamp(model_graph(edit.model), affinity, stamp).state == "stale":
-                return  # no better than before
+                return  # stale, as before
             self._affinity = affinity
         self._written = bytes(table)
         if edit.index_map.added:
@@ -111,5 +111,5 @@ class _Follower:
 
 
 def strip(edit: ModelEdit) -> RewriteResult:
-    """Remove all that `annotate` writes."""
+    """Remove everything that `annotate` writes."""
     return remove_entries(edit, AFFINITY_ENTRIES)

@@ -4,7 +4,7 @@
     CIRCLETOOLS_affinity    [version = 1][subgraph count]
                             ([subgraph index][operator count n][device id * n][partition id * n])*
 
-0xFFFFFFFF stands for no device and no partition. Partition ids of a subgraph count from 0 in an order in which the
+0xFFFFFFFF stands for no device or no partition. The partition ids of a subgraph count from 0 in an order in which the
 partitions can run.
 """
 
@@ -23,7 +23,7 @@ DEVICE_TABLE = "CIRCLETOOLS_devices"
 AFFINITY_TABLE = "CIRCLETOOLS_affinity"
 AFFINITY_STAMP = "CIRCLETOOLS_affinity_stamp"
 NONE = 0xFFFFFFFF
-"""No device, no partition."""
+"""Stands for no device or no partition."""
 
 Ids = NDArray[np.uint32]
 _VERSION = 1
@@ -32,7 +32,7 @@ _PAIR = Struct("<II")
 
 @dataclass(frozen=True, slots=True)
 class SubgraphAffinity:
-    """Device id and partition id of each operator of a subgraph, both of shape (operators,)."""
+    """The device id and partition id of each operator of a subgraph, both of shape (operators,)."""
 
     devices: Ids
     partitions: Ids

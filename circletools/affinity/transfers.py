@@ -1,4 +1,4 @@
-"""Transfer costs of partitions: tensors that cross, copies between devices, launches."""
+"""Transfer costs of partitions: cut tensors, copies between devices, launches."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from circletools.model.views import text
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A tensor that one partition produces and others read. `size_bytes` is None where the shape is open."""
+    """A tensor that one partition produces and others read. `size_bytes` is None if the shape is not known."""
 
     tensor_index: int
     name: str
@@ -24,9 +24,9 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Transfers:
-    """The cuts of a subgraph, and sums: a copy is a tensor brought to one other device, once.
+    """The cuts of a subgraph, and totals: a copy brings a tensor to one other device, once.
 
-    `launches` is the number of partitions; `copied_bytes` leaves copies of tensors of unknown size out.
+    `launches` is the number of partitions; `copied_bytes` omits tensors of unknown size.
     """
 
     launches: int
@@ -39,7 +39,7 @@ class Transfers:
 def transfers(facts: Graph, partitions: Sequence[int], devices: Sequence[int]) -> Transfers:
     """Return the transfers between the partitions of a subgraph; both sequences are by operator."""
     producer = dict(zip(facts.definitions.values.tolist(), facts.definitions.operators.tolist(), strict=True))
-    for operator in facts.folded:  # every partition has what it reads of these
+    for operator in facts.folded:  # every partition holds the results it reads
         for tensor in facts.results.of(operator):
             producer.pop(tensor, None)
     readers: dict[int, set[int]] = {}

@@ -1,8 +1,7 @@
-"""The units of partitions: operators, or sets of them that stay together, and the units that may be joined.
+"""The units of partitioning: operators or sets of operators that stay together, and which units may be joined.
 
-A unit is an operator, or operators that stay together: a QUANTIZE and the DEQUANTIZE that it feeds or is fed by, and
-operators that hand on a large tensor. What lies on a path between two members belongs to the unit, too; else the unit
-could not run in one go.
+Operators that stay together: a QUANTIZE and the DEQUANTIZE next to it, or operators that share a large tensor.
+Operators on a path between two members belong to the unit, too; otherwise the unit could not run in one go.
 """
 
 from __future__ import annotations
@@ -23,20 +22,20 @@ from circletools.graph.dag import Dag, dag_from_edges
 from circletools.graph.graph import Graph
 
 Join = Literal["connected", "shared", "any"]
-"""Units that may form one partition: connected ones; also what reads the same constant or input; anything."""
+"""Which units may form one partition: connected ones; also readers of one constant or input; or any."""
 
 _CODES = {"QUANTIZE", "DEQUANTIZE"}
 
 
 @dataclass(frozen=True, slots=True)
 class Colocation:
-    """Operators to keep together: `pairs` of QUANTIZE and DEQUANTIZE; all at a tensor of `least_bytes`."""
+    """Which operators to keep together: `pairs` of QUANTIZE and DEQUANTIZE; users of tensors of `least_bytes`."""
 
     pairs: bool = False
     least_bytes: int | None = None
 
     def __bool__(self) -> bool:
-        """Say whether there is any."""
+        """Return whether any operators have to stay together."""
         return self.pairs or self.least_bytes is not None
 
 
@@ -67,7 +66,7 @@ class Units:
         return CostTable(times, makers, sizes, read.reshape(-1), pairs[:, 1], table.links)
 
     def contents(self, what: Contents) -> Contents:
-        """Return the values that units read and produce; those passed on within a unit count while it runs."""
+        """Return the values that units read and produce; internal values count while their unit runs."""
         if self.are_operators:
             return what
         home = np.array(self.home, np.int64)
@@ -77,7 +76,7 @@ class Units:
         return replace(what, constants=pairs, producers=makers, readers=home[what.readers])
 
     def of_operators(self, numbers: Sequence[int]) -> list[int]:
-        """Return for each operator what is said of its unit."""
+        """Return for each operator the number of its unit in `numbers`."""
         return [numbers[unit] for unit in self.home]
 
     def partitions(self, of_units: Iterable[Partition]) -> tuple[Partition, ...]:
@@ -93,7 +92,7 @@ class Units:
 
 
 def parse_colocation(words: Sequence[str]) -> Colocation:
-    """Read `quantize` and numbers of bytes. Raises UsageError."""
+    """Parse the words of the option: `quantize`, or numbers of bytes. Raises UsageError."""
     pairs, least = False, None
     for word in words:
         if word == "quantize":
@@ -106,7 +105,7 @@ def parse_colocation(words: Sequence[str]) -> Colocation:
 
 
 def make_units(facts: Graph, join: Join = "connected", colocation: Colocation = Colocation()) -> Units:
-    """Return the units of a subgraph. Raises ModelFormatError for a tensor that does not exist, and for a cycle."""
+    """Return the units of a subgraph. Raises ModelFormatError for a missing tensor, and for a cycle."""
     graph = facts.dag
     if join != "connected":
         graph = replace(graph, beside=_beside(facts, join))
@@ -121,7 +120,7 @@ def make_units(facts: Graph, join: Join = "connected", colocation: Colocation = 
 
 
 def _beside(facts: Graph, join: Join) -> tuple[tuple[int, ...], ...]:
-    """Return sets of operators that may be one partition without being connected."""
+    """Return sets of operators that may be in one partition without being connected."""
     work = sorted(set(range(len(facts))) - set(facts.folded))
     if join == "any":
         return (tuple(work),)
@@ -129,7 +128,7 @@ def _beside(facts: Graph, join: Join) -> tuple[tuple[int, ...], ...]:
     readers, read = facts.reads
     outside = (facts.producer[read] < 0) | constant[read]
     buffers = facts.values.buffers
-    # Tensors of one buffer are one constant.
+    # Tensors with one buffer are one constant.
     what = np.where(facts.values.is_constant, -1 - buffers, np.arange(len(facts.values)))
     rows: dict[int, set[int]] = {}
     for source, reader in zip(what[read[outside]].tolist(), readers[outside].tolist(), strict=True):
@@ -138,7 +137,7 @@ def _beside(facts: Graph, join: Join) -> tuple[tuple[int, ...], ...]:
 
 
 def _colocated(facts: Graph, colocation: Colocation) -> tuple[Indices, Indices]:
-    """Return pairs of operators that stay together: who makes a tensor, and who reads it."""
+    """Return pairs of operators that stay together: the producer and a reader of a tensor."""
     readers, read = facts.reads
     makers = facts.producer[read]
     stays = np.zeros(len(read), np.bool_)
@@ -153,7 +152,7 @@ def _colocated(facts: Graph, colocation: Colocation) -> tuple[Indices, Indices]:
 
 
 def _labels(count: int, ones: Indices, others: Indices) -> list[int]:
-    """Return the lowest operator that each is joined to."""
+    """Return for each operator the lowest operator that it is joined to."""
     sets = UnionFind(count)
     for one, other in zip(ones.tolist(), others.tolist(), strict=True):
         sets.join(one, other)
@@ -161,7 +160,7 @@ def _labels(count: int, ones: Indices, others: Indices) -> list[int]:
 
 
 def _convex(graph: Dag, label: Sequence[int]) -> list[int]:
-    """Return the unit of each operator, by their lowest operator: sets that wait for each other are one."""
+    """Return the unit of each operator as its lowest operator; sets that wait for each other are merged."""
     _, group = np.unique(label, return_inverse=True)
     groups = group.tolist()
     components = strong_components(group_successors(graph, groups, max(groups, default=-1) + 1))

@@ -91,7 +91,7 @@ REFUSED: list[tuple[Target, bytes, str, str | None, str | None]] = [
     ("onert", with_affinity(named("a", "b"), ["cpu", "npu"]), "onert has no backend 'npu' for it", at(1),
      "it has: cpu, ruy; annotate-affinity"),
     ("onert", with_affinity(graph_of("TANH", "IF"), ["cpu", "cpu"]),
-     "onert runs IF on a backend of its own, and cannot be told where to run what it calls", at(1),
+     "onert runs IF on a separate backend, and has no setting for the subgraphs that it calls", at(1),
      "the map would make it fail"),
     ("onert", with_affinity(graph_of("CONV_2D", "TANH"), ["ruy", "ruy"]), f"ruy has no TANH {MEASURED}", at(1),
      "it has: CONV_2D, FULLY_CONNECTED; annotate-affinity"),

@@ -62,7 +62,7 @@ FOUND: list[tuple[Ids, Ids, list[Found]]] = [
                 "MISNUMBERED_PARTITION",
                 "warning",
                 "subgraphs[0]",
-                "there are 2 partitions, but one has the number 2",
+                "there are 2 partitions, but the highest number is 2",
             )
         ],
     ),

@@ -109,7 +109,7 @@ def test_seed_is_the_literal_procedure(first: int) -> None:
 def test_partitions_that_wait_for_each_other_are_refused() -> None:
     graph = dag_of(4, CYCLIC)
     assert [set(partition) for partition in Reference(4, CYCLIC).partition(CYCLIC_DEVICES)] == [{0, 3}, {1, 2}]
-    said = r"2 partitions wait for each other, those of operators 0 and 1 for two"
+    said = r"2 partitions wait for each other, for example those of operators 0 and 1"
     with pytest.raises(EditError, match=said) as caught:
         make_partitions(graph, CYCLIC_DEVICES, "seed")
     assert "mode=min" in (caught.value.hint or "")

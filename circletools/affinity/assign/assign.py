@@ -1,8 +1,8 @@
-"""A device for every operator: by rule, by what devices take, or by default.
+"""Assignment of a device to every operator: by rules, by capability tables, or by default.
 
-Rules go before capability tables, those before the default. Of several rules for an operator the more particular
-counts: index before name before origin before op, a whole name before a glob before *, one that names its subgraph
-before one that does not, the command line before a file.
+Rules take precedence over capability tables, and these over the default. If several rules select an operator, the
+most specific one applies: index before name before origin before op, a whole name before a glob before *, a rule for
+one subgraph before a rule for all, the command line before a file.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from circletools.graph.selectors import Chooser
 from circletools.wording import suggestion
 
 Refusals = Mapping[str, Sequence[Sequence[Refusal | None]]]
-"""Of each device with a capability table, by subgraph and operator: None, or why the device does not take it."""
+"""For each device with a capability table, by subgraph and operator: the reason for a refusal, or None."""
 
 
 @dataclass(frozen=True, slots=True)
 class Constraints:
     """Constraints on the choice of devices.
 
-    `before` has the devices that operators had earlier, by subgraph and operator: they go before what devices take.
+    `before` holds the operators' earlier devices, by subgraph and operator; they take precedence over capabilities.
     """
 
     devices: tuple[str, ...]
@@ -42,10 +42,10 @@ class Constraints:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """The device number (by the order of `devices`) of each operator of each subgraph, and who decided.
+    """The device number of each operator of each subgraph (an index into `devices`), and what decided it.
 
-    `decided_by` has the rule, what the operator had before or the default, and None for a capability table. Where
-    devices were chosen by a solver, `placed` has what it found, and `least_us` what no choice takes less than, by
+    `decided_by` holds the rule, the earlier device or the default, and None if a capability table decided. If a
+    solver chose the devices, `placed` holds its solution and `least_us` a lower bound on the time of any choice, by
     subgraph.
     """
 
@@ -57,7 +57,7 @@ class Assignment:
     placed: tuple[Placed | None, ...] = ()
 
     def why(self, subgraph: int, operator: int) -> str:
-        """Say why an operator is where it is."""
+        """Return the reason why an operator is on its device, in words."""
         decision, number = self.decided_by[subgraph][operator], self.numbers[subgraph][operator]
         if isinstance(decision, Rule):
             named = decision.place if decision.from_command else f"{decision.selector} ({decision.place})"
@@ -73,14 +73,14 @@ class Assignment:
         return "; ".join([said, *declined])
 
     def refusal(self, number: int, subgraph: int, operator: int) -> Refusal | None:
-        """Return why a device does not take an operator, None where it does or has no capability table."""
+        """Return why a device refuses an operator; None if the device accepts it or has no capability table."""
         device = self.devices[number]
         if self.decided_by[subgraph][operator] is _WITH_READERS:
             return None
         return self.refusals[device][subgraph][operator] if device in self.refusals else None
 
     def refused(self) -> Refusals:
-        """Return why each device with a table does not take an operator, by subgraph; None where it does."""
+        """Return each device's refusal of every operator by subgraph; None if it accepts it or has no table."""
         return {
             device: [
                 [self.refusal(self.devices.index(device), subgraph, operator) for operator in range(len(row))]
@@ -90,7 +90,7 @@ class Assignment:
         }
 
     def against_capability(self) -> list[tuple[int, int]]:
-        """Return the operators (subgraph, index) on a device that does not take them, by rule or by default."""
+        """Return the operators (subgraph, index) that a rule or the default puts on a device that refuses them."""
         return [
             (subgraph, operator)
             for subgraph, decisions in enumerate(self.decided_by)
@@ -103,10 +103,10 @@ _WITH_READERS = Decision("", "depends on constants only, and belongs to its read
 
 
 def assign(chooser: Chooser, given: Constraints) -> Assignment:
-    """Give every operator of a model a device.
+    """Assign a device to every operator of a model.
 
-    Raises UsageError for a rule that matches nothing, a device that is not among the devices and rules of one rank
-    that contradict each other; EditError where an operator is left without a device.
+    Raises UsageError if a rule matches nothing, a device is not among the devices, or rules of one rank contradict
+    each other; EditError if an operator is left without a device.
     """
     devices, rules, refusals = given.devices, given.rules, given.refusals
     _check_devices(given)
@@ -151,5 +151,5 @@ def _unassigned(model: ModelGraph, subgraph: int, operator: int, refused: Refusa
     code = model.graphs[subgraph].operators.code_names[operator]
     said = "no rule matches it" + (f" and no table takes it: {refused}" if refused else "")
     place = f"subgraphs[{subgraph}].operators[{operator}]"
-    hint = "`default=DEVICE` takes what is left"
+    hint = "`default=DEVICE` takes the remaining operators"
     return EditError(f"{code} is left without a device: {said}", location=place, hint=hint)

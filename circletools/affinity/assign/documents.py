@@ -1,4 +1,4 @@
-"""Shared by the JSON documents that people write by hand: known keys, places, numbers and selectors."""
+"""Helpers for hand-written JSON documents: check keys, locate errors, read numbers and selectors."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _LARGEST, _LEAST = 1e15, 1e-9
 
 
 def read_words(path: str | os.PathLike[str]) -> str:
-    """Return the text of a file; names in it may be bytes that are not UTF-8. Raises InvalidInputError."""
+    """Return the text of a file; names in the text need not be valid UTF-8. Raises InvalidInputError."""
     return read_bytes(path).decode("utf-8-sig", "surrogateescape")
 
 
 def read_document(words: str, name: str, keys: set[str], holds: str, see: str) -> tuple[Object, str]:
-    """Return the object that a document is, and its place. `holds` names its contents, `see` the page about it.
+    """Return the JSON object of a document and its location. Errors name its contents, `holds`, and its page, `see`.
 
-    Raises InvalidInputError where it is none, is of another version or has keys other than `keys`.
+    Raises InvalidInputError if it is not an object, has another version or has keys other than `keys`.
     """
     document = read_json(words, name, lines=True)
     if not isinstance(document, Object):
@@ -36,7 +36,7 @@ def read_document(words: str, name: str, keys: set[str], holds: str, see: str) -
 
 
 def objects_of(holder: Object, key: str, name: str, keys: set[str], see: str) -> Iterator[tuple[Object, str]]:
-    """Yield the objects of a list, and their places. Raises InvalidInputError."""
+    """Yield each object of the list at `key`, with its location. Raises InvalidInputError."""
     entries = holder.get(key, [])
     if not isinstance(entries, list):
         raise InvalidInputError(f"`{key}` must be a list", location=f"{name}:{holder.line}", hint=see)
@@ -50,7 +50,7 @@ def objects_of(holder: Object, key: str, name: str, keys: set[str], see: str) ->
 
 
 def text_of(entry: Object, key: str, place: str, see: str) -> str:
-    """Return a string. Raises InvalidInputError where there is none, or an empty one."""
+    """Return the string at `key`. Raises InvalidInputError if it is missing or empty."""
     value = entry.get(key)
     if not isinstance(value, str) or not value:
         raise InvalidInputError(f"`{key}` must be a string that is not empty", location=place, hint=see)
@@ -58,7 +58,7 @@ def text_of(entry: Object, key: str, place: str, see: str) -> str:
 
 
 def number_of(entry: Object, key: str, place: str, see: str, *, above: bool = False) -> float:
-    """Return a number from 0 on, or `above` 0. Raises InvalidInputError."""
+    """Return the number at `key`: at least 0, or with `above` more than 0. Raises InvalidInputError."""
     value = entry[key]
     least = _LEAST if above else 0
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value <= _LARGEST:
@@ -67,12 +67,12 @@ def number_of(entry: Object, key: str, place: str, see: str, *, above: bool = Fa
 
 
 def selector_of(entry: Object, place: str, see: str) -> Selector:
-    """Return the selector of an entry. Raises UsageError for one that is none."""
+    """Return the selector of an entry. Raises UsageError if it is not valid."""
     return selector_from(text_of(entry, "select", place, see), place)
 
 
 def selector_from(words: str, place: str) -> Selector:
-    """Read a selector; an error names `place`."""
+    """Parse a selector; errors name `place`."""
     try:
         return parse_selector(words)
     except UsageError as error:

@@ -1,21 +1,21 @@
-r"""`.part` files, which assign operators to backends for the ONE compiler's circle-partitioner.
+r"""`.part` files: input of the ONE compiler's circle-partitioner, which assigns operators to backends.
 
     [partition]
-    backends=cpu,npu            all that there are
-    default=cpu                 for what no rule names
-    comply=opname               which rules count: opname or opcode
+    backends=cpu,npu            all backends
+    default=cpu                 for operators without a rule
+    comply=opname               which rules apply: opname or opcode
 
     [OPNAME]
     conv1=npu                   name of an operator's first output tensor = backend
 
     [OPCODE]
-    _=cpu                       another default, where comply=opcode
+    _=cpu                       another default, if comply=opcode
     CONV_2D=npu
 
 The grammar is that of ONE's compiler/crew/src/PConfigIni.cpp: a line is `key=value` up to the first `=`, nothing is
-unquoted, lines that start with `#` or `;` are comments, and `\;` in a key stands for `;`. What ONE ignores (a line
-without `=`, an unknown section or key, a second rule for one name) is an error here. To ONE blanks around `=` and `,`
-are part of a name, and it refuses the file where no such name exists; here they are taken away then.
+unquoted, lines that start with `#` or `;` are comments, and `\;` in a key stands for `;`. This parser rejects input
+that ONE ignores (a line without `=`, an unknown section or key, a second rule for one name). ONE treats blanks around
+`=` and `,` as part of a name and refuses the file if there is no such name; this parser then removes the blanks.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from typing import Literal
 from circletools.errors import EditError, InvalidInputError
 
 Rules = Mapping[str, tuple[str, int]]
-"""Operator code or name -> backend, and the line of the rule (from 1; 0 where it has none)."""
+"""Operator code or name -> backend, and the line of the rule (from 1; 0 if it is not from a file)."""
 
 _DEFAULT = "_"
 _KEYS = ("backends", "default", "comply")
 _SECTIONS = ("partition", "OPCODE", "OPNAME")
-_ESCAPES = re.compile(r"(?<!\\)\\+;")  # ONE takes escapes away until none is left
-_SHOWN = 60  # characters of a line, in a message
+_ESCAPES = re.compile(r"(?<!\\)\\+;")  # ONE removes escapes until none is left
+_SHOWN = 60  # characters of a line that a message shows
 
 
 @dataclass(frozen=True, slots=True)
 class PartFile:
-    """The contents of a `.part` file. Only the rules that `comply` names count.
+    """The contents of a `.part` file. Only the rules that `comply` selects apply.
 
-    `trimmed` says whether it makes sense only without the blanks around names.
+    `trimmed` is whether the file is valid only without the blanks around names.
     """
 
     backends: tuple[str, ...]
@@ -53,7 +53,7 @@ class PartFile:
 
 
 def parse_part(text: str, name: str) -> PartFile:
-    """Read a `.part` file. Raises InvalidInputError with `name` and the line."""
+    """Parse a `.part` file. Raises InvalidInputError with `name` and the line."""
     try:
         return _parsed(_sections(text, name), name)
     except InvalidInputError as error:
@@ -120,7 +120,7 @@ def _error(message: str, name: str, line: int, hint: str) -> InvalidInputError:
 
 
 def format_part(part: PartFile) -> str:
-    """Return the text of a `.part` file. Raises EditError for a name that the grammar cannot carry."""
+    """Return the text of a `.part` file. Raises EditError for a name that the grammar cannot express."""
     for backend in part.backends:
         if not backend or re.search("[,/\r\n\0]", backend):
             raise EditError(f"a .part file has no room for a backend named {backend!r}", hint="rename the device")
@@ -132,7 +132,7 @@ def format_part(part: PartFile) -> str:
 
 
 def _escaped(key: str) -> str:
-    """Return a key as it has to be written. Raises EditError."""
+    """Return a key with escapes. Raises EditError if it cannot be written."""
     if key in ("", _DEFAULT) or key[0] in "[#" or re.search("[=\r\n\0]", key) or "\\;" in key:
         raise EditError(f"a .part file has no room for an operator named {key!r}", hint="rename its output tensor")
     return f"\\{key}" if key[0] == ";" else key

@@ -1,7 +1,7 @@
 """The precedence of entries that select the same operator.
 
-The more particular: index before name before origin before op, a whole name before a glob before *, one that names
-its subgraph before one that does not, the command line before a file.
+The most specific entry applies: index before name before origin before op, a whole name before a glob before *, an
+entry for one subgraph before an entry for all, the command line before a file.
 """
 
 from __future__ import annotations
@@ -15,33 +15,33 @@ from circletools.wording import suggestion
 
 
 class Entry(Protocol):
-    """Something said of the operators that a selector chooses; `place` is where, for errors."""
+    """A setting for the operators that a selector chooses; errors name its location, `place`."""
 
     @property
     def selector(self) -> Selector:
-        """Return the chosen device."""
+        """Return the selector of the operators."""
 
     @property
     def place(self) -> str:
-        """Return where it stands."""
+        """Return the location of the entry."""
 
     @property
     def from_command(self) -> bool:
-        """Say whether it is of the command line."""
+        """Return whether the entry is from the command line."""
 
     @property
     def says(self) -> str:
-        """Return its value: entries with equal values do not contradict each other."""
+        """Return the entry's value: entries with equal values do not contradict each other."""
 
 
 E = TypeVar("E", bound=Entry)
 
 
 def by_precedence(chooser: Chooser, entries: Sequence[E], *, any_code: bool = False) -> list[list[E | None]]:
-    """Return the entry that counts for each operator of each subgraph.
+    """Return the entry that applies to each operator of each subgraph.
 
-    With `any_code` an operator code that the model does not have is not a mistake, as long as the format has it.
-    Raises UsageError for an entry that chooses nothing, and for two of one rank that contradict each other.
+    With `any_code`, an entry may name an operator code that the format has but the model does not use. Raises
+    UsageError if an entry selects nothing, or two entries of one rank contradict each other.
     """
     found: list[list[E | None]] = [[None] * len(subgraph) for subgraph in chooser.model.graphs]
     for entry in sorted(entries, key=_rank):
@@ -56,7 +56,7 @@ def by_precedence(chooser: Chooser, entries: Sequence[E], *, any_code: bool = Fa
                         f"{entry.selector} says {entry.says} of subgraphs[{subgraph}].operators[{operator}], "
                         f"{other.selector} ({other.place}) says {other.says}",
                         location=entry.place,
-                        hint="of two rules the more particular counts: index, name, origin, op; a name before a glob",
+                        hint="the more specific of two rules applies: index, name, origin, op; a name before a glob",
                     )
     return found
 

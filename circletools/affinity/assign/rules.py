@@ -1,4 +1,4 @@
-"""Rules that put operators on devices, from a file or the command line.
+"""Rules that assign operators to devices, from a file or the command line.
 
     {"schema_version": 1, "default": "cpu", "rules": [{"select": "op:CONV_2D", "device": "npu"}, ...]}
 
@@ -21,9 +21,9 @@ _MOST_NOTES = 20
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Operators and the device they go to. `place` says where the rule stands, for errors: `npu.json:12`.
+    """A selector and the device of its operators. `place` is the location of the rule, for errors: `npu.json:12`.
 
-    A rule that `may_miss` matches nothing without being wrong: those of `.part` files.
+    With `may_miss` the rule may match nothing, as the rules of `.part` files may.
     """
 
     selector: Selector
@@ -34,15 +34,15 @@ class Rule:
 
     @property
     def says(self) -> str:
-        """Return the device of an operator: rules for the same device do not contradict each other."""
+        """Return the device: rules for the same device do not contradict each other."""
         return self.device
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A device that no rule of its own names: the default, or what an operator had before.
+    """A device that no specific rule decided: the default, or the operator's earlier device.
 
-    `words` say which of the two, for people; `place` where a default stands, for errors.
+    `words` is the description for people; `place` is the location of a default, for errors.
     """
 
     device: str
@@ -52,7 +52,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class RuleSet:
-    """Rules, in the order they are written, a default, and the devices where the document lists them."""
+    """Rules in the order of the document, a default, and the devices if the document lists them."""
 
     rules: tuple[Rule, ...] = ()
     default: Decision | None = None
@@ -60,14 +60,14 @@ class RuleSet:
     notes: tuple[Finding, ...] = ()
 
     def and_then(self, other: RuleSet) -> RuleSet:
-        """Return both; the other's default counts where it has one."""
+        """Return the rules of both sets; the default of `other` wins if it has one."""
         default, devices = other.default or self.default, other.devices or self.devices
         return RuleSet(self.rules + other.rules, default, devices, self.notes + other.notes)
 
     def matching(self, chooser: Chooser, *, allow_unmatched: bool) -> RuleSet:
-        """Return the rules without those that match nothing of a model, with a note about each of the first.
+        """Return the rules that match something in a model, with a note about each of the first rules removed.
 
-        One that may not miss stays, unless `allow_unmatched`: for `assign` it is an error.
+        A rule without `may_miss` is kept unless `allow_unmatched`; `assign` reports it as an error.
         """
         kept, notes = [], list[Finding]()
         for rule in self.rules:
@@ -83,7 +83,7 @@ class RuleSet:
 
 
 def _matching(rule: Rule, chooser: Chooser) -> Rule | UsageError:
-    """Return a rule, without blanks around its name where it matches only so, or why it matches nothing."""
+    """Return the rule, without blanks around its name if it matches only then, or the error if it matches nothing."""
     try:
         chooser.choose(rule.selector)
     except UsageError as error:
@@ -96,12 +96,12 @@ def _matching(rule: Rule, chooser: Chooser) -> Rule | UsageError:
 
 
 def make_default(device: str, place: str = "") -> Decision:
-    """Return the decision for operators that nothing else decides; `place` is where a document says so."""
+    """Return the decision for operators that no rule decides; `place` is where a document sets it."""
     return Decision(device, f"default ({place})" if place else "default", place)
 
 
 def parse_setting(words: str) -> Rule:
-    """Read SELECTOR=DEVICE. Raises UsageError."""
+    """Parse SELECTOR=DEVICE. Raises UsageError."""
     selector, equals, device = words.rpartition("=")
     if not equals or not device:
         raise UsageError(f"the rule {words!r} names no device", hint="write op:CONV_2D=npu")
@@ -109,9 +109,9 @@ def parse_setting(words: str) -> Rule:
 
 
 def parse_rules(words: str, name: str) -> RuleSet:
-    """Read a document by the ending of its name, `.part` or JSON.
+    """Parse a document as `.part` or JSON, depending on the ending of its name.
 
-    Raises InvalidInputError where it is no such document, UsageError for a selector that is none; both with the line.
+    Raises InvalidInputError for a malformed document and UsageError for an invalid selector, both with the line.
     """
     return _parse_part(words, name) if name.lower().endswith(".part") else _parse_json(words, name)
 

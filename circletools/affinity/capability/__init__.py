@@ -1,1 +1,1 @@
-"""Capability tables: how they are read, and how operators are matched against them."""
+"""Capability tables: reading them, and matching operators against them."""

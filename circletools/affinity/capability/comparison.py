@@ -1,10 +1,10 @@
-"""Comparisons that a form makes: of options, and of the sizes, scales, zero points and values of tensors.
+"""Comparisons in a form: between options and the sizes, scales, zero points and values of tensors.
 
     stride_w <= filter_width
     input0.scale / output0.scale >= 2^-10
     inputs.zero_point == output0.zero_point
 
-Each side is a product: numbers and terms with `*` and `/` between them. docs/capabilities.md has the terms.
+Each side is a product: numbers and terms with `*` and `/` between them. docs/capabilities.md lists the terms.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _LEAST, _MOST = "least", "most"
 
 
 class TensorTerm(NamedTuple):
-    """A property of a tensor: of input or output `place`, of each of them for None.
+    """A property of the input or output at index `place`, or of all of them if `place` is None.
 
-    `extreme` is "least" or "most" where there are several numbers, those of a constant or of several tensors.
+    `extreme`, "least" or "most", selects among several numbers: those of a constant or of several tensors.
     """
 
     side: str
@@ -48,14 +48,14 @@ Term = TensorTerm | str
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """A constant times terms, each with its power, 1 or -1."""
+    """A constant times terms, each to the power 1 or -1."""
 
     text: str
     constant: float
     terms: tuple[tuple[Term, int], ...]
 
     def value(self, settings: Mapping[Term, float], extreme: str) -> float:
-        """Return its value; NaN where a term has none."""
+        """Return the product; NaN if a term has no value."""
         found = self.constant
         for term, power in self.terms:
             if isinstance(term, str):
@@ -70,7 +70,7 @@ class Product:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two products and what must be true of them; not true where one of them has no value."""
+    """Two products and the relation between them; false if one of them has no value."""
 
     text: str
     left: Product
@@ -79,7 +79,7 @@ class Comparison:
 
     @property
     def terms(self) -> frozenset[Term]:
-        """The terms it looks at, those of several numbers by their extremes."""
+        """The terms that the comparison reads; a term with several numbers appears as its extremes."""
         every = [term for side in (self.left, self.right) for term, _ in side.terms]
         return frozenset(
             term._replace(extreme=extreme) if isinstance(term, TensorTerm) and is_several(term) else term
@@ -88,7 +88,7 @@ class Comparison:
         )
 
     def mismatch(self, settings: Mapping[Term, float]) -> str | None:
-        """Return in words what is wrong, None where it is true of each number."""
+        """Return a description of the mismatch; None if the comparison holds for each number."""
         compare = _OPERATORS[self.sign]
         for extreme in (_LEAST, _MOST):
             one, other = (side.value(settings, extreme) for side in (self.left, self.right))
@@ -101,12 +101,12 @@ class Comparison:
 
 
 def is_several(term: TensorTerm) -> bool:
-    """Say whether there may be several numbers: of each tensor, or of each element of a constant."""
+    """Return whether a term can have several numbers: one for each tensor, or for each element of a constant."""
     return term.place is None or term.what == "axis" or (term.what == "value" and term.element is None)
 
 
 def parse_comparison(text: str) -> Comparison:
-    """Return the comparison that a text says. Raises ValueError with what is wrong with it."""
+    """Parse a comparison. Raises ValueError with a description of the mistake."""
     found = _SIDES.fullmatch(text.strip())
     if found is None:
         raise ValueError(f"must be two sides with one of {' '.join(_OPERATORS)} between them")

@@ -1,4 +1,4 @@
-"""Rules of context: two operators that a device takes, each alone, and does not take together."""
+"""Context rules: pairs of operators that a device accepts alone but refuses together."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Side = Mapping[str, tuple[Form, ...]]
 
 @dataclass(frozen=True, slots=True)
 class ContextRule:
-    """`then` is not taken where it reads an output of `first` (feeds) or a tensor that `first` reads too (shares)."""
+    """`then` is refused if it reads an output of `first` (feeds) or a tensor that `first` reads too (shares)."""
 
     first: Side
     then: Side
@@ -30,14 +30,14 @@ class ContextRule:
 def in_context(
     rules: Iterable[ContextRule], facts: Graph, on_side: Callable[[Side], NDArray[np.bool_]]
 ) -> Iterator[tuple[int, str]]:
-    """Yield operators that are not taken because of another one, and why; `on_side` tells who is on one side."""
+    """Yield operators that another operator makes unsupported, and why; `on_side` finds the operators of a side."""
     slots = facts.operands
     readers = np.repeat(np.arange(len(facts)), np.diff(slots.splits))
     for rule in rules:
         first, then = on_side(rule.first), on_side(rule.then)
         uses, what = (facts.definitions, "an output") if rule.link == "feeds" else (facts.uses, "an input")
         among = first[uses.operators]
-        owners = np.full(len(facts.values) + 1, -1, np.int64)  # the last one is of inputs that are left out
+        owners = np.full(len(facts.values) + 1, -1, np.int64)  # the last row stands for omitted inputs
         owners[uses.values[among]] = uses.operators[among]
         others = owners[slots.values]
         found = np.flatnonzero(then[readers] & (others >= 0) & (others != readers))

@@ -1,4 +1,4 @@
-"""Capability tables as JSON: read strictly, as people write them by hand. docs/capabilities.md is the format."""
+"""Capability tables as JSON, read strictly because people write them by hand. docs/capabilities.md is the format."""
 
 from __future__ import annotations
 
@@ -48,16 +48,15 @@ _LARGEST = 1 << 64
 
 
 def shipped_devices() -> tuple[str, ...]:
-    """Return the names of the devices whose tables come with the library."""
+    """Return the names of the devices whose tables are part of the library."""
     folder = resources.files(__package__) / "tables"
     return tuple(sorted(item.name.removesuffix(".json") for item in folder.iterdir() if item.name.endswith(".json")))
 
 
 def load_capability(name: str) -> Capability:
-    """Return a table by the name of a shipped device, or from a file whose name ends in `.json`.
+    """Return the table of a shipped device by its name, or of a file whose name ends in `.json`.
 
-    Raises UsageError for a device that is not there, InvalidInputError for a file that cannot be read or is
-    malformed.
+    Raises UsageError for an unknown device, InvalidInputError for a file that cannot be read or is malformed.
     """
     shipped = shipped_devices()
     if name in shipped:
@@ -70,13 +69,13 @@ def load_capability(name: str) -> Capability:
 
 
 def parse_capability(data: bytes, name: str) -> Capability:
-    """Read a table; `name` is what errors call it. Raises InvalidInputError, which tells the place."""
+    """Parse a table; errors call it `name`. Raises InvalidInputError with the location."""
     return _Reader(name).capability(read_json(data, name))
 
 
 @cache
 def _names(enum: str) -> frozenset[str]:
-    """Return the names that an enum has in one of the formats."""
+    """Return the member names of an enum of the TFLite or Circle schema."""
     return frozenset(name for form in ("tflite", "circle") for name in load_schema(form).enums[enum].values())
 
 
@@ -112,7 +111,7 @@ def _values(option: str) -> Mapping[int, str]:
 
 
 class _Reader:
-    """Reads one document, and says where in it something is wrong."""
+    """Reader of one document that reports the location of a mistake."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -172,7 +171,7 @@ class _Reader:
         return found
 
     def _group(self, value: Any, place: str) -> dict[str, tuple[Form, ...]]:
-        """Return one form of several operators."""
+        """Return the form that an entry gives to several operators."""
         group = self._object(value, place)
         form = self._form({key: group[key] for key in group if key != "operators"}, place)
         place = f"{place}.operators"

@@ -1,4 +1,4 @@
-"""The elements of a capability table: forms of operators, patterns of tensors, values of options."""
+"""The parts of a capability table: forms of operators, patterns of tensors, values of options."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from circletools.affinity.capability.comparison import Comparison, Term
 from circletools.affinity.capability.traits import TensorTraits
 
 _LARGEST_SHOWN = 1 << 31
-"""What is larger stands for a text."""
+"""Any larger value stands for a text."""
 
 Kind = Literal["", "computed", "constant"]
 
 
 @dataclass(frozen=True, slots=True)
 class TensorPattern:
-    """A pattern of tensors. An empty word is any; type `*` is any; `none` is an input that is left out."""
+    """A pattern of tensors. An empty field matches anything; type `*` is any type; `none` is an omitted input."""
 
     type: str
     quantization: str = ""
@@ -26,7 +26,7 @@ class TensorPattern:
     none: bool = False
 
     def holds(self, tensor: TensorTraits | None) -> bool:
-        """Say whether a tensor, or none, is one of these."""
+        """Return whether the pattern matches a tensor, or an omitted input (None)."""
         if tensor is None or self.none:
             return tensor is None and self.none
         if self.type not in {"*", tensor.type}:
@@ -36,7 +36,7 @@ class TensorPattern:
         return not self.kind or tensor.constant == (self.kind == "constant")
 
     def __str__(self) -> str:
-        """Return it as a table has it."""
+        """Return the pattern in the syntax of tables."""
         return "none" if self.none else " ".join(filter(None, (self.type, self.quantization, self.kind)))
 
 
@@ -45,9 +45,9 @@ Patterns = tuple[TensorPattern, ...]
 
 @dataclass(frozen=True, slots=True)
 class OptionValues:
-    """The values that an option may have: those listed, or all from `low` to `high`.
+    """The allowed values of an option: a list, or the range from `low` to `high`.
 
-    `names` are those of an enum, or for an option that is a text the listed ones.
+    `names` are the names of an enum, or the listed texts if the option is a text.
     """
 
     values: frozenset[float]
@@ -57,11 +57,11 @@ class OptionValues:
     names: Mapping[int, str]
 
     def holds(self, value: float) -> bool:
-        """Say whether a value is one of these."""
+        """Return whether a value is allowed."""
         return value in self.values or self.low <= value <= self.high
 
     def show(self, value: float) -> str:
-        """Return a value as a table has it."""
+        """Return a value in the syntax of tables."""
         return self.names.get(int(value), "another" if abs(value) > _LARGEST_SHOWN else f"{value:g}")
 
 
@@ -73,11 +73,11 @@ class Bounds:
     high: float
 
     def holds(self, value: int) -> bool:
-        """Say whether a number is one of these."""
+        """Return whether a number is within the bounds."""
         return self.low <= value <= self.high
 
     def __str__(self) -> str:
-        """Return them in words."""
+        """Return the bounds in words."""
         if self.high == inf:
             return f"at least {self.low}"
         return str(self.low) if self.low == self.high else f"{self.low} to {int(self.high)}"
@@ -85,7 +85,7 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """What may be at each place; with `more`, the last place may come again any number of times."""
+    """The patterns allowed at each place; with `more`, the last place may repeat any number of times."""
 
     allowed: tuple[Patterns, ...]
     more: bool
@@ -93,10 +93,10 @@ class Places:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """One form in which a device takes an operator; docs/capabilities.md describes each condition.
+    """One form in which a device accepts an operator; docs/capabilities.md describes each condition.
 
-    What is None may be anything. `open` is the most that dimensions may be unknown: none (0), the first (1), any (2).
-    `where` has comparisons that are all true.
+    A field that is None allows anything. `open` is how many dimensions may be unknown: none (0), only the first (1),
+    any (2). All comparisons in `where` must hold.
     """
 
     types: Patterns | None
@@ -113,17 +113,17 @@ class Form:
 
     @property
     def terms(self) -> frozenset[Term]:
-        """The properties to read from an operator, besides its tensors, to match this form."""
+        """The properties of an operator that are needed to match this form, besides its tensors."""
         return frozenset(self.options).union(*(comparison.terms for comparison in self.where))
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A condition under which a device refuses operators, in the words of its program where it has some.
+    """A condition under which a device refuses operators, with the message of its program if it has one.
 
-    It is about `codes`, less `without`, that have the form `when`; refused is what has none of the forms `needs`, or
-    everything where there are none. Not `known`: the device was not asked about these. `probes` is how many answers
-    stand behind it.
+    It applies to operators of `codes` but not of `without` that have the form `when`, and refuses those that have
+    none of the forms `needs`, or all of them if `needs` is empty. Without `known`, the device was not tested with
+    these operators. `probes` is the number of tests behind the rule.
     """
 
     codes: frozenset[str]
@@ -136,12 +136,12 @@ class Rule:
     probes: int
 
     def concerns(self, code: str) -> bool:
-        """Say whether it is about an operator code; `CUSTOM:*` is every custom one."""
+        """Return whether the rule applies to an operator code; `CUSTOM:*` matches every custom operator."""
         if code in self.without:
             return False
         return code in self.codes or "*" in self.codes or (code.startswith("CUSTOM:") and "CUSTOM:*" in self.codes)
 
     @property
     def terms(self) -> frozenset[Term]:
-        """The properties to read from an operator, as for a form."""
+        """The properties of an operator that are needed to match the rule's forms."""
         return frozenset[Term]().union(*(form.terms for form in (*self.needs, *([self.when] if self.when else ()))))

@@ -1,4 +1,4 @@
-"""The numbers that comparisons look at, in columns: a property of an input or output, for many operators at once."""
+"""The numbers that comparisons read, as columns: one property of an input or output for many operators."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ Column = NDArray[np.float64]
 
 
 class Measures:
-    """The tensors of one subgraph. What a tensor does not have is NaN."""
+    """Properties of the tensors of one subgraph. A property that a tensor lacks is NaN."""
 
     def __init__(self, facts: Callable[[], Graph | None]) -> None:
-        """Look at a subgraph whose operators refer to tensors that exist, through a weak reference to it."""
+        """Read a subgraph through a weak reference; its operators must refer to existing tensors."""
         self._reference = facts
         self._values: dict[tuple[int, str], NDArray[Any]] = {}
 
@@ -33,7 +33,7 @@ class Measures:
         return facts
 
     def of(self, term: TensorTerm, rows: NDArray[np.int64]) -> Column:
-        """Return a term of these operators."""
+        """Return the values of a term for these operators."""
         slots = self._facts.operands if term.side == "input" else self._facts.results
         if term.place is None:
             return self._extremes(term, slots)[rows]
@@ -46,7 +46,7 @@ class Measures:
         return self._of_tensors(term, tensors)
 
     def _axes(self, term: TensorTerm, slots: Slots, rows: NDArray[np.int64]) -> Column:
-        """Return the axes that a constant names, counted from the last one, -1, of the first input."""
+        """Return the axes that a constant names, counted from the end of the first input's shape (-1 is the last)."""
         values = self.of(term._replace(what="value"), rows)
         ranks = self.of(TensorTerm("input", 0, "rank", None), rows)
         several = self.of(term._replace(what="value", extreme="least"), rows) >= 0
@@ -56,7 +56,7 @@ class Measures:
     def _extremes(self, term: TensorTerm, slots: Slots) -> Column:
         """Return the minimum or maximum over all inputs or outputs of every operator."""
         unused = np.inf if term.extreme == "least" else -np.inf
-        # Unlike fmin and fmax, these keep NaN: of a tensor without a scale nothing is true.
+        # Unlike fmin and fmax, these keep NaN, so every comparison with a tensor without a scale is false.
         combine = np.minimum if term.extreme == "least" else np.maximum
         values = np.where(slots.values >= 0, self._of_tensors(term, slots.values), unused)
         found = _reduced(combine, values, slots.counts, unused)
@@ -88,7 +88,7 @@ class Measures:
 
     @cached_property
     def _sizes(self) -> Column:
-        with np.errstate(over="ignore", invalid="ignore"):  # of what is not a size, nothing is true
+        with np.errstate(over="ignore", invalid="ignore"):  # every comparison with an unknown size is false
             return _reduced(np.multiply, self._shapes.flat().astype(np.float64), self._shapes.count, 1)
 
     @cached_property
@@ -127,14 +127,14 @@ class Measures:
         key = int(values.buffers[tensor]), name
         if key not in self._values:
             data = values.model_buffers.data.row(key[0])
-            dtype = np.dtype(DTYPES.get(name, "c8"))  # of complex numbers, none is more than another
+            dtype = np.dtype(DTYPES.get(name, "c8"))  # complex numbers have no order
             size = data.size // dtype.itemsize * dtype.itemsize if dtype.kind != "c" else 0
             self._values[key] = data[:size].view(dtype)
         return self._values[key]
 
 
 def _reduced(combine: np.ufunc, values: Column, counts: NDArray[np.int64], empty: float) -> Column:
-    """Reduce each row of values; `empty` for an empty row."""
+    """Reduce each row of values; an empty row gives `empty`."""
     found = np.full(len(counts), float(empty))
     filled = np.flatnonzero(counts)
     if filled.size:

@@ -1,10 +1,10 @@
-"""The operators that a device supports, and why it refuses others.
+"""The operators that a device supports, and the reasons why it refuses others.
 
     xnnpack = ct.affinity.load_capability("xnnpack")        # or a file of one's own, "npu.json"
     with ct.open("model.tflite") as model:
         refused = ct.affinity.refusals(xnnpack, model)      # for each operator None, or a Refusal with the reason
 
-The tables that are shipped were measured; docs/capabilities.md tells how, and what a table can say.
+The tables of the library were measured; docs/capabilities.md describes how, and what a table can express.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _UNSIGNED = re.compile(r"\w+ \d+ is U(INT\d+ \w+).*, not (.+)")
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a device does not take an operator, in words.
+    """The reason why a device refuses an operator, in words.
 
-    Not `measured`: the device was never asked about such an operator, and may take it. Who needs a yes or a no counts
-    it as refused. `conditions` are those of the table that are not met, where the reason is that of the program;
-    `remedy` is what to do where the table has it.
+    `measured` is false if the device was never tested with such an operator and may accept it; callers that need a
+    yes or no count it as refused. `conditions` are the unmet conditions of the table, if the reason is the program's
+    own message; `remedy` is what to change, if the table knows it.
     """
 
     reason: str
@@ -45,7 +45,7 @@ class Refusal:
     remedy: str = ""
 
     def __str__(self) -> str:
-        """Return the reason, and that it is a guess where it is one."""
+        """Return the reason, marked as a guess if it was not measured."""
         return self.reason if self.measured else f"not measured: {self.reason}"
 
 
@@ -53,11 +53,11 @@ class Refusal:
 class Capability:
     """A capability table: the forms in which a device takes an operator, by operator code name or `*`.
 
-    Custom operators are named as everywhere here, `CUSTOM:<custom code>`. `runtime` and `method` tell what was
-    measured and how; empty in a table that does not say. `measured` has the forms that the device was asked about;
-    None in a table that knows all. `context` has operators that are not taken together. `rules` come first: what one
-    of them refuses is refused, whatever form it has. `unread` has by operator code an input that the device does not
-    read: what only such inputs need is not run. `float_model` is what to say of a model of floats, if it takes none.
+    Custom operators are named `CUSTOM:<custom code>`. `runtime` and `method` describe the measurement, if the table
+    states them. `measured` holds the forms that the device was tested with, None if the table is complete. `context`
+    lists operators that the device refuses together. `rules` take precedence over forms: an operator that a rule
+    refuses is refused. `unread` maps an operator code to an input that the device never reads: operators needed only
+    by such inputs are not run. `float_model` is the message if the device refuses float models.
     """
 
     device: str
@@ -71,12 +71,12 @@ class Capability:
     float_model: str = ""
 
     def forms(self, code: str) -> tuple[Form, ...]:
-        """Return the forms for an operator code name, those for every operator last."""
+        """Return the forms of an operator code, followed by the forms that apply to every operator."""
         return (*self.operators.get(code, ()), *self.operators.get(ANY, ()))
 
     @cached_property
     def terms(self) -> dict[str, tuple[Term, ...]]:
-        """What the forms of each code read besides types and ranks: options, and properties of tensors."""
+        """The properties that the forms of each code read besides types and ranks: options, and tensor properties."""
         named: dict[str, set[Term]] = {}
         sides = (side for rule in self.context for side in (rule.first, rule.then))
         for table in (self.operators, self.measured or {}, *sides):
@@ -90,14 +90,14 @@ class Capability:
 
     @cached_property
     def unpacking(self) -> frozenset[str]:
-        """The codes that have a form whose output counts as a constant."""
+        """The codes with a form whose output counts as a constant."""
         return frozenset(code for code, forms in self.operators.items() if any(form.unpacks for form in forms))
 
     def why_not(self, operator: OperatorTraits) -> Refusal | None:
-        """Return why the device does not take an operator, None when it does.
+        """Return why the device refuses an operator; None if it accepts it.
 
-        Of several forms, the nearest one is what the words are about; of what was not asked, what is different from
-        all that was.
+        The reason is the mismatch with the nearest form or, if the device was not tested with such an operator, the
+        difference from all tested ones.
         """
         for rule in self.rules:
             if refusal := refused_by(rule, operator):
@@ -111,25 +111,25 @@ class Capability:
         return Refusal(untried(_nearest(asked, operator) or nearest or [], operator.code), measured=False)
 
     def _asked(self, operator: OperatorTraits) -> bool:
-        """Say whether the device was asked about such an operator."""
+        """Return whether the device was tested with such an operator."""
         if self.measured is None:
             return True
         if any(not mismatches(form, operator, any_empty=True) for form in self.forms(operator.code)):
-            return False  # but for a rank that the file does not tell
+            return False  # except a rank that the file does not state
         forms = (*self.measured.get(operator.code, ()), *self.measured.get(ANY, ()))
         return any(not mismatches(form, operator) for form in forms)
 
 
 def refusals(capability: Capability, model: Model, subgraph: int = 0) -> list[Refusal | None]:
-    """Return for each operator of a subgraph why the device does not take it, None where it does.
+    """Return for each operator of a subgraph why the device refuses it; None if it accepts it.
 
-    Raises ModelFormatError where an operator refers to what does not exist.
+    Raises ModelFormatError if an operator refers to something that does not exist.
     """
     return why_not(capability, graph_of(model, subgraph))
 
 
 def why_not(capability: Capability, facts: Graph) -> list[Refusal | None]:
-    """Return the same of operators that are read already."""
+    """Return the refusals of operators that have been read already; see `refusals`."""
     traits = SubgraphTraits(facts, capability.terms)
     kinds = traits.kinds()
     unpacking = _unpack(capability, traits, kinds)
@@ -154,7 +154,7 @@ def why_not(capability: Capability, facts: Graph) -> list[Refusal | None]:
 
 
 def _unread(unread: Mapping[str, int], facts: Graph, reasons: Sequence[Refusal | None]) -> list[int]:
-    """Return the refused operators whose results nothing needs but inputs that a device does not read."""
+    """Return the refused operators whose results are needed only by inputs that the device never reads."""
     names = facts.operators.code_names
     if not any(reasons) or unread.keys().isdisjoint(names):
         return []
@@ -172,14 +172,14 @@ def _unread(unread: Mapping[str, int], facts: Graph, reasons: Sequence[Refusal |
 
 
 def _unpack(capability: Capability, traits: SubgraphTraits, kinds: Kinds) -> list[int]:
-    """Let the outputs of operators that unpack constants count as constants; return these operators, in order."""
+    """Mark the outputs of operators that unpack constants as constants; return these operators, in order."""
     if not capability.unpacking:
         return []
     found: list[int] = []
     made: set[int] = set()
     matches: dict[object, bool] = {}
     for index in traits.with_codes(None if ANY in capability.unpacking else capability.unpacking):
-        # What reads none of the new constants is of the kind that it was.
+        # An operator that reads no new constant keeps its kind.
         key = kinds.of[index] if made.isdisjoint(traits.inputs_of(index)) else traits.key(index)
         if key not in matches:
             operator = traits.operator(index)
@@ -193,7 +193,7 @@ def _unpack(capability: Capability, traits: SubgraphTraits, kinds: Kinds) -> lis
 
 
 def _keep_unpacked(traits: SubgraphTraits, unpacking: Sequence[int], reasons: list[Refusal | None]) -> None:
-    """An operator that unpacks a constant stays behind when an operator after it, which reads it, does."""
+    """Refuse an operator that unpacks a constant if an operator that reads the constant is refused."""
     if not unpacking:
         return
     left = np.array([reason is not None for reason in reasons])
@@ -207,7 +207,7 @@ def _keep_unpacked(traits: SubgraphTraits, unpacking: Sequence[int], reasons: li
 
 
 def refused_by(rule: Rule, operator: OperatorTraits) -> Refusal | None:
-    """Return why a rule refuses an operator, None where it does not."""
+    """Return why a rule refuses an operator; None if it does not refuse it."""
     if not rule.concerns(operator.code):
         return None
     if rule.when is not None and mismatches(rule.when, operator):
@@ -215,7 +215,7 @@ def refused_by(rule: Rule, operator: OperatorTraits) -> Refusal | None:
     broken = _nearest(rule.needs, operator)
     if broken == []:
         return None
-    conditions = "; ".join(broken or ()) if len(rule.needs) == 1 or not rule.reason else ""  # others are as good
+    conditions = "; ".join(broken or ()) if len(rule.needs) == 1 or not rule.reason else ""  # any of several would do
     if not rule.known or _is_unseen(broken, operator):
         return Refusal(f"{rule.reason or conditions} was not tried", measured=False)
     reason = ": ".join(filter(None, (rule.reason.rstrip(".") if conditions else rule.reason, conditions)))
@@ -223,33 +223,33 @@ def refused_by(rule: Rule, operator: OperatorTraits) -> Refusal | None:
 
 
 def _is_unseen(broken: Sequence[str] | None, operator: OperatorTraits) -> bool:
-    """Return whether a condition is about a dimension of a tensor that has none in the file: it may have some."""
+    """Return whether a condition may hold at run time: its tensor has no shape in the file."""
     tensors = (*operator.inputs, *operator.outputs)
     shapeless = any(tensor and not tensor.constant and not tensor.rank for tensor in tensors)
     return shapeless and any(".dim" in words and " has no value" in words for words in broken or ())
 
 
 def _nearest(forms: Sequence[Form], operator: OperatorTraits) -> list[str] | None:
-    """Return the unmet condition of the nearest form; None if there are no forms."""
+    """Return the unmet conditions of the nearest form; None if there are no forms."""
     return min((mismatches(form, operator) for form in forms), key=_distance, default=None)
 
 
 def untried(found: Sequence[str], code: str) -> str:
-    """Return in words what was not tried of an operator that differs like this from all that was."""
+    """Describe what was not tested, given the differences of an operator from the nearest tested form."""
     parts = [re.split(r", not |, which must be ", words)[0] for words in found]
     return f"not tried with: {'; '.join(parts)}" if parts else f"{code} was not tried"
 
 
 def _distance(found: Sequence[str]) -> tuple[int, int, int]:
-    """Return how far a form is: types do not count beside another number of inputs, and UINT8 is nearest to INT8."""
+    """Return the distance to a form: types count less than the number of inputs, and UINT8 is nearest to INT8."""
     unsigned = filter(None, map(_UNSIGNED.fullmatch, found))
     return sum(words[0].isdigit() for words in found), sum(one[1] not in one[2] for one in unsigned), len(found)
 
 
 def mismatches(form: Form, operator: OperatorTraits, any_empty: bool = False) -> list[str]:
-    """Return the unmet condition of a form as text; empty when the operator has the form.
+    """Return the unmet conditions of a form as text; empty if the operator matches the form.
 
-    With `any_empty`, an empty shape stands for any: it may be one that is not known.
+    With `any_empty`, an empty shape matches any rank, as it may stand for an unknown shape.
     """
     found = []
     if not form.version.holds(operator.version):
@@ -290,7 +290,7 @@ def _either(allowed: Patterns) -> str:
 
 
 def _each_tensor(form: Form, operator: OperatorTraits, any_empty: bool) -> list[str]:
-    """Check what holds for every computed input and every output."""
+    """Check the conditions on every computed input and every output."""
     found = []
     for what, tensors in (("input", operator.inputs), ("output", operator.outputs)):
         for index, tensor in enumerate(tensors):

@@ -1,4 +1,4 @@
-"""The properties by which capability tables distinguish operators, in columns: few of many operators differ."""
+"""The operator properties that capability tables distinguish, as columns: few of many operators differ."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from circletools.graph.columns import Slots, Values
 from circletools.graph.graph import Graph
 
 HAS_OPTIONS = "has_options"
-"""What stands for an option: whether an operator has a table of options."""
+"""Stands for an option in terms: whether the operator has an options table."""
 QUANTIZATIONS = ("unquantized", "per_tensor", "per_channel", "blockwise", "custom")
 QUANTIZABLE = frozenset(("INT2", "INT4", "INT8", "INT16", "INT32", "INT64", "UINT4", "UINT8"))
-"""The types whose quantization counts; a scale that some other tensor has does not change what it is."""
+"""The types whose quantization matters; a scale on a tensor of another type has no effect."""
 
 Key = tuple[int, int, bytes, bytes]
 
 
 @dataclass(frozen=True, slots=True)
 class TensorTraits:
-    """A tensor, as far as tables tell. `quantization` is empty for types that have none.
+    """A tensor's properties in the words of a table. `quantization` is empty for types that have none.
 
-    A constant has data in the file, or is unpacked from one. `dynamic`: which dimensions are unknown, none (0), the
-    first one only (1), or others (2).
+    A constant has data in the file, or is unpacked from such a tensor. `dynamic` is which dimensions are unknown:
+    none (0), the first one only (1), or others (2).
     """
 
     type: str
@@ -42,15 +42,15 @@ class TensorTraits:
     constant: bool
 
     def __str__(self) -> str:
-        """Return the words of a table for it."""
+        """Return the description of the tensor in the words of a table."""
         return " ".join(filter(None, (self.type, self.quantization, "constant" if self.constant else "computed")))
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorTraits:
-    """An operator, as far as tables tell; an input that is left out is None.
+    """An operator's properties in the words of a table; an omitted input is None.
 
-    `settings` has its options, and what comparisons look at; an option that is not there is 0.
+    `settings` holds its options and the values that comparisons read; a missing option is 0.
     """
 
     code: str
@@ -62,21 +62,21 @@ class OperatorTraits:
 
 @dataclass(frozen=True, slots=True)
 class Kinds:
-    """Operators that no table can distinguish: the kind of each, from 0, and the first operator of each kind."""
+    """Classes of operators that no table distinguishes: the kind of each operator, and the first one of each kind."""
 
     of: NDArray[np.int64]
     examples: list[int]
 
 
 class SubgraphTraits:
-    """The operators of one subgraph; `terms` has what to read beside the tensors, by operator code name or `*`."""
+    """The operators of one subgraph; `terms` lists the properties to read, by operator code name or `*`."""
 
     def __init__(self, facts: Graph, terms: Mapping[str, tuple[Term, ...]]) -> None:
-        """Read the columns. Raises ModelFormatError where an operator refers to what does not exist."""
+        """Read the columns. Raises ModelFormatError if an operator refers to something that does not exist."""
         self._facts, self._names = facts, facts.operators.code_names
         self._codes: list[int] = facts.operators.code_indices.tolist()
         self._once = _read_once(facts)
-        # One more for the index -1, which is the last: no tensor.
+        # The extra last element is reached by index -1: no tensor.
         self._constant = np.append(facts.values.is_constant, False)
         self._classes = np.append(self._once.classes, -1)
         self._unpacks = False
@@ -95,13 +95,13 @@ class SubgraphTraits:
         return slots
 
     def with_codes(self, codes: Set[str] | None) -> list[int]:
-        """Return the operators that have one of these code names; all for None."""
+        """Return the operators that have one of these code names; all operators for None."""
         if codes is None:
             return list(range(len(self._codes)))
         return [index for index, name in enumerate(self._names) if name in codes]
 
     def kinds(self) -> Kinds:
-        """Return the kinds of operators, as things are now."""
+        """Return the kinds of operators in the current state."""
         alike = self._alike() if self._unpacks else self._once.alike
         if alike is None:
             alike = self._once.alike = self._alike()
@@ -115,7 +115,7 @@ class SubgraphTraits:
         columns = (self._inputs, self._outputs)
         words = [np.array(self._codes, np.int32), *(slots.counts.astype(np.int32) for slots in columns)]
         places = np.arange(len(self) + 1) * len(words) + sum(slots.splits for slots in columns)
-        rows = np.empty(places[-1], np.int32)  # of each operator the three numbers, then its inputs, then its outputs
+        rows = np.empty(places[-1], np.int32)  # for each operator: three numbers, then its inputs, then its outputs
         for at, each in enumerate(words):
             rows[places[:-1] + at] = each
         begins = places[:-1] + len(words)
@@ -128,7 +128,7 @@ class SubgraphTraits:
         return np.array([number.setdefault(data[start:end], len(number)) for start, end in ends], np.int64)
 
     def key(self, index: int) -> Key:
-        """Return the traits that only operators of one kind share at this point."""
+        """Return a key that operators share if and only if they are of one kind in the current state."""
         both = (self._inputs, self._outputs)
         inputs, outputs = (self._words(np.array(slots.of(index), np.int64)).tobytes() for slots in both)
         return self._codes[index], int(self._setting_of[index]), inputs, outputs
@@ -166,12 +166,12 @@ class SubgraphTraits:
         return self._outputs.of(index)
 
     def make_constant(self, index: int) -> None:
-        """Let the outputs of an operator count as constants from now on."""
+        """Count the outputs of an operator as constants from now on."""
         self._unpacks = True
         self._constant[[tensor for tensor in self.outputs_of(index) if tensor >= 0]] = True
 
     def last_reader_among(self, operators: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Return for each tensor the last of these operators that reads it, -1 where none does."""
+        """Return for each tensor the last of these operators that reads it, -1 if none does."""
         reader, read = self._facts.uses
         chosen = operators[reader]
         last = np.full(len(self._classes), -1, np.int64)
@@ -188,7 +188,7 @@ class SubgraphTraits:
         return found
 
     def _read_terms(self, terms: Mapping[str, tuple[Term, ...]]) -> NDArray[np.int64]:
-        """Number the different values of the terms that count, operator by operator; 0 is none."""
+        """Number the distinct values of the terms that matter, operator by operator; 0 stands for no terms."""
         found = np.zeros(len(self), np.int64)
         codes, measures = np.array(self._codes, np.int64), self._once.measures
         for code in np.unique(codes).tolist():
@@ -199,7 +199,7 @@ class SubgraphTraits:
             values = np.column_stack(
                 [self._option(name, rows) if isinstance(name, str) else measures.of(name, rows) for name in names]
             )
-            # By their bits, as NaN is not equal to itself.
+            # Compare bits, as NaN is not equal to itself.
             first, which = _distinct(values.view(np.int64))
             found[rows] = len(self._settings) + which
             self._settings += [dict(zip(names, row, strict=True)) for row in values[first].tolist()]
@@ -208,7 +208,7 @@ class SubgraphTraits:
 
 @dataclass(slots=True)
 class _Once:
-    """What several tables read from one graph; `alike` numbers its operators by code and tensors, when first used."""
+    """Data that all tables share about one graph; `alike` numbers its operators by code and tensors on first use."""
 
     classes: NDArray[np.int64]
     kinds: list[list[int]]
@@ -226,7 +226,7 @@ def _read_once(facts: Graph) -> _Once:
 
 
 def _tensor_classes(values: Values) -> tuple[NDArray[np.int64], list[list[int]]]:
-    """Return for each tensor the number of its class, and of each class type, quantization, rank and dynamic."""
+    """Return the class of each tensor, and for each class its type, quantization, rank and dynamic."""
     dynamic = np.maximum(_open(values.shapes), _open(values.shape_signatures))
     columns = [values.type_numbers, _quantizations(values), values.shapes.count, dynamic]
     rows = np.column_stack(columns).astype(np.int64)
@@ -237,7 +237,7 @@ def _tensor_classes(values: Values) -> tuple[NDArray[np.int64], list[list[int]]]
 
 
 def _distinct(rows: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return where each different row is, and for each row the number of the one that it equals."""
+    """Return the index of each distinct row, and for each row the number of its distinct row."""
     order = np.lexsort(rows.T)
     ordered = rows[order]
     is_new = np.append(True, (ordered[1:] != ordered[:-1]).any(axis=1))
@@ -258,7 +258,7 @@ def _open(vectors: Vectors) -> NDArray[np.int64]:
 
 
 def _quantizations(values: Values) -> NDArray[np.int64]:
-    """Return the index of the word in QUANTIZATIONS for each tensor."""
+    """Return for each tensor the index of its quantization in QUANTIZATIONS."""
     tables, rows = values.tables.child("quantization", values.schema)
     found = np.zeros(len(values), np.int64)
     if len(rows):

@@ -1,1 +1,1 @@
-"""Costs of operators, copies and launches on each device, and the cheapest devices."""
+"""Costs of operators, copies and launches on each device, and the cheapest assignment."""

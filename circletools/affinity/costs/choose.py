@@ -1,4 +1,4 @@
-"""Devices by a solver, for operators that rules leave open: by cost, by room in memory, and within limits."""
+"""Devices chosen by a solver, for operators without a rule: by cost, by available memory, and within limits."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ from circletools.graph.selectors import Chooser
 
 
 def assign_by_cost(chooser: Chooser, given: Constraints, tables: Sequence[CostTable], sizing: Sizing) -> Assignment:
-    """Give every operator a device so that all takes the least time, as far as rules leave it open.
+    """Assign devices to the operators without a rule so that the total time is least.
 
-    A rule, or what an operator had before, decides; a device that does not take an operator, or has no time for it,
-    is left out. What no device can run goes to the default. Raises what `assign` and `solve` do.
+    A rule, or an operator's earlier device, decides first; a device that refuses an operator or has no time for it is
+    excluded. Operators that no device can run go to the default. Raises what `assign` and `solve` raise.
     """
     return _assign(chooser, given, tables, sizing, "least total time")
 
 
 def assign_by_memory(chooser: Chooser, given: Constraints, sizing: Sizing) -> Assignment:
-    """Give every operator that rules leave open the first device that takes it and has room.
+    """Assign to every operator without a rule the first device that accepts it and has enough memory.
 
-    A device without a capability table takes all. Raises what `assign` and `solve` do.
+    A device without a capability table accepts all operators. Raises what `assign` and `solve` raise.
     """
-    # An operator is the dearer the later its device comes.
+    # An operator costs more the later its device comes in the order.
     order, free = np.arange(float(len(given.devices))), _links(len(given.devices), 0.0)
     tables = [make_cost_table(facts, np.tile(order, (len(facts), 1)), free) for facts in chooser.facts]
     return replace(_assign(chooser, given, tables, sizing, "the first device with room"), least_us=())
 
 
 def place_within_limits(facts: Graph, assignment: Assignment, sizing: Sizing, fallback: int) -> Placed:
-    """Return partitions within the limits that leave most operators where they are, and are the fewest."""
+    """Return the partitions within the limits that move the fewest operators and, among these, are the fewest."""
     devices, index = assignment.devices, facts.index
     count, assigned = len(devices), np.array(assignment.numbers[index], np.int64)
     able = np.zeros((len(assigned), count), np.bool_)
@@ -55,27 +55,27 @@ def place_within_limits(facts: Graph, assignment: Assignment, sizing: Sizing, fa
             able[operator, device] = is_known and assignment.refusal(device, index, operator) is None
     rows = np.arange(len(assigned))
     able[rows, assigned] = True
-    # Moving one operator is dearer than all partitions; the order of devices matters less than a partition.
+    # Moving one operator costs more than all partitions; the order of devices matters less than a partition.
     times = np.full((len(rows), count), float(len(rows) + 1))
     times += (np.arange(count) != fallback) * np.arange(1, count + 1) / (count * (len(rows) + 1))
     times[rows, assigned] = 0
     table = make_cost_table(facts, np.where(able, times, np.inf), _links(count, 1.0))
     if sizing.limits:
         return _placed(facts, table, sizing, devices, sizing.seconds)[0]
-    whole = make_subgraph(facts, table, sizing, devices)  # there is nothing that the least moves could be looked for
+    whole = make_subgraph(facts, table, sizing, devices)  # too large to search for the fewest moves
     numbers = [int(assigned[whole.units.members[unit][0]]) for unit in whole.working]
     return Placed(whole, make_partitions(whole.problem.graph, numbers))
 
 
 def _links(devices: int, launch_us: float) -> Links:
-    """Return the costs of copies and launches where copies are free."""
+    """Return the costs of launches, with copies free."""
     return Links(np.zeros((devices, devices)), np.zeros((devices, devices)), np.full(devices, launch_us))
 
 
 def _placed(
     facts: Graph, table: CostTable, sizing: Sizing, devices: Sequence[str], seconds: float
 ) -> tuple[Placed, float]:
-    """Return the solution of a subgraph and its lower bound. An error names the subgraph."""
+    """Return the solution of a subgraph and its lower bound. Errors name the subgraph."""
     whole = make_subgraph(facts, table, sizing, devices)
     try:
         found = solve(whole.problem, seconds)
@@ -113,7 +113,7 @@ def _assign(
 def _open_times(
     table: CostTable, given: Constraints, subgraph: int, decided: Sequence[Rule | Decision | None]
 ) -> tuple[Floats, NDArray[np.bool_]]:
-    """Return the times that are left to choose from, and which operators are open to choice."""
+    """Return the times on the devices that may still be chosen, and which operators are undecided."""
     devices = given.devices
     refused = np.array([[said is not None for said in given.refusals[device][subgraph]] for device in devices]).T
     times = np.where(refused.reshape(table.times_us.shape), np.inf, table.times_us)
@@ -124,7 +124,7 @@ def _open_times(
             number = devices.index(decision.device)
             known = table.times_us[operator, number]
             times[operator] = np.inf
-            times[operator, number] = known if np.isfinite(known) else 0  # a time that is not known counts nothing
-        else:  # `assign` tells what is missing
+            times[operator, number] = known if np.isfinite(known) else 0  # an unknown time counts as 0
+        else:  # `assign` reports what is missing
             times[operator] = 0
     return times, is_open

@@ -1,4 +1,4 @@
-"""Costs as people and programs write them: JSON. docs/costs.md is the format."""
+"""Cost documents in JSON, written by people or programs. docs/costs.md is the format."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _TRANSFER_KEYS = {"from", "to", "bytes_per_us", "overhead_us"}
 
 @dataclass(frozen=True, slots=True)
 class TimeRule:
-    """The time of the operators that a selector chooses: `time_us`, and bytes read and written times `us_per_byte`.
+    """The time of the operators that a selector chooses: `time_us`, plus `us_per_byte` for each byte read or written.
 
-    An infinite time: the device cannot run them.
+    An infinite time means that the device cannot run them.
     """
 
     selector: Selector
@@ -34,7 +34,7 @@ class TimeRule:
 
     @property
     def says(self) -> str:
-        """Return the time of an operator."""
+        """Return the time of an operator in words."""
         if self.time_us == inf:
             return "no time"
         rate = f" and {1 / self.us_per_byte:g} bytes/us" if self.us_per_byte else ""
@@ -43,7 +43,7 @@ class TimeRule:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """The cost of a copy: `overhead_us`, and its bytes times `us_per_byte`."""
+    """The cost of a copy: `overhead_us` plus `us_per_byte` times the bytes."""
 
     overhead_us: float
     us_per_byte: float
@@ -51,7 +51,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Defaults:
-    """Costs that are not in the document: 1,000 bytes in a microsecond (1 GB/s), nothing else."""
+    """Costs for what the document omits: copies at 1,000 bytes per microsecond (1 GB/s), everything else free."""
 
     bytes_per_us: float = 1000.0
     overhead_us: float = 0.0
@@ -60,9 +60,9 @@ class Defaults:
 
 @dataclass(frozen=True, slots=True)
 class CostDocument:
-    """The contents of a document, by device name; a device of `transfers` may be `*`, any.
+    """The contents of a document, by device name; in `transfers` the device `*` stands for any.
 
-    `constants` has the microseconds a byte of constants that a partition brings to its device.
+    `constants` holds the microseconds that a device needs to load one byte of a partition's constants.
     """
 
     devices: tuple[str, ...] = ()
@@ -72,19 +72,19 @@ class CostDocument:
     constants: Mapping[str, float] = field(default_factory=dict)
 
     def listed(self, source: str, target: str) -> Link | None:
-        """Return the cost of a copy: the entry for both devices, else for the first, the second, or any."""
+        """Return the listed cost of a copy: by the entry for both devices, else the first, the second, or any."""
         pairs = ((source, target), (source, ANY), (ANY, target), (ANY, ANY))
         return next((self.transfers[pair] for pair in pairs if pair in self.transfers), None)
 
     def link(self, source: str, target: str, defaults: Defaults) -> Link:
-        """Return the same, the defaults where no entry is of the devices."""
+        """Return the cost of a copy: the listed one, or the default if no entry applies."""
         return self.listed(source, target) or Link(defaults.overhead_us, 1 / defaults.bytes_per_us)
 
 
 def parse_costs(words: str, name: str) -> CostDocument:
-    """Read a document; `name` is what errors call it.
+    """Parse a document; errors call it `name`.
 
-    Raises InvalidInputError where it is no such document, UsageError for a selector that is none; both with the line.
+    Raises InvalidInputError for a malformed document and UsageError for an invalid selector, both with the line.
     """
     document, _ = read_document(words, name, _KEYS, "`devices`", _SEE)
     times: dict[str, tuple[TimeRule, ...]] = {}
@@ -113,7 +113,7 @@ def parse_costs(words: str, name: str) -> CostDocument:
 
 def _time(row: Object, place: str) -> TimeRule:
     selector = selector_of(row, place, _SEE)
-    if row.get("time_us", 0) is None:  # said to be impossible
+    if row.get("time_us", 0) is None:  # null: the device cannot run it
         if "bytes_per_us" in row:
             raise InvalidInputError("`time_us` null and a rate exclude each other", location=place, hint=_SEE)
         return TimeRule(selector, inf, 0.0, place)

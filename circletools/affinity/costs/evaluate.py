@@ -1,4 +1,4 @@
-"""The objective: the cost of an assignment of operators to devices, for all that compare assignments."""
+"""The objective: the cost of an assignment of operators to devices, shared by all code that compares assignments."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from circletools.affinity.costs.table import CostTable, Indices
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """The time of one run, one operator after the other, in microseconds.
+    """The time of one run in microseconds, with operators run one after the other.
 
-    `operators_without_time` are on a device that has no time for them, and count nothing. `constants_us` is what
-    partitions take to bring their constants, each its own copy.
+    `operators_without_time` are on a device that has no time for them, and count as 0. `constants_us` is the time to
+    load the constants of the partitions, each with a copy of its own.
     """
 
     operators_us: float
@@ -27,14 +27,14 @@ class Estimate:
 
     @property
     def total_us(self) -> float:
-        """Return the sum."""
+        """Return the total."""
         return self.operators_us + self.copies_us + self.launches_us + self.constants_us
 
 
 def evaluate(
     problem: CostTable, numbers: Sequence[int] | Indices, launched: Sequence[int] | Indices = ()
 ) -> Estimate:
-    """Return the cost of operators on devices `numbers`; `launched` has the device of each partition that is run.
+    """Return the cost with operators on devices `numbers`; `launched` lists the device of each launched partition.
 
     sum of times + sum over tensors, and other devices that read them, of one copy + sum over partitions of a launch
     """
@@ -49,7 +49,7 @@ def evaluate(
 
 
 def crossings(problem: CostTable, devices: Indices) -> tuple[Indices, Indices]:
-    """Return tensors and the devices they are copied to, each pair once."""
+    """Return each pair of a tensor and a device to which it is copied, as two arrays."""
     targets = devices[problem.readers]
     across = targets != devices[problem.producers[problem.read]]
     count = problem.times_us.shape[1]
@@ -58,7 +58,7 @@ def crossings(problem: CostTable, devices: Indices) -> tuple[Indices, Indices]:
 
 
 def constants_us(what: Contents, problem: CostTable, home: Sequence[int], devices: Sequence[int]) -> float:
-    """Return the time for the constants that partitions bring, each its own; `home`, `devices` go by operator."""
+    """Return the time to load each partition's constants; `home` and `devices` are by operator."""
     rate = problem.links.constant_us_per_byte
     if rate is None:
         return 0.0

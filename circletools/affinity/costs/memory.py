@@ -1,13 +1,13 @@
-"""Memory use of each device: its constants, and the most bytes of computed tensors at any time.
+"""Memory use of each device: its constants, and the peak bytes of computed tensors.
 
-    constants      every buffer that an operator on the device reads, once; also what it reads of operators that
+    constants      every buffer that an operator on the device reads, once; also what it reads from operators that
                    depend on constants only, and the buffers that those read
     activations    a tensor lives where it is made from then until its last reader anywhere has run, an output of the
                    subgraph until the end; where it is copied to (or where an input of the subgraph is read), from the
                    start of the partition that first reads it until its last reader there has run
 
-Operators run one after the other, in the order of the partitions. What a device's compiler adds (scratch space,
-alignment, another layout of constants) is not known here.
+Operators run one after the other, in the order of the partitions. Memory that a device's compiler adds (scratch
+space, alignment, repacked constants) is not included.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from circletools.graph.graph import Graph
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """The tensors of a subgraph, with what concerns memory.
+    """The tensors of a subgraph, as far as they matter for memory.
 
-    `constants` are pairs of an operator and a buffer that it reads, none twice; `buffer_bytes` goes by buffer.
-    `producers` goes by tensor, -1 for inputs; `read` and `readers` are pairs of a tensor and an operator that reads
-    it; `kept` tensors are outputs of the subgraph.
+    `constants` are distinct pairs of an operator and a buffer that it reads; `buffer_bytes` is by buffer. `producers`
+    is by tensor, -1 for inputs; `read` and `readers` are pairs of a tensor and an operator that reads it; `kept`
+    tensors are outputs of the subgraph.
     """
 
     constants: tuple[Indices, Indices]
@@ -44,14 +44,14 @@ class Contents:
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """Bytes on one device: of constants, and of computed tensors at the worst moment."""
+    """Bytes on one device: constants, and the peak of computed tensors."""
 
     constants_bytes: int
     activations_bytes: int
 
     @property
     def total_bytes(self) -> int:
-        """Return the sum."""
+        """Return the total."""
         return self.constants_bytes + self.activations_bytes
 
 
@@ -64,11 +64,11 @@ def contents(facts: Graph) -> Contents:
     computed = facts.producer >= 0
     computed[inputs] = True
     readers, read = facts.reads
-    once = np.isin(facts.producer, facts.folded)  # made before anything else runs
+    once = np.isin(facts.producer, facts.folded)  # computed before anything else runs
     fixed = ~computed[read] | once[read]
     buffers = facts.values.buffers
     data = np.array([len(buffer.data) for buffer in facts.values.model_buffers], np.float64)
-    if facts.folded:  # what is made once counts as a buffer, too
+    if facts.folded:  # a tensor that is computed once counts as a buffer too
         buffers = np.where(once, len(data) + np.arange(len(once)), buffers)
         data = np.concatenate([data, facts.values.bytes])
     constants = np.unique(np.stack([readers[fixed], buffers[read[fixed]]], axis=1), axis=0)
@@ -85,7 +85,7 @@ def contents(facts: Graph) -> Contents:
 
 
 def _handed_on(facts: Graph, constants: Indices) -> Indices:
-    """Return pairs of operators and buffers, with those of operators on constants given to the readers."""
+    """Return pairs of operators and buffers; constants of operators on constants pass to their readers."""
     if not facts.folded:
         return constants
     held: dict[int, set[int]] = {}
@@ -101,7 +101,7 @@ def _handed_on(facts: Graph, constants: Indices) -> Indices:
 
 
 def footprints(what: Contents, graph: Dag, partitions: Sequence[Partition], devices: int) -> list[Footprint]:
-    """Return the bytes on each device, the partitions running in this order."""
+    """Return the bytes on each device if the partitions run in this order."""
     count = sum(len(partition.operators) for partition in partitions)
     home, place, begins = (np.zeros(count, np.int64) for _ in range(3))
     number = np.zeros(count, np.int64)
@@ -121,14 +121,14 @@ def footprints(what: Contents, graph: Dag, partitions: Sequence[Partition], devi
 
 
 def _peaks(what: Contents, home: Indices, place: Indices, begins: Indices, devices: int) -> Floats:
-    """Return the most bytes of computed tensors at any time, by device."""
+    """Return the peak bytes of computed tensors by device."""
     count, tensors = len(home), len(what.sizes_bytes)
     last = np.full(tensors, -1, np.int64)
     made = np.flatnonzero(what.producers >= 0)
     last[made] = place[what.producers[made]]
     np.maximum.at(last, what.read, place[what.readers])
     last[what.kept] = count - 1
-    # Where it is made; and, for each other device that reads it, a life of its own.
+    # A tensor lives on the device that makes it, and separately on each other device that reads it.
     reads_at = home[what.readers]
     away = (what.producers[what.read] < 0) | (home[what.producers[what.read]] != reads_at)
     copies, which = np.unique(what.read[away] * devices + reads_at[away], return_inverse=True)

@@ -1,4 +1,4 @@
-"""One subgraph with its costs, as arrays: times of operators, tensors that are handed on, and what copies cost."""
+"""The costs of one subgraph as arrays: times of operators, tensors between operators, and costs of copies."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ Indices = NDArray[np.int64]
 class Links:
     """The costs of copies and launches, by device number.
 
-    `overhead_us` and `us_per_byte` have the shape (devices, devices), from and to; nothing on the diagonal.
-    `launch_us` has the shape (devices,), and so has `constant_us_per_byte`: what a byte of the constants costs that a
-    partition reads. None: nothing.
+    `overhead_us` and `us_per_byte` have the shape (devices, devices), source by target, with zeros on the diagonal.
+    `launch_us` has the shape (devices,), and so has `constant_us_per_byte`, the cost of one byte of a partition's
+    constants; None means that constants are free.
     """
 
     overhead_us: Floats
@@ -32,10 +32,10 @@ class Links:
 
 @dataclass(frozen=True, slots=True)
 class CostTable:
-    """Operators 0..n-1, devices 0..d-1, and the tensors that one operator makes and others read.
+    """Operators 0..n-1, devices 0..d-1, and the tensors that pass between operators.
 
-    `times_us` has the shape (n, d), infinite where a device cannot run an operator. `producers` and `sizes_bytes` go
-    by tensor; `read` and `readers` are pairs of a tensor and an operator that reads it, none twice.
+    `times_us` has the shape (n, d), infinite if a device cannot run an operator. `producers` and `sizes_bytes` are by
+    tensor; `read` and `readers` are distinct pairs of a tensor and an operator that reads it.
     """
 
     times_us: Floats
@@ -52,14 +52,14 @@ class CostTable:
         return copied
 
     def copies(self) -> Iterator[tuple[int, list[int], Floats]]:
-        """Yield of each tensor its producer, its readers, and what a copy costs, by device from and to."""
+        """Yield for each tensor its producer, its readers, and the cost of a copy, by source and target device."""
         links, readers = self.links, gathered(len(self.producers), self.read.tolist(), self.readers.tolist())
         for maker, size, row in zip(self.producers.tolist(), self.sizes_bytes.tolist(), readers, strict=True):
             yield maker, row, links.overhead_us + size * links.us_per_byte
 
 
 def make_cost_table(facts: Graph, times_us: Floats, links: Links) -> CostTable:
-    """Return the problem of a subgraph, in which operators on constants take no time and what they make no copy.
+    """Return the costs of a subgraph. Operators on constants take no time, and their results need no copies.
 
     Raises ModelFormatError for a tensor that does not exist.
     """

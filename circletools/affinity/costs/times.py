@@ -1,4 +1,4 @@
-"""From known costs to the cost problem of every subgraph of a model."""
+"""Build the cost table of every subgraph of a model from known costs."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ NO_TIME = Refusal("no time is known for it", remedy="add its time to the costs")
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """Known costs: a document, times measured on a device, and defaults where neither has a value.
+    """Known costs: a document, times measured on a device, and defaults for the rest.
 
-    A time that was measured goes before one of the document.
+    A measured time takes precedence over the document's.
     """
 
     document: CostDocument
@@ -36,18 +36,18 @@ class Costs:
     defaults: Defaults
 
     def assumed(self, devices: Sequence[str]) -> bool:
-        """Say whether the default counts for a copy between two of these devices."""
+        """Return whether the default is used for a copy between two of these devices."""
         return any(self.document.listed(*pair) is None for pair in permutations(dict.fromkeys(devices), 2))
 
 
 def cost_tables(chooser: Chooser, devices: Sequence[str], costs: Costs) -> list[CostTable]:
-    """Return the problem of each subgraph of a model.
+    """Return the costs of each subgraph of a model.
 
-    Raises UsageError for an entry of the document that chooses nothing, for no device, and for more than 64.
+    Raises UsageError if an entry of the document selects nothing, or there are no devices or more than 64.
     """
     if not devices:
         raise UsageError("the costs name no device", hint="name some with `devices=`, or in the costs")
-    if len(devices) > _DEVICES:  # every pair of devices takes room
+    if len(devices) > _DEVICES:  # memory grows with the square of the number of devices
         raise UsageError(f"costs of {len(devices)} devices; there can be {_DEVICES}")
     links = _links(devices, costs)
     tables = [_times(chooser, device, costs) for device in devices]
@@ -58,7 +58,7 @@ def cost_tables(chooser: Chooser, devices: Sequence[str], costs: Costs) -> list[
 
 
 def with_times(problems: Sequence[CostTable], devices: Sequence[str], refusals: Refusals) -> Refusals:
-    """Return why a device does not take an operator: what its capability table says, or that no time is known."""
+    """Return the refusals by capability tables, plus a refusal of each operator whose time is unknown."""
     joined = {}
     for number, device in enumerate(devices):
         rows = []

@@ -1,4 +1,4 @@
-"""The affinity as a picture for Graphviz: a cluster for each partition, a colour for each device, cuts by name."""
+"""The affinity as a Graphviz picture: a cluster for each partition, a colour for each device, cut tensors by name."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SHOWN |= {0xDC00 + code: f"\\x{code:02x}" for code in range(128, 256)}  # bytes
 
 
 def dot_graph(model: ModelGraph, affinity: Affinity) -> str:
-    """Return the graph of all subgraphs in the DOT language. A cut is an edge that leaves its partition."""
+    """Return the graph of all subgraphs in the DOT language. A cut is an edge between partitions."""
     # Without newrank, Graphviz 2.43 fails on hundreds of clusters ("trouble in init_rank").
     lines = ["digraph affinity {", "  newrank=true;", '  node [shape=box, style="filled", fontname="sans-serif"];']
     lines += ['  edge [fontname="sans-serif", fontsize=10];']
@@ -59,6 +59,6 @@ def _id(subgraph: int, operator: int) -> str:
 
 
 def _quoted(name: str) -> str:
-    """Return a name as a label that shows it as it is; what cannot be shown is spelled out."""
+    """Return a name as a literal label; characters that cannot be shown are escaped."""
     shown = name.translate(_SHOWN).replace("\\", "\\\\").replace('"', '\\"').replace("&", "&amp;")
     return f'"{shown}"'

@@ -1,4 +1,4 @@
-"""Every form in which the affinity can be exported."""
+"""Export of the affinity in every supported format."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Target = Literal["onert", "part", "openvino", "model-explorer", "dot"]
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """The export for a target: text, or an object that becomes JSON or shell lines."""
+    """The export for a target: text, or an object to be written as JSON or shell lines."""
 
     target: Target
     content: str | Mapping[str, Any]
@@ -42,8 +42,8 @@ _EXPORTERS: dict[str, Callable[[ModelGraph, Affinity], str | Mapping[str, Any]]]
 def export(model: Model, target: Target) -> Export:
     """Return the affinity in a model for `target`; `render.export_text` writes it.
 
-    Raises EditError for a model without affinity or with one that is no longer true, and for what the target would
-    ignore or get wrong; UsageError for a target that is not known.
+    Raises EditError if the model has no affinity or a stale one, or the target would ignore or misread a part of it;
+    UsageError for an unknown target.
     """
     if target not in _EXPORTERS:
         raise UsageError(f"no affinity is exported to {target!r}", hint=f"there are {', '.join(get_args(Target))}")

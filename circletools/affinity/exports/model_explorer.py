@@ -1,8 +1,8 @@
 """The affinity as node data of Model Explorer, which colours operators by device.
 
-Model Explorer looks a key up among the names of all tensors of a graph first, then among the ids of its nodes; the
-ids of operators are their indices. Its adapter for TFLite names a graph after the subgraph, the first `main` if that
-has no name; that for Circle shows subgraph 0 only, as `main`. (Model Explorer 0.1.34, model-explorer-circle 0.1.4.)
+Model Explorer looks a key up first among the names of all tensors of a graph, then among the ids of its nodes; the id
+of an operator is its index. Its TFLite adapter names a graph after the subgraph, and an unnamed first subgraph
+`main`; the Circle adapter shows only subgraph 0, as `main`. (Model Explorer 0.1.34, model-explorer-circle 0.1.4.)
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from circletools.model.views import text
 
 
 def model_explorer_data(model: ModelGraph, affinity: Affinity) -> dict[str, Any]:
-    """Return the node data: of one graph, or by graph. Operators without a device stay out.
+    """Return the node data of one graph, or of several by graph. Operators without a device are omitted.
 
-    Raises EditError where an operator has no key of its own, or a graph has no name of its own.
+    Raises EditError if an operator has no unique key, or a graph has no unique name.
     """
     graphs = {graph.index: device_data(graph, affinity) for graph in model.graphs}
     if len(graphs) == 1:
@@ -32,7 +32,7 @@ def model_explorer_data(model: ModelGraph, affinity: Affinity) -> dict[str, Any]
 
 
 def graph_ids(model: ModelGraph) -> dict[str, int]:
-    """Return graph id -> subgraph. Raises EditError where a graph has no name of its own."""
+    """Return graph id -> subgraph. Raises EditError if a graph has no unique name."""
     if model.format == "circle":
         return {"main": 0}
     names = [subgraph.name for subgraph in model.graphs]
@@ -58,15 +58,15 @@ def coloured(value: str, color: str) -> dict[str, Any]:
 
 
 def by_key(graph: Graph, results: Mapping[int, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Return the data of operators by the key under which Model Explorer finds each.
+    """Return the data of operators by the key under which Model Explorer finds each operator.
 
-    Raises EditError where an operator has none of its own.
+    Raises EditError if an operator has no unique key.
     """
     tensors, outputs = Counter(graph.values.names), graph.operators.result_names
     keyed = {}
     for index, result in results.items():
         key = str(index)
-        if key.encode() in tensors:  # the key means that tensor
+        if key.encode() in tensors:  # the key would refer to that tensor
             own = next((name for name in map(text, outputs[index]) if _is_own(name, tensors)), None)
             if own is None:
                 why = f"{key!r} is a tensor, and it makes none with its own name"
@@ -77,5 +77,5 @@ def by_key(graph: Graph, results: Mapping[int, dict[str, Any]]) -> dict[str, dic
 
 
 def _is_own(name: str, tensors: Counter[bytes]) -> bool:
-    """Say whether a key with this name means one tensor. Model Explorer changes names that are not UTF-8."""
+    """Return whether this name identifies one tensor. Model Explorer changes names that are not UTF-8."""
     return bool(name) and not re.search("[\udc80-\udcff]", name) and tensors[name.encode()] == 1

@@ -1,12 +1,12 @@
-"""The environment in which onert runs each operator where the affinity says.
+"""The environment variables that make onert run each operator on its assigned device.
 
-    BACKENDS=cpu;ruy                what to load; what the map leaves out runs on the first
+    BACKENDS=cpu;ruy                backends to load; operators not in the map run on the first
     OP_BACKEND_MAP=0=cpu;1=ruy      operator index = backend, without spaces, for every subgraph that has the index
-    EXECUTOR=Dataflow               where the default, Linear, returns wrong numbers
+    EXECUTOR=Dataflow               if the default, Linear, would return wrong numbers
 
-All that is said here of onert was measured with onert 0.1.0; docs/affinity-exports.md has the measurements, and
-tests/affinity/test_export_onert.py repeats them. What onert would ignore, reject or compute wrongly is refused.
-Operators that depend on constants only (DEQUANTIZE of weights) have no device of their own: ruy's run on cpu.
+All statements about onert were measured with onert 0.1.0; docs/affinity-exports.md has the measurements, and
+tests/affinity/test_export_onert.py repeats them. An affinity that onert would ignore, reject or compute wrongly is
+refused. Operators that depend on constants only (DEQUANTIZE of weights) need no device; onert runs ruy's on cpu.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from circletools.errors import EditError
 from circletools.graph.graph import Graph, ModelGraph
 
 BACKENDS = ("cpu", "ruy")
-"""The backends of the published package that run ordinary operators; the first has to come first in BACKENDS."""
+"""The published package's backends for ordinary operators; the first has to come first in BACKENDS."""
 
 VARIABLE_BYTES = 131_071
-"""The longest NAME=value that Linux hands to a program (MAX_ARG_STRLEN without the final NUL)."""
+"""The longest NAME=value that Linux passes to a program (MAX_ARG_STRLEN without the final NUL)."""
 
 _RUY_CODES = ("CONV_2D", "FULLY_CONNECTED")
 _BUILTIN_CODES = ("IF", "WHILE")
@@ -30,12 +30,12 @@ _MEASURED = "measured with onert 0.1.0"
 
 
 def onert_environment(model: ModelGraph, affinity: Affinity) -> dict[str, str]:
-    """Return the environment variables, by name. Raises EditError for what onert cannot do, or gets wrong."""
-    chosen: dict[int, tuple[str, str]] = {}  # operator index -> backend, and the first operator to say so
+    """Return the environment variables by name. Raises EditError for an affinity that onert cannot run correctly."""
+    chosen: dict[int, tuple[str, str]] = {}  # operator index -> backend, and the first operator that set it
     used, reused = set(), False
     for graph in model.graphs:
         devices = every_device_of(graph, affinity, "onert would choose one")
-        for index in graph.folded:  # no work: they have the device of their reader
+        for index in graph.folded:  # not run: they have the device of their reader
             devices[index] = BACKENDS[0] if devices[index] == "ruy" else devices[index]
         read = flows(graph)
         for operator, device in enumerate(devices):
@@ -61,23 +61,23 @@ def onert_environment(model: ModelGraph, affinity: Affinity) -> dict[str, str]:
 
 
 def _linear_reuses(devices: Sequence[str], read: Sequence[Flow]) -> bool:
-    """Say whether a tensor is read on its own backend and on another.
+    """Return whether a tensor is read both on its own backend and on another.
 
-    The executor Linear takes it for done with after its last reader on its own backend, and may reuse its memory
-    before the other backend reads it. Dataflow reuses no memory at all.
+    The Linear executor considers a tensor dead after its last reader on its own backend, and may reuse its memory
+    before the other backend reads it. The Dataflow executor reuses no memory at all.
     """
     at_home = {flow.tensor for flow in read if devices[flow.producer] == devices[flow.reader]}
     return any(flow.tensor in at_home and devices[flow.producer] != devices[flow.reader] for flow in read)
 
 
 def _check_operator(graph: Graph, operator: int, device: str) -> None:
-    """Raise EditError where onert does not run an operator on a backend, or not correctly."""
+    """Raise EditError if onert cannot run an operator on a backend, or runs it incorrectly."""
     place, name = graph.place(operator), graph.operators.code_names[operator]
     if device not in BACKENDS:
         hint = f"it has: {', '.join(BACKENDS)}; {ANNOTATE}"
         raise EditError(f"onert has no backend {device!r} for it", location=place, hint=hint)
     if name in _BUILTIN_CODES:
-        message = f"onert runs {name} on a backend of its own, and cannot be told where to run what it calls"
+        message = f"onert runs {name} on a separate backend, and has no setting for the subgraphs that it calls"
         raise EditError(message, location=place, hint="the map would make it fail")
     if device != "ruy":
         return
@@ -92,7 +92,7 @@ def _check_operator(graph: Graph, operator: int, device: str) -> None:
 
 
 def _check_outputs(graph: Graph, devices: Sequence[str], read: Sequence[Flow]) -> None:
-    """Raise EditError where an output is produced on one backend and read on another."""
+    """Raise EditError if a model output is produced on one backend and read on another."""
     outputs = set(graph.outputs.tolist())
     for flow in read:
         if flow.tensor in outputs and devices[flow.producer] != devices[flow.reader]:
@@ -106,7 +106,7 @@ def _check_outputs(graph: Graph, devices: Sequence[str], read: Sequence[Flow]) -
 
 
 def _check_constants(graph: Graph, devices: Sequence[str], read: Sequence[Flow]) -> None:
-    """Raise EditError where two constants are each read on two backends."""
+    """Raise EditError if two constants are each read on two backends."""
     computed = {flow.tensor for flow in read}.union(graph.inputs.tolist())
     backends: dict[int, set[str]] = {}
     shared = []

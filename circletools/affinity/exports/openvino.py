@@ -1,8 +1,8 @@
-"""The affinity for OpenVINO's HETERO plugin: a device for each friendly name.
+"""The affinity for OpenVINO's HETERO plugin: a device for each node's friendly name.
 
-OpenVINO 2026.4.1 names an operator of a TFLite model by its index in subgraph 0. Where it reads one operator as
-several, the last has the name; operators on images and quantized ones may lose it. docs/affinity-exports.md has a
-loader that deals with the former and reports the latter.
+OpenVINO 2026.4.1 names an operator of a TFLite model by its index in subgraph 0. If it converts one operator to
+several nodes, the last has the name; image and quantized operators may lose it. docs/affinity-exports.md has a loader
+that handles the former and reports the latter.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from circletools.graph.graph import ModelGraph
 def openvino_affinity(model: ModelGraph, affinity: Affinity) -> dict[str, Any]:
     """Return `{"device": "HETERO:…", "affinity": {friendly name: device}}`.
 
-    Raises EditError for a Circle model, one without operators, and a device name that HETERO would read as two.
+    Raises EditError for a Circle model, a model without operators, and a device name that HETERO would parse as two.
     """
     if model.format != "tflite":
         raise EditError("OpenVINO reads TFLite models, not Circle")

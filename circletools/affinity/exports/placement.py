@@ -1,4 +1,4 @@
-"""The input of every export: the affinity of the model, by name, and the tensors between operators."""
+"""The input of every export: the affinity of the model by name, and the tensors between operators."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ANNOTATE = "annotate-affinity"
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """A tensor that one operator makes and another reads."""
+    """A tensor between the operator that makes it and one that reads it."""
 
     tensor: int
     producer: int
@@ -22,7 +22,7 @@ class Flow:
 
 
 def current_affinity(model: ModelGraph) -> Affinity:
-    """Return the affinity in a model. Raises EditError where there is none, or it is no longer true."""
+    """Return the affinity in a model. Raises EditError if there is none, or if it is stale."""
     affinity = affinity_in(model)
     if affinity is None:
         raise EditError("the model has no affinity", hint=f"{ANNOTATE} adds it")
@@ -36,7 +36,7 @@ def current_affinity(model: ModelGraph) -> Affinity:
 
 
 def placement(graph: Graph, affinity: Affinity) -> tuple[list[str | None], list[int | None]]:
-    """Return the device and the partition of each operator of a subgraph, None where it has none."""
+    """Return the device and the partition of each operator of a subgraph, None for an operator without one."""
     known = affinity.subgraphs.get(graph.index)
     if known is None:
         return [None] * len(graph), [None] * len(graph)
@@ -45,7 +45,7 @@ def placement(graph: Graph, affinity: Affinity) -> tuple[list[str | None], list[
 
 
 def every_device_of(graph: Graph, affinity: Affinity, why: str) -> list[str]:
-    """Return the device of each operator of a subgraph. Raises EditError, with `why`, where one has none."""
+    """Return the device of each operator of a subgraph. Raises EditError, with `why`, if an operator has none."""
     devices = []
     for index, device in enumerate(placement(graph, affinity)[0]):
         if device is None:
@@ -60,7 +60,7 @@ def at(subgraph: int, operator: int) -> str:
 
 
 def flows(facts: Graph) -> list[Flow]:
-    """Return who feeds whom, by reader. Raises ModelFormatError for a tensor that does not exist."""
+    """Return each tensor between a producer and a reader, by reader. Raises ModelFormatError for a missing tensor."""
     producers = facts.producer.tolist()
     pairs = dict.fromkeys(zip(*(each.tolist() for each in facts.uses), strict=True))
     return [Flow(tensor, producers[tensor], reader) for reader, tensor in pairs if producers[tensor] >= 0]

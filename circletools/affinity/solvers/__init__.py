@@ -1,1 +1,1 @@
-"""The solvers: from a problem to candidates and bounds, one file each."""
+"""The solvers, one per module: each maps a problem to candidates and bounds."""

@@ -1,9 +1,9 @@
-"""Reachability between all pairs of operators, in memory for a few numbers each.
+"""Reachability between all pairs of operators, stored as a few numbers for each operator.
 
-The operators are laid out on chains: on a chain, every operator reaches those behind it. So all that an operator
-reaches is one number for each chain, the first place on it that can be reached; all that reaches it is the
-last. Model graphs are long and narrow: a hundred thousand operators take a few chains, where a bit for each pair
-would take a gigabyte. (H. V. Jagadish, A compression technique to materialize transitive closure, 1990.)
+The operators are laid out on chains: each operator reaches all later ones on its chain. So the operators that one
+reaches are described by one number for each chain, the first place reached; the operators that reach it by the last
+place. Model graphs are long and narrow: a hundred thousand operators need a few chains, whereas one bit for each pair
+would need a gigabyte. (H. V. Jagadish, A compression technique to materialize transitive closure, 1990.)
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from circletools.errors import EditError
 
 Matrix = NDArray[np.int32]
 NOWHERE = np.int32(2**31 - 1)
-"""The first place of a chain that cannot be reached at all."""
+"""Stands for a place on a chain that is not reached at all."""
 _MEMORY_BYTES = 1 << 29
 
 
 class Chains:
     """A layout of operators 0..n-1, which must be in execution order.
 
-    `chain` and `place` say where each stands. `reached[v][c]` is the first place on chain c that v reaches, NOWHERE
-    where there is none; `reaching[v][c]` the last place that reaches v, -1 where there is none. None reaches itself.
+    `chain` and `place` are the position of each operator. `reached[v][c]` is the first place on chain c that v
+    reaches, or NOWHERE; `reaching[v][c]` is the last place that reaches v, or -1. An operator does not reach itself.
     """
 
     def __init__(self, successors: Sequence[Sequence[int]], predecessors: Sequence[Sequence[int]]) -> None:
-        """Lay the operators out. Raises EditError for a graph that is too wide for this."""
+        """Lay the operators out. Raises EditError if the graph is too wide."""
         self.chain: list[int] = [0] * len(successors)
         self.place: list[int] = [0] * len(successors)
         self.reaching: Matrix = self._lay_out(predecessors)
@@ -46,10 +46,10 @@ class Chains:
         return reached
 
     def _lay_out(self, predecessors: Sequence[Sequence[int]]) -> Matrix:
-        """Give each operator the place behind the end of a chain that reaches it."""
+        """Put each operator at the end of a chain whose last operator reaches it."""
         count = len(predecessors)
         reaching = np.full((count, 8), -1, np.int32)
-        ends = np.full(8, -2, np.int32)  # of a chain that does not exist yet: no place
+        ends = np.full(8, -2, np.int32)  # the chain does not exist yet
         used = 0
         for operator, row_predecessors in enumerate(predecessors):
             row, chosen = reaching[operator], -1

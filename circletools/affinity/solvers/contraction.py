@@ -1,14 +1,14 @@
-r"""Merging groups of operators while the graph of the groups stays free of cycles.
+r"""Edge contraction: merge groups of operators while the graph of the groups stays acyclic.
 
-Two groups, one of which feeds the other, can be merged unless another path leads from the one to the other:
+Two adjacent groups can be merged unless another path leads from one to the other:
 
     a ---> c        a and c cannot be one group: b would wait for it, and it for b
      \-> b -/
 
-Groups stand in a topological order, so such a path stays in the stretch between the two and nothing else is searched
+Groups are kept in topological order, so such a path lies in the interval between the two and only that is searched
 (D. J. Pearce, P. H. J. Kelly, A dynamic topological sort algorithm for directed acyclic graphs, 2007). The search
-starts from the side with fewer neighbours; what it finds moves out of the stretch, by numbers that leave space
-between neighbours in the order.
+starts from the side with fewer neighbours; the groups it finds move out of the interval, using numbers that leave
+gaps between neighbours in the order.
 """
 
 from __future__ import annotations
@@ -21,32 +21,32 @@ from circletools.affinity.solvers.groups import GroupGraph
 from circletools.graph.algorithms import UnionFind
 
 _SPACE = 1 << 40
-"""Between the numbers of neighbours in the order."""
+"""The gap between the numbers of neighbours in the order."""
 _STEP = 1 << 20
 _VISITS, _VISITS_PER_GROUP = 200_000, 10
 _LEAST_VISITS = 50
-"""A search ends without a result once a graph has used up its visits and this search its own.
+"""A search is abandoned once both the visits of the whole graph and its own visits are used up.
 
-Graphs of networks need less than one visit for each group. Without a result two groups are not merged.
+Networks need less than one visit for each group. Two groups are not merged if their search was abandoned.
 """
 
 
 class Contraction:
-    """Groups of a graph as they are merged; a merged group goes by the lowest number of its members."""
+    """The groups of a graph during merging; a merged group has the lowest number of its members."""
 
     def __init__(self, graph: GroupGraph, detours: Detours | None = None) -> None:
-        """Start from a graph whose groups are numbered in topological order; `detours` are those of the graph."""
+        """Start from a graph whose groups are numbered in topological order, with the graph's `detours`."""
         count = len(graph.devices)
         self._graph = graph
         self._count = count
         self._successors: list[list[int]] = list(graph.successors)
         self._predecessors: list[list[int]] = list(graph.predecessors)
-        self._is_own = bytearray(count)  # whether the rows of a group are no longer those of the graph
+        self._is_own = bytearray(count)  # whether the rows of a group differ from the graph's
         self._sets = UnionFind(count)
         self.find = self._sets.find
-        """Return the number by which a group goes now."""
+        """Return the current number of a group."""
         self._number = list(range(0, count * _SPACE, _SPACE))
-        # A doubly linked list; -1, the last place of each, stands before the first group and behind the last.
+        # A doubly linked list; the sentinel -1 precedes the first group and follows the last.
         self._before = list(range(-1, count))
         self._behind = [*range(1, count), -1, 0]
         self._detours = Detours(graph) if detours is None else detours.copy()
@@ -59,7 +59,7 @@ class Contraction:
         return [rank[group] for group in found]
 
     def merge_edges(self, edges: Iterable[tuple[int, int]]) -> None:
-        """Merge the groups of each edge, in this order, where they are of one device and no cycle follows."""
+        """Merge the groups of each edge, in this order, if they have one device and no cycle results."""
         devices, find = self._graph.devices, self.find
         for source, target in edges:
             if devices[source] == devices[target]:
@@ -68,7 +68,7 @@ class Contraction:
                     self.merge((first, second))
 
     def merge(self, groups: Iterable[int]) -> bool:
-        """Merge groups, whatever their devices, and say whether that was possible."""
+        """Merge groups of any device, and return whether that was possible."""
         merging = sorted({self.find(group) for group in groups}, key=self._number.__getitem__)
         if len(merging) < 2:
             return True
@@ -89,9 +89,9 @@ class Contraction:
         return True
 
     def _search(self, merging: Sequence[int], *, forward: bool) -> list[int] | None:
-        """Return the successors of the groups before the last of them, or their predecessors after the first.
+        """Return the successors of the groups up to the last of them, or their predecessors down to the first.
 
-        None where it leads back to the groups, or where it was given up.
+        Returns None if a path leads back to the groups, or the search was abandoned.
         """
         number, rows = self._number, self._successors if forward else self._predecessors
         low, high = number[merging[0]], number[merging[-1]]
@@ -117,16 +117,16 @@ class Contraction:
         return found
 
     def _tidy(self, row: list[int], group: int) -> list[int]:
-        """Return the groups in a row as they are now, each once, without the group itself."""
+        """Return the current groups in a row, without duplicates and without the group itself."""
         found = set(map(self.find, row))
         found.discard(group)
         return list(found)
 
     def _join(self, merging: Sequence[int], *, stays: int) -> int:
-        """Join groups to one in the place of `stays`, the only one that is in the order, and return its number."""
+        """Merge groups into one at the place of `stays`, the only group still in the order; return its number."""
         label = min(merging)
         for rows in (self._successors, self._predecessors):
-            # The longest row takes in the others, so that no item moves more than log(n) times.
+            # The longest row absorbs the others, so that no item moves more than log(n) times.
             longest = merging[0]
             for group in merging[1:]:
                 longest = group if len(rows[group]) > len(rows[longest]) else longest
@@ -157,7 +157,7 @@ class Contraction:
         self._chain((self._before[group], self._behind[group]))
 
     def _put(self, groups: Sequence[int], beside: int, *, forward: bool) -> None:
-        """Put groups right behind another one, or right before it, as far from it as there is space."""
+        """Insert groups directly after or before another group, with the largest gaps possible."""
         if forward:
             beyond = self._behind[beside]
             low = self._number[beside]

@@ -1,13 +1,13 @@
-"""The best devices for operators that have two to choose from, by a minimum cut.
+"""The best choice between two devices for each operator, by a minimum cut.
 
-Source side is one device, sink side the other. An operator is cut off from the side it is not on, at the price of the
-side it is on. A tensor with several readers has two vertices of its own, so that its copy is paid once:
+The source side is one device, the sink side the other; an operator's cut arc has the cost on its device. A tensor
+with several readers has two extra vertices, so that its copy is paid once:
 
     producer --copy--> u --copy--> each reader      the producer here, some reader there
     each reader --copy--> v --copy--> producer      the other way around
 
-What is made or read on a third device stays there: its copies are prices of one side. So the choice is exact for any
-costs, also where a way by a third device would be cheaper. Capacities are 31-bit integers, in steps of a thousand
+Values made or read on a third device stay there: their copies are costs of one side. So the choice is exact for any
+costs, even if a detour over a third device would be cheaper. Capacities are 31-bit integers, in steps of a thousand
 millionth of the largest.
 
 (V. Kolmogorov, R. Zabih, What energy functions can be minimized via graph cuts?, 2004; the swaps of Y. Boykov,
@@ -23,7 +23,7 @@ from circletools.affinity.costs.table import CostTable, Floats, Indices
 from circletools.errors import UsageError
 
 _SOURCE, _SINK = 0, 1
-_STEPS = 2**30 - 1  # an arc and the arc back together must fit into 31 bits
+_STEPS = 2**30 - 1  # the sum of an arc and its reverse must fit into 31 bits
 
 
 _Arcs = list[tuple[Indices, Indices, Floats]]
@@ -31,21 +31,21 @@ _Arcs = list[tuple[Indices, Indices, Floats]]
 
 
 def best_of_two(problem: CostTable, devices: Indices, first: int, second: int) -> Indices:
-    """Return the devices with those on `first` or `second` chosen anew among the two, at the least cost.
+    """Return the devices, with operators on `first` or `second` reassigned between the two at the least cost.
 
-    An operator that one of the two cannot run stays on the other. Of equal choices the one with more on `first` is
-    returned. Launches are left out. Raises UsageError where SciPy is not installed.
+    An operator that one of the two cannot run stays on the other. Among equal choices, the one with most operators on
+    `first` is returned. Launches are not counted. Raises UsageError if SciPy is not installed.
     """
     times = problem.times_us
     concerned = (devices == first) | (devices == second)
     free = concerned & np.isfinite(times[:, first]) & np.isfinite(times[:, second])
-    # The second device is the source's: a minimum cut is read from the source, with the fewest on its side.
+    # The second device is the source's: the cut is read from the source, with the fewest operators on its side.
     vertex = np.where(devices == second, _SOURCE, _SINK)
     vertex[free] = 2 + np.arange(int(free.sum()))
     arcs: _Arcs = []
     prices = _prices_of_third(problem, devices, concerned, first, second)
     chosen = np.flatnonzero(free)
-    # The cut arc is that of the other side: on the source's side, the arc to the sink.
+    # Cost belongs to the opposite arc: an operator on the source's side cuts its arc to the sink.
     arcs.append((vertex[chosen], np.full(len(chosen), _SINK), times[chosen, second] + prices[1][chosen]))
     arcs.append((np.full(len(chosen), _SOURCE), vertex[chosen], times[chosen, first] + prices[0][chosen]))
     count = _add_copies(problem, devices, concerned, vertex, (first, second), arcs)
@@ -58,7 +58,7 @@ def best_of_two(problem: CostTable, devices: Indices, first: int, second: int) -
 def _prices_of_third(
     problem: CostTable, devices: Indices, concerned: NDArray[np.bool_], first: int, second: int
 ) -> tuple[Floats, Floats]:
-    """Return the cost of copies to other devices, for each producer on `first` and on `second`."""
+    """Return the cost of copies to third devices, for each producer, if it is on `first` and if on `second`."""
     outside = ~concerned[problem.readers] & concerned[problem.producers[problem.read]]
     count = problem.times_us.shape[1]
     pairs = np.unique(problem.read[outside] * count + devices[problem.readers[outside]])
@@ -77,17 +77,17 @@ def _add_copies(
     pair: tuple[int, int],
     arcs: _Arcs,
 ) -> int:
-    """Add the arcs of tensors that operators of the two devices read, and return the number of vertices."""
+    """Add arcs for the tensors that operators of the two devices read, and return the number of vertices."""
     first, second = pair
     inside = concerned[problem.readers]
     tensors, readers = problem.read[inside], vertex[problem.readers[inside]]
-    # Readers that are at a terminal are one and the same.
+    # Readers that are at a terminal share one vertex.
     pairs = np.unique(np.stack([tensors, readers], axis=1), axis=0)
     tensors, readers = pairs[:, 0], pairs[:, 1]
     producers = problem.producers
     makes = concerned[producers]
     every = np.arange(len(producers))
-    # To the sink's device, from the source's or from a third; and to the source's device.
+    # Copies to the sink's device, from the source's or a third one; then copies to the source's device.
     to_first = problem.copy_us(every, np.where(makes, second, devices[producers]), first)
     to_second = problem.copy_us(every, np.where(makes, first, devices[producers]), second)
     tails = np.where(makes, vertex[producers], _SOURCE)
@@ -111,7 +111,7 @@ def _add_copies(
 
 
 def _source_side(arcs: _Arcs, count: int) -> NDArray[np.bool_]:
-    """Return which other vertices are on the source's side of the minimum cut with the fewest there."""
+    """Return the vertices on the source's side of the minimum cut whose source side is smallest."""
     try:
         from scipy.sparse import csr_array  # noqa: PLC0415 - slow to import, and an extra
         from scipy.sparse.csgraph import breadth_first_order, maximum_flow  # noqa: PLC0415 - as above
@@ -125,11 +125,11 @@ def _source_side(arcs: _Arcs, count: int) -> NDArray[np.bool_]:
     sums = _bounded(tails, heads, sums, count)
     side = np.zeros(count, np.bool_)
     if not sums.any():
-        sums = np.ones(len(keys))  # nothing is dearer than anything else
+        sums = np.ones(len(keys))  # all costs are zero
     if not len(sums):
         return side
     capacities = np.maximum(np.rint(sums / sums.max() * _STEPS), 1).astype(np.int32)
-    ends = tails.astype(np.int32), heads.astype(np.int32)  # older versions of SciPy take no others
+    ends = tails.astype(np.int32), heads.astype(np.int32)  # older versions of SciPy require int32
     network = csr_array((capacities, ends), shape=(count, count))
     left = network - maximum_flow(network, _SOURCE, _SINK, method="dinic").flow
     side[breadth_first_order(left, _SOURCE, return_predecessors=False)] = True
@@ -137,9 +137,9 @@ def _source_side(arcs: _Arcs, count: int) -> NDArray[np.bool_]:
 
 
 def _bounded(tails: Indices, heads: Indices, costs: Floats, count: int) -> Floats:
-    """Return the costs with those of arcs at a terminal no larger than they can matter, so that steps are small.
+    """Return the costs, with arcs at a terminal clipped to what can matter so that integer steps stay small.
 
-    More than all other arcs of a vertex can carry makes no difference, as long as it is more.
+    The clipped capacity still exceeds all that the vertex's other arcs can carry, so the cut is the same.
     """
     out = np.bincount(tails, costs, minlength=count)
     into = np.bincount(heads, costs, minlength=count)

@@ -1,14 +1,14 @@
-"""Most groups that can never be merged, known without a search.
+"""Finds most pairs of groups that can never be merged, without a search.
 
-One path through the graph is kept, one with as many changes of device as there can be:
+One path through the graph is kept, with as many changes of device as possible:
 
-    path     a - a - B - a - B - a       source reaches the path here, target is reached from it there:
-             |               |           a group of another device lies between, so the two stay apart
+    path     a - a - B - a - B - a       source reaches the path here, and the path reaches target there:
+             |               |           a group of another device lies between: they cannot be merged
              source          target
 
-Merging makes no path go away, and groups of two devices are never merged. In networks, which are long and narrow,
-nearly every detour has part of that path; the rest is left to a search. Without it a UNet of 100,000 operators takes
-minutes.
+Merging never removes a path, and groups of two devices are never merged. In networks, which are long and narrow,
+nearly every detour shares part of that path; a search finds the others. Without this shortcut a UNet of 100,000
+operators takes minutes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from circletools.affinity.solvers.groups import GroupGraph
 
 
 class Detours:
-    """For each group the first place on the path that it reaches, and the last that reaches it, itself included."""
+    """For each group the first path place that it reaches and the last that reaches it, itself included."""
 
     def __init__(self, graph: GroupGraph) -> None:
         """Choose the path."""
@@ -40,7 +40,7 @@ class Detours:
             for group in order:
                 for other in rows[group]:
                     place_of[group] = better(place_of[group], place_of[other])
-        self._stretch_end = list(range(len(path)))  # of the groups of one device that follow each other there
+        self._stretch_end = list(range(len(path)))  # the end of each run of groups of one device on the path
         for place in range(len(path) - 2, -1, -1):
             if self._devices[place] == self._devices[place + 1]:
                 self._stretch_end[place] = self._stretch_end[place + 1]
@@ -52,20 +52,20 @@ class Detours:
         return copied
 
     def between(self, source: int, target: int) -> bool:
-        """Say whether the path leads from one group to another of its device by way of another device."""
+        """Return whether the path leads from one group to another of its device through another device."""
         first, last = self._first[source], self._last[target]
         if first > last:
             return False
         return self._devices[first] != self._own[source] or self._stretch_end[first] < last
 
     def join(self, group: int, other: int) -> None:
-        """Take what is known of another group for the group that both are now."""
+        """Merge what is known of another group into the merged group."""
         self._first[group] = min(self._first[group], self._first[other])
         self._last[group] = max(self._last[group], self._last[other])
 
 
 def alternation_levels(graph: GroupGraph) -> list[int]:
-    """Return for each group the most changes of device on a path to it."""
+    """Return for each group the largest number of device changes on a path to it."""
     level = [0] * len(graph)
     for group, row in enumerate(graph.predecessors):
         device, most = graph.devices[group], 0
@@ -78,7 +78,7 @@ def alternation_levels(graph: GroupGraph) -> list[int]:
 
 
 def _most_alternating(graph: GroupGraph, level: list[int]) -> list[int]:
-    """Return a path with as many changes of device as there can be."""
+    """Return a path with as many device changes as possible."""
     devices = graph.devices
     group = max(range(len(level)), key=level.__getitem__, default=-1)
     path = []

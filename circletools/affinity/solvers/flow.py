@@ -1,13 +1,13 @@
-"""Devices of little total time by minimum cuts: exact for two devices without launches, near it otherwise.
+"""Devices of low total time by minimum cuts: exact for two devices without launches, otherwise near-optimal.
 
     two devices          one minimum cut
-    more                 cuts of two devices at a time, from several starts, until none gets better (swap moves)
+    more                 cuts of two devices at a time, from several starts, until none helps (swap moves)
     launches             half of one is charged to each copy in the cut; then islands are moved as a whole
-    memory               a price for each byte on a device that is too full, raised until what is cheapest then fits
+    memory               a price for each byte on a device that is too full, raised until the cheapest assignment fits
 
-How many launches there are is known only when the graph is partitioned, which no cut can see. A chain has one more
-than it has changes of device, so there charging each copy the launch on the other side is exact; where branches meet
-it is too much.
+The number of launches is known only once the graph is partitioned, which no cut can see. A chain has one launch more
+than it has device changes, so charging each copy the launch on the other side is exact for chains; it is too much
+where branches meet.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ from circletools.affinity.solvers.memory_rows import unit_bytes
 from circletools.affinity.solvers.partitions import make_partitions
 
 _MANY = 20_000
-"""Of so many units and more than two devices one start is taken: each costs seconds."""
+"""Larger problems with more than two devices use a single start, as each start costs seconds."""
 _SHARE = 0.5
 _HALVINGS, _RANGE = 16, 1e-15
-"""Of the logarithm of a price, from this share of the highest on: that leaves 0.05 %."""
+"""The tolerance of the search for the logarithm of a price, as a share of the highest: leaves an error of 0.05 %."""
 _BETTER = 1 - 1e-9
 
 
 def is_exact(problem: Problem) -> bool:
-    """Say whether one minimum cut is the least total time: two devices, nothing but times and copies."""
+    """Return whether one minimum cut gives the least total time: two devices, and only times and copies count."""
     links = problem.table.links
     free = not links.launch_us.any() and links.constant_us_per_byte is None and not problem.is_constrained
     return free and bool(problem.able.any(axis=0).sum() <= 2)
 
 
 def flow(problem: Problem) -> list[Candidate]:
-    """Return candidates, whatever the limits; every unit must have a device that it may be on."""
+    """Return candidates, whatever the limits; every unit must be allowed on some device."""
     table = _shared_constants(problem)
     if not table.links.launch_us.any():
         found = [_swapped_from_all(table)]
@@ -56,7 +56,7 @@ def flow(problem: Problem) -> list[Candidate]:
 
 
 def priced(problem: Problem) -> Iterator[Candidate]:
-    """Yield candidates that may fit into memory, found with a price for each byte on a device that is too full."""
+    """Yield candidates that may fit into memory, found with a price per byte on devices over capacity."""
     table, per_unit = _shared_constants(problem), unit_bytes(problem)
     known = np.where(np.isfinite(table.times_us), table.times_us, 0)
     dearest = known.max(axis=1, initial=0).sum() + table.links.overhead_us.max(initial=0) * len(table.producers)
@@ -80,9 +80,9 @@ def priced(problem: Problem) -> Iterator[Candidate]:
 
 
 def _shared_constants(problem: Problem) -> CostTable:
-    """Return the costs with constants that partitions bring in the times of units, shared out among their readers.
+    """Return the costs, with the cost of loading constants divided among the units that read each constant.
 
-    No partitions cost less, and those cost just that in which no readers of one constant are apart.
+    This is a lower bound on the cost of partitions, exact if all readers of each constant are in one partition.
     """
     table = replace(problem.table, times_us=np.where(problem.able, problem.table.times_us, np.inf))
     rate = table.links.constant_us_per_byte
@@ -96,21 +96,21 @@ def _shared_constants(problem: Problem) -> CostTable:
 
 
 def least_bound(problem: Problem) -> float:
-    """Return a lower bound: the least time of each unit, and the launches of devices that must be used."""
+    """Return a lower bound: the least time of each unit, plus launches of the devices that must be used."""
     times = _shared_constants(problem).times_us.min(axis=1, initial=np.inf)
     launch = problem.table.links.launch_us.min(initial=np.inf) if len(times) else 0.0
     return float(times[np.isfinite(times)].sum()) + float(launch)
 
 
 def _swapped_from_all(table: CostTable) -> Indices:
-    """Return the best devices that swaps reach from each start."""
+    """Return the best assignment that swap moves reach from any start."""
     starts = list(_starts(table))[: 1 if len(table.times_us) > _MANY else None]
     found = [_swapped(table, start) for start in starts]
     return min(found, key=lambda devices: evaluate(table, devices).total_us)
 
 
 def _starts(table: CostTable) -> Iterator[Indices]:
-    """Yield each unit's quickest device; and each device for all that it can run."""
+    """Yield each unit's fastest device; then, for each device, an assignment that uses it where possible."""
     quickest = table.times_us.argmin(axis=1)
     yield quickest
     for device in range(table.times_us.shape[1]):
@@ -118,7 +118,7 @@ def _starts(table: CostTable) -> Iterator[Indices]:
 
 
 def _swapped(table: CostTable, devices: Indices) -> Indices:
-    """Return the devices with every pair at its best, the others being what they are."""
+    """Return the devices after swap moves on every pair of devices, the others held fixed, until none helps."""
     pairs = list(combinations(np.flatnonzero(np.isfinite(table.times_us).any(axis=0)).tolist(), 2))
     if len(pairs) == 1:
         return best_of_two(table, devices, *pairs[0])

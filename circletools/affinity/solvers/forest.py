@@ -1,4 +1,4 @@
-"""Sets of operators joined by edges, their cycles, detours over other devices, and cyclic dependencies."""
+"""Sets of operators joined by edges: their cycles, detours over other devices, and cyclic dependencies."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from circletools.graph.algorithms import UnionFind, strong_components
 from circletools.graph.dag import Dag
 
 _AROUND = 200
-"""Operators that are looked at for a way around."""
+"""The number of operators searched for a detour."""
 
 
 class Forest:
-    """Operators that edges join: `home` is the set of each, `cycles` are edges of which one is too many."""
+    """Sets of operators joined by edges: `home` is each operator's set, `cycles` are edges that close a cycle."""
 
     def __init__(self, edges: Indices, joined: Indices, count: int) -> None:
         self._beside: dict[int, list[tuple[int, int]]] = {}
@@ -32,7 +32,7 @@ class Forest:
         self.home = sets.labels()
 
     def joins(self, units: Sequence[int]) -> bool:
-        """Say whether edges among some units join all of them."""
+        """Return whether edges among the given units connect all of them."""
         inside, seen, pending = set(units), {units[0]}, [units[0]]
         for unit in pending:
             news = [other for other, _ in self._beside.get(unit, ()) if other in inside and other not in seen]
@@ -41,7 +41,7 @@ class Forest:
         return len(seen) == len(inside)
 
     def path(self, start: int, end: int) -> list[int]:
-        """Return the edges from one operator to another of its set."""
+        """Return the edges of the path between two operators of one set."""
         came: dict[int, tuple[int, int]] = {start: (-1, -1)}
         pending = [start]
         for operator in pending:
@@ -57,10 +57,10 @@ class Forest:
 
 
 def ways_around(graph: Dag, devices: Indices, forest: Forest) -> Iterator[tuple[list[int], int, int]]:
-    """Yield what joins two operators though another device lies on a path from one to the other, and the two."""
+    """Yield edges that join two operators although a path between them uses another device; and the two operators."""
     home = forest.home
     for operator in graph.order:
-        # `via` is the first operator of another device on the way.
+        # `via` is the first operator of another device on the path.
         own, device = home[operator], devices[operator]
         via = {other: other if devices[other] != device else -1 for other in graph.successors[operator]}
         pending = [other for other in via if home[other] != own]
@@ -77,7 +77,7 @@ def ways_around(graph: Dag, devices: Indices, forest: Forest) -> Iterator[tuple[
 
 
 def all_between(graph: Dag, first: int, last: int) -> set[int]:
-    """Return operators on paths from one to another; not all of very many."""
+    """Return the operators on paths from one to another; at most a limited number of them."""
     found = []
     for rows, start in ((graph.successors, first), (graph.predecessors, last)):
         seen, pending = {start}, [start]
@@ -91,14 +91,14 @@ def all_between(graph: Dag, first: int, last: int) -> set[int]:
 
 
 def waiting_sets(graph: Dag, devices: Indices, forest: Forest) -> list[tuple[int, int]]:
-    """Return edges, with their device, that join sets which wait for each other; none where none do."""
+    """Return edges, each with its device, that join sets which wait for each other; empty if no sets do."""
     _, numbers = np.unique(forest.home, return_inverse=True)
     group = numbers.tolist()
     successors = group_successors(graph, group, max(group) + 1)
     cycle = next((row for row in strong_components(successors) if len(row) > 1), None)
     if cycle is None:
         return []
-    # The shortest way from one of them back to it, by the edges between operators.
+    # The shortest path from one of them back to it, along edges between operators.
     inside, start = set(cycle), min(cycle)
     came: dict[int, tuple[int, int]] = {}
     pending = [start]
@@ -113,7 +113,7 @@ def waiting_sets(graph: Dag, devices: Indices, forest: Forest) -> list[tuple[int
             break
     found: list[tuple[int, int]] = []
     source, entered = came[start]
-    while True:  # backwards: from where a set is left to where it is entered
+    while True:  # backwards: from where the path leaves a set to where it enters it
         before = came[group[source]] if group[source] != start else (-1, entered)
         found += ((edge, int(devices[source])) for edge in forest.path(before[1], source))
         if group[source] == start:

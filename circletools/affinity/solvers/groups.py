@@ -1,4 +1,4 @@
-"""Groups of operators, and the graph of the groups: what contracting each to one leaves."""
+"""Groups of operators, and the quotient graph: each group contracted to one node."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Groups = list[int]
 
 @dataclass(frozen=True, slots=True)
 class GroupGraph:
-    """Groups 0..n-1, numbered in an order in which they can run, who feeds whom, and the device of each."""
+    """Groups 0..n-1, numbered in an order in which they can run, the edges between them, and the device of each."""
 
     successors: list[list[int]]
     predecessors: list[list[int]]
@@ -32,7 +32,7 @@ class GroupGraph:
         return len(self.devices)
 
     def reversed(self) -> GroupGraph:
-        """Return the graph with all edges the other way round; group 0 is the last of this."""
+        """Return the graph with all edges reversed; group 0 is the last group of this graph."""
         last = len(self) - 1
         predecessors, successors = (
             [[last - other for other in reversed(row)] for row in reversed(rows)]
@@ -42,7 +42,7 @@ class GroupGraph:
 
 
 def inside(graph: Dag, operators: Sequence[int]) -> tuple[list[list[int]], list[list[int]]]:
-    """Return the successors and predecessors of some operators among themselves, by their places in the row."""
+    """Return the successors and predecessors of the given operators among themselves, by position in `operators`."""
     place = {operator: at for at, operator in enumerate(operators)}
     successors, predecessors = (
         [[place[other] for other in rows[operator] if other in place] for operator in operators]
@@ -52,14 +52,14 @@ def inside(graph: Dag, operators: Sequence[int]) -> tuple[list[list[int]], list[
 
 
 def graph_inside(graph: Dag, operators: Sequence[int], devices: Sequence[int]) -> GroupGraph:
-    """Return the graph of some operators, given in an order in which they can run, each a group of its own."""
+    """Return the graph of the given operators, in an order in which they can run; each is a group."""
     if len(operators) == len(graph) and all(map(eq, operators, range(len(graph)))):
         return GroupGraph(graph.successors, graph.predecessors, list(devices))
     return GroupGraph(*inside(graph, operators), [devices[operator] for operator in operators])
 
 
 def working(graph: Dag) -> tuple[list[int], Dag]:
-    """Return the operators that are work, ascending, and the graph of these alone."""
+    """Return the operators that run (not those on constants), ascending, and the graph of these alone."""
     constants = set(graph.constants)
     operators = [operator for operator in range(len(graph)) if operator not in constants]
     if not constants:
@@ -71,7 +71,7 @@ def working(graph: Dag) -> tuple[list[int], Dag]:
 
 
 def sets_beside(graph: Dag, labels: Sequence[int]) -> list[list[int]]:
-    """Return the sets of two operators and more of one label that may be together though nothing connects them."""
+    """Return the sets of at least two operators of one label that may be together without being connected."""
     found: list[list[int]] = []
     for row in graph.beside:
         rows: dict[int, list[int]] = {}
@@ -82,9 +82,9 @@ def sets_beside(graph: Dag, labels: Sequence[int]) -> list[list[int]]:
 
 
 def connected(graph: Dag, labels: Sequence[int]) -> Groups:
-    """Return the groups of operators that are connected through operators of the same label, or stand beside them.
+    """Return the groups of operators that are connected through, or may be beside, operators of the same label.
 
-    Direction does not count. Groups ascend with their lowest operator.
+    Edges are undirected here. Groups are in the order of their lowest operators.
     """
     edges = [
         (one, other) for one, row in enumerate(graph.successors) for other in row if labels[one] == labels[other]
@@ -99,7 +99,7 @@ def members_of(group: Sequence[int]) -> list[list[int]]:
 
 
 def gathered(keys_count: int, keys: Iterable[int], values: Iterable[T]) -> list[list[T]]:
-    """Return the values of each key, 0 to `keys_count` - 1, in their order."""
+    """Return the list of values of each key, 0 to `keys_count` - 1, in the given order."""
     rows: list[list[T]] = [[] for _ in range(keys_count)]
     for key, value in zip(keys, values, strict=True):
         rows[key].append(value)
@@ -107,13 +107,13 @@ def gathered(keys_count: int, keys: Iterable[int], values: Iterable[T]) -> list[
 
 
 def group_successors(graph: Dag | GroupGraph, group: Sequence[int], groups: int) -> list[list[int]]:
-    """Return the groups that each group feeds, ascending, itself left out."""
+    """Return the groups that each group feeds, ascending, without itself."""
     sources, targets = _between(graph.successors, group, groups)
     return grouped(groups, sources, targets.tolist())
 
 
 def _between(successors: Sequence[Sequence[int]], group: Sequence[int], groups: int) -> tuple[Indices, Indices]:
-    """Return the edges between groups, each once, ascending."""
+    """Return the distinct edges between groups, ascending."""
     lengths = np.fromiter(map(len, successors), np.int64, len(successors))
     numbers: Indices = np.asarray(group, np.int64)
     ends = numbers[np.fromiter(chain.from_iterable(successors), np.int64, int(lengths.sum()))]

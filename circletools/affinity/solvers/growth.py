@@ -1,13 +1,13 @@
-"""Growing a partition from a root, as OpenVINO's hetero plugin design has it.
+"""Grow a partition from a root, as specified by the design of OpenVINO's hetero plugin.
 
     candidate = [root], rejected = []
-    while a member has a neighbour that was not looked at:
+    while a member has an unvisited neighbour:
         take the member accepted last, and of its neighbours the first: successors ascending, then predecessors
-        accept it when the device is right and no partition has it, else reject it
+        accept it if it has the device and is in no partition, else reject it
         while a rejected operator lies on a path between two members:
             reject the member accepted last
 
-The result is that of the procedure above, operator for operator. What is left out is work that cannot matter: see
+The result equals that of this procedure, operator for operator. Work that cannot affect it is skipped: see
 `_Region.is_neck`.
 """
 
@@ -27,9 +27,9 @@ from circletools.errors import EditError
 from circletools.graph.dag import Dag
 
 _STEP = 10
-"""The cost of a step, in units: one is a look at one chain, about 0.15 us."""
+"""The cost of a step, in units: one unit is a look-up on one chain, about 0.15 us."""
 _UNITS, _UNITS_PER_OPERATOR = 15_000_000, 2000
-"""Ten times what graphs of networks need. Edges do not count: in a file they are cheap."""
+"""Ten times what the graphs of networks need. Edges are not charged: they take little room in a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,19 +43,19 @@ class Step:
 
 
 class Effort:
-    """The remaining budget for growing in a graph; for some it is out of proportion to their size.
+    """The remaining budget of steps for a graph; some graphs need a number out of proportion to their size.
 
-    Where candidates overlap in ever new ways, every root grows through most of the graph, only to take nearly all of
-    it back. The graphs of networks do not; those that do are refused in a few seconds, and not after hours.
+    If candidates overlap in ever new ways, every root grows through most of the graph and then takes nearly all of it
+    back. Networks do not have such graphs; this budget refuses them within seconds instead of running for hours.
     """
 
     def __init__(self, operators: int, share: float = 1.0) -> None:
-        """Allow what a graph of so many operators should need, which are a share of those of the model."""
+        """Allow the steps that a graph of this size should need; `share` is its share of the model's operators."""
         self._operators = operators
         self.left: int = int(_UNITS * share) + _UNITS_PER_OPERATOR * operators
 
     def spend(self, units: int) -> None:
-        """Take units away. Raises EditError when there are none left."""
+        """Spend some units. Raises EditError once none are left."""
         self.left -= units
         if self.left < 0:
             message = f"the graph of {self._operators} operators takes too many steps to grow partitions in"
@@ -64,7 +64,7 @@ class Effort:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """What grew from a root; `taken_back` are those that were members for a time."""
+    """The operators grown from a root; `taken_back` are those that were members only for a time."""
 
     root: int
     members: tuple[int, ...]
@@ -77,13 +77,13 @@ class Candidate:
 
 
 class Region:
-    """Part of a graph that every path between two of its operators stays in.
+    """A part of a graph that no path between two of its operators leaves.
 
-    Inside, an operator goes by its position in execution order.
+    Inside the class, an operator is identified by its position in execution order.
     """
 
     def __init__(self, graph: Dag, operators: Sequence[int], devices: Sequence[int], effort: Effort) -> None:
-        """Take `operators`, in execution order. Raises EditError for a graph that is too wide."""
+        """Start from `operators`, in execution order. Raises EditError if the graph is too wide."""
         self.effort: Effort = effort
         self.operators: Sequence[int] = operators
         self.position: dict[int, int] = {operator: position for position, operator in enumerate(operators)}
@@ -94,10 +94,10 @@ class Region:
         self.is_neck: list[bool] = self._necks()
 
     def _necks(self) -> list[bool]:
-        """Say of each position whether no edge jumps over it.
+        """Return for each position whether no edge skips over it.
 
-        Whoever grows through such an operator, and is bound to take it back, takes back all that lies beyond, which
-        touches nothing else. So it need not be looked at.
+        A candidate that grows through such an operator, and must take it back, also takes back everything beyond it,
+        and nothing beyond it touches anything else. So that part need not be visited.
         """
         jumps = [0] * (len(self.operators) + 1)
         for position, row in enumerate(self.successors):
@@ -107,14 +107,14 @@ class Region:
         return [over == 0 for over in accumulate(jumps[:-1])]
 
     def take(self, operators: Iterable[int]) -> None:
-        """Let no candidate have these any more."""
+        """Exclude these operators from all further candidates."""
         for operator in operators:
             self.devices[self.position[operator]] = -1
 
     def grow(self, root: int, on_step: Callable[[Step], None] | None = None) -> Candidate:
-        """Return the candidate of a root, which must not be taken; operators go by their index in the graph.
+        """Return the candidate of a root that is in no partition; operators are indices in the graph.
 
-        Raises EditError when no effort is left.
+        Raises EditError once the budget is spent.
         """
         growth = _Growth(self, self.position[root], on_step)
         growth.run()
@@ -123,14 +123,14 @@ class Region:
 
 
 _Bounds = tuple[Matrix, Matrix, int, int]
-"""What lies between members: the bounds on each chain, and the lowest and highest position of a member."""
+"""Bounds of what lies between members: on each chain, and the lowest and highest position of a member."""
 
 
 class _Growth:
-    """One candidate as it grows; operators go by position.
+    """One candidate during its growth; operators are positions.
 
-    With each member go the bounds at its time: of the places on each chain, the first that a member reaches and the
-    last that reaches a member. Between the two lie the operators on paths between members.
+    Each member keeps the bounds at the time it was accepted: on each chain, the first place that a member reaches and
+    the last place that reaches a member. The operators on paths between members lie between the two.
     """
 
     def __init__(self, region: Region, root: int, on_step: Callable[[Step], None] | None) -> None:
@@ -141,9 +141,9 @@ class _Growth:
         self._seen = {root}
         self._bounds: list[_Bounds] = [(region.chains.reached[root], region.chains.reaching[root], root, root)]
         self._rejected = _Places(region)
-        self._log: list[int] = []  # the rejected, for the steps
-        self._untakeable = _Places(region)  # the neighbours of members that no partition can take
-        self._noted = 0  # how many members that goes for; the rest follows when it is asked for
+        self._log: list[int] = []  # rejected operators, for the steps
+        self._untakeable = _Places(region)  # neighbours of members that can be in no partition
+        self._noted = 0  # how many members this covers; the others are added on demand
         self._agenda = [(0, iter(region.neighbours[root]))]
 
     def run(self) -> None:
@@ -172,13 +172,13 @@ class _Growth:
     def _accept(self, position: int, after: bool) -> None:
         region = self.region
         first, last, low, high = self._bounds[-1]
-        # What a successor of a member reaches, a member reached before; a predecessor the other way round.
+        # What a successor of a member reaches, a member already reached; the same holds for predecessors, reversed.
         if after:
             last = np.maximum(last, region.chains.reaching[position])
         else:
             first = np.minimum(first, region.chains.reached[position])
         self.members.append(position)
-        # No `min` and `max`: this is where the time goes.
+        # Without `min` and `max`: most of the time is spent here.
         self._bounds.append((first, last, position if position < low else low, position if position > high else high))
         neighbours = region.neighbours[position]
         if region.is_neck[position] and not low < position < high and self._is_doomed():
@@ -188,9 +188,9 @@ class _Growth:
             self._tell("merge", position)
 
     def _is_doomed(self) -> bool:
-        """Say whether the member accepted last is sure to be taken back.
+        """Return whether the member accepted last is certain to be taken back.
 
-        It is if a neighbour that no partition can take lies between members: the neighbour will be examined.
+        It is if a neighbour that can be in no partition lies between members, as that neighbour will be visited.
         """
         if self.on_step is not None:
             return False
@@ -211,7 +211,7 @@ class _Growth:
             self._tell(action, position)
 
     def _roll_back(self) -> None:
-        """Take members back until no rejected operator lies between two."""
+        """Take members back until no rejected operator lies between two members."""
         while self._rejected.any_within(self._bounds[-1]):
             position = self.members.pop()
             self.taken_back.append(position)
@@ -225,14 +225,14 @@ class _Growth:
             self._agenda.pop()
 
     def _tell(self, action: str, position: int) -> None:
-        if self.on_step is not None:  # asked before too, where it happens often
+        if self.on_step is not None:  # usually checked by the caller
             back = self.region.operators
             members, rejected = (tuple(sorted(back[at] for at in some)) for some in (self.members, self._log))
             self.on_step(Step(action, back[position], members, rejected))
 
 
 class _Places:
-    """Operators as places on their chains, to ask whether one lies within bounds; each as often as it was added."""
+    """A multiset of operators as places on their chains, to test whether any lies within bounds."""
 
     def __init__(self, region: Region) -> None:
         self._chain, self._place = region.chains.chain, region.chains.place

@@ -1,6 +1,6 @@
-"""Moves connected sets of operators to an adjacent device where that is cheaper, launches included.
+"""Moves connected sets of operators to an adjacent device if that is cheaper, launches included.
 
-This is what a cut cannot see: a whole island that moves takes its launch along.
+A cut cannot find such a move: only an island that moves as a whole saves its launch.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _ROUNDS = 8
 
 
 def move_islands(table: CostTable, graph: Dag, devices: Indices) -> Indices:
-    """Return the devices with islands moved, the smallest first, as long as the total gets less."""
+    """Return the devices after moving islands, the smallest first, as long as the total decreases."""
     sea = _Sea(table, graph, devices.tolist())
     for _ in range(_ROUNDS):
         if not sea.move_islands():
@@ -24,7 +24,7 @@ def move_islands(table: CostTable, graph: Dag, devices: Indices) -> Indices:
 
 
 class _Sea:
-    """A graph in plain lists, and the devices as they are by now."""
+    """A graph in plain lists, and the current devices."""
 
     def __init__(self, table: CostTable, graph: Dag, devices: list[int]) -> None:
         self.devices, self._graph = devices, graph
@@ -34,11 +34,11 @@ class _Sea:
         self._touched = gathered(len(devices), *zip(*uses, strict=True)) if uses else [[] for _ in devices]
 
     def move_islands(self) -> bool:
-        """Look at every island once; say whether any was moved."""
+        """Try to move every island once; return whether any was moved."""
         group = connected(self._graph, self.devices)
         islands = members_of(group)
         moved = False
-        stale: set[int] = set()  # islands that are no longer whole, or grew
+        stale: set[int] = set()  # skip islands that were broken up or grew
         for number in sorted(range(len(islands)), key=lambda number: len(islands[number])):
             beside = {group[unit]: self.devices[unit] for unit in self._beside(islands[number])}
             if number in stale or not beside or stale.intersection(beside):
@@ -54,7 +54,7 @@ class _Sea:
         return {unit for row in rows for unit in row if self.devices[unit] != device}
 
     def _moved(self, island: list[int], beside: list[int]) -> bool:
-        """Move an island to the device of those beside it on which it costs least; say whether it was another."""
+        """Move an island to the neighbouring device on which it costs least; return whether its device changed."""
         here = best = self.devices[island[0]]
         most, before = 1e-9, self._cost(island)
         for device in sorted(set(beside)):
@@ -72,7 +72,7 @@ class _Sea:
             self.devices[unit] = device
 
     def _cost(self, island: list[int]) -> float:
-        """Return the time of an island's units and of all copies of the tensors that they touch."""
+        """Return the time of an island's units, and of all copies of tensors that they read or make."""
         devices = self.devices
         total: float = sum(self._times[unit][devices[unit]] for unit in island)
         for tensor in {tensor for unit in island for tensor in self._touched[unit]}:

@@ -1,10 +1,10 @@
-"""Rows of an integer program for the memory of devices: what is there while a unit runs, in whatever order.
+"""Rows of an integer program for device memory: a lower bound on what is live while a unit runs, in any order.
 
     constants that the device holds
-    + what the unit reads and makes, on its device; what it reads also on the device where it was made
-    + what was made before the unit, and is read behind it, in every order: on the device where it was made
+    + what the unit reads and makes, on its device; its inputs also on the device that made them
+    + tensors made before the unit and read after it in every order, on the device that made them
 
-A device may need more in the order in which partitions run, which is asked of each candidate (`orders`).
+The order in which partitions run may need more memory; `orders` checks that for each candidate.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from circletools.affinity.solvers.rows import IntegerProgram
 from circletools.graph.dag import Dag
 
 _MANY = 1_000
-"""Of more units only what each reads and makes is in its row."""
+"""In larger problems, the row of a unit has only the tensors that it reads and makes."""
 
 
 def add_memory(problem: Problem, program: IntegerProgram, x: Indices) -> None:
-    """Add the rows of all devices whose memory is limited; `x` are the columns of units on devices."""
+    """Add rows for all devices with limited memory; `x` are the columns of units on devices."""
     what, count = problem.contents, len(problem)
     units, buffers = what.constants
     names, number = np.unique(buffers, return_inverse=True)
@@ -33,7 +33,7 @@ def add_memory(problem: Problem, program: IntegerProgram, x: Indices) -> None:
     for device, cap in problem.caps.items():
         holds = program.columns(np.zeros(len(names)))
         program.rows((x[units, device], 1.0), (holds[number], -1.0), high=0.0)
-        both = program.columns(np.zeros(len(readers)))  # a tensor is on the device while one unit reads it
+        both = program.columns(np.zeros(len(readers)))  # the tensor is on the device while one of its readers runs
         has_maker = makers[what.read] >= 0
         program.rows((x[readers, device], 1.0), (both, -1.0), high=0.0)
         program.rows((x[makers[what.read[has_maker]], device], 1.0), (both[has_maker], -1.0), high=0.0)
@@ -51,7 +51,7 @@ def add_memory(problem: Problem, program: IntegerProgram, x: Indices) -> None:
 
 
 def _lasting(problem: Problem, reaches: NDArray[np.bool_] | None, unit: int, made: Indices, own: set[int]) -> Indices:
-    """Return the tensors that are made before a unit and read behind it in every order."""
+    """Return the tensors that are made before a unit and read after it in every order."""
     what = problem.contents
     if reaches is None:
         return np.zeros(0, np.int64)
@@ -63,7 +63,7 @@ def _lasting(problem: Problem, reaches: NDArray[np.bool_] | None, unit: int, mad
 
 
 def _reaches(graph: Dag) -> NDArray[np.bool_]:
-    """Return which unit reaches which, itself left out."""
+    """Return which unit reaches which other units."""
     reaches = np.zeros((len(graph), len(graph)), np.bool_)
     for unit in reversed(graph.order):
         for after in graph.successors[unit]:
@@ -73,7 +73,7 @@ def _reaches(graph: Dag) -> NDArray[np.bool_]:
 
 
 def unit_bytes(problem: Problem) -> Floats:
-    """Return the most bytes that each unit adds: the constants it reads and the tensors it produces."""
+    """Return the most bytes that each unit needs: the constants it reads and the tensors it makes."""
     units, buffers = problem.contents.constants
     read = np.bincount(units, problem.contents.buffer_bytes[buffers], minlength=len(problem))
     return problem.made_bytes + read

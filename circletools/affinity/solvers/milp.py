@@ -1,4 +1,4 @@
-"""The least total time as an integer program; its rows are limits, memory and joins.
+"""An integer program for the least total time, with rows for limits, memory and joins.
 
     x[o, d]      unit o is on device d
     u[t, d]      some unit on d reads tensor t
@@ -8,16 +8,16 @@
     v[c, d]      the number of partitions on d that read constant c
     m[c, d]      device d holds constant c
 
-A partition is connected, so what joins its units can be a tree, and those of a device are as many as its units less
-the edges of a forest among them. That counts launches, and it makes rows of the limits:
+The units of a partition are connected, so a tree can join them, and the number of partitions of a device is the
+number of its units minus the edges of a spanning forest among them. This counts launches, and gives rows for limits:
 
     max-partitions=N    sum x - sum f <= N
-    min-operators=N     units that are too few have an edge out of them:  x[o] <= sum of f around them
-    max-operators=N     of units that are too many two are apart:         sum of f among them <= size - 2
+    min-operators=N     every set of fewer units has an edge out of it:  x[o] <= sum of f around it
+    max-operators=N     every larger set contains two partitions:          sum of f within it <= size - 2
 
-Exponentially many rows say that f is a forest, that no path leads from one of a partition to another by way of a
-third unit outside it, that partitions do not wait for each other, and what limits ask of each set. Only those are
-written that a solution violates, round after round (cutting planes); what holds without them is a bound all the same.
+Exponentially many rows state that f is a forest, that no path leaves a partition and returns to it, that partitions
+do not wait for each other, and what limits require of each set. Only rows that a solution violates are added, round
+after round (cutting planes); the optimum of the rows so far is always a lower bound.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ from circletools.affinity.solvers.rows import IntegerProgram, Solved
 from circletools.affinity.solvers.schedule import schedule
 
 _WIDTH = 60_000
-"""A program of more columns is not solved."""
+"""A program with more columns is not solved."""
 _CUTS = 400
-"""Cycles and paths added in a round."""
+"""The most cycles and paths added in a round."""
 _LONGEST, _LEFT_OUT = 100, 12
-"""Cycles that are written beforehand have so many units, and so many rows, at most."""
+"""Cycles written in advance have at most this many units, and at most this many rows."""
 
 
 def is_too_large(problem: Problem) -> bool:
-    """Say whether the program of a problem has too many columns to be solved."""
+    """Return whether the program of a problem has too many columns to be solved."""
     count, devices = problem.table.times_us.shape
     pairs = sum(len(row) * (len(row) - 1) // 2 for row in problem.graph.beside)
     edges = sum(map(len, problem.graph.successors)) + pairs
@@ -56,10 +56,10 @@ def is_too_large(problem: Problem) -> bool:
 
 
 class PartitionProgram:
-    """The integer program of a problem, which gets more rows round after round."""
+    """The integer program of a problem; each round adds rows."""
 
     def __init__(self, problem: Problem) -> None:
-        """Write the rows that are known beforehand."""
+        """Write the rows that are known in advance."""
         self._problem, self._program = problem, IntegerProgram()
         links = problem.table.links
         rate = links.constant_us_per_byte
@@ -86,10 +86,10 @@ class PartitionProgram:
         return found
 
     def solve(self, seconds: float) -> Solved:
-        """Return the best solution of the rows so far, and a bound."""
+        """Return the best solution of the rows so far, and a lower bound."""
         return self._program.solve(seconds)
 
-    # --- rows that are written beforehand -------------------------------------------------------------------
+    # --- rows that are written in advance -------------------------------------------------------------------
 
     def _add_copies(self) -> None:
         problem, program, x = self._problem, self._program, self._x
@@ -119,7 +119,7 @@ class PartitionProgram:
             program.rows(*out, (x[makers[alone], here], -1.0), high=0.0, low=0.0)
 
     def _add_joins(self) -> None:
-        """Let edges join units to a forest, as far as that is known beforehand."""
+        """Add rows by which edges join units to a forest, as far as they can be written in advance."""
         problem, program, edges = self._problem, self._program, self._edges
         launch = problem.table.links.launch_us[self.counted]
         upper = problem.able[edges[:, 0]][:, self.counted] & problem.able[edges[:, 1]][:, self.counted]
@@ -137,7 +137,7 @@ class PartitionProgram:
             program.sums(len(x), *terms, high=0.0)
             program.rows((x, 1.0), (np.full(len(x), used[at]), -1.0), high=0.0)
             program.row((f, 1.0), ([int(used[at])], 1.0), (x, -1.0), high=0.0)
-        own = sum(map(len, problem.graph.successors))  # what stands beside each other comes behind these
+        own = sum(map(len, problem.graph.successors))  # pairs of siblings come after the edges
         forest = Forest(edges, np.arange(len(edges)), len(problem))
         for path in forest.cycles:
             self._add_cycle(path)
@@ -145,7 +145,7 @@ class PartitionProgram:
                 self._add_sides(path)
 
     def _add_limits(self) -> None:
-        """Add what limits say of all partitions of a device together."""
+        """Add the limits on all partitions of a device together."""
         problem, program = self._problem, self._program
         for device, limit in problem.limits:
             x, f = self._x[:, device], self._f[:, self.counted.index(device)]
@@ -161,7 +161,7 @@ class PartitionProgram:
                 program.row((x, 1.0 - np.array(each) / limit.number), (f, -1.0), high=0.0)
 
     def _add_constants(self) -> dict[tuple[int, int], int]:
-        """Add a column for each constant and device that it is dear to be brought to."""
+        """Add a column for each constant and each device on which loading it costs time."""
         rate, found = self._problem.table.links.constant_us_per_byte, dict[tuple[int, int], int]()
         units, buffers = self._problem.contents.constants
         for at, device in enumerate(self.counted):
@@ -177,7 +177,7 @@ class PartitionProgram:
     # --- rows that a solution violates ----------------------------------------------------------------------
 
     def add_violated_cuts(self, values: Floats) -> tuple[bool, Candidate | None]:
-        """Add rows that rule a solution out; say whether there were any, and return it if it is partitions."""
+        """Add rows that exclude a solution; return whether there were any, and the candidate if it is valid."""
         problem = self._problem
         devices: Indices = values[self._x].argmax(axis=1)
         joined = np.flatnonzero((values[self._f] > 0.5).any(axis=1)) if self.counted else np.zeros(0, np.int64)
@@ -211,19 +211,19 @@ class PartitionProgram:
         return tuple(Partition(int(devices[rows[at][0]]), tuple(rows[at])) for at in order)
 
     def _add_cycle(self, path: Sequence[int]) -> None:
-        """Let the edges among the units of a cycle join no more than these less one, as far as they are there."""
+        """Limit the edges within a cycle to its number of units present minus one."""
         if len(path) <= _LONGEST:
             self._add_forest(np.unique(self._edges[list(path)]))
 
     def _add_forest(self, units: Indices) -> None:
-        """Let edges among some units be a forest (subtour elimination, with any one unit left out)."""
+        """Force the edges among some units to form a forest (subtour elimination, with any one unit left out)."""
         for at, device in enumerate(self.counted):
             within = self._within(units.tolist(), at)
             for left_out in units[:: max(1, len(units) // _LEFT_OUT)].tolist():
                 self._program.row((within, 1.0), (self._x[units[units != left_out], device], -1.0), high=0.0)
 
     def _add_sides(self, path: Sequence[int]) -> None:
-        """Let one side of a cycle of two paths join its ends only where the other is on the same device."""
+        """Let one side of a cycle of two paths join its ends only if the other side is on the same device."""
         edges = {edge: self._edges[edge].tolist() for edge in path}
         after: dict[int, list[int]] = {}
         for edge, (source, _) in edges.items():
@@ -243,9 +243,9 @@ class PartitionProgram:
         return np.array(sorted(all_between(self._problem.graph, first, last)), np.int64)
 
     def _add_apart(self, units: Indices, first: int, last: int, between: Indices) -> None:
-        """Let edges among units join two of them only where what lies on paths between the two is on their device.
+        """Let edges among units join two of them only if all units on paths between the two are on their device.
 
-        Where it is not, the units are two partitions at least: of a forest among those on the device two edges less.
+        Otherwise the units form at least two partitions, so a forest among those on the device has two edges fewer.
         """
         between, inner = np.setdiff1d(between, units), np.setdiff1d(units, (first, last))
         for at, device in enumerate(self.counted):
@@ -255,7 +255,7 @@ class PartitionProgram:
             self._program.rows(*joins, (self._x[between, device], -1.0), high=0.0)
 
     def _add_waits(self, waits: Sequence[tuple[int, int]], forest: Forest) -> None:
-        """Let edges not join sets that wait for each other; those of one device may be one set instead."""
+        """Forbid edges to join sets that wait for each other; those on one device may instead become one set."""
         columns = [self._f[edge, self.counted.index(device)] for edge, device in waits]
         terms: list[tuple[Sequence[int] | Indices, float]] = [(columns, 1.0)]
         if len({device for _, device in waits}) == 1:
@@ -278,7 +278,7 @@ class PartitionProgram:
         return self._f[sorted(edge for edge in edges if inside.issuperset(self._edges[edge].tolist())), at]
 
     def _cut_limits(self, devices: Indices, forest: Forest, values: Floats) -> None:
-        """Add what limits say of partitions that do not keep to them, and count their constants."""
+        """Add the limits that partitions violate, and count their constants."""
         problem = self._problem
         _, labels = np.unique(forest.home, return_inverse=True)
         sets = [(row, int(devices[row[0]])) for row in members_of(labels.tolist())]
@@ -315,7 +315,7 @@ class PartitionProgram:
         return kept
 
     def _cut_memory(self, devices: Indices, forest: Forest) -> None:
-        """Rule out what does not fit into memory in any order: as few units as do not, else all of it."""
+        """Exclude units that do not fit into memory in any order: a small set, or else the whole solution."""
         before, every = self._program.height, range(len(self._problem))
         for device in self._problem.caps:
             own = [unit for unit in every if devices[unit] == device]
@@ -324,7 +324,7 @@ class PartitionProgram:
                 sets.setdefault(forest.home[unit], []).append(unit)
             rows = list(sets.values()) if device in self.counted else [[unit] for unit in own]
             if self._is_over(device, rows):
-                for row in list(rows):  # a partition less, or its units each by itself
+                for row in list(rows):  # without one partition, or with its units separate
                     fewer = [other for other in rows if other != row]
                     apart = [*fewer, *([unit] for unit in row)]
                     rows = next((some for some in (fewer, apart) if self._is_over(device, some)), rows)
@@ -340,7 +340,7 @@ class PartitionProgram:
             self._add_no_good(devices, forest)
 
     def _is_over(self, device: int, rows: Sequence[Sequence[int]]) -> bool:
-        """Say whether it is certain that rows of units on a device do not fit there, all else being elsewhere."""
+        """Return whether rows of units on a device certainly exceed its memory, with all others elsewhere."""
         problem, devices = self._problem, [-1] * len(self._problem)
         for row in rows:
             for unit in row:
@@ -350,7 +350,7 @@ class PartitionProgram:
         return found.places is None and found.is_certain
 
     def _add_no_good(self, devices: Indices, forest: Forest) -> None:
-        """Rule out these devices with these partitions, which do not fit into memory in any order."""
+        """Exclude these devices with these partitions, which do not fit into memory in any order."""
         ones = [int(self._x[unit, device]) for unit, device in enumerate(devices.tolist())]
         most = len(ones) - 1
         apart: list[int] = []
@@ -358,7 +358,7 @@ class PartitionProgram:
             if devices[a] == devices[b] and int(devices[a]) in self.counted:
                 column = int(self._f[edge, self.counted.index(int(devices[a]))])
                 (ones if forest.home[a] == forest.home[b] else apart).append(column)
-        most += len(devices) - len(set(forest.home))  # what is joined is a forest
+        most += len(devices) - len(set(forest.home))  # the joined units form a forest
         self._program.row((ones, 1.0), (apart, -1.0), high=float(most))
 
 

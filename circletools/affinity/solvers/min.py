@@ -1,18 +1,18 @@
-"""Mode `min`: as few connected partitions as merging makes, in an order in which they can run.
+"""Mode `min`: as few connected partitions as merging finds, in an order in which they can run.
 
-1. What is connected and of one device is one partition, unless a path leaves it and comes back. That takes a cycle in
-   the graph of these sets, so the operators on each such cycle are a problem of their own.
-2. There, edges are contracted in post order, as XLA clusters (MarkForCompilation): each operator, after all that it
-   feeds, is merged with what it feeds wherever no cycle follows. So are they in execution order, and in both orders
+1. Connected operators of one device form one partition unless a path leaves it and returns. This needs a cycle in
+   the graph of these sets, so the operators on each such cycle are solved as a separate problem.
+2. For it, edges are contracted in post order, as in XLA (MarkForCompilation): each operator, after all operators it
+   feeds, is merged with them wherever no cycle results. The same is done in execution order, and in both orders
    with edges between operators of one level first: equally many changes of device before them, or behind them. The
-   fewest partitions count.
+   result with fewest partitions is kept.
 3. Ruin and recreate (G. Schrimpf et al., Record breaking optimization results using the ruin and recreate principle,
    2000): a random share of the partitions, in large graphs a tenth, is broken up, edges are contracted in another
-   order, and what is no worse stays. This ends where a path shows that there are no fewer, or when the effort for the
-   model is spent.
+   order, and results that are no worse are kept. This ends when a path proves the minimum or the effort for the model
+   is spent.
 
-Operators that may share a partition though nothing connects them (`beside`) are merged after those that feed each
-other, or before. docs/decisions/014 has what each step was measured to be worth.
+Operators that may share a partition without being connected (`beside`) are merged after operators that feed each
+other, or before. docs/decisions/014 measures the gain of each step.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ from circletools.graph.dag import Dag
 
 OperatorSets = list[tuple[int, ...]]
 _ORDERS, _EDGES = 128, 96_000
-"""Random orders for each cycle, and how many edges may be contracted in them for a whole model."""
+"""The number of random orders for each cycle, and of edge contractions in them for a whole model."""
 _RUINED = 0.1
-"""The share of partitions that are broken up where the effort is for few orders: most of what was gained stays."""
+"""The share of partitions that are broken up when the effort allows few orders: most of the gain remains."""
 _NEAR = 8
-"""Each of operators beside each other is merged with one of so many before it, or with none."""
+"""Among siblings, each operator is merged with one of this many before it, or with none."""
 
 
 def minimum_partitions(graph: Dag, devices: Sequence[int]) -> OperatorSets:
-    """Return connected partitions whose graph has no cycle, as few as merging makes."""
+    """Return connected partitions with an acyclic graph, as few as merging finds."""
     group = connected(graph, devices)
     members = members_of(group)
     rank = {operator: number for number, operator in enumerate(graph.order)}
@@ -73,13 +73,13 @@ def minimum_partitions(graph: Dag, devices: Sequence[int]) -> OperatorSets:
 
 
 def _returns(path: Sequence[int]) -> int:
-    """Return how often a path comes back to a set of operators, which falls apart into as many partitions more."""
+    """Return how often a path returns to a set of operators, which needs at least that many additional partitions."""
     visits = [group for group, _ in groupby(path)]
     return len(visits) - len(set(visits))
 
 
 def _inside(beside: Sequence[Sequence[int]], operators: Sequence[int]) -> list[list[int]]:
-    """Return the places among `operators` of those that stand beside each other, ascending."""
+    """Return the positions in `operators` of siblings, ascending."""
     if not beside:
         return []
     place = {operator: at for at, operator in enumerate(operators)}
@@ -100,7 +100,7 @@ def _contracted(graph: GroupGraph, detours: Detours, rows: Sequence[Sequence[int
 
 
 def _orders(graph: GroupGraph, from_start: list[int]) -> Iterator[list[tuple[int, int]]]:
-    """Yield all edges level by level, in post order, and both the other way round; levels from either end."""
+    """Yield all edges by level and in post order, each also reversed; levels are counted from either end."""
     forward = [(source, target) for target, row in enumerate(graph.predecessors) for source in row]
     yield _by_level(forward, from_start, 1, 1)
     backward = [(source, target) for source in reversed(range(len(graph))) for target in graph.successors[source]]
@@ -141,7 +141,7 @@ def _merged(
 def _ruin_and_recreate(
     graph: GroupGraph, detours: Detours, home: list[int], pairs: Sequence[tuple[int, int]], orders: int
 ) -> list[int]:
-    """Return the partition of each operator after so many random orders, in each of which some are broken up."""
+    """Return the partition of each operator after this many random orders, each after breaking up partitions."""
     if not orders:
         return home
     edges = [*((source, target) for source, row in enumerate(graph.successors) for target in row), *pairs]

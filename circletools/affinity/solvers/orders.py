@@ -1,7 +1,7 @@
-"""An order in which partitions fit into the memory of devices: what lives at the same time depends on it.
+"""Finds an order in which partitions fit into the memory of devices, as the order determines what is live.
 
-What is live while a unit runs follows from which partitions have run before, whatever their order. So orders are
-searched by the sets of partitions that have run, each once (depth first, in the order given as far as that fits).
+The bytes that are live while a unit runs depend on which partitions have run before, but not on their order. So the
+search visits each set of partitions that have run once (depth first, in the given order as far as that fits).
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from circletools.affinity.partition import devices_of
 from circletools.affinity.problem import Problem
 
 _STATES = 20_000
-"""Sets of partitions that are looked at."""
+"""The number of sets of partitions to visit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ordered:
-    """The places of rows in an order in which they fit, None where none was found; `is_certain` if there is none."""
+    """An order of rows that fits, as positions, or None if none was found; `is_certain` is whether none exists."""
 
     places: list[int] | None
     is_certain: bool = True
 
 
 def within_memory(problem: Problem, candidate: Candidate) -> tuple[Candidate | None, bool]:
-    """Return the candidate in an order in which it fits, its own if possible; and whether that is certain if not."""
+    """Return the candidate in an order that fits, preferably its own; if None, also whether none exists."""
     rows = [partition.operators for partition in candidate]
     found = order_of(problem, rows, devices_of(len(problem), candidate), problem.caps)
     ordered = None if found.places is None else tuple(candidate[at] for at in found.places)
@@ -36,7 +36,7 @@ def within_memory(problem: Problem, candidate: Candidate) -> tuple[Candidate | N
 def order_of(
     problem: Problem, rows: Sequence[Sequence[int]], devices: Sequence[int], caps: Mapping[int, int]
 ) -> Ordered:
-    """Return an order of rows of units, each of which runs in one go, that fits; units on no device are on -1."""
+    """Return an order that fits of rows of units, each row run in one go; units on no device have the device -1."""
     moments = _Moments(problem, devices, caps)
     if not moments.has_room:
         return Ordered(None)
@@ -64,7 +64,7 @@ def order_of(
 
 
 class _Moments:
-    """The bytes that are live on each device whose memory is limited, while a unit runs; sets of units are bits."""
+    """The bytes that are live on each device with limited memory while a unit runs; sets of units are bit masks."""
 
     def __init__(self, problem: Problem, devices: Sequence[int], caps: Mapping[int, int]) -> None:
         what = problem.contents
@@ -74,9 +74,9 @@ class _Moments:
         kept = set(what.kept.tolist())
         tensors = list(zip(what.producers.tolist(), what.sizes_bytes.tolist(), readers, strict=True))
         self._room: list[float] = []
-        self._made: list[list[tuple[int, int, float]]] = []  # bit of the maker, readers (all, if it is kept), bytes
-        self._copied: list[list[tuple[int, float]]] = []  # readers on the device, bytes
-        everything = 1 << len(problem)  # the bit of the end, which reads what is kept
+        self._made: list[list[tuple[int, int, float]]] = []  # producer bit, readers (all bits for an output), bytes
+        self._copied: list[list[tuple[int, float]]] = []  # mask of readers on the device, bytes
+        everything = 1 << len(problem)  # the bit of the end of the run, which reads outputs
         for device, cap in caps.items():
             own = [unit for unit, its in enumerate(devices) if its == device]
             here = _bits(own)
@@ -98,7 +98,7 @@ class _Moments:
         self.has_room: bool = min(self._room, default=0.0) >= 0
 
     def fit(self, done: int, units: Sequence[int], mask: int) -> bool:
-        """Say whether all fits while units run in one go, after those that are done."""
+        """Return whether everything fits while units run in one go, after the units in `done`."""
         for unit in units:
             bit = 1 << unit
             for room, made, copied in zip(self._room, self._made, self._copied, strict=True):

@@ -1,7 +1,7 @@
-"""From a device for each operator to partitions: the modes, and an order in which the partitions can run.
+"""Make partitions from a device for each operator: the modes, and an order in which the partitions can run.
 
 seed     OpenVINO's hetero plugin design, word for word; its partitions may wait for each other
-min      as few connected partitions as merging makes
+min      as few connected partitions as merging finds
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ Mode = Literal["seed", "min"]
 def make_partitions(
     graph: Dag, devices: Sequence[int], mode: Mode = "min", on_step: OnStep = None
 ) -> tuple[Partition, ...]:
-    """Return the partitions, in an order in which they can run.
+    """Return the partitions in an order in which they can run.
 
-    `devices` has the device number of each operator; low numbers have precedence. Only mode `seed` raises EditError:
-    where its partitions wait for each other, and for a graph that is too wide or takes too many steps.
+    `devices` holds the device number of each operator; low numbers have precedence. Only mode `seed` raises
+    EditError: for partitions that wait for each other, and for a graph that is too wide or takes too many steps.
     """
     operators, work = working(graph)
     of_work = [devices[operator] for operator in operators]
@@ -44,7 +44,7 @@ def make_partitions(
 
 
 def _renamed(on_step: Callable[[Step], None], operators: Sequence[int]) -> Callable[[Step], None]:
-    """Return a reporter of steps that translates to operator indices of the whole graph."""
+    """Return a callback that translates steps to operator indices of the whole graph."""
 
     def renamed(step: Step) -> None:
         members, rejected = (tuple(operators[at] for at in some) for some in (step.members, step.rejected))
@@ -55,7 +55,7 @@ def _renamed(on_step: Callable[[Step], None], operators: Sequence[int]) -> Calla
 
 def _minimum(graph: Dag, devices: Sequence[int]) -> OperatorSets:
     found = minimum_partitions(graph, devices)
-    if graph.beside:  # to merge what nothing connects may be in the way of the rest
+    if graph.beside:  # merging unconnected operators may block other merges
         found = min(found, minimum_partitions(replace(graph, beside=()), devices), key=len)
     if graph.joins_any:
         found = min(found, fewest_turns(graph, devices), key=len)
@@ -63,21 +63,21 @@ def _minimum(graph: Dag, devices: Sequence[int]) -> OperatorSets:
 
 
 def _in_order(graph: Dag, partitions: OperatorSets) -> OperatorSets:
-    """Return partitions with each behind all that feed it. Raises EditError where they wait for each other."""
+    """Return the partitions in topological order. Raises EditError if some wait for each other."""
     successors = group_successors(graph, group_of(len(graph), partitions), len(partitions))
     order = schedule(successors, [min(partition) for partition in partitions])
     if len(order) < len(partitions):
         cycle = next(row for row in strong_components(successors) if len(row) > 1)
         first, second = (min(partitions[index]) for index in cycle[:2])
         raise EditError(
-            f"{len(cycle)} partitions wait for each other, those of operators {first} and {second} for two",
+            f"{len(cycle)} partitions wait for each other, for example those of operators {first} and {second}",
             hint="`mode=min` has no such partitions",
         )
     return [partitions[index] for index in order]
 
 
 def with_constants(graph: Dag, partitions: Sequence[Partition]) -> tuple[Partition, ...]:
-    """Return partitions of what is work, with each operator on constants in the partition that reads it first."""
+    """Return the partitions with each operator on constants added to the partition that first reads its result."""
     if not graph.constants:
         return tuple(partitions)
     rows = [list(partition.operators) for partition in partitions]

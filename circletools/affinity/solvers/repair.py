@@ -1,8 +1,8 @@
-"""A heuristic for what is too large for the integer program: units are moved until nothing is violated.
+"""A heuristic for problems too large for the integer program: move units until no constraint is violated.
 
-What is too large for a partition is split by contracting edges as far as it fits. What is too small, what is one
-partition too many and what does not fit into memory goes to another device, that first which adds least to the total
-time. A unit does not come back to a device that it left, so this ends.
+A partition that is too large is split by contracting edges as far as the limit allows. Partitions that are too small,
+too many or too large for the memory move to another device, those first that add least to the total time. A unit
+never returns to a device that it left, so the procedure ends.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from circletools.affinity.solvers.partitions import make_partitions
 
 Able = NDArray[np.bool_]
 _MOVES = 2_000
-"""Rounds at most."""
+"""The most rounds."""
 
 
 def repaired(problem: Problem, candidate: Candidate) -> tuple[Candidate, list[Violation]]:
-    """Return a candidate, and what it still violates."""
+    """Return a candidate after repair, and the constraints that it still violates."""
     devices = np.array(devices_of(len(problem), candidate), np.int64)
     able = problem.able.copy()
     current = split_large(problem, candidate)
@@ -41,7 +41,7 @@ def repaired(problem: Problem, candidate: Candidate) -> tuple[Candidate, list[Vi
 
 
 def split_large(problem: Problem, candidate: Candidate) -> Candidate:
-    """Return the candidate with partitions that are too large split."""
+    """Return the candidate with each partition that is too large split."""
     made: list[Partition] = []
     for partition in candidate:
         upper = [limit for device, limit in problem.limits if limit.is_upper and device == partition.device]
@@ -54,7 +54,7 @@ def _fits(problem: Problem, units: Sequence[int], device: int, upper: Sequence[L
 
 
 def _split(problem: Problem, partition: Partition, upper: Sequence[Limit]) -> list[Partition]:
-    """Return the pieces of a partition in the order they run, each within the limits if it has several units."""
+    """Return the pieces of a partition in execution order; each piece of several units is within the limits."""
     device = partition.device
     if _fits(problem, partition.operators, device, upper):
         return [partition]
@@ -74,7 +74,7 @@ def _split(problem: Problem, partition: Partition, upper: Sequence[Limit]) -> li
 
 
 def _move(problem: Problem, current: Candidate, devices: Indices, able: Able, found: Sequence[Violation]) -> bool:
-    """Move units of partitions against the first violation, and those of its kind; say whether that was possible."""
+    """Move units to resolve the first violation and others of its kind; return whether that was possible."""
     first = found[0]
     if first.device is None:
         return False
@@ -84,7 +84,7 @@ def _move(problem: Problem, current: Candidate, devices: Indices, able: Able, fo
     moves = [(*move, one) for one in own if (move := _elsewhere(problem, able, one)) is not None]
     if not moves:
         return False
-    if first.limit is None:  # memory: what gives most room for its price, half of the last one
+    if first.limit is None:  # memory: best gain in bytes for the cost, half of the partitions
         moves.sort(key=lambda move: move[0] / max(problem.weight("bytes", move[2].operators, first.device or 0), 1.0))
     elif first.partition is None:
         moves.sort(key=lambda move: move[0])
@@ -99,9 +99,9 @@ def _move(problem: Problem, current: Candidate, devices: Indices, able: Able, fo
 
 
 def _elsewhere(problem: Problem, able: Able, partition: Partition) -> tuple[float, Indices] | None:
-    """Return how much longer the units of a partition take elsewhere, and on which device each: one if possible.
+    """Return the added time if the units of a partition run elsewhere, and their devices: one if possible.
 
-    None where a unit has no other device. Copies are left out.
+    Returns None if a unit can run on no other device. Copies are not counted.
     """
     units = list(partition.operators)
     times = np.where(able[units], problem.table.times_us[units], np.inf)
@@ -117,9 +117,9 @@ def _elsewhere(problem: Problem, able: Able, partition: Partition) -> tuple[floa
 
 
 def demoted(problem: Problem, candidate: Candidate, least: int, fallback: int) -> tuple[Candidate, list[Partition]]:
-    """Return the candidate with partitions of too few operators moved to `fallback`, or another device that is able.
+    """Return the candidate with too small partitions moved to `fallback`, or to another device that accepts them.
 
-    None is moved where that violates anything. The second value are those that are too small, and stay.
+    A move that violates a constraint is not made. The second value lists the partitions that remain too small.
     """
     devices = np.array(devices_of(len(problem), candidate), np.int64)
     able, current, stays = problem.able.copy(), candidate, set[tuple[int, ...]]()

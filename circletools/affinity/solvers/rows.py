@@ -1,4 +1,4 @@
-"""Columns and rows of an integer program in the making, and solving it with SciPy's HiGHS.
+"""Builds an integer program by columns and rows, and solves it with SciPy's HiGHS.
 
 (Q. Huangfu, J. A. J. Hall, Parallelizing the dual revised simplex method, 2018.)
 """
@@ -20,7 +20,7 @@ _INFEASIBLE = 2
 
 @dataclass(frozen=True, slots=True)
 class Solved:
-    """The best value of each column, None where none was found; a bound; whether there is no solution."""
+    """The best value of each column, or None if no solution was found; a bound; and whether no solution exists."""
 
     values: Floats | None
     bound: float
@@ -28,10 +28,10 @@ class Solved:
 
 
 class IntegerProgram:
-    """Minimise costs over columns from 0 to `upper`, with rows from `low` to `high`."""
+    """Minimise the cost of columns between 0 and `upper`, subject to rows between `low` and `high`."""
 
     def __init__(self) -> None:
-        """Begin without any column."""
+        """Start without columns."""
         self._costs: list[Floats] = []
         self._upper: list[Floats] = []
         self._whole: list[Floats] = []
@@ -44,7 +44,7 @@ class IntegerProgram:
     def columns(
         self, costs: Floats, upper: Floats | NDArray[np.bool_] | float = 1.0, *, whole: bool = False
     ) -> Indices:
-        """Add a column for each cost, and return their numbers in the shape of `costs`."""
+        """Add a column for each cost, and return the column numbers in the shape of `costs`."""
         size = costs.size
         self._costs.append(costs.reshape(-1).astype(np.float64))
         self._upper.append(np.broadcast_to(np.asarray(upper, np.float64), costs.shape).reshape(-1))
@@ -54,7 +54,7 @@ class IntegerProgram:
         return numbers
 
     def rows(self, *terms: tuple[Indices, float | Floats], high: float, low: float = -np.inf) -> None:
-        """Add a row for each item of the columns of the first term: the sum of all terms there."""
+        """Add one row for each element of the first term's columns: the sum of all terms at that element."""
         size = len(terms[0][0])
         if not size:
             return
@@ -66,14 +66,14 @@ class IntegerProgram:
     def sums(
         self, size: int, *terms: tuple[Indices, Indices, float | Floats], high: float, low: float = -np.inf
     ) -> None:
-        """Add `size` rows; each term has the row, the column and the value of items."""
+        """Add `size` rows; each term gives the row, the column and the coefficient of its entries."""
         for row, column, value in terms:
             values = np.broadcast_to(np.asarray(value, np.float64), row.shape)
             self._items.append((self.height + row, column, values))
         self._bound(size, low, high)
 
     def row(self, *terms: tuple[Sequence[int] | Indices, float | Floats], high: float, low: float = -np.inf) -> None:
-        """Add one row: each term has columns, and a value for all or each of them."""
+        """Add one row; each term gives columns, and one coefficient for all or one for each."""
         for columns, value in terms:
             column = np.asarray(columns, np.int64).reshape(-1)
             values = np.broadcast_to(np.asarray(value, np.float64), column.shape)
@@ -86,14 +86,14 @@ class IntegerProgram:
         self.height += size
 
     def solve(self, seconds: float) -> Solved:
-        """Return the best solution that is found in the time. Raises UsageError where SciPy is not installed."""
+        """Return the best solution found within the time. Raises UsageError if SciPy is not installed."""
         try:
             from scipy.optimize import Bounds, LinearConstraint, milp  # noqa: PLC0415 - slow to import, and an extra
             from scipy.sparse import csr_array  # noqa: PLC0415 - as above
         except ImportError as error:
             raise UsageError("choosing by cost needs SciPy", hint="pip install 'circletools[costs]'") from error
         row, column, value = (np.concatenate(each) for each in zip(*self._items, strict=True))
-        row, column = (each.astype(np.int32) for each in (row, column))  # older ones take no other integers
+        row, column = (each.astype(np.int32) for each in (row, column))  # older versions require int32
         matrix = csr_array((value, (row, column)), shape=(self.height, self.width))
         result: Any = milp(
             np.concatenate(self._costs),

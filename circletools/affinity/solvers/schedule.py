@@ -7,9 +7,9 @@ from heapq import heapify, heappop, heappush
 
 
 def schedule(successors: Sequence[Sequence[int]], priority: Sequence[int]) -> list[int]:
-    """Return the groups so that each comes behind all that feed it; of those that can run, the lowest priority first.
+    """Return the groups in topological order; among those that can run, the lowest priority comes first.
 
-    Groups that wait for each other, and what waits for those, are left out.
+    Groups that wait for each other, and groups that depend on them, are omitted.
     """
     waiting = [0] * len(successors)
     for row in successors:

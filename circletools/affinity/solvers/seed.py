@@ -1,11 +1,11 @@
-"""The partition of OpenVINO's hetero plugin design: devices in turn, always the largest candidate first.
+"""The partitions of OpenVINO's hetero plugin design: devices in turn, always the largest candidate first.
 
     for each device, in the given order:
         while it has operators in no partition:
-            grow a candidate from each of them, by ascending index, that is in no candidate of this round
-            the largest becomes a partition; of equal ones that with the lowest root
+            grow a candidate from each of them, by ascending index, unless a candidate of this round contains it
+            the largest becomes a partition; of equals the one with the lowest root
 
-Two partitions may end up waiting for each other.
+The resulting partitions may wait for each other.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from circletools.graph.dag import Dag
 def seed_partitions(
     graph: Dag, devices: Sequence[int], on_step: Callable[[Step], None] | None = None
 ) -> list[tuple[int, ...]]:
-    """Return the partitions, in the order they are selected.
+    """Return the partitions in the order in which they are selected.
 
-    `devices` has the device number of each operator; devices take turns by ascending number. With `on_step` every
-    step of every candidate is reported, nothing is left out, and members come in the order they were accepted. Raises
+    `devices` holds the device number of each operator; devices take turns by ascending number. With `on_step` every
+    step of every candidate is reported, no work is skipped, and members are in the order of acceptance. Raises
     EditError for a graph that is too wide or takes too many steps.
     """
     grower = _Grower(graph, devices, on_step)
@@ -37,10 +37,10 @@ def seed_partitions(
 
 
 class _Grower:
-    """Grows candidates, in no more of the graph than they need.
+    """Grows candidates within the smallest part of the graph that determines them.
 
-    A connected set of operators of one device is the candidate of each of them, as it is, unless a path leaves it
-    and comes back. That takes a cycle in the graph of these sets, so only what lies on cycles has to be grown.
+    A connected set of operators of one device is the candidate of each of its members unless a path leaves the set
+    and returns. Such a path needs a cycle in the graph of these sets, so only sets on cycles have to be grown.
     """
 
     def __init__(self, graph: Dag, devices: Sequence[int], on_step: Callable[[Step], None] | None) -> None:
@@ -74,10 +74,10 @@ class _Grower:
 
 
 class _Rounds:
-    """The candidates of one device, round after round, each grown anew only where something changed.
+    """The candidates of one device over all rounds; a candidate is grown again only if something changed.
 
-    An operator is a root of the round when no candidate of a lower root has it (`_covers` counts those). That is
-    settled by ascending index, so a change only concerns higher operators.
+    An operator is a root of the round if no candidate of a lower root contains it (`_covers` counts these). Roots are
+    settled by ascending index, so a change affects only higher operators.
     """
 
     def __init__(self, operators: Sequence[int], grower: _Grower) -> None:
@@ -91,7 +91,7 @@ class _Rounds:
         self._settle(list(operators))
 
     def select(self) -> tuple[int, ...] | None:
-        """Return the members of the next partition, None when all operators are in one."""
+        """Return the members of the next partition; None once all operators are in a partition."""
         while self._best:
             _, root, number = heappop(self._best)
             candidate = self._candidates[number]
@@ -114,7 +114,7 @@ class _Rounds:
         return candidate.members
 
     def _settle(self, changed: list[int]) -> None:
-        """Make roots of the operators in the heap, or stop them being roots, by ascending index."""
+        """Decide by ascending index which operators in the heap are roots."""
         while changed:
             operator = heappop(changed)
             if operator not in self._covers:
@@ -129,7 +129,7 @@ class _Rounds:
                 heappush(changed, higher)
 
     def _appoint(self, root: int) -> list[int]:
-        """Make a root, and return the higher operators that are no longer free."""
+        """Make an operator a root, and return the higher operators that its candidate now covers."""
         candidate = self._cache.get(root)
         if candidate is None:
             candidate = self._cache[root] = self._grower.grow(root)
@@ -147,7 +147,7 @@ class _Rounds:
         return covered
 
     def _dismiss(self, root: int) -> list[int]:
-        """Stop an operator being a root, if it is one, and return the operators that are now free."""
+        """If an operator is a root, make it none, and return the operators that are no longer covered."""
         candidate = self._roots.pop(root, None)
         freed = []
         for operator in () if candidate is None else candidate.members:

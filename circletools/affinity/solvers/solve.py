@@ -1,7 +1,7 @@
-"""The best candidate for a problem, and a bound that none is below.
+"""The best candidate for a problem, and a lower bound on its cost.
 
 two devices, times and copies only    a minimum cut, which is exact
-else                                  cuts as a start, then the integer program, which proves how near it is
+else                                  start from cuts; the integer program improves and bounds them
 too large for the program             cuts, prices and repair; the bound is the sum of the least times
 """
 
@@ -24,12 +24,12 @@ from circletools.errors import EditError
 _ROUNDS, _STARTS = 400, 3
 _EXACT = 1 - 1e-9
 _SHARE = 8
-"""Of the time, for each question whether something could be met without one of its parts."""
+"""The share of the time for each test whether constraints can be met without one of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """A candidate without violations, and what none takes less than, in microseconds."""
+    """A candidate without violations, and a lower bound on the time of all candidates, in microseconds."""
 
     candidate: Candidate
     least_us: float
@@ -37,7 +37,7 @@ class Solution:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """The best candidate by now, the bound, and whether it is proven that there is none at all."""
+    """The best candidate so far, the bound, and whether it is proven that no valid candidate exists."""
 
     best: Candidate | None
     least_us: float
@@ -45,10 +45,10 @@ class _Found:
 
 
 def solve(problem: Problem, seconds: float) -> Solution:
-    """Return the best candidate that is found; the integer program has so many seconds of the processor.
+    """Return the best candidate found; the integer program may use `seconds` of processor time.
 
-    Raises EditError where nothing was found that keeps to all, and says whether it is proven that nothing does;
-    UsageError where SciPy is not installed.
+    Raises EditError if no valid candidate was found, with a note on whether it is proven that none exists; UsageError
+    if SciPy is not installed.
     """
     if not len(problem):
         return Solution((), 0.0)
@@ -73,18 +73,18 @@ def _is_proven(problem: Problem, found: _Found) -> bool:
 
 
 def _heuristic(problem: Problem) -> Iterator[Candidate]:
-    """Yield candidates of the heuristics for limits and memory, some of which may keep to all."""
+    """Yield candidates of the heuristics for limits and memory; they are not all valid."""
     starts, fitting = flow(problem)[:_STARTS], list[Candidate]()
     for found in priced(problem) if problem.caps else ():
         if not violations(problem, found):
             yield found
-        fitting = [found]  # the last has the least prices at which it fits, on every device
+        fitting = [found]  # the last one has the lowest prices at which everything fits, on every device
     for start in (*starts, *fitting):
         yield repaired(problem, start)[0]
 
 
 def _by_program(problem: Problem, found: _Found, seconds: float) -> _Found:
-    """Solve the integer program, adding violated constraints each round, until none is left or time is up."""
+    """Solve the integer program, adding violated constraints each round, until there are none or time is up."""
     if seconds <= 0 or is_too_large(problem) or _is_proven(problem, found):
         return found
     program, ends = PartitionProgram(problem), process_time() + seconds
@@ -101,7 +101,7 @@ def _by_program(problem: Problem, found: _Found, seconds: float) -> _Found:
             break
         is_violated, candidate = program.add_violated_cuts(solved.values)
         tried = [] if found.best is None else [found.best]
-        # The program does not join what costs no launch and has no limit.
+        # The program does not join units on devices without launch costs and limits.
         tried.append(split_large(problem, make_partitions(problem.graph, program.devices(solved.values))))
         tried += [] if candidate is None else [candidate]
         found = replace(found, best=better(problem, tried))
@@ -110,7 +110,7 @@ def _by_program(problem: Problem, found: _Found, seconds: float) -> _Found:
     return found
 
 
-# --- what cannot be met -------------------------------------------------------------------------------------
+# --- constraints that cannot be met ------------------------------------------------------------------------
 
 
 def _constraints(problem: Problem) -> list[str]:
@@ -119,7 +119,7 @@ def _constraints(problem: Problem) -> list[str]:
 
 
 def _impossible(problem: Problem, seconds: float) -> EditError:
-    """Return the error for what nothing keeps to, with the limits that exclude each other (a deletion filter)."""
+    """Return the error for constraints that cannot be met, with a minimal contradictory set (a deletion filter)."""
     for limit in problem.limits:
         fewer = replace(problem, limits=tuple(other for other in problem.limits if other != limit))
         problem = fewer if _is_impossible(fewer, seconds / _SHARE) else problem
@@ -144,8 +144,8 @@ def _is_impossible(problem: Problem, seconds: float) -> bool:
 
 
 def _not_found(problem: Problem) -> EditError:
-    """Return the error for where it is not known whether anything keeps to all."""
+    """Return the error if it is not known whether all constraints can be met."""
     _, violated = min((repaired(problem, start) for start in flow(problem)), key=lambda pair: len(pair[1]))
     message = "; ".join(violation.message for violation in violated[:3])
-    hint = "there may be something: name devices by rules, ask for less, or give more time"
+    hint = "a plan may exist: name devices by rules, relax the limits, or allow more time"
     return EditError(f"no plan was found within {', '.join(_constraints(problem))}: {message}", hint=hint)

@@ -1,7 +1,7 @@
-"""Taking turns: one device runs all it can, then another. The groups need not be connected.
+"""Taking turns: one device runs all operators it can, then another does. The groups need not be connected.
 
-This is how LiteRT gives operators to a delegate (`PartitionGraphIntoIndependentNodeSubsets`): of the operators that
-are ready, the lowest says whose turn it is.
+LiteRT gives operators to a delegate this way (`PartitionGraphIntoIndependentNodeSubsets`): the device of the lowest
+ready operator runs next.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from circletools.graph.dag import Dag
 
 
 def fewest_turns(graph: Dag, devices: Sequence[int]) -> OperatorSets:
-    """Return the groups in the order they run; as few as there can be where there are two devices.
+    """Return the groups in execution order; with two devices, their number is the minimum.
 
-    LiteRT's own groups, unless beginning with another device makes fewer.
+    These are LiteRT's groups unless starting with another device gives fewer.
     """
     own = turns(graph, devices)
     others = (turns(graph, devices, first) for first in sorted(set(devices)))
@@ -24,7 +24,7 @@ def fewest_turns(graph: Dag, devices: Sequence[int]) -> OperatorSets:
 
 
 def turns(graph: Dag, devices: Sequence[int], first: int | None = None) -> OperatorSets:
-    """Return the groups in the order they run. `first` is the device that begins, if it can."""
+    """Return the groups in execution order. `first` is the device that starts, if it can."""
     waiting = [len(row) for row in graph.predecessors]
     ready: dict[int, list[int]] = {device: [] for device in set(devices)}
     for operator, count in enumerate(waiting):
