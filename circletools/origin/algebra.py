@@ -1,10 +1,10 @@
-"""Origins under rewrites. One principle: preserve origin information.
+"""Origins under rewrites: every rewrite preserves origin information.
 
-    single      an operator as it came from its source
+    single      an operator with the origin of one source
     union       several operators fused into one, or absorbed by one
     inherit     an operator that replaces or continues others
 
-An origin is a set of source ids; the empty set means that nothing is known, and has no entry in a table.
+An origin is a set of source ids; an empty set means an unknown origin, and has no entry in a table.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ UNKNOWN: Origin = frozenset()
 
 
 def union(*origins: Origin) -> Origin:
-    """Return the origin of an operator that several were fused into."""
+    """Return the origin of an operator into which several were fused."""
     return UNKNOWN.union(*origins)
 
 
 def inherit(operators: Mapping[int, Origin], parents: Iterable[int]) -> Origin:
-    """Return the origin of an operator that takes the place of `parents`, by operator index."""
+    """Return the origin of an operator that replaces `parents`, by operator index."""
     return union(*(operators.get(parent, UNKNOWN) for parent in parents))

@@ -22,9 +22,9 @@ from circletools.wording import Tabular
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The operators and sources to show; None is all.
+    """The operators and sources to show; None shows all.
 
-    `operators` are ranges of indices, both ends included; `source` is a regular expression, searched in names.
+    `operators` are ranges of indices, both ends included; `source` is a regular expression that names must contain.
     """
 
     operators: Ranges | None = None
@@ -33,7 +33,7 @@ class Selection:
 
     @classmethod
     def parse(cls, operators: str | None = None, source: str | None = None, subgraph: int | None = None) -> Selection:
-        """Read a selection such as `0-10,15` and `attention.*`. Raises UsageError."""
+        """Parse a selection such as `0-10,15` and `attention.*`. Raises UsageError."""
         return cls(
             None if operators is None else parse_ranges(operators),
             None if source is None else _pattern(source),
@@ -54,10 +54,10 @@ class OperatorRow:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class OriginTable(Tabular):
-    """The origins in a model, as far as they were selected.
+    """The selected origins in a model.
 
-    `freshness` is None where the model has none. `by_source` has all operators of each source that is shown, as
-    (subgraph, operator index), those that are not selected too. `notes` are gaps in the tables; one of
+    `freshness` is None if the model has no origins. `by_source` lists all operators of each shown source as
+    (subgraph, operator index), including operators that are not selected. `notes` are gaps in the tables; a note of
     severity warning means that they do not describe the model's operators.
     """
 
@@ -108,10 +108,10 @@ def describe(model: Model, selection: Selection | None = None) -> OriginTable:
 
 
 def operator_rows(model: ModelGraph, origins: Origins, selection: Selection) -> list[OperatorRow]:
-    """Return the selected operators.
+    """Return the rows of the selected operators.
 
-    Raises UsageError for a subgraph that does not exist, ModelFormatError where long names stand at so many operators
-    that the file does not justify it.
+    Raises UsageError for a subgraph that does not exist, ModelFormatError if long names are repeated at more
+    operators than the size of the file justifies.
     """
     count = len(model)
     if selection.subgraph is not None and selection.subgraph >= count:
@@ -140,9 +140,9 @@ def _selected_sources(origins: Origins, selection: Selection) -> frozenset[int]:
 
 
 def _by_source(origins: Origins, rows: list[OperatorRow], selection: Selection) -> dict[int, list[tuple[int, int]]]:
-    """Return all operators of each source that is shown.
+    """Return all operators of each shown source.
 
-    A source is shown when its name matches; where operators or a subgraph are selected, when they have it.
+    A source is shown if its name matches; if operators or a subgraph are selected, also if one of them has it.
     """
     shown = _selected_sources(origins, selection)
     if selection.operators is not None or selection.subgraph is not None:

@@ -4,9 +4,9 @@
     [source count] ([source id][check: u16][path][class][file][line][call][caller])*
 
 Numbers without a type are LEB128: seven bits a byte, the lowest first, the top bit set in all but the last. `shared`
-are bytes that a string has in common with the beginning of the one before; of a source, id, path and line are written
-as the difference from the source before, zigzag (0, -1, 1, -2, ...). Strings are numbered from 1, in order; 0 is the
-empty one. The check is the lower half of the CRC-32 of the source's name.
+is the number of leading bytes that a string has in common with the previous one; the id, path and line of a source
+are stored as the difference from the previous source, zigzag (0, -1, 1, -2, ...). Strings are numbered from 1, in
+order; 0 is the empty one. The check is the lower half of the CRC-32 of the source's name.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _MOST_BITS = 35  # of a u32, or a difference of two
 
 
 def encode_details(details: Mapping[int, SourceDetails], sources: Mapping[int, str]) -> bytes:
-    """Encode source id -> details, for the sources that have some.
+    """Encode source id -> details, for the sources that have details.
 
     Raises UsageError for an id or line that is not a u32, or a text with a NUL.
     """
     written = {source: details[source] for source in sorted(details) if source in sources}
     written = {source: known for source, known in written.items() if known != NOTHING}
-    # Texts stand beside those that they have the most in common with: paths one behind the other, the others sorted.
+    # Put texts next to those with the longest common prefix: paths in order of appearance, the others sorted.
     texts_of = {source: (one.class_name, one.file, one.call, one.caller) for source, one in written.items()}
     others = sorted(set(chain.from_iterable(texts_of.values())))
     strings = dict(zip(dict.fromkeys(("", *others, *(one.path for one in written.values()))), count(), strict=False))
@@ -64,7 +64,7 @@ def _leb(number: int) -> bytes:
 
 
 def decode_details(data: bytes | memoryview, sources: Mapping[int, str]) -> dict[int, SourceDetails]:
-    """Decode source id -> details; leave out what is not about the source of that id any more.
+    """Decode source id -> details; omit entries that no longer match the name of their source.
 
     Raises TableFormatError.
     """

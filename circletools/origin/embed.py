@@ -1,4 +1,4 @@
-"""Write the origin tables into a model, remove them, and read them as stored."""
+"""Write the origin tables into a model, remove them, and extract them undecoded."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from circletools.origin.source import NOTHING
 from circletools.origin.tables import EXECUTION_PLAN_TABLE, OP_TABLE, SOURCE_TABLE, encode_operator_keys
 
 ORIGIN_ENTRIES = (SOURCE_TABLE, OP_TABLE, EXACT_TABLE, DETAILS_TABLE, STAMP)
-"""The metadata entries that `embed` writes and `strip` removes, in the order they are written."""
+"""The metadata entries that `embed` writes and `strip` removes, in the order in which they are written."""
 
 
 def embed(
@@ -39,12 +39,12 @@ def embed(
     stamp: bool = True,
     absolute_paths: bool = False,
 ) -> RewriteResult:
-    """Write origins as metadata entries; without `origins`, those that the model's own `names` give.
+    """Write origins as metadata entries; without `origins`, derive them from the model's names, as `names` selects.
 
-    A note has the kind of names. The `stamp` shows later whether the tables still describe the operators. Files are
-    written relative to the working directory, or beginning with their package, unless `absolute_paths`. Raises
-    EditError when the model has tables and `replace` is not set, or has no such names; UsageError when `origins`
-    names an operator, subgraph or source that does not exist.
+    A note states which names were used. The `stamp` shows later whether the tables still describe the operators. File
+    names are relative to the working directory, or begin with their package, unless `absolute_paths`. Raises
+    EditError if the model has tables and `replace` is not set, or lacks the selected names; UsageError if `origins`
+    refers to an operator, subgraph or source that does not exist.
 
     >>> with ct.open("in.circle") as model, ct.edit(model) as edit:
     ...     ct.origins.embed(edit)
@@ -81,7 +81,7 @@ def embed(
 
 
 def _united(keys: Iterable[NDArray[np.uint64]]) -> bytes:
-    """Return the op table of all subgraphs: the ONE compiler unites entries of equal operator index."""
+    """Return one op table for all subgraphs: the ONE compiler merges entries of equal operator index."""
     return encode_operator_keys(np.concatenate([np.empty(0, np.uint64), *keys]))
 
 
@@ -103,14 +103,14 @@ def _check(model: ModelGraph, origins: Origins) -> None:
 
 
 def strip(edit: ModelEdit) -> RewriteResult:
-    """Remove all that `embed` writes."""
+    """Remove everything that `embed` writes."""
     return remove_entries(edit, ORIGIN_ENTRIES)
 
 
 def extract(model: Model) -> dict[str, bytes]:
-    """Return the metadata entries about origins by their name, with the execution plan; nothing without origins.
+    """Return the metadata entries about origins by name, with the execution plan; empty without origins.
 
-    The values are not decoded: those of malformed tables are returned too.
+    The values are not decoded, so malformed tables are returned too.
     """
     tables = {name: model.metadata_value(name) for name in (*ORIGIN_ENTRIES, EXECUTION_PLAN_TABLE)}
     if tables[SOURCE_TABLE] is None and tables[OP_TABLE] is None:

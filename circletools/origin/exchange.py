@@ -1,4 +1,4 @@
-"""Origins as JSON and CSV: what `dump-origins` writes and `--origins` reads.
+"""Origins as JSON and CSV: the output of `dump-origins` and the input of `--origins`.
 
 JSON: {"sources": [{"id", "name"}], "operators": [{"subgraph", "operator_index", "sources": [id]}]}. A source may have
 `path`, `class`, `file`, `line`, `call` and `caller` besides; further fields are for people and ignored. CSV: one row
@@ -39,23 +39,23 @@ def origins_document(origins: Origins) -> dict[str, Any]:
 
 
 def source_json(origins: Origins, source: int) -> dict[str, Any]:
-    """Return a source as JSON, with what is known of it beside its name."""
+    """Return a source as JSON, with its name and details."""
     return {"id": source, "name": origins.sources[source], **details_json(origins.details_of(source))}
 
 
 def details_json(details: SourceDetails) -> dict[str, str | int]:
-    """Return the details of a source as the fields of JSON."""
+    """Return the details of a source as JSON fields."""
     values: tuple[str | int, ...] = details
     return {key: value for key, value in zip(DETAIL_FIELDS, values, strict=True) if value}
 
 
 def parse_origins(text: str, name: str) -> Origins:
-    """Read a document by the ending of its name, `.csv` or JSON. Raises InvalidInputError with the line or place."""
+    """Parse a document as CSV or JSON, depending on its name. Raises InvalidInputError with the line or location."""
     return parse_csv(text, name) if name.lower().endswith(".csv") else parse_json(text, name)
 
 
 def parse_json(text: str, name: str = "JSON") -> Origins:
-    """Read a JSON document. Raises InvalidInputError."""
+    """Parse a JSON document. Raises InvalidInputError."""
     document = read_json(text, name)
     if isinstance(document, dict) and document.get("schema_version", SCHEMA_VERSION) != SCHEMA_VERSION:
         raise InvalidInputError(f"schema_version {document['schema_version']!r} is not known", location=name)
@@ -79,7 +79,7 @@ def parse_json(text: str, name: str = "JSON") -> Origins:
 
 
 def parse_csv(text: str, name: str = "CSV") -> Origins:
-    """Read a CSV document with a header line. Raises InvalidInputError."""
+    """Parse a CSV document with a header line. Raises InvalidInputError."""
     rows = csv.DictReader(io.StringIO(text, newline=""), strict=True)
     collected = _Collected(name)
     limit = csv.field_size_limit(max(len(text), 1))  # a name may be as long as the document
@@ -117,7 +117,7 @@ def parse_csv(text: str, name: str = "CSV") -> Origins:
 
 
 class _Collected:
-    """Sources and pairs as they are read."""
+    """Sources and pairs collected while reading."""
 
     def __init__(self, name: str) -> None:
         self.name = name

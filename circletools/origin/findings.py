@@ -19,12 +19,12 @@ from circletools.wording import ranges
 
 
 def origin_findings(model: ModelGraph) -> list[Finding]:
-    """Return findings about the tables; none where the model has no tables."""
+    """Return findings about the tables; none if the model has no tables."""
     return [*_of_origins(model), *_of_plan(model)]
 
 
 def _of_plan(model: ModelGraph) -> list[Finding]:
-    """Return findings about the execution plan that the ONE compiler keeps beside the origins."""
+    """Return findings about the execution plan that the ONE compiler stores with the origins."""
     plan = model.metadata_value(EXECUTION_PLAN_TABLE)
     try:
         if plan is not None:
@@ -53,7 +53,7 @@ def _of_origins(model: ModelGraph) -> list[Finding]:
 
 
 def table_findings(model: ModelGraph, origins: Origins, freshness: Freshness) -> list[Finding]:
-    """Return the errors and gaps of decoded tables about the model's operators."""
+    """Return errors and gaps of the decoded tables in relation to the model's operators."""
     if freshness.state == "stale":
         message = f"the origins are stale: {freshness.reason}; embed them again, or track them from the model before"
         return [Finding("STALE_ORIGIN", "warning", freshness.place, message)]

@@ -1,4 +1,4 @@
-"""The forms of tensor names by exporter, and the sources that can be read from them.
+"""The forms of tensor names by exporter, and parsers that read sources from them.
 
     TICO            torch.nn.modules.linear.Linear::linear_2       class of the module, node of the graph
     litert-torch    net.Lm/net.Block_0/torch.nn.modules.linear.Linear_q;7
@@ -6,8 +6,8 @@
     TensorFlow      model/dense/MatMul;model/dense/BiasAdd         nodes in their name scopes
     onnx2tf         model/tf.nn.relu/Relu;model/tf.math.add/Add    the same, in a scope for each function
 
-The converters behind the last three join the names of fused operators with `;`, each of which is a source, and
-append a number to equal names, which is not a source.
+The converters of the last three join the names of fused operators with `;`, each of which is a source, and append a
+number to equal names, which is not part of the source.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _CONSTANT = re.compile(r"(?:.*/)?Const(?:_\d+)?\d*", re.DOTALL)
 
 
 class Exporter(Word):
-    """A program whose names of tensors can be read."""
+    """An exporter whose tensor names can be parsed."""
 
     TICO = "TICO"
     LITERT_TORCH = "litert-torch"
@@ -38,15 +38,15 @@ class Exporter(Word):
 
 
 def exporter_of(description: str, names: Iterable[str]) -> Exporter | None:
-    """Return the exporter that named the outputs of operators, by the names and the model's description.
+    """Return the exporter that named the operators' outputs, judging by the names and the model's description.
 
-    None where the names have no form that is known. Tools that come later add tensors with names of their own, so the
-    form of most of those that have one counts.
+    Returns None if the names have no known form. Later tools add tensors with other names, so the most frequent known
+    form decides.
     """
     tico = modules = functions = nodes = 0
     plain = None
     for name in names:
-        # A search for what each form needs comes first: it costs a tenth of the regular expression.
+        # First search for a substring that each form needs: this takes a tenth of the time of the regular expression.
         if "::" in name and _TICO.fullmatch(name):
             tico += 1
         elif "." in name and _MODULES.fullmatch(name):
@@ -63,10 +63,10 @@ def exporter_of(description: str, names: Iterable[str]) -> Exporter | None:
 
 
 def reader_of(exporter: Exporter | None, tensors: Iterable[str] = ()) -> Callable[[str], Sequence[AnySource]]:
-    """Return the parser of sources in the name of an operator's first output; a name of another form is a source.
+    """Return a parser that maps the name of an operator's first output to sources; an unknown form is one source.
 
-    `tensors` are the names of all tensors. TensorFlow's converter puts the number that makes equal names differ
-    right behind the name (`dw/depthwise1`), where it shows only by a tensor with the name without it.
+    `tensors` are the names of all tensors. TensorFlow's converter appends the number of equal names directly
+    (`dw/depthwise1`); it is recognised only if a tensor with the unnumbered name exists.
     """
     if exporter is Exporter.LITERT_TORCH:
         return _litert_torch
@@ -84,7 +84,7 @@ def reader_of(exporter: Exporter | None, tensors: Iterable[str] = ()) -> Callabl
 
 
 def parts_of(name: str) -> list[str]:
-    """Return the names that a converter joined with `;`, without the number that makes equal ones differ."""
+    """Return the names that a converter joined with `;`, without the number that makes equal names unique."""
     parts = list(dict.fromkeys(filter(None, name.split(";"))))
     return [part for part in parts if not (part.isdigit() and part.isascii())] or parts[:1]
 
@@ -98,8 +98,8 @@ def _litert_torch(name: str) -> Sequence[AnySource]:
 def _instance(path: str) -> Source:
     """Return a module: `net.Lm/net.Block_0/net.Att_attn` is `0.attn`, of the class `net.Att`.
 
-    A class is divided from the name of its instance at the first underscore behind its first letters. What runs in
-    the whole model itself, which has no name, is called by its class.
+    The first underscore after the leading letters separates a class from the name of its instance. The top-level
+    module has no name; a call in it is named after its class.
     """
     top, *inner = path.split("/")
     pairs = [_class_and_name(one) for one in inner]
@@ -123,9 +123,9 @@ def _nodes(name: str) -> Sequence[AnySource]:
             if first is last:
                 return parts
             if first != last and f"{last}/" not in name:
-                return parts  # as nearly all names: nothing of them is left out
+                return parts  # the usual case: no name is dropped
     parts = parts_of(name)
-    # What lies below another node is an input of it: the weights of `dense/MatMul` are `dense/MatMul/ReadVariableOp`.
+    # A name below another node is one of its inputs: `dense/MatMul/ReadVariableOp` is the weights of `dense/MatMul`.
     if len(parts) > 1:
         below = tuple([f"{part}/" for part in parts])
         parts = [part for part in parts if not part.startswith(below)]

@@ -1,9 +1,9 @@
 """The source locations that TFLite's converter can leave in a model (`serialize_debug_metadata`).
 
-`debug_metadata_index` of subgraphs and operators lead into the debug metadata, and from there into a list of MLIR
+`debug_metadata_index` of subgraphs and operators is an index into the debug metadata, which refers to a list of MLIR
 locations that refer to each other:
 
-    CallSiteLoc     callee: what was called    caller: the lines that led to it, the outermost first
+    CallSiteLoc     callee: the called function    caller: its call stack, the outermost line first
     FusedLoc        several; where the first is a name such as `MatMul:`, the operator's type and the operator
     NameLoc         a name, `dense/MatMul@function`; its child is where the function was traced
 """
@@ -26,9 +26,9 @@ _MOST_FRAMES = 1000  # as deep as Python calls
 
 
 def operator_locations(model: ModelGraph, subgraph: int = 0) -> list[list[AnySource]]:
-    """Return the sources that the locations of each operator of a subgraph name; empty lists where there are none.
+    """Return the sources named by the locations of each operator of a subgraph; empty lists if there are none.
 
-    Raises ModelFormatError when the debug metadata is broken.
+    Raises ModelFormatError if the debug metadata is broken.
     """
     indices = model.graphs[subgraph].operators.tables.scalars("debug_metadata_index").tolist()
     data = model.metadata_value(DEBUG_METADATA)
@@ -42,7 +42,7 @@ def operator_locations(model: ModelGraph, subgraph: int = 0) -> list[list[AnySou
 
 
 class _Step(NamedTuple):
-    """A location to visit, and the context that the locations above it give."""
+    """A location to visit, and the context from the locations above it."""
 
     at: int
     line: tuple[str, int, str] = ("", 0, "")
@@ -60,7 +60,7 @@ class _Locations:
         self.targets = self.locations.targets("location").tolist()
 
     def of_operators(self, subgraph: int, indices: Iterable[int]) -> list[list[AnySource]]:
-        """Return the sources of operators of a subgraph, by their indices in the debug metadata."""
+        """Return the sources of a subgraph's operators, by their indices in the debug metadata."""
         subgraphs = self.metadata.subgraphs
         if not 0 <= subgraph < len(subgraphs):
             return [[] for _ in indices]
@@ -71,7 +71,7 @@ class _Locations:
         ]
 
     def sources(self, indices: list[int]) -> list[AnySource]:
-        """Return the locations that these lead to; each is visited once, so that a cycle ends."""
+        """Return the sources reached from these locations; each location is visited once, so cycles end."""
         found: dict[AnySource, None] = {}
         types: dict[AnySource, None] = {}
         seen: set[int] = set()
@@ -101,14 +101,14 @@ class _Locations:
         return list(found or types)
 
     def _at(self, index: int) -> tuple[str | None, Tables | None]:
-        """Return a location and its kind, None where there is none."""
+        """Return a location and its kind, or None if there is none."""
         if index >= len(self.kinds) or self.kinds[index] != _LOCATION or not self.targets[index]:
             return None, None
         member = self.schema.unions["LocationType"].get(self.types[index])
         return member, None if member is None else self.metadata.table(member, self.targets[index])
 
     def _parts(self, fused: Tables, step: _Step) -> list[_Step]:
-        """Return the parts of a fused location, the first one last; a type in front is the class of the others."""
+        """Return the parts of a fused location, the first one last; a leading type is the class of the others."""
         indices = fused.vectors("location_indexes").row(0).tolist()
         member, first = self._at(indices[0]) if indices else (None, None)
         name = _text(first, "name") if first is not None and member == "NameLoc" else ""
@@ -118,7 +118,7 @@ class _Locations:
     def _line_of(self, index: int) -> tuple[str, int, str] | None:
         """Return the innermost line of a call, and its caller (see `line_of`); None for the call of a function."""
         frames: list[tuple[str, int]] = []
-        for _ in range(_MOST_FRAMES):  # there may be a circle
+        for _ in range(_MOST_FRAMES):  # locations may form a cycle
             member, location = self._at(index)
             if location is not None and member == "CallSiteLoc":
                 index = int(location.scalars("caller_index")[0])
@@ -131,7 +131,7 @@ class _Locations:
 
 
 def _named(name: str, step: _Step) -> AnySource:
-    """Return a source by its name in a function, `dense/MatMul@function`."""
+    """Return a source, given its name in a function: `dense/MatMul@function`."""
     call = "" if name.endswith(":") else step.call
     details = SourceDetails(file=step.line[0], line=step.line[1], call=call, caller=step.line[2])
     return _source(name.partition("@")[0] or name, details)

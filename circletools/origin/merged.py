@@ -1,10 +1,10 @@
-"""Sources that stand for several modules: names of litert-torch leave out the lists that modules are in.
+"""Finds sources that stand for several modules: litert-torch omits the lists that contain modules from names.
 
-    enc.0.attn.query, dec.0.attn.query      both are `0.attn.query` in the names of tensors
+    enc.0.attn.query, dec.0.attn.query      both are `0.attn.query` in tensor names
 
-A module that is called twice has its weights twice; two modules have weights of their own, in places that are not
-connected. So a source is of several modules where its operators fall into parts that share no weights. Where one is,
-others below the same outermost module that fall into parts, as `0.mlp.act`, may be, too.
+A module that is called twice reads the same weights twice; two modules have different weights, in unconnected places.
+So a source stands for several modules if its operators fall into parts that share no weights. If one does, other
+sources below the same outermost module that fall into parts, such as `0.mlp.act`, may do so too.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from circletools.graph.algorithms import components
 from circletools.graph.graph import Graph
 from circletools.origin.source import AnySource
 
-_WEIGHTS = 32  # bytes; less may be an axis or a scalar, which many operators read
+_WEIGHTS = 32  # bytes; smaller data may be an axis or a scalar, which many operators read
 
 
 def merged_sources(graph: Graph, named: Sequence[Sequence[AnySource]]) -> list[AnySource]:
-    """Return the sources of operators that may be of several modules, in the order of the operators.
+    """Return the sources of operators that may stand for several modules, in the order of the operators.
 
     Raises ModelFormatError for a tensor that does not exist.
     """
@@ -45,7 +45,7 @@ def merged_sources(graph: Graph, named: Sequence[Sequence[AnySource]]) -> list[A
 
 
 def _weights_of_parts(rows: list[int], givers: dict[int, list[int]], weights: dict[int, set[int]]) -> list[set[int]]:
-    """Return the weights of each connected part of some operators."""
+    """Return the weights of each connected component of some operators."""
     number = {row: at for at, row in enumerate(rows)}
     edges = [(number[row], number[giver]) for row in rows for giver in givers.get(row, ()) if giver in number]
     label = components(len(rows), *np.array(edges, np.int64).reshape(-1, 2).T.tolist())

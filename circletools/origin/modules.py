@@ -1,11 +1,11 @@
-"""The modules that sources belong to, as one tree for all that shows or sums by module.
+"""The modules that sources belong to, as one tree for everything that lists or aggregates modules.
 
     layers.0.attn.q             layers > 0 > attn > q     the path of an instance, from the details of a source
     /layers/0/attn/             layers > 0 > attn         what divides the parts, or ends them, makes no difference
     net.Attention::linear_2     net > Attention           a name without a path: what is in front of `::` or `/`
     model/dense/MatMul;model/dense/BiasAdd                a converter joins the names of fused operators with `;`
 
-A module with nothing in it but one other module is one with that.
+A module that contains only one other module is merged with it.
 """
 
 from __future__ import annotations
@@ -25,11 +25,10 @@ ROOT = -1
 
 @dataclass(slots=True)
 class ModuleTree:
-    """Modules as rows, each behind the one that it is in.
+    """Modules as rows; each comes after its parent.
 
-    `parents` has the row of that one, ROOT at the top; `paths` a module's path as a source has it, `labels` the end
-    of it that is the module's own, with the dividers in front; `of_source` the rows of the modules that a source ends
-    in.
+    `parents` has the row of the parent, ROOT at the top; `paths` a module's path as in the source, `labels` the last
+    part of the path with the separators before it; `of_source` the rows of the innermost modules of a source.
     """
 
     parents: list[int] = field(default_factory=list)
@@ -38,17 +37,17 @@ class ModuleTree:
     of_source: dict[int, list[int]] = field(default_factory=dict)
 
     def upwards(self, row: int) -> Iterator[int]:
-        """Yield a module and all that it is in, the outermost last."""
+        """Yield a module and all modules around it, the outermost last."""
         while row != ROOT:
             yield row
             row = self.parents[row]
 
     def around(self, sources: Iterable[int]) -> set[int]:
-        """Return all modules that sources are in."""
+        """Return all modules that contain one of the sources."""
         return {above for source in sources for row in self.of_source[source] for above in self.upwards(row)}
 
     def parent(self, row: int) -> str | None:
-        """Return the path of the module that a module is in, None at the top."""
+        """Return the path of a module's parent; None at the top."""
         return None if self.parents[row] == ROOT else self.paths[self.parents[row]]
 
 
@@ -60,7 +59,7 @@ class _Branch:
 
 
 def module_tree(origins: Origins, depth: int | None = None) -> ModuleTree:
-    """Return the tree of the modules of sources, each cut to `depth` parts of its path."""
+    """Return the tree of the modules of sources, with paths cut to `depth` parts."""
     top = _Branch()
     for source, name in sorted(origins.sources.items()):
         for path in module_paths(name, origins.details_of(source)):
@@ -87,7 +86,7 @@ def module_tree(origins: Origins, depth: int | None = None) -> ModuleTree:
 
 
 def module_paths(name: str, details: SourceDetails) -> list[str]:
-    """Return the paths of a source's modules: by its details, else by its name; one without a path is a module."""
+    """Return the paths of a source's modules, from its details or else its name; a pathless name is a module."""
     found = [details.path] if details.path else [_scope(part) for part in parts_of(name)] or [name]
     return [path[: _parts(path)[-1][2]] for path in found]
 
@@ -103,7 +102,7 @@ def _scope(path: str) -> str:
 
 
 def _parts(path: str) -> list[tuple[str, int, int]]:
-    """Return the parts of a path, where the divider in front begins and where each ends; the 24th has the rest."""
+    """Return the parts of a path with the start of their separators and their ends; the 24th holds the remainder."""
     found: list[tuple[str, int, int]] = []
     start = before = 0
     for divider in _DIVIDERS.finditer(path):

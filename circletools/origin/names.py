@@ -1,12 +1,12 @@
-"""Sources for a model that has no origin tables: what its operators can be named after.
+"""Sources for a model without origin tables, derived from its names.
 
     auto            debug-metadata where an operator has a location there, else tensor-names
     tensor-names    what the exporter put into the name of the first output (see `grammar`): nodes, or modules
     debug-metadata  one source for each location that the TFLite converter left (see `locations`)
     output          one source for each operator: the name of its first output (the ONE compiler's default)
 
-Described are the main subgraph and those that a signature names. Sources are numbered from 0 in order of appearance;
-with `output` the numbers of the main subgraph are its operator indices.
+The main subgraph and the subgraphs of signatures get sources, numbered from 0 in order of appearance; with `output`
+the numbers in the main subgraph are its operator indices.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from circletools.wording import Word, counted
 
 
 class NameSource(Word):
-    """Where the names of sources come from."""
+    """The origin of source names."""
 
     AUTO = "auto"
     TENSOR_NAMES = "tensor-names"
@@ -41,9 +41,9 @@ class NameSource(Word):
 
 
 def collect_sources(model: Model, names: NameSource = NameSource.AUTO) -> Origins:
-    """Return origins for the main subgraph and those that a signature names.
+    """Return origins for the main subgraph and the subgraphs of signatures.
 
-    Raises EditError when the model has no such names.
+    Raises EditError if the model has no such names.
     """
     return name_operators(model_graph(model), names)[0].origins(len(model.subgraphs))
 
@@ -106,7 +106,7 @@ def _source_names_note(what: str) -> Finding:
 
 
 def _merged_note(model: ModelGraph, named: SourcesByOperator) -> Iterator[Finding]:
-    """Yield a warning where sources stand for several modules."""
+    """Yield a warning if sources stand for several modules."""
     found = [one for at, sources in named.items() for one in merged_sources(model.graphs[at], sources)]
     if found:
         names = [one if isinstance(one, str) else one.name for one in found[:3]]
@@ -117,7 +117,7 @@ def _merged_note(model: ModelGraph, named: SourcesByOperator) -> Iterator[Findin
 
 
 def _check_names(outputs: Mapping[int, Sequence[str]]) -> None:
-    """Raise EditError for a name that no table can hold."""
+    """Raise EditError for a name that a table cannot store."""
     for subgraph, names in outputs.items():
         if any("\0" in name for name in names):
             operator = next(index for index, name in enumerate(names) if "\0" in name)
@@ -129,7 +129,7 @@ def _check_names(outputs: Mapping[int, Sequence[str]]) -> None:
 def _located(model: ModelGraph, subgraphs: Iterable[int], strict: bool) -> dict[int, list[list[AnySource]]]:
     """Return the locations of operators in the debug metadata, for subgraphs that have any.
 
-    Unless `strict`, broken debug metadata counts as none.
+    Unless `strict`, broken debug metadata is ignored.
     """
     if model.metadata_value(DEBUG_METADATA) is None:
         return {}

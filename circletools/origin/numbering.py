@@ -1,4 +1,4 @@
-"""Sources get numbers, from 0 in order of appearance."""
+"""Numbers sources from 0 in order of appearance."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ SourcesByOperator = Mapping[int, Sequence[Sequence[AnySource]]]
 
 @dataclass(frozen=True, slots=True)
 class OriginColumns:
-    """Origins as tables are written of: for each subgraph, its pairs of operator and source (see `operator_keys`).
+    """Origins in the form that is written to tables: the pairs of operator and source of each subgraph.
 
-    `numbers` are those of the sources, ascending, and `names` their names.
+    `numbers` are the sources' numbers, ascending, and `names` their names; see `operator_keys` for pairs.
     """
 
     numbers: Sequence[int]
@@ -34,14 +34,14 @@ class OriginColumns:
 
     @classmethod
     def of(cls, origins: Origins) -> OriginColumns:
-        """Return the columns of origins. Raises UsageError for a number that is not a u32."""
+        """Return origins as columns. Raises UsageError for a number that is not a u32."""
         keys = {index: operator_keys(operators) for index, operators in enumerate(origins.operators)}
         check_ids(origins.sources)
         numbers = sorted(origins.sources)
         return cls(numbers, [origins.sources[number] for number in numbers], origins.details, keys)
 
     def origins(self, subgraph_count: int) -> Origins:
-        """Return the origins of a model with so many subgraphs."""
+        """Return the origins of a model with this many subgraphs."""
         operators: list[dict[int, Origin]] = [{} for _ in range(subgraph_count)]
         for subgraph, keys in self.keys.items():
             found: dict[int, list[int]] = {}
@@ -55,12 +55,12 @@ class OriginColumns:
 
 
 def number_sources(subgraph_count: int, named: SourcesByOperator) -> Origins:
-    """Return origins of a model with so many subgraphs; equal sources are one."""
+    """Return origins of a model with this many subgraphs; equal sources get one number."""
     return numbered(named).origins(subgraph_count)
 
 
 def numbered(named: SourcesByOperator) -> OriginColumns:
-    """Return origins as columns; equal sources are one."""
+    """Return origins as columns; equal sources get one number."""
     flat = {subgraph: list(chain.from_iterable(found)) for subgraph, found in named.items()}
     distinct = dict.fromkeys(chain.from_iterable(flat.values()))
     total = sum(map(len, flat.values()))
@@ -69,7 +69,7 @@ def numbered(named: SourcesByOperator) -> OriginColumns:
     start = 0
     for subgraph, found in named.items():
         size = len(flat[subgraph])
-        if numbers is None:  # as in nearly all models: every source has one operator
+        if numbers is None:  # the usual case: every source has one operator
             sources = np.arange(start, start + size, dtype=np.uint64)
         else:
             sources = np.fromiter(map(numbers.__getitem__, flat[subgraph]), np.uint64, size)

@@ -1,8 +1,8 @@
-"""The origins in a file: the ONE tables, and the exact answer for several subgraphs.
+"""The origins in a file: the ONE tables, and an exact table for several subgraphs.
 
-ONE has one op table for all subgraphs: on export it unites the entries of equal operator index, on import it
-applies the table to every subgraph. What was meant stands in `CIRCLETOOLS_origins`, written where several
-subgraphs have origins:
+ONE has one op table for all subgraphs: on export it merges the entries of equal operator index, on import it applies
+the table to every subgraph. `CIRCLETOOLS_origins` keeps the exact origins, and is written if several subgraphs have
+origins:
 
     [version = 1][subgraph count] ([subgraph index][byte length][op table])*
 """
@@ -33,7 +33,7 @@ from circletools.origin.tables import (
 
 EXACT_TABLE = "CIRCLETOOLS_origins"
 NO_NAME = "(noname)"
-"""The ONE compiler's name for a source without one."""
+"""The ONE compiler's name for a source without a name."""
 
 _VERSION = 1
 _LONG_NAME = 200
@@ -45,7 +45,7 @@ Scope = Literal["exact", "main", "shared"]
 
 @dataclass(frozen=True, slots=True)
 class Origins:
-    """Sources (id -> name) and, for each subgraph, operator index -> origin; `details` of sources, where known.
+    """Sources (id -> name) and, for each subgraph, operator index -> origin; `details` of sources, if known.
 
     `scope` is how subgraphs are distinguished: `exact` by a table for each, `main` because only subgraph 0 is
     described, `shared` not at all (the ONE compiler's reading: one table for every subgraph).
@@ -57,7 +57,7 @@ class Origins:
     details: Mapping[int, SourceDetails] = field(default_factory=dict)
 
     def of(self, subgraph: int, operator: int) -> Origin:
-        """Return the origin of an operator, empty where it has none."""
+        """Return the origin of an operator; empty if it has none."""
         return self.operators[subgraph].get(operator, UNKNOWN)
 
     def details_of(self, source: int) -> SourceDetails:
@@ -79,7 +79,7 @@ NOTHING_KNOWN = Origins({}, ())
 
 
 def merge(operators: Iterable[OperatorOrigins]) -> dict[int, Origin]:
-    """Unite the entries of equal operator index, as the ONE compiler does on export."""
+    """Merge the entries of equal operator index, as the ONE compiler does on export."""
     described = [subgraph for subgraph in operators if subgraph]
     if len(described) == 1:
         return dict(described[0])
@@ -91,12 +91,12 @@ def merge(operators: Iterable[OperatorOrigins]) -> dict[int, Origin]:
 
 
 def encode_exact(operators: Iterable[OperatorOrigins]) -> bytes:
-    """Encode `CIRCLETOOLS_origins`; subgraphs without origins are left out."""
+    """Encode `CIRCLETOOLS_origins`; subgraphs without origins are omitted."""
     return pack_exact({index: encode_op_table(entries) for index, entries in enumerate(operators) if entries})
 
 
 def pack_exact(tables: Mapping[int, bytes]) -> bytes:
-    """Encode `CIRCLETOOLS_origins` of op tables by subgraph."""
+    """Encode `CIRCLETOOLS_origins` from op tables by subgraph."""
     parts = [_PAIR.pack(_VERSION, len(tables))]
     for index, table in tables.items():
         parts += (_PAIR.pack(index, len(table)), table)
@@ -122,16 +122,16 @@ def decode_exact(data: bytes | memoryview, sources: Iterable[int]) -> dict[int, 
 
 
 def read_origins(model: Model) -> Origins | None:
-    """Return the origins in a model, None where it has no tables.
+    """Return the origins in a model; None if it has no tables.
 
-    Raises TableFormatError, and ModelFormatError where long names stand at so many operators that the file does not
-    justify it.
+    Raises TableFormatError, and ModelFormatError if long names are repeated at more operators than the size of the
+    file justifies.
     """
     return origins_in(model_graph(model))
 
 
 def origins_in(model: ModelGraph) -> Origins | None:
-    """Like `read_origins`."""
+    """Return the origins of a graph; see `read_origins`."""
     origins = decode_origins(model, model.metadata_value)
     long = (
         {} if origins is None else {at: len(name) for at, name in origins.sources.items() if len(name) > _LONG_NAME}
@@ -144,7 +144,7 @@ def origins_in(model: ModelGraph) -> Origins | None:
 
 
 def decode_origins(model: ModelGraph, value_of: Callable[[str], bytes | memoryview | None]) -> Origins | None:
-    """Return the origins that metadata entries, by their name, give to operators. Raises TableFormatError."""
+    """Return the origins stored in metadata entries, which `value_of` returns by name. Raises TableFormatError."""
     source_table, op_table = value_of(SOURCE_TABLE), value_of(OP_TABLE)
     if source_table is None and op_table is None:
         return None
@@ -156,19 +156,19 @@ def decode_origins(model: ModelGraph, value_of: Callable[[str], bytes | memoryvi
     exact_table = value_of(EXACT_TABLE)
     if exact_table is not None:
         exact = decode_exact(exact_table, sources)
-        # It only counts if no other tool changed the ONE tables since.
+        # The exact table is valid only if no other tool has changed the ONE tables since.
         if merge(exact.values()) == shared and all(index < count for index in exact):
             return Origins(sources, tuple(exact.get(index, {}) for index in range(count)), "exact", details)
     elif value_of(STAMP) is not None:
-        # Written here, and not for several subgraphs.
+        # The tables were written here, for fewer than two subgraphs.
         return Origins(sources, (shared, *({} for _ in range(count - 1))) if count else (), "main", details)
     return Origins(sources, _of_each(model, shared), "shared" if count > 1 else "main", details)
 
 
 def _of_each(model: ModelGraph, shared: OperatorOrigins) -> tuple[OperatorOrigins, ...]:
-    """Return for each subgraph the entries of one shared table; the largest keeps those of no operator.
+    """Return each subgraph's entries of a shared table; the largest also keeps entries without an operator.
 
-    A file can name one small subgraph any number of times, so that the table must not be gone through for each.
+    A file can list one small subgraph any number of times, so the table must not be scanned for each.
     """
     counts = [len(subgraph) for subgraph in model.graphs]
     largest = counts.index(max(counts)) if counts else 0
@@ -181,7 +181,7 @@ def _of_each(model: ModelGraph, shared: OperatorOrigins) -> tuple[OperatorOrigin
 
 
 def current_origins(model: ModelGraph) -> Origins | None:
-    """Return the origins in a model; None where it has none, or where its tables are stale or broken."""
+    """Return the origins in a model; None if it has none, or its tables are stale or broken."""
     try:
         found = origins_in(model)
         return None if found is None or origins_freshness(model, found).state == "stale" else found
@@ -190,15 +190,15 @@ def current_origins(model: ModelGraph) -> Origins | None:
 
 
 def check_freshness(model: Model, origins: Origins) -> Freshness:
-    """Return whether the tables still describe the model's operators, by the stamp or else by what is in them."""
+    """Return whether the tables still describe the model's operators, judging by the stamp or else their contents."""
     return origins_freshness(model_graph(model), origins)
 
 
 def origins_freshness(model: ModelGraph, origins: Origins) -> Freshness:
-    """Return whether the tables still describe the model's operators.
+    """Return whether the tables still describe the operators of a graph.
 
-    They do not where an operator index is past the end, or without a stamp where a table has `embed`'s default form
-    (operator i comes from source i, named after its output) whose names are no longer those.
+    They are stale if an operator index is past the end, or if a table without a stamp has `embed`'s default form
+    (operator i comes from source i, named after its output) with names that differ from the model's.
     """
     freshness = check_stamp(model)
     if freshness.state == "stale":
@@ -219,7 +219,7 @@ def _check_default_names(model: ModelGraph, origins: Origins) -> Freshness:
     default = all(origin == {operator} for operator, origin in table.items())
     met = set(names)
     known = sum(1 for operator in table if origins.sources.get(operator) in met)
-    if default and 2 * known >= len(table):  # else the names were given by a user
+    if default and 2 * known >= len(table):  # otherwise a user chose the names
         for operator in sorted(table):
             if origins.sources[operator] != names[operator]:
                 reason = f"source {operator} is {origins.sources[operator]!r}, but the output is {names[operator]!r}"

@@ -1,4 +1,4 @@
-"""Keep the tables valid while another rewrite appends operators."""
+"""Keeps the tables valid while another rewrite appends operators."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from circletools.origin.tables import OP_TABLE, encode_op_table
 
 
 def follow(edit: ModelEdit) -> None:
-    """Have the origin tables, those of the model or new ones, brought up to date when `edit` is saved.
+    """Update the origin tables, existing or newly written ones, when `edit` is saved.
 
-    An added operator inherits the origins of the operators whose work it continues. A stamp that was fresh stays
-    fresh; one that was stale is left as it is, since the tables are no better than before.
+    An added operator inherits the origins of the operators whose work it continues. A fresh stamp stays fresh; a
+    stale stamp is kept, as the tables remain stale.
     """
     edit.before_save(_Follower())
 
@@ -26,20 +26,20 @@ def remap(origins: Origins, index_map: IndexMap) -> Origins:
     operators: list[dict[int, Origin]] = [dict(subgraph) for subgraph in origins.operators]
     for added in index_map.added:
         origin = inherit(operators[added.subgraph], added.inherits)
-        operators[added.subgraph].pop(added.index, None)  # a stale table may know the index
+        operators[added.subgraph].pop(added.index, None)  # a stale table may name the index
         if origin:
             operators[added.subgraph][added.index] = origin
     return Origins(origins.sources, tuple(operators), origins.scope, origins.details)
 
 
 def _named(edit: ModelEdit, origins: Origins) -> bool:
-    """Return whether sources without a stamp may be known by the names of tensors only, some of which change."""
+    """Return whether sources without a stamp may be identified only by tensor names, some of which change."""
     unstamped = len(edit.model.subgraphs) == 1 and check_freshness(edit.model, origins).state == "unstamped"
     return bool(edit.renamed) and unstamped
 
 
 class _Follower:
-    """Brings the tables up to date; a stamp that it wrote is recognised, since an edit may be saved twice."""
+    """Updates the tables; it recognises the stamp that it wrote last, as an edit may be saved twice."""
 
     def __init__(self) -> None:
         self._stamp: bytes | None = None

@@ -1,4 +1,4 @@
-"""Details of a source beside its name."""
+"""Sources and their details: path, class, file and line."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _ABSOLUTE = re.compile(r"/|[A-Za-z]:/|\\\\")
 
 
 class SourceDetails(NamedTuple):
-    """Details that a source's name does not hold; empty, or 0 for the line, where it is not known.
+    """Details that a source's name does not include; unknown ones are empty, or 0 for the line.
 
-    `path` is that of the module instance (`layers.0.attn.q`) or name scope (`model/dense`), `class_name` the class of
-    that module (`torch.nn.modules.linear.Linear`). `file` and `line` are the innermost line outside of PyTorch and
-    exporters, and `call` is what was called there (`aten.linear.default`, `MatMul`). Where that line is a library's
-    (`timm/layers/mlp.py`), `caller` is the innermost line of the model's author: `net.py:12`.
+    `path` is the path of the module instance (`layers.0.attn.q`) or the name scope (`model/dense`), `class_name` the
+    class of that module (`torch.nn.modules.linear.Linear`). `file` and `line` are the innermost line outside PyTorch
+    and exporters, and `call` is the function called there (`aten.linear.default`, `MatMul`). If that line is in a
+    library (`timm/layers/mlp.py`), `caller` is the innermost line in the model author's code: `net.py:12`.
     """
 
     path: str = ""
@@ -45,37 +45,37 @@ class SourceDetails(NamedTuple):
 
     @property
     def place(self) -> str:
-        """The file and line, as in `net.py:42`, and the caller's; empty where the file is not known."""
+        """The file and line, as in `net.py:42`, and the caller's; empty if the file is not known."""
         place = f"{self.file}:{self.line}" if self.file and self.line else self.file
         return f"{place} from {self.caller}" if self.caller else place
 
     def relative(self, root: str) -> SourceDetails:
-        """Return the details with paths as `relative_file` has them."""
+        """Return the details with file paths changed by `relative_file`."""
         file, colon, line = self.caller.rpartition(":")
         caller = f"{relative_file(file, root)}{colon}{line}"
         return self._replace(file=relative_file(self.file, root), caller=caller)
 
 
 NOTHING = SourceDetails()
-"""The details of a source of which only the name is known."""
+"""The details of a source that has only a name."""
 
 
 class Source(NamedTuple):
-    """A source that has no number yet, and what is known of it."""
+    """A source without a number, and its details."""
 
     name: str
     details: SourceDetails
 
 
 AnySource = Source | str
-"""A source that has no number yet; the name alone where nothing else is known."""
+"""A source without a number; a plain name if nothing else is known."""
 
 
 def relative_file(file: str, root: str) -> str:
-    """Return a Python file as it may be shown to anybody: without what only one machine has.
+    """Return the path of a Python file without parts that are specific to one machine.
 
-    A file of a package begins with the package (`timm/layers/mlp.py`), one below the folder `root` there; of others
-    the name is left. What is not absolute stays.
+    The path of a file in a package starts with the package (`timm/layers/mlp.py`), that of a file below `root` is
+    relative to `root`; any other absolute path is reduced to the file name. Relative paths are unchanged.
     """
     path = file.replace("\\", "/")
     cell = _CELL.fullmatch(path)
@@ -91,9 +91,9 @@ def relative_file(file: str, root: str) -> str:
 
 
 def line_of(frames: Iterable[tuple[str, int]]) -> tuple[str, int, str]:
-    """Return file and line of the innermost of frames that is not PyTorch's or an exporter's, and its caller.
+    """Return file and line of the innermost frame that is not PyTorch's or an exporter's, and its caller.
 
-    Frames begin with the outermost. Without such a frame, the result is `("", 0, "")`.
+    The outermost frame comes first. Without such a frame, the result is `("", 0, "")`.
     """
     file, line, caller = "", 0, ""
     for name, number in frames:

@@ -4,9 +4,9 @@
     ONE_op_table                [n] ([id][count][source id: u32 * count])*
     ONE_execution_plan_table    [n] ([position][size][u32 * size])*
 
-Written entries ascend by id, and so do the source ids of an entry. Read, any order is taken, as the ONE
-compiler does (compiler/luci/import/src/CircleImportMetadata.cpp); what it refuses is refused here, with the
-byte offset.
+Entries are written in ascending order of id, and so are the source ids of an entry. Any order can be read, as by the
+ONE compiler (compiler/luci/import/src/CircleImportMetadata.cpp); input that it refuses is refused here with the byte
+offset.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def encode_op_table(operators: Mapping[int, Collection[int]]) -> bytes:
 
 
 def encode_operator_keys(keys: NDArray[np.uint64]) -> bytes:
-    """Encode the op table of pairs of operator and source, in any order (see `operator_keys`)."""
+    """Encode an op table from pairs of operator and source in any order (see `operator_keys`)."""
     keys = np.sort(keys)
     first = np.ones(len(keys), np.bool_)
     np.not_equal(keys[1:], keys[:-1], out=first[1:])
@@ -65,14 +65,14 @@ def encode_operator_keys(keys: NDArray[np.uint64]) -> bytes:
 
 
 def decode_source_table(data: bytes | memoryview) -> dict[int, str]:
-    """Decode id -> name (UTF-8, anything else kept by surrogate escapes). Raises TableFormatError."""
+    """Decode id -> name (UTF-8; other bytes become surrogate escapes). Raises TableFormatError."""
     return decode_names(data, SOURCE_TABLE)
 
 
 def decode_op_table(data: bytes | memoryview, sources: Iterable[int] | None = None) -> dict[int, frozenset[int]]:
     """Decode operator index -> source ids. Raises TableFormatError.
 
-    With `sources`, the ids of the source table, an id that is not among them is an error too.
+    With `sources`, the ids of the source table, any other id is an error too.
     """
     known = None if sources is None else frozenset(sources)
     operators: dict[int, frozenset[int]] = {}

@@ -1,4 +1,4 @@
-"""Tags: names of tensors that name the operator that makes them, for tools that keep names.
+"""Tags: tensor names that identify the operator that makes the tensor, for tools that preserve names.
 
 ct.origins.tag(edit)        # `conv/Relu` becomes `circletools:0:17:0`: subgraph, operator, place among its outputs
 the tool                    # `circletools:0:17:0_dequant`, or `circletools:0:17:0;circletools:0:18:0`
@@ -24,7 +24,7 @@ TAG = re.compile(rb"circletools:(\d{1,9}):(\d{1,9}):(\d{1,9})(?!\d)")
 
 
 def tags_of(model: ModelGraph) -> list[dict[int, bytes]]:
-    """Return, by subgraph, the tag of each tensor that an operator makes; of several that make one, the last.
+    """Return, by subgraph, the tag of each tensor that an operator makes; if several make it, of the last one.
 
     Raises ModelFormatError for a tensor that does not exist.
     """
@@ -41,9 +41,9 @@ def tags_of(model: ModelGraph) -> list[dict[int, bytes]]:
 
 
 def tag(edit: ModelEdit) -> RewriteResult:
-    """Name each tensor that an operator makes after the operator, to track origins through a tool that keeps names.
+    """Rename each tensor after the operator that makes it, to track origins through a tool that preserves names.
 
-    Names in signatures stay. Raises ModelFormatError for a broken model.
+    Names in signatures are kept. Raises ModelFormatError for a broken model.
 
     >>> with ct.open("in.tflite") as model, ct.edit(model) as edit:
     ...     ct.origins.tag(edit)
@@ -58,7 +58,7 @@ def tag(edit: ModelEdit) -> RewriteResult:
 
 
 def untag(edit: ModelEdit, before: Model) -> RewriteResult:
-    """Give tensors that have tags of `before` the names that they had there; what a tool added to a name stays.
+    """Restore the names of tensors that have tags of `before`; text that a tool added to a name is kept.
 
     Raises ModelFormatError for a broken model.
     """
@@ -79,6 +79,6 @@ def untag(edit: ModelEdit, before: Model) -> RewriteResult:
 
 
 def only_tags(name: bytes, known: frozenset[bytes]) -> bytes:
-    """Return the tags in a name, joined by `;` as TensorFlow joins names; the name itself where it has none."""
+    """Return the tags in a name, joined by `;` as TensorFlow joins names; the name itself if it has no tag."""
     found = [tag[0] for tag in TAG.finditer(name) if tag[0] in known]
     return b";".join(found) if found else name

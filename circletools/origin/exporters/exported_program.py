@@ -1,7 +1,7 @@
-"""A saved exported program (.pt2) as the source of a model.
+"""Origins from a saved exported program (.pt2).
 
-The exporter that made the model converts the program once more, while that is recorded, and the origins of the result
-are tracked to the model: it may have been changed since.
+The exporter that made the model converts the program again while recording, and the origins of the result are tracked
+to the model, which may have been changed since.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from circletools.origin.tracking.tracker import track_from
 
 
 def from_exported_program(model: Model, path: str | os.PathLike[str]) -> Origins:
-    """Return the origins of a model that was made of a program that `torch.export.save` wrote.
+    """Return the origins of a model that was made from a program saved by `torch.export.save`.
 
-    TICO converts it for a Circle model, litert-torch for a TFLite one. Raises UsageError where that is not installed,
-    InvalidInputError where the program cannot be read or converted. Loading a program can run code that is in it.
+    TICO converts it for a Circle model, litert-torch for a TFLite one. Raises UsageError if that exporter is not
+    installed, InvalidInputError if the program cannot be read or converted. Loading a program can run code in it.
     """
     exporter = "tico" if model.format == "circle" else "litert_torch"
     torch, converter = (imported(name, "an exported program") for name in ("torch", exporter))

@@ -1,4 +1,4 @@
-"""Packages that are only needed where their files are read."""
+"""Imports packages that are needed only to read certain files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from circletools.errors import UsageError
 
 
 def imported(name: str, what: str) -> Any:
-    """Import a package that `what` needs. Raises UsageError where it is not installed."""
+    """Import a package that `what` needs. Raises UsageError if it is not installed."""
     try:
         return import_module(name)
     except ImportError as error:

@@ -1,8 +1,8 @@
-"""litert-torch, noted while it converts.
+"""Recording of litert-torch conversions.
 
-Its converter keeps a location for each operator, of which the file has only the name, in the name of a tensor. So
-each program is converted once more, with the nodes of its graph for locations: `n17;` in the name of a tensor is
-node 17. The user's model is the other one.
+Its converter keeps a location for each operator, but the file has only the location's name, in the name of a tensor.
+So each program is converted a second time with graph nodes as locations: `n17;` in a tensor's name is node 17. The
+user gets the model of the ordinary conversion.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _CONVERTER, _CONVERT = "litert_torch._convert.litert_converter", "exported_progr
 
 @contextmanager
 def recording(note: Callable[[bytes, Origins], None], guard: Guard) -> Iterator[None]:
-    """Have `note` called with the model and the origins of each conversion."""
+    """Call `note` with the model and the origins of each conversion in this block."""
     convert = guard.attribute(_CONVERTER, _CONVERT)
     signed: list[str] = []
     tagged: list[_Tagged] = []
@@ -53,13 +53,13 @@ def recording(note: Callable[[bytes, Origins], None], guard: Guard) -> Iterator[
 
 
 _Tagged = tuple[bytes, list[Any], dict[str, tuple[str, str]]]
-"""A model with tags for names, the nodes that these stand for, and the modules that were not called."""
+"""A model with tags as names, the nodes that the tags stand for, and the modules that were not called."""
 
 
 def _tagged(
     guard: Guard, convert: Callable[..., Any], program: Any, signature: Any, *args: Any, **kwargs: Any
 ) -> tuple[bytes, list[Any]]:
-    """Convert a program with its nodes for locations, and without a signature, which would rename the outputs."""
+    """Convert a program with its nodes as locations, without a signature, which would rename the outputs."""
     export = guard.attribute("litert_torch.backend.export")
     api = guard.attribute(_CONVERTER, "converter_api_ext")
     nodes: list[Any] = []
@@ -80,7 +80,7 @@ def _tagged(
 
 
 def _origins(model: ModelGraph, signatures: Sequence[str], tagged: Sequence[_Tagged]) -> Origins:
-    """Return the origins of a model; of subgraphs that are not what was tagged, by the names of tensors."""
+    """Return the origins of a model; subgraphs that differ from the tagged ones get origins from tensor names."""
     by_names = name_operators(model, NameSource.AUTO)[0].origins(len(model))
     named: dict[int, list[list[Source]]] = {
         subgraph: [

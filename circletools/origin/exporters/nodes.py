@@ -1,11 +1,11 @@
-"""Metadata that PyTorch keeps of a node of an exported program while it is changed for export.
+"""Metadata that PyTorch keeps for a node of an exported program during export.
 
-`meta` of a node (torch.fx.Node) has, as far as it was kept:
+`meta` of a node (torch.fx.Node) contains, if it was kept:
 
     nn_module_stack     the modules around it, outermost first: (path of the instance, class)
-    stack_trace         the lines that led to it, as text, outermost first
-    from_node           what it was made of, one decomposition after the other; behind the exported program's node,
-                        which calls an operator such as `aten.linear.default`, comes what it was traced from
+    stack_trace         the source lines of its calls, as text, outermost first
+    from_node           what it was made of, one decomposition after the other; the exported program's node,
+                        which calls an operator such as `aten.linear.default`, is followed by what it was traced from
 
 A program (torch.export.ExportedProgram) has `graph` and, in `graph_signature`, the names of parameters.
 
@@ -31,25 +31,25 @@ _LAYOUT |= {"squeeze", "t", "transpose", "unflatten", "unsqueeze", "view"}
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """A node of the exported program: its name there, and what is known of it."""
+    """A node of the exported program: its name there, and its module, class and call."""
 
     name: str
     details: SourceDetails
 
 
 def root_of(node: Any) -> Root | None:
-    """Return the node of the exported program that a node was made of; None where PyTorch did not note any."""
+    """Return the exported program's node from which a node was made; None if PyTorch recorded none."""
     found, last = _history(node)
     return None if last is None else _noted(node, found or last)
 
 
 def root_of_any(node: Any) -> Root:
-    """Return the node of the exported program that a node was made of, itself where PyTorch did not note any."""
+    """Return the exported program's node from which a node was made; the node itself if PyTorch recorded none."""
     return root_of(node) or _noted(node, node)
 
 
 def _history(node: Any) -> tuple[Any, Any]:
-    """Return the first call of an operator that a node was made of, and what that was made of at first, or None."""
+    """Return the first operator call that a node was made from, and the origin of that call, or None."""
     history, found, last = node.meta.get("from_node"), None, None
     while history:
         last = history[0]
@@ -60,10 +60,10 @@ def _history(node: Any) -> tuple[Any, Any]:
 
 
 def uncalled_modules(program: Any) -> dict[str, tuple[str, str]]:
-    """Return, by the name of a node, path and class of the module whose parameters it takes, where its own has that.
+    """Return node name -> path and class of the module that owns its parameters, if that module is not called.
 
-    `nn.MultiheadAttention` takes the parameters of its `out_proj` and does not call it. A node that takes parameters
-    of several modules is not among them. The class is known where the module is called elsewhere.
+    `nn.MultiheadAttention` uses the parameters of its `out_proj` without calling it. Nodes that use parameters of
+    several modules are omitted. The class is known only if the module is called elsewhere.
     """
     modules = {name: path.rpartition(".")[0] for name, path in program.graph_signature.inputs_to_parameters.items()}
     taken: dict[str, set[str]] = {}
@@ -85,14 +85,14 @@ def _is_inside(path: str, module: str) -> bool:
 
 
 def _as_given(node: Any) -> Any:
-    """Return the input of a node that only changes its layout, else the node."""
+    """Return a node's input if the node only changes the layout, else the node."""
     while is_layout(node) and len(node.all_input_nodes) == 1:
         node = node.all_input_nodes[0]
     return node
 
 
 def in_its_module(root: Root, uncalled: Mapping[str, tuple[str, str]]) -> Root:
-    """Return a root in the module whose parameters it takes."""
+    """Return a root moved to the module that owns its parameters."""
     if root.name not in uncalled:
         return root
     path, class_name = uncalled[root.name]
@@ -108,7 +108,7 @@ def _noted(node: Any, first: Any) -> Root:
 
 
 def frames_of(stack_trace: str) -> list[tuple[str, int]]:
-    """Return file and line of each frame of a stack trace as PyTorch writes it, the outermost first."""
+    """Return the file and line of each frame of a PyTorch stack trace, the outermost first."""
     return [(file, int(line)) for file, line in _FRAME.findall(stack_trace)]
 
 
@@ -119,7 +119,7 @@ def is_layout(node: Any) -> bool:
 
 
 def elements_of(node: Any) -> int | None:
-    """Return the number of elements that a node computes, of the first of several values; None if it is not fixed."""
+    """Return the number of elements of a node's first value; None if it is not fixed."""
     value = node.meta.get("val")
     value = value[0] if isinstance(value, tuple | list) and value else value
     try:
@@ -129,7 +129,7 @@ def elements_of(node: Any) -> int | None:
 
 
 def _module(node: Any) -> tuple[str, str]:
-    """Return the path and class of the innermost module; empty where PyTorch noted none."""
+    """Return the path and class of the innermost module; empty if PyTorch recorded none."""
     stack = node.meta.get("nn_module_stack") or {}
     if not stack:
         return "", ""
@@ -139,11 +139,11 @@ def _module(node: Any) -> tuple[str, str]:
 
 
 def name_roots(roots: Iterable[Root]) -> Iterator[Source]:
-    """Yield the sources of nodes of an exported program; they are numbered in the order they are given.
+    """Yield the sources of nodes of an exported program; they are numbered in the given order.
 
-    A source is called by its module and what it calls, `layers.0.attn.q::linear`; where a module calls the same
-    twice, the later one has a number, `layers.0::add_1`. What runs in the whole model itself is called by its class.
-    Of several roots of one node, the one with the most details is used.
+    A source is named after its module and the call, `layers.0.attn.q::linear`; if a module makes the same call twice,
+    the later one has a number, `layers.0::add_1`. A call in the top-level module is named after the class. If several
+    roots stand for one node, the one with the most details is used.
     """
     roots = list(roots)
     details: dict[str, SourceDetails] = {}

@@ -1,8 +1,8 @@
-"""An ONNX file as the source of a model that was converted from it.
+"""Origins from the ONNX file from which a model was converted.
 
-Converters such as onnx2tf keep hardly any name. So nodes and operators are matched by weights that as many nodes as
-operators read, and by names where these were kept. Operators and nodes between the same matched ones match. Of as
-many nodes as operators of a kind, which follow one another, each is one; else an operator has all that it can be.
+Converters such as onnx2tf keep hardly any names. So nodes and operators are matched by weights that equally many of
+each read, and by names that were kept; those between the same matched neighbours correspond. A sequence of equally
+many nodes and operators of one kind is matched one to one; otherwise an operator gets every possible node.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ _CODES = {
     "ReduceMean": "MEAN", "ReduceSum": "SUM", "Sub": "SUB", "Tanh": "TANH",
 }  # fmt: skip
 _NUMBER = re.compile(r"_\d+$")
-_FEWEST = 8  # elements that are hardly equal by chance
+_FEWEST = 8  # elements that are unlikely to be equal by chance
 _TYPES = {"FLOAT32": "<f4", "FLOAT16": "<f2"}
 
 
 def from_onnx(model: Model, path: str | os.PathLike[str]) -> Origins:
-    """Return the origins of the main subgraph of a model that was made of an ONNX file.
+    """Return the origins of the main subgraph of a model that was made from an ONNX file.
 
-    Raises UsageError where onnx is not installed, InvalidInputError where the file cannot be read.
+    Raises UsageError if onnx is not installed, InvalidInputError if the file cannot be read.
     """
     onnx = imported("onnx", "an ONNX file")
     try:
@@ -67,9 +67,9 @@ def from_onnx(model: Model, path: str | os.PathLike[str]) -> Origins:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """The input of matching: for each step its kind, the steps that feed it, what it makes, and its weights.
+    """A graph to match: for each step its kind, the steps that feed it, its outputs, and its weights.
 
-    A step without feeding ones reads inputs only. `ends` are the steps that make an output.
+    A step that no step feeds reads inputs only. `ends` are the steps that produce an output of the graph.
     """
 
     kinds: Sequence[str]
@@ -100,11 +100,11 @@ def matched_nodes(nodes: Graph, operators: Graph) -> list[set[int]]:
 
 
 _Matched = dict[tuple[int, ...], list[list[int]]]
-"""Operators, and groups of nodes that they are: as many as operators, or several of a single one."""
+"""Operators and their groups of nodes: as many groups as operators, or several groups for a single operator."""
 
 
 def _anchors(nodes: Graph, operators: Graph) -> _Matched:
-    """Match by weights, and by names where most operators have one that a node has."""
+    """Match by weights, and also by names if most operators share one with a node."""
     anchors: _Matched = {}
     taken: tuple[set[int], set[int]] = set(), set()
 
@@ -136,7 +136,7 @@ def _readers(weights: Sequence[Iterable[Hashable]]) -> dict[Hashable, list[int]]
 
 
 def _places(graph: Graph, labels: Mapping[int, int]) -> list[Hashable]:
-    """Return between which matched operators each step lies; -1 stands for the ends of the graph."""
+    """Return the nearest matched operators around each step; -1 stands for the ends of the graph."""
     count = len(graph.kinds)
     before: list[frozenset[int]] = []
     for feeding in graph.feeding:
@@ -151,7 +151,7 @@ def _places(graph: Graph, labels: Mapping[int, int]) -> list[Hashable]:
 
 
 def _pair(nodes: Graph, operators: Graph, own: Sequence[int], made: Sequence[int], found: list[set[int]]) -> None:
-    """Give each operator its node where their order determines it, else all nodes."""
+    """Give each operator its node if their order determines it, else all nodes."""
     ordered = len(own) == len(made) and all(map(_is_chain, (nodes, operators), (own, made)))
     for at, operator in enumerate(made):
         found[operator].update(own[at : at + 1] if ordered else own)
@@ -175,7 +175,7 @@ def _needs(graph: Graph, last: int, first: int) -> bool:
 
 
 def _share(nodes: Graph, operators: Graph, own: list[int], made: list[int], found: list[set[int]]) -> set[int]:
-    """Give the operators between matched ones the nodes there; return those that are left."""
+    """Give the operators between matched ones the nodes at the same place; return the remaining nodes."""
     kinds: dict[str, tuple[list[int], list[int]]] = {}
     for node in own:
         kinds.setdefault(_CODES.get(nodes.kinds[node], ""), ([], []))[0].append(node)
@@ -198,7 +198,7 @@ def _share(nodes: Graph, operators: Graph, own: list[int], made: list[int], foun
 
 
 def _absorb(nodes: Graph, left: Iterable[int], found: list[set[int]]) -> None:
-    """Give nodes that no operator is left of to the operator in front of them."""
+    """Give nodes that have no operator to the operator before them."""
     operators: dict[int, set[int]] = {}
     for operator, own in enumerate(found):
         for node in own:
@@ -223,7 +223,7 @@ def _onnx_graph(graph: Any, weights: Mapping[str, Any]) -> Graph:
 
 
 def _steps(graph: graphs.Graph) -> tuple[Graph, list[int]]:
-    """Return the operators as steps, and the step of each; those of one layer of onnx2tf's are one step."""
+    """Return the operators as steps, and the step of each operator; a layer written by onnx2tf is one step."""
     names = graph.operators.first_result_names
     steps: dict[str | int, list[int]] = {}
     for operator, name in enumerate(names):
@@ -248,7 +248,7 @@ def _steps(graph: graphs.Graph) -> tuple[Graph, list[int]]:
 
 
 def _layer(name: str) -> str:
-    """Return the layer of Keras that an operator is part of: model/layer_normalization; empty for a function."""
+    """Return the Keras layer that an operator is part of: model/layer_normalization; empty for a function."""
     scopes = name.partition(";")[0].split("/")
     return "/".join(scopes[:2]) if len(scopes) > 2 and not scopes[1].startswith("tf.") else ""
 
@@ -262,7 +262,7 @@ def _constant(values: Values, tensor: int) -> Hashable:
 
 
 def _key(values: Any) -> Hashable:
-    """Return a key of weights for any order of dimensions; None where it may be equal by chance."""
+    """Return a key of weights that is the same for any order of dimensions; None if equality may be a coincidence."""
     if values.size < _FEWEST or values.dtype.kind != "f":
         return None
     ordered = np.sort(values.astype("<f4"), axis=None)

@@ -1,4 +1,4 @@
-"""Metadata that exporters leave in an ONNX file about its nodes.
+"""Metadata about nodes that exporters leave in an ONNX file.
 
     torch.onnx, dynamo      metadata_props: pkg.torch.onnx.name_scopes, class_hierarchy, stack_trace
     torch.onnx, TorchScript names: /layers/layers.0/conv/Conv is the Conv of layers.0.conv
@@ -20,10 +20,10 @@ _TORCH = "pkg.torch.onnx."
 
 
 def sources_of_nodes(nodes: Iterable[Any], weights: Container[str] = ()) -> list[list[Source]]:
-    """Return the sources of each node (onnx.NodeProto); nodes that one call was made of have the same.
+    """Return the sources of each node (onnx.NodeProto); nodes that were made from one call have the same sources.
 
-    A node with metadata of torch.onnx that reads a parameter of another module, one of `weights`, has that module for
-    a source too: a convolution is all that is left of itself and the batch normalization behind it.
+    If a node with torch.onnx metadata reads a parameter of another module (one of `weights`), that module is a source
+    too: a convolution may also stand for the batch normalization after it.
     """
     nodes = list(nodes)
     roots = [_root(node) for node in nodes]
@@ -42,7 +42,7 @@ def _of_parameters(node: Any, path: str, weights: Container[str]) -> Iterator[So
 
 
 def _root(node: Any) -> Root | None:
-    """Return the node of the exported program that a node was made of; None where it is not recorded."""
+    """Return the exported program's node from which a node was made; None if it is not recorded."""
     recorded = {
         prop.key.removeprefix(_TORCH): prop.value for prop in node.metadata_props if prop.key.startswith(_TORCH)
     }
@@ -55,7 +55,7 @@ def _root(node: Any) -> Root | None:
 
 
 def _texts(written: str) -> list[str]:
-    """Return the texts of a list as Python writes it; none where it is something else."""
+    """Return the strings of a list in Python syntax; empty if the text is not such a list."""
     try:
         found = literal_eval(written)
     except (ValueError, SyntaxError, MemoryError, RecursionError):
@@ -64,13 +64,13 @@ def _texts(written: str) -> list[str]:
 
 
 def _named(node: Any) -> Source:
-    """Return a source by the node's name."""
+    """Return a source that has the node's name."""
     name = str(node.name or (node.output[0] if node.output else ""))
     if not name.startswith("/"):
         return Source(name, SourceDetails(call=node.op_type))
     *scopes, leaf = name[1:].split("/")
     path: list[str] = []
-    for scope in scopes:  # a list of modules comes before its item: layers, layers.0
+    for scope in scopes:  # a list of modules precedes its items: layers, layers.0
         if path and scope.startswith(f"{path[-1]}."):
             path.pop()
         path.append(scope)

@@ -1,6 +1,6 @@
-"""Functions of another program, wrapped for as long as something is recorded.
+"""Temporary wrappers around functions of another package, for recording.
 
-What is recorded must never cost a conversion: a failure of our own is one warning, and the record stays empty.
+Recording must never break a conversion: a failure here is a single warning, and the record stays empty.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Note = Callable[..., None]
 
 
 class Guard:
-    """Keeps failures of recording away from the exporter that is recorded; `failed` is set by the first."""
+    """Keeps failures of recording away from the recorded exporter; the first failure sets `failed`."""
 
     def __init__(self, package: str) -> None:
         self.package, self.failed = package, False
@@ -44,7 +44,7 @@ class Guard:
         self.failed = True
 
     def attribute(self, module: str, *names: str) -> Any:
-        """Look up these names in a module; None, with a warning, if one is missing."""
+        """Look these names up in a module; None, with a warning, if one is missing."""
 
         def find() -> Any:
             found = import_module(module)
@@ -56,7 +56,7 @@ class Guard:
 
     @contextmanager
     def patched(self, owner: Any, name: str, wrap: Wrap, *, required: bool = True) -> Iterator[None]:
-        """Replace an attribute of a module or class by what `wrap` makes of it, and put it back at the end."""
+        """Replace an attribute of a module or class by `wrap(attribute)`, and restore it at the end."""
         original = getattr(owner, name, None)
         if original is None:
             if owner is not None and required:
@@ -72,7 +72,7 @@ class Guard:
     def observed(
         self, owner: Any, name: str, before: Note | None = None, after: Note | None = None
     ) -> AbstractContextManager[None]:
-        """Call `before` with what a function is given, and `after` with what it returns."""
+        """Call `before` with the arguments of a function, and `after` with its result."""
 
         def wrap(function: Callable[..., Any]) -> Callable[..., Any]:
             def observing(*args: Any, **kwargs: Any) -> Any:

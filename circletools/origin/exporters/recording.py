@@ -23,7 +23,7 @@ _EXPORTERS = (tico, litert_torch)
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """A model as an exporter made it, and the origins of its operators."""
+    """A model made by an exporter, and the origins of its operators."""
 
     model: bytes
     origins: Origins
@@ -31,41 +31,41 @@ class Conversion:
 
 @dataclass(slots=True)
 class Recording:
-    """The conversions that ran, in their order."""
+    """The recorded conversions in order."""
 
     conversions: list[Conversion] = field(default_factory=list)
     guards: tuple[Guard, ...] = ()
 
     @property
     def origins(self) -> Origins:
-        """The origins of the model that was converted last, none where recording failed; there was a warning then.
+        """The origins of the last converted model; empty, after a warning, if recording failed.
 
-        Raises UsageError where nothing was converted.
+        Raises UsageError if nothing was converted.
         """
         if not self.conversions and any(guard.failed for guard in self.guards):
             return NOTHING_KNOWN
         if not self.conversions:
             raise UsageError(
                 "nothing was converted while recording",
-                hint="call tico.convert, or litert_torch.convert without use_v2, inside of the `with` block",
+                hint="call tico.convert, or litert_torch.convert without use_v2, inside the `with` block",
             )
         return self.conversions[-1].origins
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """Write the origins of the last model as a document that `embed-origins --origins` reads.
+        """Write the origins of the last model to a document for `embed-origins --origins`.
 
-        Raises UsageError where nothing was converted, OutputError where it cannot be written.
+        Raises UsageError if nothing was converted, OutputError if the file cannot be written.
         """
         write(path, [(json.dumps(origins_document(self.origins), indent=1) + "\n").encode()])
 
 
 @contextmanager
 def record(*, absolute_paths: bool = False) -> Iterator[Recording]:
-    """Note the sources of all models that TICO or litert-torch convert in this block.
+    """Record the sources of all models that TICO or litert-torch convert in this block.
 
-    The models are the same as without it: what fails here is a warning, and the record is empty. Files are noted
-    relative to the working directory, or beginning with their package, unless `absolute_paths`. Raises UsageError
-    where neither of the two was imported before.
+    Recording does not change the models: a failure is a warning, and the record is then empty. File names are
+    relative to the working directory, or begin with their package, unless `absolute_paths`. Raises UsageError if
+    neither package was imported before.
 
     >>> with ct.exporters.record() as log:
     ...     model = tico.convert(module, inputs)
@@ -95,9 +95,9 @@ def record(*, absolute_paths: bool = False) -> Iterator[Recording]:
 
 
 def _whole_stacks(guard: Guard) -> AbstractContextManager[None]:
-    """Have torch.export keep the frames of all functions from the first `forward` on.
+    """Make torch.export keep the stack frames of all functions from the first `forward` on.
 
-    It leaves out those that are not called so, as helper functions, and what was given to `python -c`.
+    By default it omits frames of helper functions, and of code passed to `python -c`.
     """
 
     def wrap(choose: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,11 +1,11 @@
-"""The nodes that operators came from, read from tags in the names of tensors.
+"""The nodes that operators came from, read from tags in tensor names.
 
-A converter gives a fused operator the tags of most of its operators. It also gives it those of constants that it
-found equal to others, of layout changes that it moved elsewhere, and of what feeds the operator. So the last tag of
-an operator names what it makes, and the graph of nodes gives the rest: an operator computes all that leads there from
-what other operators make.
+A converter gives a fused operator the tags of most of its operators. It also adds the tags of equal constants that it
+merged, of layout changes that it moved, and of the operator's producers. So the last tag of an operator names its
+result, and the graph of nodes determines the others: an operator computes all nodes on the way from other operators'
+results to its own.
 
-* Nodes that only change the layout count for operators that do the same, and for no others.
+* Nodes that only change the layout belong only to operators that only change the layout.
 * Of several operators with one last tag, those behind the first compute no more than that node, and what parameters
   become. The first is of the nodes in front where it has their parameters: a linear layer is tagged as the norm
   behind it.
@@ -60,9 +60,9 @@ def _tags(name: str, count: int) -> list[int]:
 
 
 class _Nodes:
-    """The graph that the nodes make, by their numbers.
+    """The graph of the nodes, by their numbers.
 
-    `first` is the first node that computes the same from inputs of the program, which stands for all of them.
+    `first` is the first node that computes the same value from the program's inputs; it stands for all of them.
     """
 
     def __init__(self, nodes: Sequence[Any]) -> None:
@@ -71,7 +71,7 @@ class _Nodes:
         numbers = {node: number for number, node in enumerate(nodes)}
         inputs = [[numbers[one] for one in node.all_input_nodes if one in numbers] for node in nodes]
         self.given = [not node.all_input_nodes and not str(node.target).startswith("aten.") for node in nodes]
-        # By an input; by that or a parameter, so that it is not a constant.
+        # Whether a node depends on an input; whether on an input or a parameter, so that it is not a constant.
         self.fed, self.rooted = list[bool](), list[bool]()
         for node, given, own in zip(nodes, self.given, inputs, strict=True):
             self.fed.append(node.op == "placeholder" or any(self.fed[one] for one in own))
@@ -88,14 +88,14 @@ class _Nodes:
             self.equal[first].append(number)
 
     def with_equals(self, found: Iterable[int], others: Container[int]) -> list[int]:
-        """Return nodes with those that compute the same and are not `others`."""
+        """Return nodes together with the nodes that compute the same and are not in `others`."""
         result: set[int] = set()
         for number in found:
             result.update([one for one in self.equal[number] if one not in others] or [number])
         return sorted(result)
 
     def computed(self, ends: Sequence[int], made: Container[int], *, inner: bool) -> set[int]:
-        """Return the nodes that compute some nodes from those that operators make; `inner`: from parameters."""
+        """Return the nodes that compute `ends` from the results of operators; with `inner`, also from parameters."""
         found: set[int] = set()
         pending, seen = list(ends), set(ends)
         while pending:
@@ -110,7 +110,7 @@ class _Nodes:
         return found
 
     def laid_out(self, own: Sequence[int], made: Container[int]) -> set[int]:
-        """Return the tags of an operator that only change the layout: the last one, and those in front of it."""
+        """Return the tags of an operator that only change the layout: the last one, and those before it."""
         last = next((tag for tag in reversed(own) if self._only_passes(tag)), None)
         found: set[int] = set()
         pending = [] if last is None else [last]
@@ -121,7 +121,7 @@ class _Nodes:
         return found.intersection(own)
 
     def continued(self, made: Mapping[int, int]) -> dict[int, int]:
-        """Add the remaining calls behind the nodes of operators, such as the addition of a bias of zeros."""
+        """Assign the remaining calls after the nodes of operators, such as the addition of a bias of zeros."""
         result = dict(made)
         calls = {number: self.calls[number] for number in made}
         for number, call in enumerate(self.calls):
@@ -137,7 +137,7 @@ class _Nodes:
 
 
 def _written(value: Any, values: Sequence[int], numbers: Mapping[Any, int]) -> str:
-    """Write arguments of a node, with equal nodes for equal."""
+    """Return the arguments of a node as text; equal nodes give equal text."""
     if isinstance(value, tuple | list):
         return f"({' '.join(_written(one, values, numbers) for one in value)})"
     if isinstance(value, dict):
@@ -146,7 +146,7 @@ def _written(value: Any, values: Sequence[int], numbers: Mapping[Any, int]) -> s
 
 
 def _made(main: Graph, tags: Sequence[Sequence[int]], graph: _Nodes) -> dict[int, int]:
-    """Return which operator makes the value of a node: of the operator's last tag, where the sizes are equal."""
+    """Return the operator that makes the value of each node: the one whose last tag it is, if sizes agree."""
     made: dict[int, int] = {}
     for operator, (own, outputs) in enumerate(zip(tags, main.results.lists(), strict=True)):
         if own and outputs and main.operators.code_names[operator] not in LAYOUT_CODES:
@@ -157,7 +157,7 @@ def _made(main: Graph, tags: Sequence[Sequence[int]], graph: _Nodes) -> dict[int
 
 
 def _inner(main: Graph, tags: Sequence[Sequence[int]]) -> set[int]:
-    """Return the operators of which all that they take from others is made by those with the same last tag."""
+    """Return the operators that read results only of operators with the same last tag."""
     ends = set(main.inputs.tolist())
     found = set()
     for operator, inputs in enumerate(main.operands.lists()):
@@ -170,7 +170,7 @@ def _inner(main: Graph, tags: Sequence[Sequence[int]]) -> set[int]:
 def _in_front(
     main: Graph, kept: list[list[int]], inner: Container[int], tags: Sequence[Sequence[int]], nodes: _Nodes
 ) -> list[list[int]]:
-    """Leave the last tag to the operators behind where the first is of a call before it, by its parameters."""
+    """Give the last tag to later operators only, if parameters show that the first belongs to an earlier call."""
     codes = main.operators.code_names
     several = {own[-1] for index, own in enumerate(tags) if index in inner}
     taken = _parameter_sizes(nodes)
@@ -189,7 +189,7 @@ def _in_front(
 
 
 def _folded(main: Graph, kept: list[list[int]], nodes: _Nodes) -> list[list[int]]:
-    """Add nodes of calls whose parameters went into the operators behind them, as a norm's into a linear layer."""
+    """Add nodes whose parameters were folded into later operators, such as a norm's into a linear layer."""
     codes, results, readers = main.operators.code_names, main.results.lists(), main.readers
     sizes = [_constant_sizes(main, operator) for operator in range(len(main))]
     own: dict[str, dict[int, None]] = {}
@@ -218,14 +218,14 @@ def _folded(main: Graph, kept: list[list[int]], nodes: _Nodes) -> list[list[int]
 
 
 def _took_in(code: str, sizes: set[int], missing: set[int], wanted: set[int]) -> bool:
-    """Return whether an operator can hold what is missing of a call's parameters; a bias alone goes into a sum."""
+    """Return whether an operator can hold the missing parameters of a call; only a sum absorbs a bias alone."""
     if missing == wanted:
         return max(sizes, default=1) > 1
     return code == "ADD" and any(size % one == 0 for size in sizes for one in missing if one > 1)
 
 
 def _parameter_sizes(nodes: _Nodes) -> dict[str, set[int]]:
-    """Return how many elements the parameters have that calls take; torch.export begins their names with `p_`."""
+    """Return the sizes of the parameters that each call reads; torch.export prefixes their names with `p_`."""
     taken: dict[str, set[int]] = {}
     for call, node in zip(nodes.calls, nodes.nodes, strict=True):
         for leaf in node.all_input_nodes:
@@ -236,19 +236,19 @@ def _parameter_sizes(nodes: _Nodes) -> dict[str, set[int]]:
 
 
 def _constant_sizes(main: Graph, operator: int) -> set[int]:
-    """Return how many elements the constants have that an operator takes."""
+    """Return the sizes of the constants that an operator reads, in elements."""
     values, buffers = main.values, main.values.model_buffers
     constants = (one for one in main.operands.of(operator) if one >= 0 and main.producer[one] < 0)
     return {prod(values.shapes.row(one).tolist()) for one in constants if len(buffers[int(values.buffers[one])].data)}
 
 
 def _feeding(main: Graph, inputs: Sequence[int]) -> list[int]:
-    """Return the operators that make some tensors."""
+    """Return the operators that make the given tensors."""
     return [int(main.producer[one]) for one in inputs if one >= 0 and main.producer[one] >= 0]
 
 
 def _continued(main: Graph, kept: list[list[int]]) -> list[list[int]]:
-    """Give operators without a tag the nodes of what feeds them, which they continue."""
+    """Give operators without a tag the nodes of their producers."""
     for operator, inputs in enumerate(main.operands.lists()):
         if not kept[operator]:
             kept[operator] = next((kept[one] for one in _feeding(main, inputs)), [])

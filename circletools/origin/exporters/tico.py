@@ -1,9 +1,9 @@
-"""TICO, noted while it converts.
+"""Recording of TICO conversions.
 
-The names of tensors hold the name of the graph's node that made them; which node of the exported program that one
-stands for is noted as TICO's passes replace nodes. What they compute of parameters beforehand becomes a constant, and
-the operator that takes it has also the nodes that computed it. The optimizer that TICO runs at last knows nothing of
-nodes: origins are tracked through it, from the file before to the file behind it.
+A tensor's name contains the name of the graph node that made it; this module records which exported-program node it
+stands for as TICO's passes replace nodes. Values computed from parameters become constants, and the operator that
+reads such a constant also gets the nodes that computed it. TICO's final optimizer knows nothing of nodes: origins are
+tracked through it, from its input file to its output file.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PACKAGE = "tico"
 
 @contextmanager
 def recording(note: Callable[[bytes, Origins], None], guard: Guard) -> Iterator[None]:
-    """Have `note` called with the model and the origins of each conversion."""
+    """Call `note` with the model and the origins of each conversion in this block."""
     log = _Log()
 
     def converted(binary: Any) -> None:
@@ -44,20 +44,20 @@ def recording(note: Callable[[bytes, Origins], None], guard: Guard) -> Iterator[
         guard.observed(guard.attribute(convert), "convert_exported_module_to_circle", log.begin, converted),
         guard.observed(guard.attribute(serializer), "finalise_tensor_names", log.unnamed, log.named),
         guard.observed(guard.attribute("tico.circle.export"), "optimize_for_export", log.optimize),
-        # Noted before it may copy the meta of the node.
+        # Record the node before the pass may copy its meta.
         guard.observed(guard.attribute("torch.fx", "Node"), "replace_all_uses_with", log.note),
     ):
         yield
 
 
 class _Log:
-    """Records of the conversion that is under way."""
+    """Records of the conversion in progress."""
 
     def __init__(self) -> None:
         self.begin(None)
 
     def begin(self, program: Any, *_: Any, **__: Any) -> None:
-        """Note what the program has before it is changed."""
+        """Record what the program contains before it is changed."""
         self.uncalled: dict[str, tuple[str, str]] = {}
         self.weights: frozenset[str] = frozenset()
         self.replaced: dict[Any, Any] = {}
@@ -72,7 +72,7 @@ class _Log:
             self.weights = frozenset((*signature.inputs_to_parameters, *signature.inputs_to_buffers))
 
     def unnamed(self, graph: Any) -> None:
-        """Note the nodes of tensors, which are known by names that do not stay."""
+        """Record the nodes of tensors by names that later passes change."""
         self.graph, self.nodes = graph, [graph.name_to_node.get(one.name) for one in graph.tensors]
 
     def named(self, _: Any) -> None:
@@ -82,14 +82,14 @@ class _Log:
         self.before = bytes(binary)
 
     def note(self, node: Any, by: Any, *_: Any, **__: Any) -> None:
-        """Note that a node is replaced by another: a constant, if that is a placeholder."""
+        """Record that a node is replaced by another; if that is a placeholder, by a constant."""
         if by.op == "placeholder":
             self.folded.setdefault(by, []).extend(self._computed(node, by))
         else:
             self._replaced(node, by)
 
     def _replaced(self, node: Any, by: Any) -> None:
-        """Note that a node, and what was made for it on the way there, stands for another."""
+        """Record that a node, and the nodes made for it on the way, stand for another."""
         pending = [by]
         while pending:
             new = pending.pop()
@@ -99,7 +99,7 @@ class _Log:
                 pending += new.all_input_nodes
 
     def _computed(self, node: Any, by: Any) -> list[Any]:
-        """Return the nodes that computed a constant of parameters and buffers; none if the value is an input's."""
+        """Return the nodes that computed a constant from parameters and buffers; empty if it depends on an input."""
         of_weights: dict[Any, bool] = {}
         pending = [node]
         while pending:
@@ -147,7 +147,7 @@ class _Log:
 
 
 def _names(main: Graph) -> Iterator[list[str]]:
-    """Yield the names of the tensors that each operator makes, and of the constants that it takes."""
+    """Yield the names of the tensors that each operator makes, and of the constants that it reads."""
     made = set(main.results.values.tolist())
     for inputs, outputs in zip(main.operands.lists(), main.results.lists(), strict=True):
         constants = (tensor for tensor in inputs if tensor >= 0 and tensor not in made)
@@ -157,9 +157,9 @@ def _names(main: Graph) -> Iterator[list[str]]:
 def through_the_optimizer(model: Model, origins: Origins, after: Model) -> Origins:
     """Track origins to the optimized model.
 
-    TICO lays out anew what a convolution takes and gives. Where an operator of another call took in such a change of
-    the layout, it does not compute that convolution; so calls that compute have a second number for their layout
-    changes on the way.
+    TICO changes the layout of the inputs and outputs of a convolution. An operator of another call that absorbed such
+    a layout change does not compute that convolution, so computing calls have a second number for their layout
+    changes during tracking.
     """
     second = max(origins.sources, default=0) + 1
     layout = {index for index, code in enumerate(model.code_names(0)) if code in LAYOUT_CODES}

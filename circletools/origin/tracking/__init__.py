@@ -1,1 +1,1 @@
-"""Tracking: origins across a tool that does not keep them, from the model before and after it."""
+"""Tracking: carry origins across a tool that drops them, by comparing the models before and after it."""

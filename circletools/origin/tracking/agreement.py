@@ -1,4 +1,4 @@
-"""Agreement of the neighbourhoods of two operators; what follows for pairs, and for the models as a whole."""
+"""Agreement between the neighbourhoods of paired operators: scores, and removal of unlikely pairs."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _ROUNDS = 3
 
 
 def agreement(views: Views, pairs: Pairs, opaque: set[int]) -> Shares:
-    """Return for each operator of AFTER with a partner how much of what is around the two agrees, from 0 to 1.
+    """Return for each paired operator of AFTER how much of the two neighbourhoods agrees, from 0 to 1.
 
-    That is the share of its input slots, and of the slots that read what it makes, whose other ends are paired, too,
-    or are the same constant or end. What was cut off, or stands beside one of the operators that are `opaque`, says
-    nothing; where in both models something without a partner stands beside the two, that disagrees.
+    This is the share of slots, those that it reads and those that read its results, whose other ends are paired too,
+    or are the same constant or end. Neighbours that were cut off, and neighbours of `opaque` operators, do not count;
+    if both operators have a neighbour without a partner, that counts as a disagreement.
     """
     was, now = views
     count = len(now)
@@ -41,12 +41,12 @@ def agreement(views: Views, pairs: Pairs, opaque: set[int]) -> Shares:
     same = same_reads(views, pairs, olds, news)
     np.add.at(total, now.reader[news[decided]], 1)
     np.add.at(agreeing, now.reader[news[decided & same]], 1)
-    # Slots that only one of the two has: a constant, as a bias, may come or go.
+    # Slots that only one of the two has: a constant, such as a bias, may have been added or removed.
     np.add.at(total, now.reader[more[~now.side.is_constant[now.read[more]]]], 1)
     mine, lengths = pairs.to_after[was.reader], np.bincount(now.reader, minlength=count + 1)
     extra = (mine != NONE) & (was.slot >= lengths[mine]) & ~was.side.is_constant[was.read]
     np.add.at(total, mine[extra], 1)
-    # Slots that read what is made.
+    # Slots that read their results.
     made = now.giver[news[same]]
     np.add.at(agreeing, made[made != NONE], 1)
     readers = ~is_opaque[now.reader] & (now.giver != NONE)
@@ -66,13 +66,13 @@ def agreement(views: Views, pairs: Pairs, opaque: set[int]) -> Shares:
 
 
 def same_reads(views: Views, pairs: Pairs, olds: Indices, news: Indices) -> Mask:
-    """Say of slots of BEFORE and AFTER whether they read the same."""
+    """Return whether slots of BEFORE and AFTER read the same value."""
     was, now = views
     giver = np.append(pairs.to_after, NONE)[was.giver[olds]]
     computed = (giver != NONE) & (giver == now.giver[news]) & (was.place[olds] == now.place[news])
     values = was.read[olds], now.read[news]
     classes = was.side.constant[values[0]], now.side.constant[values[1]]
-    distinctive = np.append(was.side.constants.distinctive, True)  # what is not a constant has class -1
+    distinctive = np.append(was.side.constants.distinctive, True)  # values that are not constants have class -1
     equal = (classes[0] == classes[1]) | ~(distinctive[classes[0]] | distinctive[classes[1]])
     partner = np.arange(len(was.value))
     ends = np.array(pairs.inputs, np.int64).reshape(-1, 2)
@@ -84,7 +84,7 @@ def same_reads(views: Views, pairs: Pairs, olds: Indices, news: Indices) -> Mask
 
 
 def _count_outputs(views: Views, pairs: Pairs, agreeing: Shares, total: Shares) -> None:
-    """Count the outputs that paired operators make: those of one pair agree."""
+    """Count the outputs of paired operators: those of one pair agree."""
     counts = (Counter[int](), Counter[int]())
     for ends in pairs.outputs:
         makers = [int(view.side.graph.producer[view.value[end]]) for view, end in zip(views, ends, strict=True)]
@@ -98,7 +98,7 @@ def _count_outputs(views: Views, pairs: Pairs, agreeing: Shares, total: Shares) 
 
 
 def _beside_the_lost(views: Views, pairs: Pairs, side: int, opaque: set[int]) -> tuple[Mask, Mask]:
-    """Say which operators are fed by, and which feed, one without a partner that does more than convert."""
+    """Return which operators have an unpaired producer, and which an unpaired reader, that is not a conversion."""
     view = views[side]
     lost = pairs.unpaired(side) & ~view.side.is_any(CONVERSIONS)
     lost[list(opaque) if side else []] = False
@@ -106,7 +106,7 @@ def _beside_the_lost(views: Views, pairs: Pairs, side: int, opaque: set[int]) ->
 
 
 def drop_the_unlikely(views: Views, pairs: Pairs, opaque: set[int], tags: frozenset[bytes]) -> Pairs:
-    """Return the pairs without those that rest on their position alone where what is around does not agree."""
+    """Return the pairs without those that rest only on position and whose neighbourhoods disagree."""
     for _ in range(_ROUNDS):
         evidence = evidence_of(views, pairs, tags)
         weak = ~pairs.unpaired(1) & (agreement(views, pairs, opaque) <= _LEAST)
@@ -118,10 +118,10 @@ def drop_the_unlikely(views: Views, pairs: Pairs, opaque: set[int], tags: frozen
 
 
 def drop_the_disconnected(views: Views, pairs: Pairs) -> Pairs:
-    """Return the pairs without those of parts of AFTER that fit in several places of BEFORE.
+    """Return the pairs without parts of AFTER that fit in several places of BEFORE.
 
-    What was cut out of a network that repeats itself, as an unrolled LSTM with its tied weights does, fits in several
-    places: a part must be held in one by an end, a name, a constant, or an operator that is the only one of its code.
+    A part cut out of a network with repetition, such as an unrolled LSTM with its tied weights, fits in several
+    places: an end, a name, a constant, or an operator with a unique code must fix the place of each part.
     """
     now = views[1]
     paired = ~pairs.unpaired(1)

@@ -1,10 +1,10 @@
-"""Colour refinement (Weisfeiler-Lehman): operators of one colour look alike, in themselves and in what is around.
+"""Colour refinement (Weisfeiler-Lehman): operators of one colour have equal properties and equal surroundings.
 
-    round 0    the code, the size, the constants and the ends of an operator; a pair has a colour of its own
-    round n    mixed with the colours of round n - 1 of what it reads from and of what reads from it, with the slots
+    round 0    the code, the size, the constants and the ends of an operator; a pair has a unique colour
+    round n    mixed with the colours, in round n - 1, of its producers and readers, with the slots
 
-After n rounds a colour stands for all within n steps. An operator whose colour stands once in each model is the one
-of that colour in the other.
+After n rounds a colour represents everything within n steps. Two operators, one in each model, match if they alone
+have their colour.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from circletools.origin.tracking.pairs import Pairs
 from circletools.origin.tracking.side import NONE
 from circletools.origin.tracking.view import View, Views
 
-DEPTH = 12  # rounds; deeper ones tell only long chains of equal operators apart, which ends and pairs do too
+DEPTH = 12  # rounds; deeper ones only distinguish long chains of equal operators, as ends and pairs also do
 
 Colours = NDArray[np.uint64]
 
@@ -35,7 +35,7 @@ def gather(count: int, keys: Indices, colours: Colours) -> Colours:
 def histories(views: Views, pairs: Pairs, free: list[Indices], sizes: list[Indices]) -> list[list[Colours]]:
     """Return the colours of both models after 0, 1, 2, … rounds.
 
-    They end where no operators `free` of the two have a colour in common: nor would they after more rounds.
+    They end once no `free` operators of the two models share a colour, as further rounds would not change that.
     """
     edges = [_Edges(view) for view in views]
     history = [[_first(views, pairs, sizes, side)] for side in (0, 1)]
@@ -73,7 +73,7 @@ class _Edges:
 
 
 def _first(views: Views, pairs: Pairs, sizes: list[Indices], side: int) -> Colours:
-    """Return the initial colour of each operator; matched operators share one that is theirs alone."""
+    """Return the initial colour of each operator; the operators of a pair share a unique colour."""
     view, this = views[side], views[side].side
     value, reader, slot = (column[view.giver == NONE] for column in (view.read, view.reader, view.slot))
     given = np.zeros(len(view.value), np.int64)

@@ -1,11 +1,11 @@
-"""Constants of two models that hold the same data.
+"""Finds constants of two models that hold the same data.
 
     EXACT     the same bytes, by digest
     CLOSE     the same values but for rounding, quantized or in another type or order of dimensions
     SCALED    each channel is a multiple of the other model's, as a folded batch normalization leaves it
 
-Close and scaled ones are found by correlation of samples of 256 elements (Pearson, and cosine for scaled channels):
-two belong together where they correlate, each is the other's best, and no second one comes near (mutual nearest
+Close and scaled constants are found by the correlation of samples of 256 elements (Pearson; cosine for scaled
+channels): two match if they correlate, each is the other's best match, and no second one comes close (mutual nearest
 neighbours with a margin, as in the matching of image features).
 """
 
@@ -28,18 +28,18 @@ from circletools.graph.graph import Graph
 from circletools.origin.tracking.samples import CHANNELS, PER_CHANNEL, Payload, Reader, Samples, places
 
 EXACT, CLOSE, SCALED = 0, 1, 2
-TELLING_BYTES = 32  # less may be equal by chance: shapes, axes, scalars
+TELLING_BYTES = 32  # smaller constants may be equal by chance: shapes, axes, scalars
 _SIMILAR, _APART = 0.97, 0.01
-_FEWEST = 16  # elements that say something when they correlate
+_FEWEST = 16  # elements needed for a significant correlation
 _MOST_PAIRS, _MOST_SAMPLES, _MOST_SHAPES = 1 << 22, 1 << 13, 16
 
 Payloads = dict[int, Payload]
-"""By class, the data of one of the constants that have it."""
+"""By class, the data of one constant of that class."""
 
 
 @dataclass(frozen=True, slots=True)
 class Constants:
-    """What each class of constants is: whether both models have it, by which comparison, and whether by chance."""
+    """For each class of constants: whether both models have it, by which comparison, and whether by chance."""
 
     shared: Mask
     how: NDArray[np.int8]
@@ -47,7 +47,7 @@ class Constants:
 
 
 def classify(before: Sequence[Graph], after: Sequence[Graph]) -> tuple[list[Indices], list[Indices], Constants]:
-    """Return the class of each value, graph by graph, -1 for what is not a constant; and what the classes are.
+    """Return the class of each value, graph by graph, -1 if it is not a constant; and the description of the classes.
 
     Raises ModelFormatError for data outside the file.
     """
@@ -91,7 +91,7 @@ def _by_content(graphs: Sequence[Graph], numbers: dict[bytes, int]) -> tuple[lis
 
 
 def _close(olds: Payloads, news: Payloads) -> Iterator[tuple[int, int, int]]:
-    """Yield AFTER's class, BEFORE's class and kind of constants that are alike but not equal."""
+    """Yield AFTER's class, BEFORE's class and the kind of similarity, for similar but unequal constants."""
     groups: dict[int, tuple[Payloads, Payloads]] = defaultdict(lambda: ({}, {}))
     for side, payloads in enumerate((olds, news)):
         for number, payload in payloads.items():
@@ -103,13 +103,13 @@ def _close(olds: Payloads, news: Payloads) -> Iterator[tuple[int, int, int]]:
 
 
 def _compare(olds: Payloads, news: Payloads) -> Iterator[tuple[int, int, int]]:
-    """Compare constants of equally many elements, shape by shape and order of dimensions by order."""
+    """Compare constants with equal numbers of elements, for each pair of shapes and each order of dimensions."""
     by_shape: list[dict[tuple[int, ...], Payloads]] = [defaultdict(dict), defaultdict(dict)]
     for side, payloads in enumerate((olds, news)):
         for number, payload in payloads.items():
             by_shape[side][payload.squeezed][number] = payload
     for new_shape, new in by_shape[1].items():
-        # The same shape first: a square matrix is more often itself than its transpose.
+        # Unpermuted shapes first: a square matrix equals itself more often than its transpose.
         nearest = sorted(by_shape[0].items(), key=lambda item: item[0] != new_shape)
         for old_shape, old in nearest[:_MOST_SHAPES]:
             for order in _orders(old_shape, new_shape):
@@ -122,7 +122,7 @@ def _compare(olds: Payloads, news: Payloads) -> Iterator[tuple[int, int, int]]:
 
 
 def _orders(old: tuple[int, ...], new: tuple[int, ...]) -> list[tuple[int, ...] | None]:
-    """Return the orders of the old dimensions that give the new ones; None reads both as they lie in memory."""
+    """Return the permutations of the old dimensions that give the new ones; None compares both in memory order."""
     if sorted(old) != sorted(new) or len(old) > 4:
         return [None]
     fitting = [order for order in permutations(range(len(old))) if tuple(old[axis] for axis in order) == new]
@@ -130,7 +130,7 @@ def _orders(old: tuple[int, ...], new: tuple[int, ...]) -> list[tuple[int, ...] 
 
 
 def _sample_both(olds: list[Payload], news: list[Payload], order: tuple[int, ...] | None) -> tuple[Samples, Samples]:
-    """Return samples of the same elements, [constant, grid, element]; positions are those of the new dimensions."""
+    """Return samples of the same elements, [constant, grid, element]; positions refer to the new dimensions."""
     shape = news[0].squeezed
     grids = old_grids = np.stack([places(shape, axis) for axis in (None, 0, len(shape) - 1)])
     if order is not None:
@@ -144,7 +144,7 @@ def _sample_both(olds: list[Payload], news: list[Payload], order: tuple[int, ...
 
 
 def _best_pairs(old: Samples, new: Samples, channels: bool) -> Iterator[tuple[int, int, int]]:
-    """Yield new, old and kind of the samples that belong together."""
+    """Yield new, old and kind of the samples that match."""
     found: tuple[set[int], set[int]] = (set(), set())
     kinds = [(0, CLOSE, _centred), *((grid, SCALED, _by_channel) for grid in (1, 2) if channels)]
     for grid, kind, normal in kinds:
@@ -160,7 +160,7 @@ def _centred(samples: Samples) -> Samples:
 
 
 def _by_channel(samples: Samples) -> Samples:
-    """Return samples with each channel scaled to one length and sign, so that multiples of a channel are equal."""
+    """Return samples with each channel scaled to unit length and fixed sign, so that its multiples become equal."""
     rows = _unit(samples.reshape(len(samples), CHANNELS, PER_CHANNEL))
     sign = np.sign((rows**3).sum(axis=-1, keepdims=True))
     spread = rows - rows.mean(axis=-1, keepdims=True)
@@ -175,7 +175,7 @@ def _unit(samples: Samples) -> Samples:
 
 
 def _mutual(old: Samples, new: Samples) -> list[tuple[int, int]]:
-    """Return new and old of the samples of which each is the other's best, with none that comes near."""
+    """Return new and old of the samples that are each other's best match, with no other close."""
     likeness = new @ old.T
     rows, best = np.arange(len(new)), likeness.argmax(axis=1)
     value = likeness[rows, best]

@@ -1,11 +1,11 @@
-"""Operators of one model that compute the same: same inputs, code and constants.
+"""Finds operators of one model that compute the same: same inputs, code and constants.
 
-    before   FULLY_CONNECTED a -> RELU, TANH        a tool computes `a` once for each that reads it,
+    before   FULLY_CONNECTED a -> RELU, TANH        a tool computes `a` once for each reader,
     after    FULLY_CONNECTED a -> RELU              or once for both: all have its origin
              FULLY_CONNECTED b -> TANH
 
-Found by value numbering, as compilers find common subexpressions: operators in their order, each with the numbers of
-what it reads.
+They are found by value numbering, as compilers find common subexpressions: each operator, in order, is keyed by the
+numbers of its inputs.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from circletools.origin.tracking.view import View, Views
 
 
 def twins_of(views: Views, pairs: Pairs) -> dict[int, int]:
-    """Return BEFORE's operators without a partner by what computes the same and has one."""
+    """Return BEFORE's unpaired operators -> a paired operator that computes the same."""
     return _same(views[0], pairs.to_after)
 
 
 def copies_of(views: Views, pairs: Pairs) -> dict[int, int]:
-    """Return, by operator of AFTER without a partner, the one of BEFORE that it computes once more."""
+    """Return AFTER's unpaired operators -> the operator of BEFORE that they compute again."""
     return {copy: int(pairs.to_before[row]) for copy, row in _same(views[1], pairs.to_before).items()}
 
 
 def _same(view: View, partner: np.ndarray) -> dict[int, int]:
     if not (partner == NONE).any():
         return {}
-    # A key for what a slot reads: what an operator makes by that one's number, a constant by its class.
+    # A key for the input of a slot: the number of the operator that makes it, or the class of a constant.
     constant, is_constant = view.side.constant.tolist(), view.side.is_constant.tolist()
     codes, known = view.side.code.tolist(), dict[Hashable, int]()
     number: list[int] = list(range(len(view)))

@@ -1,13 +1,13 @@
-"""The operators of BEFORE that AFTER's compute, beyond pairs: regions, fused, folded and inserted operators.
+"""The operators of BEFORE that AFTER's operators compute, beyond pairs: regions, fused, folded and inserted ones.
 
     before   CONV_2D -> RELU -> SOFTMAX      MEAN -> SUB -> MUL -> ADD      CONV_2D ------------> ADD
     after    CONV_2D ---------> SOFTMAX      ------ LAYER_NORM ------      CONV_2D -> QUANTIZE -> ADD
              CONV_2D gets RELU's             LAYER_NORM gets all four      QUANTIZE gets CONV_2D's
 
 Regions of the two models that lie between the same values do the same work. A region of BEFORE without a counterpart
-was absorbed by what feeds it, or, where it only prepares an input, by what it feeds. What was put in has the origin
-of what it continues: the ONE compiler gives a Quantize that it puts behind an operator the origin of that operator,
-and one behind an input that of the first operator it feeds.
+was absorbed by its producer, or, if it only prepares an input, by its reader. An inserted operator gets the origin of
+the operator that it continues: the ONE compiler gives a Quantize inserted after an operator the origin of that
+operator, and a Quantize after an input the origin of the first operator that it feeds.
 """
 
 from __future__ import annotations
@@ -27,30 +27,30 @@ from circletools.origin.tracking.side import NONE
 from circletools.origin.tracking.view import Views
 
 PREPARING = frozenset({"PAD", "PADV2", "MIRROR_PAD", "DEQUANTIZE", "DENSIFY"})
-"""Operators that are folded into what takes their output."""
+"""Operators that are folded into the operator that reads their output."""
 
 ARITHMETIC = frozenset({"ADD", "SUB", "MUL", "DIV"})
 FUSING = ARITHMETIC | {
     "AVERAGE_POOL_2D", "BATCH_MATMUL", "CONCATENATION", "CONV_2D", "CONV_3D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED",
     "L2_NORMALIZATION", "L2_POOL_2D", "MAX_POOL_2D", "SVDF", "TRANSPOSE_CONV",
 }  # fmt: skip
-"""Operators that have a bias or an activation of their own."""
+"""Operators that may have a built-in bias or activation."""
 
 LINEAR = ARITHMETIC | LAYOUT_OPS | PREPARING | {"NEG"}
-"""Operators that can be folded into the constants of the one that reads their output."""
+"""Operators that can be folded into the constants of the operator that reads their output."""
 
 SEPARABLE = ARITHMETIC | {"RELU", "RELU6", "RELU_0_TO_1", "RELU_N1_TO_1", "TANH"}
-"""Operators that can be a part of the one in front of them: its activation, its bias, its scale."""
+"""Operators that can become part of their producer: its activation, its bias, its scale."""
 
 _MOST_ROUNDS, _MOST_PASSED, _MOST_BESIDE = 8, 8, 64
-_MOST_SHARED = 1 << 14  # operators times operators: beyond, nothing is known rather than everything
-_MOST_FUSED = 4  # operators that are usually fused into one; where more are gone, they may as well have been cut off
+_MOST_SHARED = 1 << 14  # product of operator counts: beyond it, nothing is assigned instead of everything
+_MOST_FUSED = 4  # most operators fused into one; if more are missing, they may have been cut off
 
 
 def cover(views: Views, pairs: Pairs, evidence: list[Evidence], opaque: set[int]) -> list[Found]:
-    """Return for each operator of AFTER what it computes of BEFORE's.
+    """Return for each operator of AFTER the operators of BEFORE that it computes.
 
-    The views must show everything but conversions that a tool put in.
+    The views must show everything except inserted conversions.
     """
     found: list[Found] = [{} for _ in evidence]
     for new in np.flatnonzero(~pairs.unpaired(1)).tolist():
@@ -79,7 +79,7 @@ def cover(views: Views, pairs: Pairs, evidence: list[Evidence], opaque: set[int]
 
 
 def _place_the_rest(views: Views, pairs: Pairs, left: list[Region], news: list[Region], found: list[Found]) -> None:
-    """Give regions of BEFORE without a counterpart to what they have become elsewhere, or to what absorbed them."""
+    """Assign BEFORE's unmatched regions to regions that they became elsewhere, or to operators that absorbed them."""
     beside: dict[int, list[Region]] = defaultdict(list)
     for region in news:
         for end in region.feeds | region.takers:
@@ -98,7 +98,7 @@ def _place_the_rest(views: Views, pairs: Pairs, left: list[Region], news: list[R
 
 
 def _pairs_inside(views: Views, pairs: Pairs, alike: list[tuple[list[Region], Region]]) -> list[tuple[int, int]]:
-    """Return pairs of operators inside regions that belong together, as far as code and place tell."""
+    """Return pairs of operators inside regions that correspond, judging by code and place."""
     found: dict[int, int] = {}
     for parts, region in alike:
         olds = sorted(row for part in parts for row in part.operators)
@@ -109,21 +109,21 @@ def _pairs_inside(views: Views, pairs: Pairs, alike: list[tuple[list[Region], Re
 
 
 def _share_out(views: Views, parts: list[Region], region: Region, opaque: set[int], found: list[Found]) -> None:
-    """Give all of BEFORE's operators to all of a region, or to those in it that can hold many.
+    """Give every operator of `parts` to every operator of the region, or only to those that may hold several.
 
-    Of many for many it is not known who does what: where each would most likely be wrong, nobody gets any.
+    With many on both sides the assignment is unknown: if each pair would probably be wrong, none is made.
     """
     olds = sorted({row for part in parts for row in part.operators})
     news = sorted(opaque.intersection(region.operators)) or region.operators
     codes = views[0].side.codes
     moving = [row for row in olds if codes[row] in LAYOUT_OPS]
     if moving and len(region.feeds) == 1 and all(views[1].side.codes[row] in LAYOUT_OPS for row in news):
-        # What lays out anew computes nothing: the rest was fused into what feeds it.
+        # A layout change computes nothing: the other operators were fused into its producer.
         for row in set(olds).difference(moving):
             found[min(region.feeds)].setdefault(row, grounds(Evidence.FUSED))
         olds = moving
     same = [new for new in news if views[1].side.codes[new] == views[0].side.codes[olds[0]]]
-    if len(olds) == len(same) == 1:  # it is still there, and the others are new
+    if len(olds) == len(same) == 1:  # that one still exists, and the others are new
         news = same
     several = min(len(olds), len(news))
     unknown = len(news) > 1 and not opaque.isdisjoint(news)  # where one ends and the next begins
@@ -135,9 +135,9 @@ def _share_out(views: Views, parts: list[Region], region: Region, opaque: set[in
 
 
 def _moved(views: Views, region: Region, beside: Mapping[int, list[Region]], found: list[Found]) -> Region | None:
-    """Return the region of AFTER that is this one after it changed places with what stands behind or in front.
+    """Return the region of AFTER that is this region after it swapped places with a neighbour.
 
-    before   RESHAPE -> RELU -> MINIMUM        a layout passes what works on each element
+    before   RESHAPE -> RELU -> MINIMUM        a layout change moves past elementwise operators
     after               RELU -> MINIMUM -> RESHAPE
     """
     codes = Counter(views[0].side.codes[row] for row in region.operators)
@@ -150,7 +150,7 @@ def _moved(views: Views, region: Region, beside: Mapping[int, list[Region]], fou
 
 
 def _passed(views: Views, region: Region) -> Iterator[int]:
-    """Yield what a region lies beside, and then what stands in a row behind and in front of that."""
+    """Yield the neighbours of a region, and then the chains of operators after and before them."""
     yield from sorted(region.feeds | region.takers)
     now = views[1]
 
@@ -168,10 +168,10 @@ def _passed(views: Views, region: Region) -> Iterator[int]:
 
 
 def _absorb(views: Views, pairs: Pairs, region: Region, found: list[Found]) -> None:
-    """Give a region of BEFORE that is gone to what took over its work.
+    """Assign a region of BEFORE that is missing in AFTER to the operators that took over its work.
 
-    That is what feeds it; or what it feeds, where it prepares an input, or is linear and only that holds other
-    constants than before.
+    These are its producers; or its readers, if it prepares an input, or if it is linear and only its readers hold
+    changed constants.
     """
     codes = {views[0].side.codes[row] for row in region.operators}
     feeds, heirs = sorted(region.feeds), sorted(region.takers)
@@ -187,7 +187,7 @@ def _absorb(views: Views, pairs: Pairs, region: Region, found: list[Found]) -> N
 
 
 def _is_changed(views: Views, pairs: Pairs, row: int) -> bool:
-    """Say whether an operator of AFTER holds other constants than its partner; quantized ones are the same.
+    """Return whether an operator of AFTER holds other constants than its partner; quantized copies are the same.
 
     before   ADD -> MUL by a constant -> FULLY_CONNECTED      AFTER's FULLY_CONNECTED holds other constants,
     after    ADD ----------------------> FULLY_CONNECTED      and ADD cannot hold the factor
@@ -206,9 +206,9 @@ def _is_changed(views: Views, pairs: Pairs, row: int) -> bool:
 
 
 def _split_off(views: Views, news: list[Region], known: Mapping[int, set[int]], found: list[Found]) -> None:
-    """Give a region of AFTER that stands in one value of BEFORE to what makes that value.
+    """Assign a region of AFTER that computes part of a BEFORE operator to the producer of its input value.
 
-    So stands an activation, or a sum, that was a part of the operator in front of it.
+    An activation, or a sum, that was part of the operator before it appears this way.
     """
     codes, producer = views[1].side.codes, views[1].side.graph.producer
     news = [region for region in news if all(codes[row] in SEPARABLE and not found[row] for row in region.operators)]

@@ -1,6 +1,6 @@
-"""Pairs of equal inputs and outputs of two graphs: by signature, by place where they are as many, else by name.
+"""Pairs equal inputs and outputs of two graphs: by signature, by position if their numbers are equal, else by name.
 
-A part that was cut out of a model may have as many as the whole; they are looked at again once operators are paired:
+A part cut out of a model may have as many ends as the whole; ends are checked again once operators are paired:
 
     before   x -> CONV_2D a -> RELU -> CONV_2D b -> y      what lies between `x` and `b` holds constants that AFTER
     after                     x' ----> CONV_2D b -> y'     has nowhere, so `x'` is not `x`: the model was cut there
@@ -17,16 +17,16 @@ from circletools.origin.tracking.pairs import Pairs
 from circletools.origin.tracking.side import NONE, Side, ends_of
 from circletools.origin.tracking.view import View, Views
 
-_MOST_BETWEEN = 6  # operators that were fused into others; where more are gone between two values, they are two
+_MOST_BETWEEN = 6  # operators that may have been fused; if more are missing between two values, the values differ
 
 Names = Mapping[str, int]
-"""The ends of a graph by the names that a signature gives them."""
+"""The ends of a graph by their names in a signature."""
 
 
 def pair_ends(
     before: Side, after: Side, named: tuple[tuple[Names, Names], tuple[Names, Names]], pairs: Pairs
 ) -> Pairs:
-    """Return the pairs with those of ends; `named` has the names of inputs and outputs, BEFORE's and AFTER's."""
+    """Return the pairs with ends added; `named` has the names of inputs and of outputs, for BEFORE and AFTER."""
     old, new = ends_of(before.graph), ends_of(after.graph)
     inputs, outputs = (
         tuple(_same_ends((before, after), ends, names))
@@ -47,7 +47,7 @@ def _same_ends(
         inner = outer[1].intersection(before.names) - outer[0] - {b""}
         left = outer[0].intersection(after.names)
         for old, new in zip(*ends, strict=True):
-            # The end may be a value inside BEFORE: then the model was cut there.
+            # The end may be an inner value of BEFORE, if the model was cut there.
             cut = after.names[new] in inner and before.names[old] not in left
             if not cut and _alike(sides, old, new):
                 yield old, new
@@ -57,7 +57,7 @@ def _same_ends(
 
 
 def _alike(sides: tuple[Side, Side], old: int, new: int) -> bool:
-    """Say whether two ends can be the same one: of one size, or of one rank and a dimension in common."""
+    """Return whether two ends can correspond: equal size, or equal rank and one equal dimension."""
     sizes = int(sides[0].elements[old]), int(sides[1].elements[new])
     if sizes[0] == sizes[1] or 0 in sizes:
         return True
@@ -69,14 +69,14 @@ def _alike(sides: tuple[Side, Side], old: int, new: int) -> bool:
 
 
 def resized(before: Side, after: Side, pairs: Pairs) -> bool:
-    """Say whether an input or output has a different size: then sizes inside the models differ, too."""
+    """Return whether an input or output has a different size: then sizes inside the models differ, too."""
     old, new = np.array([*pairs.inputs, *pairs.outputs], np.int64).reshape(-1, 2).T
     sizes = before.elements[old], after.elements[new]
     return bool(((sizes[0] != sizes[1]) & (sizes[0] > 0) & (sizes[1] > 0)).any())
 
 
 def cut_ends(now: View, pairs: Pairs) -> tuple[set[int], set[int]]:
-    """Return the values that are inputs, and outputs, of AFTER and not of BEFORE: it was cut there."""
+    """Return AFTER's inputs and outputs that are not ends of BEFORE: the model was cut there."""
     ends = ends_of(now.side.graph)
     inputs, outputs = (
         {int(now.value[end]) for end in set(own) - {new for _, new in known}}
@@ -86,9 +86,9 @@ def cut_ends(now: View, pairs: Pairs) -> tuple[set[int], set[int]]:
 
 
 def recheck_ends(views: Views, pairs: Pairs) -> Pairs:
-    """Return the pairs without those of ends between which too much lies.
+    """Return the pairs without ends that have too much between them.
 
-    The views must show everything but conversions without a partner.
+    The views must show everything except conversions without a partner.
     """
     lost = lost_constants(views, pairs)
     inputs = tuple(pair for pair in pairs.inputs if not _input_is_cut(views, pairs, lost, pair))
@@ -97,7 +97,7 @@ def recheck_ends(views: Views, pairs: Pairs) -> Pairs:
 
 
 def lost_constants(views: Views, pairs: Pairs) -> set[int]:
-    """Return BEFORE's operators without a partner whose constants, hardly equal by chance, AFTER has nowhere."""
+    """Return BEFORE's unpaired operators with significant constants that AFTER does not have."""
     view, lost = views[0], set()
     side, constants = view.side, view.side.constants
     for row in np.flatnonzero(pairs.unpaired(0)).tolist():
@@ -109,7 +109,7 @@ def lost_constants(views: Views, pairs: Pairs) -> set[int]:
 
 
 def _input_is_cut(views: Views, pairs: Pairs, lost: set[int], ends: tuple[int, int]) -> bool:
-    """Say whether what reads AFTER's input reads, in BEFORE, what is far from that input."""
+    """Return whether AFTER's input is read by operators that are, in BEFORE, far from that input."""
     was, now = views
     far = []
     for reader, slot in now.readers[int(now.value[ends[1]])]:
@@ -121,14 +121,14 @@ def _input_is_cut(views: Views, pairs: Pairs, lost: set[int], ends: tuple[int, i
 
 
 def _output_is_cut(views: Views, pairs: Pairs, lost: set[int], ends: tuple[int, int]) -> bool:
-    """Say whether what makes AFTER's output is, in BEFORE, far from that output."""
+    """Return whether AFTER's output is made by an operator that is, in BEFORE, far from that output."""
     was, now = views
     value = _same_made(views, pairs, int(now.value[ends[1]]))
     return value != NONE and _is_far(views, pairs, lost, int(was.value[ends[0]]), value)
 
 
 def _same_made(views: Views, pairs: Pairs, new: int) -> int:
-    """Return BEFORE's value that a value of AFTER is, where what makes it has a partner, else -1."""
+    """Return the value of BEFORE that corresponds to a value of AFTER, if its producer is paired, else -1."""
     maker = int(views[1].side.graph.producer[new])
     partner = int(pairs.to_before[maker]) if maker != NONE else NONE
     made = views[0].made[partner] if partner != NONE else []
@@ -138,7 +138,7 @@ def _same_made(views: Views, pairs: Pairs, new: int) -> int:
 
 
 def _is_far(views: Views, pairs: Pairs, lost: set[int], value: int, goal: int) -> bool:
-    """Say whether no way back from one value to another goes through operators that can have been fused alone."""
+    """Return whether every path back from one value to the other has more than operators that can be fused."""
     was, waiting, seen = views[0], [value], set[int]()
     while waiting:
         value = waiting.pop()

@@ -1,4 +1,4 @@
-"""The evidence for origins and its confidence: a few classes, each with its share of correct origins."""
+"""The evidence for origins and its confidence: a few classes, each with its measured share of correct origins."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class Evidence(Word):
 
 
 CERTAIN, SURE, ABSORBED, ONE_OF_TWO, PERHAPS = 1.0, 0.95, 0.9, 0.5, 0.25
-"""Classes of confidence, each with the share of origins that is right in it, on pairs whose truth is known.
+"""Classes of confidence, each with its share of correct origins on model pairs with a known ground truth.
 
-`CERTAIN` are pairs with evidence of their own or in their place (measured: 0.997 to 1), `SURE` what follows from
-what lies between them (0.96 to 1), `ABSORBED` what was fused into an operator beside it (0.93 to 0.95),
-`ONE_OF_TWO` one of two in a region for two (0.5 to 0.9), `PERHAPS` many that are gone, into one operator or from the
-model (0.24).
+`CERTAIN` are pairs with direct evidence or fixed by their place (measured: 0.997 to 1), `SURE` what follows from what
+lies between them (0.96 to 1), `ABSORBED` operators fused into a neighbour (0.93 to 0.95), `ONE_OF_TWO` one of two
+operators in a region that replaces two (0.5 to 0.9), `PERHAPS` many missing operators assigned to one operator, or
+removed (0.24).
 """
 
 _OF_PAIRS = (Evidence.TAG, Evidence.NAME, Evidence.CONSTANT, Evidence.VALUES, Evidence.POSITION)
@@ -51,14 +51,14 @@ Found = dict[int, Grounds]
 
 
 def grounds(evidence: Evidence, *, chosen: bool = False) -> Grounds:
-    """Return evidence with its confidence; `chosen` where it is one of several answers."""
+    """Return evidence with its confidence; `chosen` if it is one of several possible answers."""
     if evidence is Evidence.FUSED:
         return Grounds(evidence, PERHAPS if chosen else ABSORBED)
     return Grounds(evidence, ONE_OF_TWO if chosen else CERTAIN if evidence in _OF_PAIRS else SURE)
 
 
 def evidence_of(views: Views, pairs: Pairs, tags: frozenset[bytes]) -> list[Evidence]:
-    """Return the strongest evidence of each pair, by operator of AFTER; POSITION where it has no partner."""
+    """Return the strongest evidence of each pair, by operator of AFTER; POSITION if it has no partner."""
     was, now = views
     names = was.side.names, now.side.names
     firsts = was.side.first, now.side.first
@@ -70,7 +70,7 @@ def evidence_of(views: Views, pairs: Pairs, tags: frozenset[bytes]) -> list[Evid
             found[new] = Evidence.TAG if names[1][second] in tags else Evidence.NAME
             continue
         both = was.held.get(old, frozenset()) & now.held.get(new, frozenset())
-        # Tied weights do not tell their operators apart.
+        # Operators with tied weights share these constants, so the constants are no evidence.
         telling = [number for number in both if len(was.holders[number]) == len(now.holders[number]) == 1]
         if telling:
             exact = any(now.side.constants.how[number] == EXACT for number in telling)

@@ -7,16 +7,16 @@ from circletools.origin.tracking.evidence import Evidence, Found, grounds
 from circletools.origin.tracking.side import CONVERSIONS, NONE, Side
 
 LAYOUT_OPS = frozenset({"EXPAND_DIMS", "RESHAPE", "SQUEEZE", "TRANSPOSE"})
-"""Operators that give the same elements another shape or order; one behind the other are one."""
+"""Operators that only change the shape or order of elements; consecutive ones count as one."""
 
 INSERTED = CONVERSIONS | LAYOUT_OPS | {"CAST", "CONCATENATION"}
-"""Operators that a tool puts in to change how a value is written or laid out."""
+"""Operators that tools insert to change the type or layout of a value."""
 
 _MOST_STEPS = 64
 
 
 def continue_inserted(after: Side, opaque: set[int], found: list[Found]) -> None:
-    """Enter for what was put in the origin of what it continues; behind an input or constant, of what it feeds."""
+    """Give inserted operators the origin of what they continue; after an input or constant, of the reader."""
     direct = [bool(entry) for entry in found]
     rows = [row for row, code in enumerate(after.codes) if code in INSERTED and not direct[row]]
     if not rows:
@@ -39,7 +39,7 @@ def continue_inserted(after: Side, opaque: set[int], found: list[Found]) -> None
 def _first_fed(
     row: int, made: list[list[int]], readers: list[list[int]], direct: list[bool], codes: list[str]
 ) -> int:
-    """Return the first operator that an inserted one feeds, over others that were inserted, or -1."""
+    """Return the first operator that an inserted one feeds, skipping other inserted ones, or -1."""
     for _ in range(_MOST_STEPS):
         fed = sorted({reader for value in made[row] for reader in readers[value]})
         if not fed:

@@ -1,11 +1,11 @@
-"""Pairs of operators that are the same one, along the graph: by ends, constants and colours, and on from each pair.
+"""Pairs corresponding operators along the graph: by ends, constants and colours, then outwards from each pair.
 
-What is certain comes first, and each pair makes others certain:
+Certain pairs come first, and each pair makes further pairs certain:
 
-    1. what reads the same input, and what makes the same output         x -> [CONV_2D]     [SOFTMAX] -> y
-    2. what alone holds a constant that both models have                 w -> [FULLY_CONNECTED]
-    3. what alone has its colour in each model, the deepest first        (see `colours`)
-    4. what reads and what makes the same values as a pair does, slot by slot, from every new pair on
+    1. the readers of the same input, and producers of the same output  x -> [CONV_2D]    [SOFTMAX] -> y
+    2. the only holders of a constant that both models have             w -> [FULLY_CONNECTED]
+    3. operators with a unique colour in each model, the deepest first  (see `colours`)
+    4. the producers and readers of each new pair, slot by slot
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from circletools.origin.tracking.view import Views
 
 
 def match(views: Views, pairs: Pairs, sizes: list[Indices]) -> Pairs:
-    """Return the pairs with all that follow from them in these views.
+    """Return the pairs with all further pairs that follow from them in these views.
 
-    `sizes` are numbers that must agree where both are known, by operator.
+    `sizes` are numbers, by operator, that must agree if both are known.
     """
     if pairs.complete:
         return pairs
@@ -40,7 +40,7 @@ def match(views: Views, pairs: Pairs, sizes: list[Indices]) -> Pairs:
 
 
 class _Search:
-    """The pairs while they are found, as lists: propagation visits one slot at a time."""
+    """The pairs as lists during the search: propagation visits one slot at a time."""
 
     def __init__(self, views: Views, pairs: Pairs, sizes: list[Indices]) -> None:
         self.views, self.start, self.sizes = views, pairs, sizes
@@ -52,7 +52,7 @@ class _Search:
         self.fresh = deque(self._beside_the_unpaired())
 
     def _beside_the_unpaired(self) -> list[tuple[int, int]]:
-        """Return the pairs that something without a partner stands beside, in both models."""
+        """Return the pairs that have a neighbour without a partner in both models."""
         old, new = (np.logical_or(*view.beside(self.start.unpaired(side))) for side, view in enumerate(self.views))
         news = np.flatnonzero(new & ~self.start.unpaired(1))
         news = news[old[self.start.to_before[news]]]
@@ -60,17 +60,17 @@ class _Search:
 
     @property
     def pairs(self) -> Pairs:
-        """The pairs as they stand."""
+        """The current pairs."""
         to_after, to_before = (np.array(row, np.int64) for row in (self.to_after, self.to_before))
         return replace(self.start, to_after=to_after, to_before=to_before)
 
     @property
     def complete(self) -> bool:
-        """Whether nothing is left to pair in one of the models."""
+        """Whether all operators of one of the models are paired."""
         return not all(map(len, self.free()))
 
     def free(self) -> list[Indices]:
-        """Return the operators of each model that are shown and have no partner."""
+        """Return the visible operators of each model that have no partner."""
         partners = (np.array(self.to_after, np.int64), np.array(self.to_before, np.int64))
         return [
             np.flatnonzero((partner == NONE) & ~view.hidden)
@@ -78,9 +78,9 @@ class _Search:
         ]
 
     def fits(self, old: int, new: int) -> bool:
-        """Say whether two operators can be the same one.
+        """Return whether two operators can correspond.
 
-        They have one code, read equally many computed values, and neither holds a constant of another operator.
+        They have the same code, the same number of computed inputs, and no constant that belongs to another operator.
         """
         if self.codes[0][old] != self.codes[1][new] or self.moving[0][old] != self.moving[1][new]:
             return False
@@ -91,7 +91,7 @@ class _Search:
         return held[0] is None or held[1] is None or not held[0].isdisjoint(held[1])
 
     def pair(self, old: int, new: int) -> None:
-        """Pair two operators that have no partner yet, if they fit."""
+        """Pair two operators without partners, if they fit."""
         if NONE in (old, new) or self.to_after[old] != NONE or self.to_before[new] != NONE:
             return
         if not self.hidden[0][old] and not self.hidden[1][new] and self.fits(old, new):
@@ -99,7 +99,7 @@ class _Search:
             self.fresh.append((old, new))
 
     def spread(self) -> None:
-        """Follow the graph from every new pair to what it reads from and to what reads from it."""
+        """Propagate every new pair along the graph to the operators it reads from, and to its readers."""
         was, now = self.views
         to_after, to_before = self.to_after, self.to_before
         while self.fresh:
@@ -111,7 +111,7 @@ class _Search:
                 self.pair_readers(value, its)
 
     def pair_readers(self, old: int, new: int) -> None:
-        """Pair the operators that read a value in either model, where there is one of a kind."""
+        """Pair the readers of a value in both models, if each kind of reader occurs once."""
         olds = self._unpaired_readers(0, old, self.to_after)
         news = self._unpaired_readers(1, new, self.to_before) if olds else []
         if len(olds) == len(news) == 1:
@@ -130,7 +130,7 @@ class _Search:
         return [(reader, slot) for reader, slot in self.views[side].readers[value] if partner[reader] == NONE]
 
     def from_ends(self) -> None:
-        """Begin with what reads the inputs and makes the outputs, and with the pairs there are."""
+        """Start from the readers of inputs, the producers of outputs, and the existing pairs."""
         was, now = self.views
         for old, new in dict.fromkeys(self.start.inputs):
             self.pair_readers(int(was.value[old]), int(now.value[new]))
@@ -147,7 +147,7 @@ class _Search:
         self.spread()
 
     def by_colours(self) -> None:
-        """Pair operators whose colours stand alone, the deepest first."""
+        """Pair operators with unique colours, the deepest first."""
         free = self.free()
         history = histories(self.views, self.pairs, free, self.sizes)
         for depth in reversed(range(len(history[0]))):
@@ -156,7 +156,7 @@ class _Search:
             ]
             alone = alone_in_both(*(rounds[depth][rows] for rounds, rows in zip(history, still, strict=True)))
             for old, new in zip(*(rows[at].tolist() for rows, at in zip(still, alone, strict=True)), strict=True):
-                # Alone by itself and not by its surroundings: only its constants are evidence.
+                # Unique by its own properties, not by its surroundings: only its constants count as evidence.
                 if depth or (old in self.views[0].held and new in self.views[1].held):
                     self.pair(old, new)
             self.spread()

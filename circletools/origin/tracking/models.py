@@ -1,6 +1,6 @@
-"""Pairs of corresponding subgraphs of two models, each tracked by itself.
+"""Pairs the subgraphs of two models, and tracks each pair of subgraphs separately.
 
-By signature, then the main ones; and whatever paired operators (If, While, Call, ...) call.
+Subgraphs are paired by signature, then the main ones, then those called by paired operators (If, While, Call, ...).
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ Couple = tuple[int, int]
 """A subgraph of BEFORE and one of AFTER."""
 
 Tags = Sequence[Mapping[int, bytes]]
-"""By subgraph, the tags of values."""
+"""The tags of values, by subgraph."""
 
 
 def track_models(before: ModelGraph, after: ModelGraph, tags: Tags) -> dict[Couple, Tracked]:
-    """Return the matches of each pair of subgraphs. `tags` are those of BEFORE's values.
+    """Return the matches of each pair of subgraphs. `tags` are the tags of BEFORE's values.
 
-    Raises ModelFormatError for an index that leads nowhere.
+    Raises ModelFormatError for an index out of range.
     """
     *classes, constants = classify(before.graphs, after.graphs)
     names, used = _names(before, after, tags)
@@ -56,7 +56,7 @@ def track_models(before: ModelGraph, after: ModelGraph, tags: Tags) -> dict[Coup
 def _names(
     before: ModelGraph, after: ModelGraph, tags: Tags
 ) -> tuple[tuple[list[list[bytes]], list[list[bytes]]], frozenset[bytes]]:
-    """Return the names of values, graph by graph, with tags for names if AFTER has tags of BEFORE; and these."""
+    """Return the names of values, graph by graph (tags if AFTER has tags of BEFORE), and the tags used."""
     olds, news = ([graph.values.names for graph in model.graphs] for model in (before, after))
     known = frozenset(tag for own in tags for tag in own.values())
     tagged = [[only_tags(name, known) for name in own] if any(map(TAG.search, own)) else own for own in news]
@@ -67,7 +67,7 @@ def _names(
 
 
 def _certain(before: ModelGraph, after: ModelGraph) -> Iterator[Couple]:
-    """Yield the subgraphs that belong together by signature, then the main ones."""
+    """Yield the subgraphs paired by signature, then the main ones."""
     old_keys = {signature.key: signature.subgraph for signature in before.signatures}
     for signature in after.signatures:
         old = old_keys.get(signature.key, len(before.graphs))
@@ -88,7 +88,7 @@ def _called(graphs: tuple[Graph, Graph], tracked: Tracked, counts: tuple[int, in
 
 
 def _left_over(before: ModelGraph, after: ModelGraph, taken: tuple[set[int], set[int]]) -> list[Couple]:
-    """Return the subgraphs that nobody calls and that have no partner, in their order, if there are as many."""
+    """Return the unpaired subgraphs that no operator calls, in order, if their numbers are equal."""
     left = []
     for side, model in enumerate((before, after)):
         called = taken[side].union(*model.callees.values())
@@ -97,7 +97,7 @@ def _left_over(before: ModelGraph, after: ModelGraph, taken: tuple[set[int], set
 
 
 def _signature_names(model: ModelGraph, graph: Graph) -> tuple[Names, Names]:
-    """Return the inputs and outputs of a graph by the names that signatures give them."""
+    """Return the inputs and outputs of a graph by their names in signatures."""
     inputs, outputs = dict[str, int](), dict[str, int]()
     for signature in model.signatures:
         if signature.subgraph == graph.index:

@@ -1,13 +1,13 @@
-"""Pairs by the names of output tensors, where names can be trusted.
+"""Pairs operators by the names of output tensors, if the names can be trusted.
 
-A tool that numbers tensors anew gives old names to other tensors. So names count only where most operators with a
-name in common are of one code, hold the same constants and stand in the same place:
+A tool that renumbers tensors gives old names to other tensors. So names count only if most operators with a common
+name have the same code, hold the same constants and are in the same place:
 
     before   RELU a -> FULLY_CONNECTED c -> RELU b      the name `a` is at the end now, where RELU `b` stood:
     after    RELU b -> FULLY_CONNECTED c -> RELU a      `c` is evidence against `a` and `b`
 
-A neighbour with a name in common is evidence for a pair where its partner is the neighbour of the other one, and else
-against it. One of another code without a partner is not evidence: a tool may have put something in between.
+A neighbour with a common name is evidence for a pair if its partner is the other operator's neighbour, and otherwise
+against it. A neighbour with another code and without a partner is no evidence: a tool may have inserted it.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from circletools.origin.tracking.pairs import Pairs
 from circletools.origin.tracking.side import NONE, Side
 from circletools.origin.tracking.view import Views, same_slots
 
-_HALF, _MOST = 0.5, 0.75  # of equal names: the share of one code; of constants and places: the share that agrees
+_HALF, _MOST = 0.5, 0.75  # among equal names: the share with one code; of constants and places: the share that agrees
 
 
 def pair_by_name(views: Views, pairs: Pairs, sizes: list[Indices], *, tagged: bool, opaque: set[int]) -> Pairs:
-    """Return the pairs with those of operators whose first outputs have the same name.
+    """Return the pairs with operators added whose first outputs have the same name.
 
-    Names that are tags are trusted as is. `opaque` are operators of AFTER that can hold many.
+    Names that are tags are trusted. `opaque` are operators of AFTER that can hold many operators.
     """
     names = [_operators_by_name(view.side) for view in views]
     common = [(names[0][name], new) for name, new in names[1].items() if name in names[0]]
@@ -57,20 +57,20 @@ def pair_by_name(views: Views, pairs: Pairs, sizes: list[Indices], *, tagged: bo
 
 
 def _operators_by_name(side: Side) -> dict[bytes, int]:
-    """Return the operator of each name of a first output that stands once."""
+    """Return the operator of each unique name of a first output."""
     named = [(side.names[value], row) for row, value in enumerate(side.first) if value != NONE]
     counts = Counter(name for name, _ in named)
     return {name: row for name, row in named if name and counts[name] == 1}
 
 
 def _same_constants(views: Views, couple: tuple[int, int]) -> float:
-    """Return 1 where two operators hold a telling constant in common, 0 where they hold others, else NaN."""
+    """Return 1 if two operators share a significant constant, 0 if theirs differ, NaN if they have none."""
     held = [view.held.get(row) for view, row in zip(views, couple, strict=True)]
     return np.nan if held[0] is None or held[1] is None else float(not held[0].isdisjoint(held[1]))
 
 
 def _places(views: Views, named: Pairs, sizes: list[Indices]) -> tuple[Indices, Indices]:
-    """Return for each operator of AFTER how many neighbours, and its size, are evidence, and how many agree."""
+    """Return for each operator of AFTER the evidence from neighbours and size: its amount, and how much agrees."""
     was, now = views
     news, olds, _ = same_slots(views, named)
     partner = np.append(named.to_after, NONE)[was.giver[olds]]

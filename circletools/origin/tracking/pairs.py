@@ -1,4 +1,4 @@
-"""The pairs of equal operators known so far. Passes take pairs and return new ones."""
+"""The known pairs of corresponding operators. Passes take pairs and return new ones."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from circletools.origin.tracking.side import NONE, Side
 class Pairs:
     """The partner of each operator, or -1.
 
-    `inputs` and `outputs` are pairs of values: the ends of the two graphs that are the same. `by_name` says whether
-    names count.
+    `inputs` and `outputs` are pairs of corresponding values at the ends of the two graphs. `by_name` is whether names
+    count.
     """
 
     to_after: Indices
@@ -33,21 +33,21 @@ class Pairs:
 
     @property
     def partners(self) -> tuple[Indices, Indices]:
-        """The partners of BEFORE's operators, and of AFTER's."""
+        """The partner of each operator of BEFORE, and of each operator of AFTER."""
         return self.to_after, self.to_before
 
     def unpaired(self, side: int) -> Mask:
-        """Say which operators of BEFORE (0) or AFTER (1) have no partner."""
+        """Return which operators of BEFORE (0) or AFTER (1) have no partner."""
         unpaired: Mask = self.partners[side] == NONE
         return unpaired
 
     @property
     def complete(self) -> bool:
-        """Whether one of the models has no operator left to pair."""
+        """Whether all operators of one of the models are paired."""
         return not (self.unpaired(0).any() and self.unpaired(1).any())
 
     def added(self, found: Sequence[tuple[int, int]]) -> Pairs:
-        """Return these pairs with more, of operators without partners."""
+        """Return these pairs and additional ones of operators without partners."""
         if not found:
             return self
         olds, news = np.array(found, np.int64).T
@@ -56,7 +56,7 @@ class Pairs:
         return replace(self, to_after=to_after, to_before=to_before)
 
     def without(self, news: Indices) -> Pairs:
-        """Return these pairs without those of some operators of AFTER."""
+        """Return these pairs without the given operators of AFTER."""
         to_after, to_before = self.to_after.copy(), self.to_before.copy()
         to_after[to_before[news]] = NONE
         to_before[news] = NONE

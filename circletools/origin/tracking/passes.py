@@ -1,12 +1,12 @@
 """The passes in order: from two graphs to the operators of BEFORE that each operator of AFTER computes.
 
-Each pass is a pure function: it takes views of the two graphs and the pairs so far, and returns new pairs. What a
-view hides decides what stands beside what:
+Each pass is a pure function that takes views of the two graphs and the pairs so far, and returns new pairs. Operators
+are neighbours if only hidden operators lie between them:
 
-    names, match     conversions (QUANTIZE, ...) are looked through
+    names, match     conversions (QUANTIZE, ...) are hidden
     match            nothing is hidden: conversions are paired, too
-    recheck, drop    pairs that their surroundings do not bear out are given up
-    cover            what has no partner: regions, what was fused, folded, put in
+    recheck, drop    pairs that their surroundings contradict are dropped
+    cover            operators without a partner: regions, fused, folded, inserted
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _OPAQUE = ("CUSTOM", "DELEGATE")
 
 @dataclass(frozen=True, eq=False)
 class Tracked:
-    """What was found of two graphs: pairs, what each operator of AFTER computes, and how far pairs agree in sum.
+    """The result for two graphs: pairs, what each operator of AFTER computes, and the overall agreement of pairs.
 
-    `opaque` are operators of AFTER that can hold many.
+    `opaque` are operators of AFTER that can hold many operators.
     """
 
     views: Views
@@ -46,7 +46,7 @@ class Tracked:
 def track_graphs(
     before: Side, after: Side, ends: tuple[tuple[Names, Names], tuple[Names, Names]], tags: frozenset[bytes]
 ) -> Tracked:
-    """Run the passes; `ends` are names of inputs and of outputs in signatures, `tags` those of BEFORE's values."""
+    """Run the passes; `ends` are names of inputs and outputs in signatures, `tags` the tags of BEFORE's values."""
     sides = before, after
     pairs = pair_ends(before, after, ends, Pairs.none(before, after))
     is_resized = resized(before, after, pairs)
@@ -82,5 +82,5 @@ def _views(sides: tuple[Side, Side], hidden: list[Mask]) -> Views:
 
 
 def _left(masks: list[Mask], pairs: Pairs) -> list[Mask]:
-    """Return the operators among some that have no partner."""
+    """Return the operators in each mask that have no partner."""
     return [mask & pairs.unpaired(side) for side, mask in enumerate(masks)]

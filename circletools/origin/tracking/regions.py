@@ -1,9 +1,9 @@
-"""Regions: connected groups of operators without a partner, and which of the two models do the same work.
+"""Regions: connected groups of unpaired operators, and which regions of the two models do the same work.
 
     before   CONV_2D -> MEAN -> SUB -> MUL -> ADD -> SOFTMAX      the regions lie between the same values:
     after    CONV_2D ------- LAYER_NORM ---------> SOFTMAX        LAYER_NORM does the work of all four
 
-A region ends at a value that both models know: what paired operators make or read, ends, and equal names.
+A region ends at values known in both models: values made or read by paired operators, ends, and equal names.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from circletools.origin.tracking.side import NONE
 from circletools.origin.tracking.view import Views
 
 Known = Mapping[int, set[int]]
-"""By value of BEFORE, the values of AFTER that are the same one."""
+"""By value of BEFORE, the corresponding values of AFTER."""
 
 _OVERLAP = 0.5
 _MOST_BESIDE = 64
@@ -32,8 +32,8 @@ _MOST_BESIDE = 64
 class Region:
     """A connected group of operators without a partner.
 
-    `taken` and `made` are the values of AFTER that it reads from outside and that are read outside of it; `feeds` and
-    `takers` are the paired operators of AFTER around it.
+    `taken` and `made` are the values of AFTER that the region reads from outside, and that are read outside of it;
+    `feeds` and `takers` are the adjacent paired operators of AFTER.
     """
 
     operators: list[int]
@@ -43,7 +43,7 @@ class Region:
     takers: set[int] = field(default_factory=set)
 
     def overlap(self, other: Region) -> float:
-        """Return how far two regions lie between the same values; wholly, where one lies within the other's."""
+        """Return how far two regions lie between the same values: 1 if one lies within the other."""
         if (self.taken and other.taken and not self.taken & other.taken) or not self.made & other.made:
             return 0.0
         common = len(self.taken & other.taken) + len(self.made & other.made)
@@ -53,11 +53,11 @@ class Region:
 def same_values(
     views: Views, pairs: Pairs, copies: Mapping[int, int], twins: Mapping[int, int]
 ) -> dict[int, set[int]]:
-    """Return, by value of BEFORE, the values of AFTER that are the same one, as far as pairs and names tell.
+    """Return the AFTER values that correspond to each BEFORE value, as far as pairs and names show.
 
-    What two paired operators make, and what they read in one slot, is the same. It can be several: what was put in
-    behind an operator makes a value that is the same as that operator's. `copies` are AFTER's operators that compute
-    what a paired one of BEFORE does, `twins` BEFORE's.
+    The results of two paired operators correspond, and so do the values read in one slot. Several values may
+    correspond to one, as an operator inserted after another makes a value that equals its input. `copies` are AFTER's
+    operators that compute the same as a paired one of BEFORE, `twins` BEFORE's.
     """
     was, now = views
     found: dict[int, set[int]] = defaultdict(set)
@@ -89,7 +89,7 @@ def same_values(
 
 
 def _named_alike(views: Views, pairs: Pairs) -> Iterator[tuple[int, int]]:
-    """Yield the values of operators without a partner that have the same name, which no other has, and shape."""
+    """Yield values of unpaired operators that have the same shape and the same, unique name."""
     places: list[dict[bytes, list[int]]] = [defaultdict(list), defaultdict(list)]
     for number, view in enumerate(views):
         operators, values = view.side.graph.definitions
@@ -103,9 +103,9 @@ def _named_alike(views: Views, pairs: Pairs) -> Iterator[tuple[int, int]]:
 
 
 def needed(views: Views, pairs: Pairs, known: Known) -> set[int]:
-    """Return BEFORE's operators without a partner whose results reach one with, or an output that AFTER has.
+    """Return BEFORE's unpaired operators whose results reach a paired one, or an output that AFTER has.
 
-    The others were removed with the outputs that they led to. What leads to an input of AFTER's own was cut off.
+    The others were removed together with their outputs. Operators before a new input of AFTER were cut off.
     """
     was, now = views
     cut_inputs, _ = cut_ends(now, pairs)
@@ -142,7 +142,7 @@ def both_regions(
 def _regions(
     views: Views, side: int, free: set[int], known: Known, partner: Indices, outputs_: Sequence[tuple[int, int]]
 ) -> list[Region]:
-    """Return the regions of the operators `free`; `partner` is the operator of AFTER that each one is, or -1."""
+    """Return the regions of the operators `free`; `partner` is each operator's index in AFTER, or -1."""
     view, constant = views[side], views[side].side.is_constant
     rows = sorted(free)
     number = {row: at for at, row in enumerate(rows)}
@@ -181,7 +181,7 @@ def _regions(
 
 
 def pair_regions(olds: list[Region], news: list[Region]) -> tuple[list[tuple[list[Region], Region]], list[Region]]:
-    """Return the regions of AFTER with those of BEFORE whose work they do, and the rest of BEFORE's."""
+    """Return the regions of AFTER with the regions of BEFORE whose work they do, and the unmatched ones of BEFORE."""
     makers: dict[int, list[int]] = defaultdict(list)
     for at, region in enumerate(news):
         for value in region.made:
@@ -199,10 +199,10 @@ def pair_regions(olds: list[Region], news: list[Region]) -> tuple[list[tuple[lis
 
 
 def one_by_one(views: Views, pairs: Pairs, olds: Sequence[int], news: Sequence[int]) -> list[tuple[int, int]]:
-    """Return the operators of two regions that are each other: of one code and beside the same operators.
+    """Return the corresponding operators of two regions: of one code and beside the same operators.
 
-    Where no such pair is left, those of a code that stands as often in both are paired in their order. A region of
-    one has the operator of its code, if there is one.
+    Once no such pair is left, operators of a code that occurs equally often in both are paired in order. A region of
+    one operator corresponds to the operator of its code, if there is one.
     """
     if len(olds) < 2:
         return []
@@ -226,7 +226,7 @@ def one_by_one(views: Views, pairs: Pairs, olds: Sequence[int], news: Sequence[i
 
 
 def _places(views: Views, pairs: Pairs, side: int, row: int) -> list[tuple[str, str, int]]:
-    """Return where an operator stands: its code with each paired operator that it reads from or feeds, in order."""
+    """Return an operator's neighbourhood: its code with each paired operator it reads from or feeds, in order."""
     view, code, own = views[side], views[side].side.codes[row], pairs.partners[side]
     around = {("from", giver) for giver, *_ in view.reads[row] if giver != NONE}
     around |= {("to", reader) for reader in view.takers(row)}

@@ -1,9 +1,9 @@
-"""Whether two models are the same network: otherwise similarities are coincidences.
+"""Whether two models are the same network: if not, similarities are coincidences.
 
-Constants decide where both models have some that are hardly equal by chance: a tool that quantizes or optimises a
-model leaves most of them recognisable, and two networks of one structure have none in common. Where there is nothing
-to compare, names with a path do (`tower/add`; exporters give `add_3` and `Identity` to every model), or how much of
-the larger model is paired. A compiler may leave nothing but the ends:
+Constants decide if both models have significant ones: a tool that quantizes or optimises a model leaves most of them
+recognisable, whereas two networks of one structure share none. If there are none to compare, names with a path decide
+(`tower/add`; exporters give `add_3` and `Identity` to every model), or how much of the larger model is paired. A
+compiler may leave nothing but the ends:
 
     before   x: [1,96,96,3] -> 31 operators -> y: [1,2]      inputs and outputs are as many, of the same types, shapes
     after    x: [1,96,96,3] ---> ethos-u ----> y: [1,2]      and names: else the models are strangers
@@ -19,10 +19,10 @@ from circletools.origin.tracking.passes import Tracked
 from circletools.origin.tracking.side import CONVERSIONS, NONE, ends_of
 
 SAME, LOOKALIKE, STRANGERS = 1.0, 0.4, 0.0
-"""The factor for the confidence of all that does not rest on an equal constant.
+"""The factor for the confidence of every origin that does not rest on an equal constant.
 
-Lookalikes are of one structure, and have constants or names, and none in common: whether one was trained from the
-other is unknown.
+Lookalikes have one structure, and constants or names of which they share none: whether one was trained from the other
+is not known.
 """
 
 _PROGRAM = 1 << 14  # bytes that a compiler writes for an operator
@@ -30,7 +30,7 @@ _QUARTER, _HALF, _MOST, _NEARLY_ALL = 0.25, 0.5, 0.75, 0.9
 
 
 def relation(graphs: Sequence[Tracked]) -> float:
-    """Return how two models are related, of which these graphs were tracked."""
+    """Return how two models are related, given their tracked graphs."""
     opaque = any(one.opaque for one in graphs)
     common, fewest = _constants_in_common(graphs)
     if fewest and common >= _QUARTER * fewest:
@@ -53,14 +53,14 @@ def relation(graphs: Sequence[Tracked]) -> float:
 
 
 def _working(graphs: Sequence[Tracked], side: int) -> int:
-    """Return how many operators of either model do more than convert."""
+    """Return the larger number of operators, other than conversions, of the two models."""
     return sum(code not in CONVERSIONS for one in graphs for code in one.views[side].side.codes)
 
 
 def _constants_in_common(graphs: Sequence[Tracked]) -> tuple[int, int]:
-    """Return how many telling constants both models have, and how many the one with fewer has in all.
+    """Return how many significant constants both models have, and the total of the model that has fewer.
 
-    What opaque operators hold does not count.
+    Constants of opaque operators do not count.
     """
     held = [np.empty(0, np.int64), np.empty(0, np.int64)]
     for one in graphs:
@@ -74,7 +74,7 @@ def _constants_in_common(graphs: Sequence[Tracked]) -> tuple[int, int]:
 
 
 def _paths_in_common(graphs: Sequence[Tracked]) -> float:
-    """Return how much of the smaller model has partners of the same name, if that has a path."""
+    """Return the share of the smaller model whose partners have the same name, if that name has a path."""
     known = 0
     for one in graphs:
         was, now = (view.side for view in one.views)
@@ -88,7 +88,7 @@ def _paths_in_common(graphs: Sequence[Tracked]) -> float:
 
 
 def _inner_names(graphs: Sequence[Tracked]) -> float:
-    """Return how many of the values that AFTER computes have names that BEFORE has too; outputs do not count."""
+    """Return the share of AFTER's computed values, without outputs, whose names BEFORE has too."""
     known, made, common = set[bytes](), 0, 0
     for one in graphs:
         was, now = (view.side for view in one.views)
@@ -100,9 +100,9 @@ def _inner_names(graphs: Sequence[Tracked]) -> float:
 
 
 def _can_hold(one: Tracked) -> bool:
-    """Say whether opaque operators are as large as what they must hold of BEFORE's constants, within a factor of two.
+    """Return whether the size of opaque operators fits the BEFORE constants they must hold, within a factor of two.
 
-    Compilers write weights in 8 bits or unchanged, sometimes compressed, and a program beside them.
+    Compilers store weights in 8 bits or unchanged, sometimes compressed, together with a program.
     """
     if not one.opaque:
         return True
@@ -121,7 +121,7 @@ def _can_hold(one: Tracked) -> bool:
 
 
 def _same_ends(one: Tracked) -> bool:
-    """Say whether inputs and outputs are as many, of the same types, shapes and, where both have any, names."""
+    """Return whether the inputs and outputs are equal in number, types, shapes and, if both have any, names."""
     was, now = (view.side for view in one.views)
     types = was.graph.values.types, now.graph.values.types
     for old_ends, new_ends, known in zip(

@@ -1,4 +1,4 @@
-"""Elements of constants as numbers, dequantized where the tensor says how."""
+"""Elements of constants as numbers, dequantized if the tensor is quantized."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Samples = NDArray[np.float64]
 def places(shape: tuple[int, ...], axis: int | None) -> Indices:
     """Return 256 flat positions spread over a constant; with an axis, 16 in each of 16 channels along it.
 
-    Small constants and axes have some of them several times.
+    Positions repeat in small constants and along short axes.
     """
     size = math.prod(shape)
     if axis is None:
@@ -41,12 +41,12 @@ class Reader:
     """The representation of a graph's constants: types and quantization."""
 
     def __init__(self, values: Values) -> None:
-        """Look at all values of a graph; nothing is read before it is asked for."""
+        """Read the values of a graph on demand."""
         self.values: Values = values
 
     @cached_property
     def quantization(self) -> tuple[dict[int, int], Vectors, Vectors, list[int]]:
-        """The row of each value that is quantized; scales, zero points and the dimension they go along, by row."""
+        """The row of each quantized value; then scales, zero points and the quantized dimension, by row."""
         tables, rows = self.values.tables.child("quantization", self.values.schema)
         row_of = {row: index for index, row in enumerate(rows.tolist())}
         axes = tables.scalars("quantized_dimension").tolist()
@@ -55,7 +55,7 @@ class Reader:
 
 @dataclass(frozen=True, eq=False)
 class Payload:
-    """The data of a constant, and a value that has it."""
+    """The data of a constant, and one value that has it."""
 
     reader: Reader
     value: int
@@ -78,7 +78,7 @@ class Payload:
 
     @property
     def is_readable(self) -> bool:
-        """Whether the data is numbers, all of them there."""
+        """Whether the data is complete and numeric."""
         count = math.prod(self.shape)
         if min(self.shape, default=1) < 1:
             return False

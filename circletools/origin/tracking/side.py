@@ -1,4 +1,4 @@
-"""One of the two graphs that are compared, with numbers for codes and constants that both share."""
+"""One of the two compared graphs, with numbers for codes and constants that both share."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from circletools.origin.tracking.constants import Constants
 
 NONE = -1
 CONVERSIONS = frozenset({"QUANTIZE", "DEQUANTIZE", "FAKE_QUANT"})
-"""Operators that change how a value is written, not the value; tools put them in and take them out."""
+"""Operators that change the representation of a value, not the value; tools insert and remove them."""
 
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """One of two graphs. `names` are those of values; `code` and `constant` are numbers that both sides share.
+    """One of two graphs. `names` are the names of values; `code` and `constant` are numbers that both sides share.
 
-    `constant` is the class of what a value holds, -1 where it is not a constant.
+    `constant` is the class of a value's constant data, -1 if it is not a constant.
     """
 
     graph: Graph
@@ -44,13 +44,13 @@ class Side:
 
     @cached_property
     def slot(self) -> Indices:
-        """The place of each input slot among those that its operator uses."""
+        """The position of each input slot among the slots that its operator uses."""
         operators = self.graph.uses.operators
         return places_in_rows(np.bincount(operators, minlength=len(self)))
 
     @cached_property
     def place(self) -> Indices:
-        """The place of each value among the outputs of its producer."""
+        """The position of each value among the outputs of its producer."""
         operators, values = self.graph.definitions
         place = np.zeros(len(self.graph.values), np.int64)
         place[values] = np.arange(len(operators)) - np.searchsorted(operators, operators)
@@ -58,7 +58,7 @@ class Side:
 
     @cached_property
     def is_constant(self) -> Mask:
-        """Whether each value is in the file."""
+        """Whether each value is a constant in the file."""
         is_constant: Mask = self.constant != NONE
         return is_constant
 
@@ -70,17 +70,17 @@ class Side:
 
     @cached_property
     def main(self) -> Indices:
-        """The value that each operator works on: the first non-constant input, else the first."""
+        """The value that each operator mainly works on: the first non-constant input, else the first input."""
         operators, values = self.graph.uses
         main = np.full(len(self), NONE, np.int64)
-        for constant in (True, False):  # of several assignments the last counts: so go backwards
+        for constant in (True, False):  # the last of several assignments wins, so go backwards
             chosen = np.flatnonzero(self.is_constant[values] == constant)[::-1]
             main[operators[chosen]] = values[chosen]
         return main
 
     @cached_property
     def elements(self) -> Indices:
-        """The number of elements of each value, 0 where a size is 0, negative or out of all proportion."""
+        """The number of elements of each value; 0 if a dimension is 0, negative or unreasonably large."""
         shapes = self.graph.values.shapes
         sizes = np.append(shapes.flat().astype(np.float64), 1.0)  # the 1 belongs to the last row, for reduceat
         products, some = np.ones(len(shapes.count)), np.flatnonzero(shapes.count)
@@ -91,15 +91,15 @@ class Side:
         return products.astype(np.int64)
 
     def sizes(self, is_resized: bool) -> Indices:
-        """Return the number of elements of each operator's first output, 0 where it is not known.
+        """Return the number of elements of each operator's first output, 0 if it is not known.
 
-        Of resized models none is known.
+        For resized models, no size is known.
         """
         return np.append(self.elements * (not is_resized), 0)[self.graph.first_results]
 
     @cached_property
     def hands_on(self) -> Mask:
-        """Whether each operator makes one value out of one that is not a constant."""
+        """Whether each operator makes one value from one non-constant value."""
         operators, values = self.graph.uses
         moving = np.bincount(operators[~self.is_constant[values]], minlength=len(self))
         made = np.bincount(self.graph.definitions.operators, minlength=len(self))
@@ -107,7 +107,7 @@ class Side:
         return handing
 
     def is_any(self, codes: Container[str]) -> Mask:
-        """Say which operators are of one of these codes."""
+        """Return which operators have one of these codes."""
         return np.array([code in codes for code in self.codes], np.bool_)
 
     def shape(self, value: int) -> tuple[int, ...]:
@@ -125,9 +125,9 @@ def ends_of(graph: Graph) -> tuple[list[int], list[int]]:
 
 
 def shared_codes(graphs: tuple[Graph, Graph]) -> list[Indices]:
-    """Return a number for the code of each operator, that of a handle for the name of its variable too.
+    """Return a number for the code of each operator; for a variable handle, for the variable's name as well.
 
-    Names of variables count where both graphs have the same ones.
+    Variable names count only if both graphs have the same ones.
     """
     options = [graph.operators.option("shared_name").tolist() for graph in graphs]
     if set(options[0]) != set(options[1]):

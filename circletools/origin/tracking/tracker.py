@@ -1,4 +1,4 @@
-"""Origins for a model that was made by a tool which does not keep them."""
+"""Tracks origins to a model that was made by a tool which does not keep them."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from circletools.origin.tracking.models import track_models
 from circletools.origin.tracking.relation import relation
 
 _OF_ITSELF = (Evidence.CONSTANT, Evidence.VALUES)
-"""Evidence that needs no relation of the models: it is what relates them."""
+"""Evidence that does not depend on how the models are related: it determines the relation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tracking:
-    """What was found: origins to embed in AFTER, and for each subgraph operator index -> source id -> grounds.
+    """The result: origins to embed in AFTER, and for each subgraph operator index -> source id -> grounds.
 
-    `rows` are all operators of AFTER with what was found. `carried` says that the tables in AFTER are those of
-    BEFORE: the tool kept the metadata without looking at it.
+    `rows` are all operators of AFTER with their evidence. `carried` means that the tables in AFTER are those of
+    BEFORE: the tool copied the metadata without updating it.
     """
 
     format: str
@@ -40,12 +40,12 @@ class Tracking:
 
     @property
     def without_origin(self) -> list[tuple[int, int]]:
-        """Subgraph and index of the operators of which nothing is known."""
+        """Subgraph and index of the operators without a known origin."""
         return [(row.subgraph, row.index) for row in self.rows if row.index not in self.grounds[row.subgraph]]
 
     @property
     def notes(self) -> tuple[Finding, ...]:
-        """The number of operators without an origin; a warning if none has one."""
+        """A note with the number of operators without an origin; a warning if no operator has one."""
         left, total = len(self.without_origin), len(self.rows)
         if not left:
             return ()
@@ -54,11 +54,11 @@ class Tracking:
 
 
 def track(before: Model, after: Model, *, min_confidence: float = 0.0) -> Tracking:
-    """Give every operator of `after` the sources of `before` that it computes.
+    """Give every operator of `after` the sources of the operators of `before` that it computes.
 
-    Sources are those of the tables in `before`; where it has none, its operators, numbered over all subgraphs.
-    Those with a confidence (from 0 to 1) below `min_confidence` are left out. Raises ModelFormatError for a broken
-    model and TableFormatError for broken tables, with the name of the file in front of the location.
+    The sources are those in the tables of `before`; without tables, its operators, numbered over all subgraphs.
+    Sources with a confidence (from 0 to 1) below `min_confidence` are omitted. Raises ModelFormatError for a broken
+    model and TableFormatError for broken tables, with the name of the file before the location.
 
     >>> with ct.open("before.tflite") as before, ct.open("after.tflite") as after, ct.edit(after) as edit:
     ...     found = ct.track_origins(before, after, min_confidence=0.25)
@@ -74,7 +74,7 @@ def track(before: Model, after: Model, *, min_confidence: float = 0.0) -> Tracki
 
 
 def _broken_alone(model: Model) -> CircleToolsError | None:
-    """Return the error of comparing a model with itself, if there is one: then it is about this model."""
+    """Return the error of comparing a model with itself, if any: such an error is about this model."""
     try:
         _track(model_graph(model), model_graph(model), 0.0)
     except CircleToolsError as error:
@@ -106,7 +106,7 @@ def track_from(before: ModelGraph, known: Origins, after: ModelGraph, min_confid
 
 
 def _carried_along(before: ModelGraph, after: ModelGraph) -> bool:
-    """Say whether the tables in `after` are those of `before`: the tool copied the metadata unread."""
+    """Return whether the tables in `after` are those of `before`, copied unread by the tool."""
     return all(
         (old := before.metadata_value(name)) is not None and old == after.metadata_value(name)
         for name in (SOURCE_TABLE, OP_TABLE)
@@ -114,7 +114,7 @@ def _carried_along(before: ModelGraph, after: ModelGraph) -> bool:
 
 
 def _by_source(found: Found, origin_of: Mapping[int, Origin], least: float, factor: float) -> dict[int, Grounds]:
-    """Return the sources of what was found; of two ways to one source the surer counts."""
+    """Return the sources of the operators found; of two ways to one source the more confident counts."""
     best: dict[int, Grounds] = {}
     for row, one in found.items():
         grounds = one if factor == 1 or one.evidence in _OF_ITSELF else Grounds(one.evidence, one.confidence * factor)
@@ -126,5 +126,5 @@ def _by_source(found: Found, origin_of: Mapping[int, Origin], least: float, fact
 
 
 def _sources(model: ModelGraph) -> Origins:
-    """Return the origins in a model; without any, every operator is its own source, named after its first output."""
+    """Return the origins in a model; without any, each operator becomes a source, named after its first output."""
     return origins_in(model) or origins_by_output(model, range(len(model)))

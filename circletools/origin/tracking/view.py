@@ -1,4 +1,4 @@
-"""A graph view that skips some operators: their outputs stand for their inputs.
+"""A view of a graph that hides some operators: their outputs stand for their inputs.
 
     the graph    CONV_2D -a-> QUANTIZE -b-> ADD        hidden: QUANTIZE
     the view     CONV_2D ------- a -------> ADD        `b` is `a`
@@ -20,7 +20,7 @@ from circletools.origin.tracking.side import NONE, Side
 
 
 class Rows:
-    """Columns by the rows that they belong to (compressed sparse rows): row i is a list of tuples."""
+    """Columns grouped by row (compressed sparse rows): row i is a list of tuples."""
 
     def __init__(self, size: int, keys: Indices, *columns: Indices) -> None:
         """Group columns by ascending keys from 0 to `size` - 1."""
@@ -28,16 +28,16 @@ class Rows:
         self.items: list[tuple[int, ...]] = list(zip(*(column.tolist() for column in columns), strict=True))
 
     def __getitem__(self, row: int) -> list[tuple[int, ...]]:
-        """Return the operators of a row."""
+        """Return the tuples of a row."""
         return self.items[self.starts[row] : self.starts[row + 1]]
 
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """What is shown of a side. `value` has for each value the one that it is.
+    """The visible part of a side. `value` maps each value to the one that it stands for.
 
-    The input slots that are shown are columns: who reads (`reader`, ascending) in which `slot` which value (`read`),
-    and the operator that makes that (`giver`, or -1), at which `place` among its outputs.
+    The visible input slots are columns: the reading operator (`reader`, ascending), its `slot`, the value (`read`),
+    the operator that makes the value (`giver`, or -1), and the position among its outputs (`place`).
     """
 
     side: Side
@@ -60,19 +60,19 @@ class View:
 
     @cached_property
     def readers(self) -> Rows:
-        """By value: who reads it, and in which slot."""
+        """By value: the operators that read it, each with the slot."""
         order = np.argsort(self.read, kind="stable")
         return Rows(len(self.value), self.read[order], self.reader[order], self.slot[order])
 
     @cached_property
     def made(self) -> list[list[int]]:
-        """By operator, the values that it makes: of many that write one value only the last does."""
+        """By operator, the values that it makes; if several write one value, only the last is its maker."""
         operators, values = self.side.graph.definitions
         makes = (self.side.graph.producer[values] == operators) & ~self.hidden[operators]
         return rows_by_key(len(self), operators[makes], values[makes])
 
     def takers(self, operator: int) -> list[int]:
-        """Return the operators that read what an operator makes, once for each slot."""
+        """Return the readers of an operator's results, once for each slot."""
         return [reader for value in self.made[operator] for reader, _ in self.readers[value]]
 
     @cached_property
@@ -82,7 +82,7 @@ class View:
 
     @cached_property
     def held(self) -> dict[int, frozenset[int]]:
-        """By operator, the telling constants that both models have: hardly equal by chance."""
+        """By operator, the significant constants that both models have, unlikely to be equal by chance."""
         constants = self.side.constants
         number = self.side.constant[self.read]
         telling = np.append(constants.shared & constants.distinctive, False)[number]
@@ -93,7 +93,7 @@ class View:
 
     @cached_property
     def holders(self) -> dict[int, list[int]]:
-        """By telling constant, the operators that hold it."""
+        """By significant constant, the operators that hold it."""
         holders: dict[int, list[int]] = {}
         for operator, numbers in self.held.items():
             for number in numbers:
@@ -101,7 +101,7 @@ class View:
         return holders
 
     def beside(self, chosen: Mask) -> tuple[Mask, Mask]:
-        """Say which operators read from one that is chosen, and which make what one that is chosen reads."""
+        """Return which operators read from a chosen one, and which produce an input of a chosen one."""
         fed, feeds = np.zeros(len(self), np.bool_), np.zeros(len(self), np.bool_)
         made = self.giver != NONE
         giver, reader = self.giver[made], self.reader[made]
@@ -115,7 +115,7 @@ Views = tuple[View, View]
 
 
 def look(side: Side, hidden: Mask) -> View:
-    """Return the view of a side without the `hidden` operators; each hands on its main input."""
+    """Return the view of a side without the `hidden` operators; each stands for its main input."""
     value = np.arange(len(side.graph.values))
     operators, made = side.graph.definitions
     through = hidden[operators] & (side.main[operators] != NONE)
@@ -132,7 +132,7 @@ def look(side: Side, hidden: Mask) -> View:
 
 
 def same_slots(views: Views, pairs: Pairs) -> tuple[Indices, Indices, Indices]:
-    """Return input slots of AFTER's paired operators, BEFORE's at the same places, and those without such."""
+    """Return input slots of AFTER's paired operators, BEFORE's slots at the same places, and the other slots."""
     was, now = views
     news = np.flatnonzero(~pairs.unpaired(1)[now.reader])
     starts = np.searchsorted(was.reader, np.arange(len(was) + 1))
