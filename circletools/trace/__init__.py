@@ -1,1 +1,1 @@
-"""Where the time went: marks in traces of the system, by layer and phase."""
+"""Where the time went: marks in system traces, by layer and phase."""

@@ -77,7 +77,7 @@ def test_operators_within_events() -> None:
     assert [run.of_delegate for run in found.runs] == [False, False, True, True, False]
     with pytest.raises(InvalidInputError, match="no operator within `Invoke`"):
         read(event("ADD", 2, 1, 1, 0, 0))
-    with pytest.raises(InvalidInputError, match=r"events\[0\]\.elapsed_time_us is not a number that can be"):
+    with pytest.raises(InvalidInputError, match=r"events\[0\]\.elapsed_time_us is not a valid number"):
         read(event("ADD", 2, 1, -1, 0, 0))
     with pytest.raises(InvalidInputError, match=r"events\[1\]\.event_metadata1 is not"):
         read(inner, event("ADD", 2, 1, 1, 1 << 50, 0))

@@ -35,13 +35,12 @@ _MOST_REMEMBERED = 1 << 16
 
 @dataclass(slots=True, repr=False)
 class Analysis(Tabular):
-    """The results of a trace. `tables` are by segment (see timeline.run_of), in time of threads.
+    """The results of a trace. `tables` are by segment (see timeline.run_of), in thread time.
 
-    `wall_clock` has the shares of `executions` by the clock, `run_clock` those of `runs`; `machine` has frequencies
-    and energy in the executions. Where the runtime has no marks, executions are calls of the HAL or marks of the
-    application ([NN_LA_PE]): see their kind.
-    `threads` are those with time in the tables, `marked` those with any mark of NNAPI, `ordered` is whether the times
-    of the trace never decrease.
+    `wall_clock` holds the shares of `executions` in wall-clock time, `run_clock` the shares of `runs`; `machine`
+    holds frequencies and energy during executions. If the runtime has no marks, executions are HAL calls or marks of
+    the application ([NN_LA_PE]): see their kind. `threads` are the threads with time in the tables, `marked` those
+    with any NNAPI mark; `ordered` is whether the times of the trace never decrease.
     """
 
     name: str
@@ -74,7 +73,7 @@ class Analysis(Tabular):
 
 @dataclass(slots=True)
 class _Known:
-    """Results known only after a whole pass over a trace; the next pass starts with them."""
+    """Facts known only after a whole pass over a trace; the next pass starts with them."""
 
     drivers: set[int] = field(default_factory=set)
     ignored: frozenset[int] = frozenset()
@@ -82,10 +81,10 @@ class _Known:
 
 
 def analyse(trace: Trace) -> Analysis:
-    """Read a trace. Raises InvalidInputError for what is not a trace, or a broken one.
+    """Analyse a trace. Raises InvalidInputError for a broken trace, or if it is not a trace.
 
-    One pass is enough for most traces. Another follows when times decrease, when the first marks of a process do not
-    show that it is a driver, and when a start has no wait.
+    One pass is enough for most traces. Another follows if times decrease, if the first marks of a process do not show
+    that it is a driver, or if a start has no wait.
     """
     known = _Known()
     while True:
@@ -98,7 +97,7 @@ def analyse(trace: Trace) -> Analysis:
 def read_trace(source: str | os.PathLike[str] | bytes | BinaryIO, *, strict: bool = False) -> Analysis:
     """Read an NNAPI trace of any encoding: a path (`-` is standard input), bytes, or a binary file.
 
-    Raises InvalidInputError for what is not a trace, or a broken one; if `strict`, for the first diagnostic
+    Raises InvalidInputError for a broken trace, or if it is not a trace; if `strict`, also for the first diagnostic
     that is an error.
     """
     return checked(analyse(open_trace(source)), strict=strict)
@@ -113,7 +112,7 @@ def checked(analysis: Analysis, *, strict: bool) -> Analysis:
 
 
 class _Pass:
-    """One reading of a trace."""
+    """One pass over a trace."""
 
     def __init__(self, trace: Trace, known: _Known) -> None:
         self.trace, self.known = trace, known
@@ -139,7 +138,7 @@ class _Pass:
         self._late = False
 
     def read(self) -> bool:
-        """Read it all; return whether nothing was learnt that should have been known."""
+        """Read the whole trace; return whether the facts known before the pass were complete."""
         batches = self.trace.batches()
         for batch in merged(batches) if self.known.sort else batches:
             if batch.times[0] < self.last_ns or (batch.times[1:] < batch.times[:-1]).any():
@@ -189,7 +188,7 @@ class _Pass:
     def _windows(
         self, columns: Iterable[Numbers], layer: str, phase: str, phases: Sequence[str] = EXECUTING
     ) -> Windows:
-        """Return executions or runs as stretches of time; what is open ends with the trace."""
+        """Return executions or runs as time intervals; open ones end with the trace."""
         starts, ends, processes = columns
         ends = np.maximum(starts, np.where(ends < 0, self.last_ns, ends))
         return Windows(starts, ends, processes, layer, phase, phases)
@@ -209,7 +208,7 @@ class _Pass:
         self.runs.forget()
 
     def _by_timeline(self, intervals: Intervals) -> Iterator[tuple[Timeline, Intervals]]:
-        """Yield the timelines of processes with runs and their intervals; other intervals go by the common one."""
+        """Yield the timeline and intervals of each process with runs; other intervals use the common timeline."""
         own = self.runs.of_process
         if len(own) < 2:
             yield self.runs.common, intervals
@@ -239,7 +238,7 @@ class _Pass:
         return indices
 
     def _symbols_of(self, batch: Batch, threads: Numbers) -> Numbers:
-        """Return the symbol of each event's mark, as its process counts it; -1 for an end."""
+        """Return the symbol of each event's mark in its process; -1 for an end."""
         both = np.array([self._symbol(name) for name in batch.names] + [(-1, -1)], np.int64)
         symbols: Numbers = both[batch.texts, 0]
         at = np.flatnonzero(symbols > 0)
@@ -253,7 +252,7 @@ class _Pass:
         return np.where(drivers[threads], both[batch.texts, 1], symbols)
 
     def _note_marks(self, pairs: list[tuple[Mark, int]]) -> None:
-        """Note which marks a batch has in which processes, and which of these are drivers."""
+        """Record which marks a batch has in which processes, and which of these are drivers."""
         for mark, process in pairs:
             if mark.side is HalSide.SERVER and mark.layer and process not in self.learnt.drivers:
                 self.learnt.drivers.add(process)
@@ -278,7 +277,7 @@ class _Pass:
     # The observer of the machine.
 
     def handlers(self, path: Path) -> tuple[Begin, End]:
-        """Return the handlers of begins and ends of an application's mark."""
+        """Return the begin and end handlers for an application's mark."""
         mark, runs, processes = path.mark, self.runs, self._processes
 
         def begin(t_ns: int, thread: int, where: int) -> None:
@@ -304,7 +303,7 @@ class _Pass:
     def on_misplaced_mark(
         self, code: str, mark: Mark, outer: Mark | None, where: int, find: Callable[[], int]
     ) -> None:
-        """Report a mark that is not allowed where it is."""
+        """Report a mark that is not allowed at its place."""
         around = (outer.layer, outer.phase) if outer else ("", "")
         like = (*around, mark.layer, mark.phase if mark.layer else mark.name)
         message = f"{explain(code).meaning}: {mark.text}"

@@ -1,4 +1,4 @@
-"""The automaton of open marks. A state is a path of marks from a thread's root, interned; a move is a look-up."""
+"""The automaton of open marks. A state is an interned path of marks from a thread's root; a move is a look-up."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from circletools.trace.nnapi.marks import APPLICATION, FOREIGN, HalSide, Mark, R
 from circletools.trace.sources.names import Numbers
 
 END = -1
-"""The symbol of an end; those of begins are numbers of marks."""
+"""The symbol of an end; the symbols of begins are numbers of marks."""
 
 ALONE, BY_COLUMNS = 1, 2
-"""How begins and ends that do more than change the path are reported: one by one, as columns, or both."""
+"""How to report begins and ends that do more than change the path: one by one, as columns, or both."""
 
 _WITH_AN_END = (Role.FENCED, Role.WAIT, Role.COMPUTE, *APPLICATION)
 
 
 @dataclass(slots=True)
 class Path:
-    """Open marks: those of path `up`, and `mark`.
+    """Open marks: the marks of path `up`, followed by `mark`.
 
-    `outside` is the context around the mark. `home` is the path whose function is charged when the mark is no
-    counted one, and the caller of its function when it is. `live` is false for what adds no time, and for a mark
-    that a [SW] has ended. The begin of a `watched` mark is more than time.
+    `outside` is the context around the mark. `home` is the path whose function is charged if the mark is not counted,
+    and the caller of its function if it is. `live` is false for marks that add no time, and for a mark that a [SW]
+    has ended. The begin of a `watched` mark has effects besides time.
     """
 
     up: int
@@ -43,12 +43,12 @@ class Path:
     self_ns: int = 0
 
     def home_of(self, number: int) -> int:
-        """Return the path whose function is charged for what is directly inside this one, which is `number`."""
+        """Return the path whose function is charged for time directly inside this path, which has number `number`."""
         return number if self.live else self.home
 
 
 class Automaton:
-    """All paths of a trace; 0 has no marks. An end moves from there to itself."""
+    """All paths of a trace; 0 has no marks. An end moves from 0 to itself."""
 
     def __init__(self) -> None:
         self.contexts: Contexts = Contexts()
@@ -63,7 +63,7 @@ class Automaton:
         self._reporting[0][0] = ALONE
 
     def symbol(self, mark: Mark) -> int:
-        """Return a number for a mark that was not known before."""
+        """Return a number for a new mark."""
         self.marks.append(mark)
         self._switches.append(mark.switch)
         return len(self.marks) - 1
@@ -77,19 +77,19 @@ class Automaton:
         return np.array(self._depths)
 
     def ups(self) -> Numbers:
-        """Return the path that the end of each path's last mark leads to."""
+        """Return for each path the path that follows the end of its last mark."""
         return np.array(self._ups)
 
     def switches(self) -> npt.NDArray[np.bool_]:
-        """Return which symbols are of marks that end the one around them."""
+        """Return which symbols are marks that end the mark around them."""
         return np.array(self._switches, np.bool_)
 
     def reporting(self) -> npt.NDArray[np.uint8]:
-        """Return how the end of each path's last mark is reported, and in row 1 its begin; 0: not at all."""
+        """Return how the end of each path's last mark is reported and, in row 1, its begin; 0: not at all."""
         return np.array(self._reporting, np.uint8)
 
     def move(self, number: int, symbol: int) -> int:
-        """Return the path that a begin leads to from path `number`."""
+        """Return the path that follows path `number` after a begin."""
         found = self._moves.get((number, symbol))
         if found is None:
             found = self._moves[number, symbol] = self._make(number, self.marks[symbol])
@@ -113,7 +113,7 @@ class Automaton:
         return self._add(Path(up, mark, context, base, home, live, faults + more), depth)
 
     def ended(self, number: int) -> int:
-        """Return the path with the same marks, the innermost of which a [SW] has ended; itself where it is none."""
+        """Return the path with the same marks, the innermost ended by a [SW]; a path without marks is unchanged."""
         path = self.paths[number]
         if not path.live:
             return number

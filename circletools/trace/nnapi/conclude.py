@@ -19,8 +19,8 @@ WHOLE_TRACE = -1
 class SeenMarks:
     """The marks of a trace. Threads are indices; places are line numbers or byte offsets.
 
-    `counted` are threads with time in the tables; `unmatched` holds, for each thread with ends that lack a begin, the
-    place of the first one and their number.
+    `counted` are threads with time in the tables; `unmatched` holds, for each thread with unmatched ends, the place
+    of the first one and their number.
     """
 
     layers: dict[int, set[str]] = field(default_factory=dict)
@@ -30,7 +30,7 @@ class SeenMarks:
     unmatched: dict[int, tuple[int, int]] = field(default_factory=dict)
 
     def add(self, mark: Mark, process: int, driver: bool) -> None:
-        """Note a mark."""
+        """Record a mark."""
         if mark.layer:
             self.layers.setdefault(process, set()).add(mark.layer)
             self.calls = self.calls or mark.side is HalSide.CLIENT
@@ -70,7 +70,7 @@ def _judge_processes(collector: Collector, seen: SeenMarks) -> None:
     if not layers:
         collector.add("T001", WHOLE_TRACE, explain("T001").meaning)
     if "LR" not in layers:
-        collector.drop("T021", "LA")  # what the runtime would be between cannot be nested otherwise
+        collector.drop("T021", "LA")  # otherwise what the runtime would do in between cannot be nested
         for where, message, count in collector.drop("T020", "LA"):
             collector.add("T031", where, message, message, count=count)
         if "LA" in layers:

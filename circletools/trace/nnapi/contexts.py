@@ -1,6 +1,6 @@
 """Running clocks: the state of a thread's open marks, without their names.
 
-A context has the (layer, phase) buckets that run and which one is innermost. Contexts are shared: a trace of a
+A context records the running (layer, phase) buckets and the innermost of them. Contexts are shared: a trace of a
 million lines has about thirty.
 """
 
@@ -15,12 +15,12 @@ BUCKET = {pair: number for number, pair in enumerate(BUCKETS)}
 NO_BUCKET = -1
 
 _EXECUTION = BUCKET["LR", "PE"]
-# What may stand directly inside what; the same layer or phase always may.
+# Which layers and phases may be directly inside which; the same layer or phase is always allowed.
 _INNER_LAYERS = {"LA": ("LR",), "LR": ("LI", "LC"), "LI": ("LD",), "LD": (), "LC": ()}
 _HOLDERS = {"LA": (), "LR": ("LA",), "LI": ("LR",), "LD": ("LI",), "LC": ("LR", "LI")}
 _MAIN_PHASES = ("PP", "PC", "PE", "PT", *SUBPHASES)
 _FAMILIES = (("PI",), ("PP",), ("PC",), ("PE", *SUBPHASES), ("PT",))
-# What pauses while a phase runs: the main phases that it is not a part of. Legal only for PI, but the same for all.
+# Which phases pause while a phase runs: main phases that it is not part of. Legal only for PI; the same for all.
 _PAUSED = {
     phase: sum(1 << BUCKET[pair] for pair in BUCKETS if pair[1] in sum(_FAMILIES, ()) and pair[1] not in family)
     for family in _FAMILIES
@@ -38,8 +38,8 @@ _INNER_PHASES = {
 class Context:
     """The clocks of a thread.
 
-    `running` has bit i set when bucket i runs; `owner` is the innermost bucket, -1 when no mark is open. `nearest`
-    holds, for each layer, the number of the context of its innermost mark, or 0.
+    `running` has bit i set if bucket i runs; `owner` is the innermost bucket, -1 if no mark is open. `nearest` holds,
+    for each layer, the number of the context of its innermost mark, or 0.
     """
 
     number: int
@@ -51,8 +51,8 @@ class Context:
 class Contexts:
     """All contexts of a trace, numbered; 0 is a thread without open marks.
 
-    Number 2n + 1 of `running` and `owners` is context n while an execution that began on the thread is in flight:
-    the runtime's clock runs, and owns what would else be the application's.
+    Entry 2n + 1 of `running` and `owners` is context n while an execution that began on the thread is in flight: the
+    runtime's clock runs and owns time that would otherwise be the application's.
     """
 
     def __init__(self) -> None:
@@ -62,7 +62,7 @@ class Contexts:
         self._known: dict[tuple[int, str, str, bool, bool], tuple[Context, tuple[str, ...]]] = {}
 
     def enter(self, base: Context, mark: Mark) -> tuple[Context, tuple[str, ...]]:
-        """Return the context inside a mark, and the codes of what is wrong with the mark there."""
+        """Return the context inside a mark, and the codes of the faults of the mark there."""
         key = (base.number, mark.layer, mark.phase, mark.subtract, mark.in_process)
         found = self._known.get(key)
         if found is None:
@@ -77,7 +77,7 @@ class Contexts:
                 return base, ("T024",)
             phase = outer[1]
         if mark.subtract:
-            # Back to where its own layer is, else to one that may hold it.
+            # Back to the context of its own layer, else to one that may contain it.
             own = base.nearest[LAYERS.index(layer)]
             holder = own or max((base.nearest[LAYERS.index(other)] for other in _HOLDERS[layer]), default=0)
             if not own:
@@ -93,7 +93,7 @@ class Contexts:
         if phase in SUBPHASES:
             running |= 1 << BUCKET[layer, "PE"]
         if (running, bucket) == (base.running, base.owner):
-            return base, tuple(faults)  # more detail on the same
+            return base, tuple(faults)  # more detail on the same bucket
         return self._add(base, running, bucket, layer), tuple(faults)
 
     def _add(self, base: Context, running: int, bucket: int, layer: str) -> Context:

@@ -1,6 +1,6 @@
-"""Executions: from the start to the end of the wait, wherever the two are; and what else shows them.
+"""Executions: from the start to the end of the wait, on any threads; and other evidence of executions.
 
-Starts and waits are paired per process, first come first served: a mark does not identify its execution.
+Starts and waits are paired per process, in order (first in, first out): a mark does not identify its execution.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _EXECUTES, _SERVED, _REQUESTS, _APPLICATION, _CALLS, _ASYNCHRONOUS = (1 << bit f
 
 
 def kind_of(mark: Mark) -> int:
-    """Return the bits by which executions are collected: a mark's role, and its meaning for driver and client."""
+    """Return the bit set of a mark: its role, and its meaning for driver and client."""
     served = mark.side is HalSide.SERVER
     asynchronous = "::execute" in mark.name and "Synchronously" not in mark.name
     executes = mark.role in (*KINDS, Role.WAIT)
@@ -55,13 +55,13 @@ class Execution:
 
     @property
     def elapsed_ns(self) -> int:
-        """How long it took."""
+        """The duration."""
         return self.end_ns - self.start_ns
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ExecutionColumns(Columns):
-    """Executions, each of them made when it is asked for: a long trace has very many. Kinds are numbers."""
+    """Executions as columns, turned into objects on demand: a long trace has very many. Kinds are numbers."""
 
     numbers: Numbers
     processes: Numbers
@@ -77,7 +77,7 @@ class ExecutionColumns(Columns):
         return len(self.numbers)
 
     def __iter__(self) -> Iterator[Execution]:
-        """Yield all, in the order of their begins."""
+        """Yield all executions in the order of their begins."""
         numbers, processes, threads, kinds, *others = (getattr(self, name).tolist() for name in self.__slots__)
         return map(Execution, numbers, processes, threads, map(_NAMES.__getitem__, kinds), *others)
 
@@ -93,10 +93,9 @@ _NOTHING = np.zeros(0, np.int64)
 
 
 class Executions:
-    """Pairs starts with waits. `ignored` has the numbers of starts that no wait will follow.
+    """Pairs starts with waits. `ignored` holds the numbers of starts that no wait will follow.
 
-    `processes` has the process of each thread; `segments` returns the segment that each process is in at an event of
-    a batch.
+    `processes` has the process of each thread; `segments` returns the segment of each process at an event of a batch.
     """
 
     def __init__(
@@ -106,12 +105,12 @@ class Executions:
         self._ignored, self._processes, self._segments = ignored, processes, segments
         # By number: process, thread, role, start, segment, place, end.
         self._columns = [array("q") for _ in range(7)]
-        # Starts pending in each process, marks open on each thread: number of the process or thread, and execution.
+        # Pending starts of each process and open marks of each thread: process or thread number, and execution.
         self._pending, self._open = (_NOTHING, _NOTHING), (_NOTHING, _NOTHING)
         self._in_flight = _NOTHING
 
     def add(self, batch: EventBatch, kinds: Numbers) -> InFlightChanges:
-        """Add events of a batch, in time order; return when threads began and ceased to have executions in flight."""
+        """Add events of a batch in time order; return when threads started or stopped having executions in flight."""
         some = np.flatnonzero(kinds & _EXECUTES)
         batch, roles = batch.only(some), kinds[some] & _ROLE
         starts = batch.begins & (roles == _START)
@@ -125,7 +124,7 @@ class Executions:
         return self._in_flight_changes(batch, which, starts, ended[roles[ended] == _WAIT])
 
     def _add_begun(self, batch: EventBatch, roles: Numbers) -> Numbers:
-        """Add the executions that begin; return which one each event begins."""
+        """Add the executions that begin; return which execution each event begins."""
         at = np.flatnonzero(batch.begins & (roles != _WAIT))
         which = np.full(len(roles), NONE)
         which[at] = len(self._columns[0]) + np.arange(len(at))
@@ -174,7 +173,7 @@ class Executions:
     def _in_flight_changes(
         self, batch: EventBatch, which: Numbers, starts: Flags, waited: Numbers
     ) -> InFlightChanges:
-        """Return when each thread began to have executions in flight, and when its last one ended."""
+        """Return when each thread started to have executions in flight, and when its last one ended."""
         _, threads, roles, *_ = (np.frombuffer(column, np.int64) for column in self._columns)
         waited = waited[roles[which[waited]] == _START]
         at = np.append(np.flatnonzero(starts), waited)
@@ -186,7 +185,7 @@ class Executions:
         new = np.diff(of, prepend=-1) != 0
         sums = np.cumsum(steps)
         numbers = in_flight[of] + sums - (sums - steps)[new][np.cumsum(new) - 1]
-        in_flight[of] = numbers  # the last of each thread stays
+        in_flight[of] = numbers  # keep the last one of each thread
         self._in_flight = in_flight
         changes = np.flatnonzero(numbers == (steps > 0))
         changes = changes[np.argsort(at[changes])]
@@ -198,11 +197,11 @@ class Executions:
         return self._chosen(np.flatnonzero(np.array(self._columns[-1]) >= 0))
 
     def __bool__(self) -> bool:
-        """Return whether one has begun."""
+        """Return whether any execution has begun."""
         return bool(self._columns[0])
 
     def ignored(self) -> ExecutionColumns:
-        """Return the executions that began and that no wait follows."""
+        """Return the executions that have begun and are not followed by a wait."""
         return self._chosen(np.array(sorted(self._ignored), np.int64) - 1)
 
     def _chosen(self, places: Numbers) -> ExecutionColumns:
@@ -216,16 +215,16 @@ class Executions:
 
 
 class Outermost:
-    """The outermost of some marks on each thread, with their kinds and the segments of their begins."""
+    """The outermost marks of certain kinds on each thread, with their kinds and the segments of their begins."""
 
     def __init__(self, processes: list[int], segments: Callable[[Numbers, Numbers], Numbers]) -> None:
-        """Take the process of each thread, and what returns the segment that each process is in at an event."""
+        """Start with the process of each thread and a function that returns each process's segment at an event."""
         self._processes, self._segments = processes, segments
         self._open: tuple[Numbers, ...] = (_NOTHING,) * 5
         self._found = [array("q") for _ in range(6)]
 
     def add(self, batch: EventBatch, kinds: Numbers) -> None:
-        """Add events of a batch, in time order."""
+        """Add events of a batch in time order."""
         if not len(kinds):
             return
         segments = self._segments(batch.at, np.array(self._processes, np.int64)[batch.threads])
@@ -247,16 +246,16 @@ class Outermost:
 
 
 class Callbacks:
-    """Requests paired with the callbacks of their process, first in, first out."""
+    """Pairs requests with the callbacks of their process, first in, first out."""
 
     def __init__(self, processes: list[int]) -> None:
-        """Take the process of each thread."""
+        """Start with the process of each thread."""
         self._found = array("q"), array("q")
         self._processes = processes
         self._requests = (_NOTHING, _NOTHING)
 
     def add(self, batch: EventBatch, puts: Flags, takes: Flags) -> None:
-        """Add the begins of a batch, in time order."""
+        """Add the begins of a batch in time order."""
         some = np.flatnonzero(batch.begins & (puts | takes))
         first = len(self._requests[0])
         processes = np.append(self._requests[0], np.array(self._processes, np.int64)[batch.threads[some]])
@@ -271,25 +270,25 @@ class Callbacks:
 
     @property
     def spans(self) -> Spans:
-        """From requests to their callbacks."""
+        """The intervals from requests to their callbacks."""
         return Spans(*map(np.array, self._found))
 
 
 class Evidence:
     """Evidence of executions in a trace besides the runtime's own marks.
 
-    Of drivers: calls of the HAL, [NN_LD_PE] marks outside such calls, and callbacks with the results of calls. Of
-    applications: [NN_LA_PE] marks, and calls of the HAL.
+    For drivers: HAL calls, [NN_LD_PE] marks outside such calls, and callbacks with the results of calls. For
+    applications: [NN_LA_PE] marks, and HAL calls.
     """
 
     def __init__(self, processes: list[int], segments: Callable[[Numbers, Numbers], Numbers]) -> None:
-        """Take the process of each thread, and what returns the segment that each process is in at an event."""
+        """Start with the process of each thread and a function that returns each process's segment at an event."""
         self._processes = processes
         self._served, self._application, self._calls = (Outermost(processes, segments) for _ in range(3))
         self._server, self._client = Callbacks(processes), Callbacks(processes)
 
     def add(self, batch: EventBatch, kinds: Numbers, *, of_driver: bool) -> None:
-        """Add events of a batch, in time order; only those `of_driver` where the runtime's marks are known."""
+        """Add events of a batch in time order; with `of_driver`, only drivers' events, as runtime marks are known."""
         some = np.flatnonzero(kinds & _EXECUTES == 0)
         batch, kinds = batch.only(some), kinds[some]
         back, from_server = kinds & _ROLE == _CALLBACK, kinds & _SERVED != 0
@@ -312,9 +311,9 @@ class Evidence:
         }
 
     def executions(self) -> ExecutionColumns:
-        """Return executions by the application's calls of the HAL, or, where there are none, by [NN_LA_PE] marks.
+        """Return executions by the application's HAL calls or, if there are none, by [NN_LA_PE] marks.
 
-        A call that returns at once lasts until its callback.
+        A call that returns immediately lasts until its callback.
         """
         kind, found = HAL_CALL, self._calls.of_kind()
         if not len(found[0]):

@@ -1,7 +1,7 @@
-"""A trace's marks for trace viewers: slices in Chrome JSON, and `ftrace/print` events in a Perfetto trace.
+"""Export a trace's marks to viewers: slices in Chrome JSON, or `ftrace/print` events in a Perfetto trace.
 
-Threads without NN marks are left out. What is open at the end of the trace stays open, and an end without a begin
-stays what it is, so that reading an export gives what reading its trace gives.
+Threads without NN marks are omitted. Marks that are open at the end of the trace stay open, and unmatched ends are
+kept, so that an export gives the same analysis as its trace.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _BUNDLE_BYTES = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class ExportedTrace:
-    """The pieces of a file for a trace viewer, and what was read."""
+    """The pieces of a file for a trace viewer, and the trace's analysis."""
 
     pieces: list[bytes]
     analysis: Analysis
@@ -36,9 +36,9 @@ class ExportedTrace:
 def export_trace(
     source: str | os.PathLike[str] | bytes | BinaryIO, to: Target, *, strict: bool = False
 ) -> ExportedTrace:
-    """Turn an NNAPI trace into Chrome JSON or a Perfetto trace, with layers and phases as nested slices.
+    """Convert an NNAPI trace to Chrome JSON or a Perfetto trace, with layers and phases as nested slices.
 
-    Raises InvalidInputError for what is not a trace, or a broken one; if `strict`, for the first diagnostic
+    Raises InvalidInputError for a broken trace, or if it is not a trace; if `strict`, also for the first diagnostic
     that is an error.
     """
     trace = open_trace(source)
@@ -48,9 +48,9 @@ def export_trace(
 
 
 def _events(trace: Trace, analysis: Analysis) -> Iterator[tuple[Event, bool]]:
-    """Yield the begins and ends to be written, in the order of their times, and whether an end has a begin.
+    """Yield the begins and ends to write in time order, and whether each end has a begin.
 
-    A mark without meaning carries the time at which the trace ends, where that is later.
+    If the trace ends later than its last mark, a meaningless mark records the end time.
     """
     depths: dict[int, int] = defaultdict(int)
     last = Event(-1, min(analysis.marked, default=0), 0, "E", b"", -1)
@@ -68,7 +68,7 @@ def _events(trace: Trace, analysis: Analysis) -> Iterator[tuple[Event, bool]]:
 
 
 def chrome_parts(trace: Trace, analysis: Analysis) -> Iterator[bytes]:
-    """Yield the pieces of a Chrome JSON document; its order is that of the slices on their threads."""
+    """Yield the pieces of a Chrome JSON document, in the order of the slices on their threads."""
     lines = [
         json.dumps({"ph": "M", "pid": trace.processes.get(tid, 0), "tid": tid, "name": "thread_name"} | args)
         for tid, name in trace.thread_names.items()
@@ -103,9 +103,9 @@ def _named(text: bytes) -> str:
 
 
 def perfetto_parts(trace: Trace, analysis: Analysis) -> Iterator[bytes]:
-    """Yield the pieces of a Perfetto trace, in which marks are what the kernel records of them.
+    """Yield the pieces of a Perfetto trace that contains marks in the form the kernel records.
 
-    Executions are asynchronous slices of their processes. `sources.perfetto` has the numbers of the fields.
+    Executions are asynchronous slices of their processes. `sources.perfetto` lists the field numbers.
     """
     tree = b"".join(
         field_bytes(2, field_number(1, tid) + field_bytes(2, name) + field_number(3, trace.processes[tid]))

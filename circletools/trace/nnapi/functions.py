@@ -10,9 +10,9 @@ from circletools.trace.nnapi.automaton import Path
 
 @dataclass(slots=True)
 class Function:
-    """A function. Its self time leaves out that of the functions it calls; a recursion counts once in `inclusive_ns`.
+    """A function. Its self time excludes the functions it calls; recursive calls count once in `inclusive_ns`.
 
-    Pauses are not taken out of `inclusive_ns`, as they are for the layers: it is the time from begin to end.
+    `inclusive_ns` is the time from begin to end; unlike times of layers, it includes pauses.
     """
 
     layer: str
@@ -24,10 +24,10 @@ class Function:
 
 
 def functions(paths: list[Path]) -> list[Function]:
-    """Return all functions, the one with the most self time first."""
+    """Return all functions, those with the most self time first."""
     own, whole = [path.self_ns for path in paths], [0] * len(paths)
     callees: dict[int, list[int]] = defaultdict(list)
-    for number in range(len(paths) - 1, 0, -1):  # a path comes after those it hangs on
+    for number in range(len(paths) - 1, 0, -1):  # a path comes after those it refers to
         path = paths[number]
         if path.live:
             whole[number] += own[number]

@@ -1,7 +1,7 @@
-"""The machine that follows all threads, a batch of events at a time.
+"""The state machine that follows all threads, one batch of events at a time.
 
-Threads are followed one by one through the automaton. What is more than a change of path (a diagnostic, an execution,
-an application phase) is then found in the paths they took, and reported in time order.
+Threads are followed one by one through the automaton. Events with further effects (a diagnostic, an execution, an
+application phase) are then found in the resulting paths, and reported in time order.
 
 State 2n is path n; 2n + 1 is the same path while an execution that began on the thread is in flight.
 """
@@ -21,15 +21,15 @@ from circletools.trace.nnapi.walk import follow
 from circletools.trace.sources.names import Columns, Numbers, by_thread
 
 Begin = Callable[[int, int, int], None]
-"""Takes the time, the thread and the place of a begin."""
+"""Called with the time, the thread and the place of a begin."""
 
 End = Callable[[int, int], object]
-"""Takes the time and the thread of an end."""
+"""Called with the time and the thread of an end."""
 
 
 @dataclass(frozen=True, slots=True)
 class EventBatch(Columns):
-    """Begins and ends of marks in the order of time: places in the batch, paths, times, threads, places."""
+    """Begins and ends of marks in time order: places in the batch, paths, times, threads, places."""
 
     at: Numbers
     paths: Numbers
@@ -41,9 +41,9 @@ class EventBatch(Columns):
 
 @dataclass(frozen=True, slots=True)
 class InFlightChanges:
-    """When a thread began or ended to have an execution in flight, in the order of time.
+    """When threads started or stopped having an execution in flight, in time order.
 
-    `threads` are those of the executions, `current` those of the events, which are `at` in the batch.
+    `threads` are the threads of the executions, `current` the threads of the events at places `at` in the batch.
     """
 
     at: Numbers
@@ -56,15 +56,15 @@ class Observer(Protocol):
     """Receives the events that do more than move a thread to another path."""
 
     def handlers(self, path: Path) -> tuple[Begin, End]:
-        """Return the handlers of begins and ends of an application's mark."""
+        """Return the begin and end handlers for an application's mark."""
 
     def on_executions(self, batch: EventBatch) -> InFlightChanges:
-        """Handle begins and ends of executions' marks; those of applications have been reported before."""
+        """Handle begins and ends of execution marks; application marks have been reported before."""
 
     def on_misplaced_mark(
         self, code: str, mark: Mark, outer: Mark | None, where: int, find: Callable[[], int]
     ) -> None:
-        """Handle a mark that is not allowed where it is; `find` returns the place of the enclosing mark."""
+        """Handle a mark that is not allowed at its place; `find` returns the place of the enclosing mark."""
 
     def on_unmatched_end(self, thread: int, where: int) -> None:
         """Handle an end without a begin."""
@@ -72,9 +72,9 @@ class Observer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Walk:
-    """Events by thread: `order` has their places in the batch, `firsts` where each thread begins.
+    """Events by thread: `order` has their places in the batch, `firsts` the start of each thread.
 
-    `before` and `after` are the paths around each. `stacks` holds places of open marks, up to some event.
+    `before` and `after` are the paths around each event. `stacks` holds places of open marks up to some event.
     """
 
     order: Numbers
@@ -88,9 +88,9 @@ class _Walk:
 
 
 class Machine:
-    """Follows threads; `feed` takes events and returns the state that each one ends.
+    """Follows threads; `feed` processes events and returns the state that each event ends.
 
-    `breaks` then holds what ended states of other threads: position among the events, time, thread, state.
+    `breaks` then lists state changes by events of other threads: position among the events, time, thread, state.
     """
 
     def __init__(self, observer: Observer) -> None:
@@ -115,7 +115,7 @@ class Machine:
         return np.array(self._paths, np.int64) << 1 | np.array(self._in_flight, np.uint8)
 
     def feed(self, times: Numbers, threads: Numbers, symbols: Numbers, wheres: Numbers) -> Numbers:
-        """Follow events; return the state of each event's thread before it."""
+        """Process events; return the state of each event's thread before it."""
         walk = self._follow(threads, symbols, wheres)
         turns = self._report_events(walk, times)
         states = np.empty_like(times)
@@ -124,7 +124,7 @@ class Machine:
         return states
 
     def open_marks(self, thread: int) -> list[tuple[Mark, int]]:
-        """Return the marks that are open on a thread, the innermost first, each with its place."""
+        """Return the open marks of a thread, the innermost first, each with its place."""
         path, found = self._paths[thread], []
         for where in reversed(self._places[thread]):
             found.append((self.automaton.paths[path].mark, where))
@@ -143,7 +143,7 @@ class Machine:
         return _Walk(order, threads, symbols, wheres[order], firsts, before, after)
 
     def _report_events(self, walk: _Walk, times: Numbers) -> InFlightChanges:
-        """Report to the observer the events that do more than change the path."""
+        """Report the events that do more than change the path to the observer."""
         begins = walk.symbols != END
         inner = np.where(begins, walk.after, walk.before)
         how = self.automaton.reporting()[begins.astype(np.int64), inner]
@@ -193,7 +193,7 @@ class Machine:
         self._observer.on_misplaced_mark(code, mark, outer, int(walk.wheres[event]), find)
 
     def _stack(self, walk: _Walk, event: int) -> list[int]:
-        """Return the places of the marks that are open before an event; events are asked for in the order of time."""
+        """Return the places of the marks that are open before an event; calls must be in time order."""
         thread = int(walk.threads[event])
         if thread not in walk.stacks:
             walk.stacks[thread] = int(np.searchsorted(walk.threads, thread)), self._places[thread].copy()
@@ -210,7 +210,7 @@ class Machine:
     def _in_flight_before(self, walk: _Walk, changes: InFlightChanges) -> Numbers:
         """Return whether an execution is in flight before each event.
 
-        Notes the states of threads that another thread's event has changed.
+        Also record the states of threads that an event of another thread has changed.
         """
         self.breaks = ()
         in_flight = np.array(self._in_flight, np.int64)
@@ -221,7 +221,7 @@ class Machine:
         turns = np.bincount(threads, minlength=len(in_flight))
         self._in_flight = bytearray((in_flight + turns & 1).astype(np.uint8).tobytes())
         count = len(walk.order)
-        # A change counts from the thread's next event in the batch on, if there is one.
+        # A change applies from the thread's next event in the batch on, if there is one.
         at = np.searchsorted(walk.threads * count + walk.order, threads * count + now + 1)
         within = np.append(walk.threads, -1)[at] == threads
         turns = np.bincount(at[within], minlength=count)
@@ -235,12 +235,12 @@ class Machine:
         return found
 
     def _keep_places(self, walk: _Walk) -> None:
-        """Follow the places of open marks: those that a batch leaves open, and has left open from before."""
+        """Track the places of open marks: those left open by this batch or by earlier ones."""
         depths = self.automaton.depths()[walk.after]
         least = np.minimum.reduceat(depths, walk.firsts)
         for thread, depth in zip(walk.threads[walk.firsts].tolist(), least.tolist(), strict=True):
             del self._places[thread][depth:]
-        # The least depth from here to the end of the thread; that of a later thread is above all of this one's.
+        # The least depth from here to the end of the thread; later threads are offset above all of this one's.
         index = np.repeat(np.arange(len(walk.firsts)), np.diff(walk.firsts, append=len(depths)))
         levels = depths + index * (int(depths.max()) + 1)
         later = np.append(np.minimum.accumulate(levels[::-1])[::-1][1:], levels[-1])

@@ -4,8 +4,8 @@
     HIDL::<interface>::<method>::<side>        calls of the HAL, from generated code
     AIDL::<backend>::<interface>::<method>::<side>
 
-Which HAL methods there are is taken from the interfaces in hardware/interfaces/neuralnetworks of Android, versions
-1.0 to 1.3 and aidl.
+The HAL methods are those of the interfaces in hardware/interfaces/neuralnetworks of Android, versions 1.0 to 1.3 and
+aidl.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LAYERS = ("LA", "LR", "LI", "LD", "LC")
 """The layers whose time counts: application, runtime, IPC, driver, CPU."""
 
 UNCOUNTED = ("LU", "LO")
-"""Utility and other code adds no time."""
+"""Utility and other code, which adds no time."""
 
 PHASES = ("PO", "PWU", "PBM", "PI", "PP", "PC", "PE", "PIO", "PTR", "PCO", "PR", "PT")
 """Overall, warm-up, benchmark; initialisation, preparation, compilation, execution and its parts, termination."""
@@ -44,7 +44,7 @@ PHASE_NAMES = {
 
 
 class Role(Enum):
-    """The role of a mark beyond its time."""
+    """The role of a mark besides its time."""
 
     NONE = auto()
     RUN = auto()
@@ -72,7 +72,7 @@ class HalSide(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A begin. `layer` is empty for what adds no time; `fault` is the diagnostic code of a tag that is wrong.
+    """A begin. `layer` is empty if it adds no time; `fault` is the diagnostic code of an invalid tag.
 
     `in_process` is set for driver code that runs outside a driver process, and so counts as CPU.
     """
@@ -97,12 +97,12 @@ class Mark:
 
     @property
     def text(self) -> str:
-        """The mark as it is written, HAL calls by what they stand for."""
+        """The text of the mark; a HAL call as the NNAPI mark that it stands for."""
         return f"[{self.layer}_{self.phase}]{self.name}" if self.layer else self.name
 
 
 FOREIGN = Mark()
-"""Every begin that is none of ours."""
+"""A begin that is not an NNAPI mark."""
 
 _TAG = re.compile(rb"(\[SW\])?(\[SUB\])?\[NN_(L[A-Z]*)_(P[A-Z]*)\](.*)", re.DOTALL)
 _BEGINNING = re.compile(rb"\s*(?:\[(?:SW|SUB)\]\s*)*\[NN_")
@@ -145,12 +145,12 @@ _EXECUTIONS = {
 
 
 def is_call(mark: Mark) -> bool:
-    """Return whether a mark is a client's call of the HAL that executes."""
+    """Return whether a mark is a client's HAL call that executes a model."""
     return mark.side is HalSide.CLIENT and mark.phase == "PE" and "::execute" in mark.name
 
 
 def classify(text: bytes) -> Mark:
-    """Return the mark of a begin's text."""
+    """Return the mark for a begin's text."""
     start = text[:1]
     if start in (b"H", b"A"):
         call = _HIDL.fullmatch(text) or _AIDL.fullmatch(text)
@@ -172,7 +172,7 @@ def classify(text: bytes) -> Mark:
 
 
 def _call(text: bytes, interface: bytes, method: bytes, side: bytes) -> Mark:
-    """Return the mark of a call of the HAL; FOREIGN for other interfaces than those of NN devices."""
+    """Return the mark of a HAL call; FOREIGN for interfaces other than those of NN devices."""
     method = _VERSION.sub(b"", method)
     if interface == b"IExecutionCallback" and method == b"notify":
         return Mark(name=_decoded(text), role=Role.CALLBACK, side=_SIDES[side])

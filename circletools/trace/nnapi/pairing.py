@@ -8,13 +8,13 @@ import numpy.typing as npt
 from circletools.trace.sources.names import Numbers, by_thread
 
 NONE = -1
-"""The place of what is not there."""
+"""Stands for a missing place."""
 
 Flags = npt.NDArray[np.bool_]
 
 
 def levels(threads: Numbers, begins: Flags) -> Numbers:
-    """Return how deep each event's pair of begin and end is on its thread, from 1 on."""
+    """Return the nesting depth of each event's begin and end on its thread, from 1."""
     order = by_thread(threads)
     opens = begins[order]
     steps = np.where(opens, 1, -1)
@@ -26,9 +26,9 @@ def levels(threads: Numbers, begins: Flags) -> Numbers:
 
 
 def nested(threads: Numbers, begins: Flags) -> Numbers:
-    """Return for each end the place of the begin on its thread that it ends, NONE for a begin.
+    """Return for each end the place of the begin that it ends, NONE for a begin.
 
-    There is a begin for each end.
+    Every end must have a begin.
     """
     order = np.lexsort((levels(threads, begins), threads))
     ends = np.flatnonzero(~begins[order])
@@ -38,9 +38,9 @@ def nested(threads: Numbers, begins: Flags) -> Numbers:
 
 
 def queued(queues: Numbers, puts: Flags) -> Numbers:
-    """Return for each event that takes from a queue the place of the put that it takes, first in, first out.
+    """Return for each event that takes from a queue the place of its put, first in, first out.
 
-    NONE is the place for a put, and for what finds its queue empty.
+    NONE is returned for puts, and for takes from an empty queue.
     """
     count = len(queues)
     found = np.full(count, NONE)
@@ -50,7 +50,7 @@ def queued(queues: Numbers, puts: Flags) -> Numbers:
     firsts, index = np.flatnonzero(new), np.cumsum(new) - 1
     steps = np.where(opens, 1, -1)
     sums = np.cumsum(steps)
-    # How much more was put than taken, if an empty queue could be owed; each queue lies far below those before it.
+    # The balance of puts and takes, with empty queues going negative; each queue lies far below those before it.
     ground = index * -2 * count
     debts = sums - (sums - steps)[firsts][index] + ground
     least = np.minimum(np.append(0, np.minimum.accumulate(debts))[:count], ground)
@@ -62,7 +62,7 @@ def queued(queues: Numbers, puts: Flags) -> Numbers:
 
 
 def left(opens: Flags, found: Numbers) -> Flags:
-    """Return which begins no end was found for, or which puts nothing has taken."""
+    """Return which begins have no end, or which puts nothing has taken."""
     still = opens.copy()
     still[found[found != NONE]] = False
     return still

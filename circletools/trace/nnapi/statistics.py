@@ -1,6 +1,6 @@
-"""Sums over the intervals between events: time by segment and context, and by path.
+"""Totals over the intervals between events: time by segment and context, and by path.
 
-All times are whole nanoseconds, all sums exact.
+All times are whole nanoseconds, and all sums exact.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LIMIT = 1 << 62
 
 @dataclass(slots=True)
 class Intervals(Columns):
-    """Times of threads in one state, as columns."""
+    """Periods of threads in one state, as columns."""
 
     starts: Numbers
     ends: Numbers
@@ -34,7 +34,7 @@ class Intervals(Columns):
 
 
 class Cutter:
-    """Turns events and the states they end into intervals."""
+    """Turns events, and the states that they end, into intervals."""
 
     def __init__(self, machine: Machine, name: str) -> None:
         self._machine, self._name = machine, name
@@ -42,9 +42,9 @@ class Cutter:
         self._first_ns: int | None = None
 
     def cut(self, times: Numbers, threads: Numbers, begins: npt.NDArray[np.bool_], before: Numbers) -> Intervals:
-        """Return the intervals that end with a batch; all that are open end with its last event.
+        """Return the intervals that end within a batch; open intervals end with its last event.
 
-        Adds the calls of each path to its count. Raises InvalidInputError for impossible times.
+        Also adds the calls to each path's count. Raises InvalidInputError for impossible times.
         """
         machine, states = self._machine, before
         if machine.breaks:
@@ -96,13 +96,13 @@ class Cutter:
 
 
 Totals = dict[int, int]
-"""Nanoseconds by segment and context code, as one number: a long trace has very many."""
+"""Nanoseconds by segment and context code combined in one number: a long trace has very many."""
 _CODE_BITS = 32
 _CODE_MASK = (1 << _CODE_BITS) - 1
 
 
 def pieces(intervals: Intervals, starts: Numbers, segments: Numbers) -> Iterable[tuple[Intervals, Numbers]]:
-    """Yield the intervals, cut where segments begin, and the segment of each piece; the first has no begin."""
+    """Yield the intervals, cut where segments start, and the segment of each piece; the first has no start."""
     if len(starts) == 1:
         yield intervals, np.full(len(intervals.starts), segments[0])
         return
@@ -137,9 +137,9 @@ def add_up(totals: Totals, intervals: Intervals, segments: Numbers) -> None:
 
 @dataclass(slots=True)
 class Table:
-    """Time by layer and phase, in nanoseconds; what is absent is 0.
+    """Time by layer and phase, in nanoseconds; missing entries are 0.
 
-    Self times sum to `covered_ns`, the time in which marks were open, added up over threads.
+    Self times add up to `covered_ns`, the time in which marks were open, summed over threads.
     """
 
     self_ns: dict[tuple[str, str], int] = field(default_factory=lambda: defaultdict(int))
@@ -147,11 +147,11 @@ class Table:
 
     @property
     def covered_ns(self) -> int:
-        """The sum of all self times."""
+        """The total of all self times."""
         return sum(self.self_ns.values())
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """Return the times of each layer and phase."""
+        """Return one row for each layer and phase."""
         return [
             {
                 "layer": bucket[0],
@@ -163,14 +163,14 @@ class Table:
         ]
 
     def add(self, other: Table) -> None:
-        """Add another table."""
+        """Add another table to this one."""
         for mine, theirs in ((self.self_ns, other.self_ns), (self.inclusive_ns, other.inclusive_ns)):
             for bucket, value in theirs.items():
                 mine[bucket] += value
 
 
 def tables(contexts: Contexts, totals: Totals) -> dict[int, Table]:
-    """Return the table of each segment; takes the totals apart, so that not both are in memory."""
+    """Return the table of each segment, and empty the totals, so that not both are in memory."""
     found: dict[int, Table] = defaultdict(Table)
     segments, codes, times = _columns(totals)
     owners, running = np.array(contexts.owners, np.int64)[codes], np.array(contexts.running, np.int64)[codes]
@@ -187,7 +187,7 @@ _BY_NAME = sorted(range(len(BUCKETS)), key=BUCKETS.__getitem__)
 
 
 def _columns(totals: Totals) -> tuple[Numbers, Numbers, Numbers]:
-    """Return segments, context codes and times; leaves none of them behind."""
+    """Return segments, context codes and times, and empty the totals."""
     keys, times = (np.fromiter(some, np.int64, len(totals)) for some in (totals, totals.values()))
     totals.clear()
     return keys >> _CODE_BITS, keys & _CODE_MASK, times

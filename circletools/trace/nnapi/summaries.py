@@ -21,7 +21,7 @@ WHOLE = "all"
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Number, sum, least, median, 90th percentile (by nearest rank) and greatest of times."""
+    """Number, sum, minimum, median, 90th percentile (by nearest rank) and maximum of times."""
 
     count: int
     total_ns: int
@@ -33,7 +33,7 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class ExecutionSummary:
-    """Executions: their times, that of the first against the rest, and how many were in flight at once, at most.
+    """Executions: their times, the first against the rest, and the largest number in flight at once.
 
     `rest_median_ns` is None for a single execution.
     """
@@ -46,9 +46,9 @@ class ExecutionSummary:
 
 @dataclass(frozen=True, slots=True)
 class RunPart:
-    """One application phase of a run, or (WHOLE) all of it; `executions` is None where there were none.
+    """One application phase of a run, or (WHOLE) all of it; `executions` is None if there were none.
 
-    `table` is time of threads, `shares` that of the executions by the clock.
+    `table` is thread time, `shares` the executions' wall-clock time.
     """
 
     app_phase: str
@@ -59,9 +59,9 @@ class RunPart:
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
-    """A run, None for the time outside any; the first of its parts is the whole of it.
+    """A run, or None for the time outside any run; the first part covers the whole run.
 
-    `shares` are those of its elapsed time, by the clock.
+    `shares` divide its elapsed time, by wall clock.
     """
 
     run: Run | None
@@ -78,7 +78,7 @@ def whole_table(tables: Iterable[Table]) -> Table:
 
 
 def run_summaries(analysis: Analysis) -> Iterator[RunSummary]:
-    """Yield all runs; the time outside any run, if there is some, comes first."""
+    """Yield all runs; the time outside any run, if any, comes first."""
     places: dict[int, list[int]] = defaultdict(list)
     for place, segment in enumerate(analysis.executions.segments.tolist()):
         places[segment].append(place)
@@ -90,7 +90,7 @@ def run_summaries(analysis: Analysis) -> Iterator[RunSummary]:
 
 
 def _parts(analysis: Analysis, segments: Sequence[int], places: Mapping[int, list[int]]) -> Iterator[RunPart]:
-    """Yield the whole, and then its phases where there are several; executions are given by their places."""
+    """Yield the whole, then its phases if there are several; executions are given by their places."""
     tables = {segment: analysis.tables[segment] for segment in segments if segment in analysis.tables}
     every = sorted(place for segment in segments for place in places.get(segment, ()))
     yield _part(analysis, WHOLE, whole_table(tables.values()), every)
@@ -112,7 +112,7 @@ def driver_summaries(analysis: Analysis) -> list[tuple[str, Summary]]:
 
 
 def summarise(times: Iterable[int]) -> Summary | None:
-    """Return the summary of times in nanoseconds; None where there are none."""
+    """Return the summary of times in nanoseconds; None if there are no times."""
     ordered = sorted(times)
     if not ordered:
         return None
@@ -126,7 +126,7 @@ def _median(ordered: Sequence[int]) -> int:
 
 
 def summarise_executions(executions: ExecutionColumns) -> ExecutionSummary | None:
-    """Return the summary of executions, in the order of their begins; None where there are none."""
+    """Return the summary of executions in the order of their begins; None if there are none."""
     elapsed = (executions.ends - executions.starts).tolist()
     times, rest = summarise(elapsed), sorted(elapsed[1:])
     if times is None:
@@ -137,7 +137,7 @@ def summarise_executions(executions: ExecutionColumns) -> ExecutionSummary | Non
 
 
 def most_at_once(starts: Numbers, ends: Numbers) -> int:
-    """Return how many executions were in flight together, at most."""
+    """Return the largest number of executions in flight at once."""
     starts = np.sort(starts)
     begun, ended = np.arange(1, len(starts) + 1), np.searchsorted(np.sort(ends), starts, "right")
     return int((begun - ended).max(initial=1))

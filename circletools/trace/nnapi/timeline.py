@@ -11,7 +11,7 @@ from circletools.trace.nnapi.marks import Mark, Role
 from circletools.trace.sources.names import Numbers
 
 OUTSIDE = 0
-"""The segment of time that belongs to no run."""
+"""The segment of time outside any run."""
 
 _NO_RUN = -1
 APP_PHASES = ("overall", "warm-up", "benchmark")
@@ -21,7 +21,7 @@ _PHASE = {Role.WARM_UP: 1, Role.BENCHMARK: 2}
 
 @dataclass(slots=True)
 class Run:
-    """A run: from an [NN_LA_PO] to the next one of its process. `end_ns` is where its last mark ends, -1 if open."""
+    """A run: from an [NN_LA_PO] to the next one of its process. `end_ns` is the end of its last mark, -1 if open."""
 
     index: int
     process: int
@@ -34,7 +34,7 @@ class Run:
 
     @property
     def first_segment(self) -> int:
-        """The segment of its time outside warm-up and benchmark; those two follow."""
+        """The segment of the run's time outside warm-up and benchmark; the segments of these two follow."""
         return 1 + self.index * len(APP_PHASES)
 
 
@@ -52,44 +52,44 @@ class Timeline:
         self._arrays: tuple[Numbers, Numbers] | None = None
 
     def add(self, t_ns: int, segment: int) -> None:
-        """Begin a segment."""
+        """Start a segment."""
         self._starts.append(t_ns)
         self._segments.append(segment)
         self._arrays = None
 
     def arrays(self) -> tuple[Numbers, Numbers]:
-        """Return where segments begin, and which they are."""
+        """Return the starts of the segments, and the segments."""
         if self._arrays is None:
             self._arrays = (np.array(self._starts, np.int64), np.array(self._segments, np.int64))
         return self._arrays
 
     def forget(self) -> None:
-        """Drop what lies before the last segment."""
+        """Drop everything before the last segment."""
         if len(self._starts) > 1:
             self._starts, self._segments, self._arrays = self._starts[-1:], self._segments[-1:], None
             self._starts[0] = np.iinfo(np.int64).min
 
 
 class Runs:
-    """Follows application marks. Times of processes without runs belong to the run that began last."""
+    """Follows application marks. The time of a process without runs belongs to the run that began last."""
 
     def __init__(self, collector: Collector) -> None:
         self.all: list[Run] = []
-        self.now = 0  # the place in the batch of the mark that is taken
+        self.now = 0  # the place of the current mark in the batch
         self.common: Timeline = Timeline()
         self.of_process: dict[int, Timeline] = {}
         self._collector = collector
         self._latest: dict[int, Run] = {}
         self._segments: dict[int, int] = {}
         self._common = OUTSIDE
-        # Of a batch: from which event on a process is in which segment, and the common one; and what was before.
+        # For a batch: from which event on each process, or the common timeline, is in which segment; and before.
         self._changes: list[tuple[int, int, int, int]] = []
         self._before: dict[int, int] = {}
         self._common_before = OUTSIDE
         self._open: dict[int, list[tuple[int, int]]] = {}
 
     def segments(self, at: Numbers, processes: Numbers) -> Numbers:
-        """Return the segment that each process is in at an event of the batch, by the place of the event."""
+        """Return the segment of each process at an event of the batch, given by its place."""
         known, index = np.unique(processes, return_inverse=True)
         before = self._segments | self._before
         found = np.array([before.get(process, _NO_RUN) for process in known.tolist()], np.int64)[index]
@@ -105,7 +105,7 @@ class Runs:
         return np.where(found == _NO_RUN, commons, found)
 
     def forget(self) -> None:
-        """Drop what lies before the end of the batch."""
+        """Drop everything before the end of the batch."""
         self._changes.clear()
         self._before.clear()
         self._common_before = self._common
@@ -113,11 +113,11 @@ class Runs:
             timeline.forget()
 
     def latest(self, process: int) -> Run | None:
-        """Return the run that a process is in; that which began last for a process without runs."""
+        """Return the current run of a process; for a process without runs, the one that began last."""
         return self._latest.get(process, self.all[-1] if self.all else None)
 
     def began(self, mark: Mark, t_ns: int, thread: int, process: int, where: int) -> None:
-        """Take the begin of an application mark."""
+        """Process the begin of an application mark."""
         if mark.role is Role.RUN:
             if self._open.pop(process, None):
                 self._collector.add("T031", where, "a run begins while warm-up or benchmark is open")
@@ -136,7 +136,7 @@ class Runs:
         self._switch(t_ns, process, phase)
 
     def ended(self, mark: Mark, t_ns: int, thread: int, process: int) -> None:
-        """Take the end of an application mark."""
+        """Process the end of an application mark."""
         if process in self._latest:
             self._latest[process].end_ns = t_ns
         entry = (thread, _PHASE.get(mark.role, 0))

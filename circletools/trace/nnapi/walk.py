@@ -1,7 +1,7 @@
-"""Events of threads followed through the automaton, a level of nesting at a time.
+"""Follow the events of threads through the automaton, one nesting level at a time.
 
-A level has the begins that open as many marks, and their ends. The paths of its begins follow from those of the
-level around it.
+A level consists of the begins at one nesting depth, and their ends. The paths of its begins follow from the level
+around it.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _MOST_LEVELS = 100
 def follow(automaton: Automaton, symbols: Numbers, firsts: Numbers, paths: Sequence[int]) -> tuple[Numbers, Numbers]:
     """Return the paths before and after each event.
 
-    The events are sorted by thread; `firsts` is where each thread begins, `paths` are those of threads before.
+    The events are sorted by thread; `firsts` is the start of each thread, `paths` the previous path of each.
     """
     counts = np.diff(firsts, append=len(symbols))
     ends = np.add.reduceat(symbols == END, firsts, dtype=np.int64)
     held = [_outer(automaton, path, most) for path, most in zip(paths, ends.tolist(), strict=True)]
     more = np.array([len(one) for one in held], np.int64)
-    # What is open before comes first, as begins of its own.
+    # Marks that were open before come first, as extra begins.
     symbols = np.insert(symbols, np.repeat(firsts, more), _OPEN)
     given = np.zeros(len(symbols), np.int64)
     given[symbols == _OPEN] = [path for one in held for path in one]
@@ -45,7 +45,7 @@ def follow(automaton: Automaton, symbols: Numbers, firsts: Numbers, paths: Seque
 
 
 def _outer(automaton: Automaton, path: int, most: int) -> list[int]:
-    """Return a path and up to so many of those that ends lead to, the outermost first, without the root."""
+    """Return a path and at most `most` of its enclosing paths, the outermost first, without the root."""
     found = []
     while path and most >= 0:
         found.append(path)
@@ -54,11 +54,11 @@ def _outer(automaton: Automaton, path: int, most: int) -> list[int]:
 
 
 def _levels(begins: npt.NDArray[np.bool_], firsts: Numbers, outside: Numbers, counts: Numbers) -> Numbers:
-    """Return how many marks are open after a begin and before an end; `outside` is how many are at all events."""
+    """Return how many marks are open after a begin and before an end; `outside` is how many stay open throughout."""
     sums = np.cumsum(np.where(begins, 1, -1))
     depths = sums + outside
     depths -= np.repeat(sums[firsts] - np.where(begins[firsts], 1, -1), counts)
-    if depths.min() < 0:  # ends without begins: the depth counts from the least there was
+    if depths.min() < 0:  # ends without begins: the depth is relative to the minimum so far
         ground = np.repeat(np.arange(len(firsts)), counts) * (-2 * len(begins))
         depths -= np.minimum(np.minimum.accumulate(depths + ground) - ground, 0)
         before = np.roll(depths, 1)
@@ -68,7 +68,7 @@ def _levels(begins: npt.NDArray[np.bool_], firsts: Numbers, outside: Numbers, co
 
 
 def _by_level(automaton: Automaton, symbols: Numbers, levels: Numbers, given: Numbers) -> Numbers:
-    """Return the path after each event, by level; `given` are the paths that are open before."""
+    """Return the path after each event, level by level; `given` are the paths that were open before."""
     after = np.zeros(len(symbols), np.int64)
     order = np.argsort(levels.astype(np.uint8), kind="stable")
     bounds = np.cumsum(np.bincount(levels))
@@ -89,7 +89,7 @@ def _by_level(automaton: Automaton, symbols: Numbers, levels: Numbers, given: Nu
 
 
 def _after_switches(automaton: Automaton, symbols: Numbers, around: Numbers, parents: Numbers) -> Numbers:
-    """Return the paths in which begins are: those around them, ended where a [SW] has been inside before."""
+    """Return the paths around begins, marked as ended if a [SW] occurred inside before."""
     switches = automaton.switches()[np.maximum(symbols, 0)] & (symbols != _OPEN)
     if not switches.any():
         return parents
@@ -102,7 +102,7 @@ def _after_switches(automaton: Automaton, symbols: Numbers, around: Numbers, par
 
 
 def _moves(automaton: Automaton, symbols: Numbers, parents: Numbers, given: Numbers) -> Numbers:
-    """Return where begins lead to; what is open before is where it is."""
+    """Return the path after each begin; marks that were open before keep their path."""
     width, paths = len(automaton.marks), given.copy()
     new = np.flatnonzero(symbols != _OPEN)
     paths[new] = each(parents[new] * width + symbols[new], lambda key: automaton.move(*divmod(key, width)))
@@ -110,7 +110,7 @@ def _moves(automaton: Automaton, symbols: Numbers, parents: Numbers, given: Numb
 
 
 def _one_by_one(automaton: Automaton, symbols: Numbers, firsts: Numbers, given: Numbers) -> Numbers:
-    """Return the path after each event; there are very many levels."""
+    """Return the path after each event, one event at a time, for very many levels."""
     new = np.zeros(len(symbols), np.bool_)
     new[firsts] = True
     after, path = [], 0

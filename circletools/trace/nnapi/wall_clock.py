@@ -1,8 +1,8 @@
 """Wall-clock time: each instant of an execution, or of a run, belongs to the deepest active layer.
 
-At work are the threads of its process and those of drivers, so the shares of a window add up to its elapsed time,
-however many threads it has. What no deeper layer is at work for belongs to the layer that the window is of. Nothing
-in a trace identifies the execution that a worker or a driver serves: while several are in flight, time is SHARED.
+Active are the threads of the window's process and of drivers, so the shares of a window add up to its elapsed time,
+however many threads there are. Time without a deeper active layer belongs to the window's own layer. Nothing in a
+trace identifies the execution that a worker or a driver serves: while several are in flight, time is SHARED.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from circletools.trace.nnapi.statistics import Intervals
 from circletools.trace.sources.names import Numbers, distinct
 
 OWN_PROCESS = -1
-"""The process of a share that is not a driver's: it is that of the execution."""
+"""The process of a share that is not a driver's: the execution's own."""
 
 Key = tuple[str, str, int]
 """Layer, phase, and the process of a driver."""
@@ -43,9 +43,9 @@ _SIGN_BIT = 63
 
 
 class Windows(NamedTuple):
-    """Stretches of time: starts, ends, and processes.
+    """Time intervals: starts, ends, and processes.
 
-    `layer` and `phase` are what they are of; deeper layers count in them, with these phases.
+    `layer` and `phase` are those of the windows; deeper layers count within them, with `phases`.
     """
 
     starts: Numbers
@@ -57,10 +57,10 @@ class Windows(NamedTuple):
 
 
 class Share(NamedTuple):
-    """The part of windows that is one layer's and phase's; both are empty for what is SHARED.
+    """The share of one layer and phase in windows; both are empty for SHARED time.
 
-    `self_ns` is when it was the deepest at work: these add up to the elapsed time. `inclusive_ns` is when it was at
-    work at all; of the layer that the windows are of it is the elapsed time. `process` is the driver's, else
+    `self_ns` is the time as the deepest active layer: self times add up to the elapsed time. `inclusive_ns` is all
+    time in which the layer was active; for the windows' own layer, the elapsed time. `process` is the driver's, else
     OWN_PROCESS; drivers beyond the first 32 have OWN_PROCESS too.
     """
 
@@ -75,15 +75,15 @@ class WallClock:
     """The shares of all windows of a kind."""
 
     def __init__(self, keys: Sequence[Key], times: Numbers) -> None:
-        """Take the times of windows: a row for each, self times and then inclusive ones, a column for each key.
+        """Start with times: a row for each window, and a column for each key, first self and then inclusive times.
 
-        The first row is empty. They are added up in place.
+        The first row is empty. Times are summed in place.
         """
         self._keys = keys
         self._passed = np.cumsum(times, axis=0, out=times)
 
     def shares(self, chosen: Sequence[int] | None = None) -> tuple[Share, ...]:
-        """Return the sums over windows: all, or by their places, in order."""
+        """Return the totals over all windows, or over those at the places `chosen`, in order."""
         if chosen is None:
             chosen = range(len(self._passed) - 1)
         first, last = (chosen[0], chosen[-1] + 1) if chosen else (0, 0)
@@ -106,7 +106,7 @@ class WallClock:
 
 
 class Work:
-    """Gathers when layers are at work, on any thread; `serving` are the threads of drivers, in order."""
+    """Collects when layers are active on any thread; `serving` are the threads of drivers, in order."""
 
     def __init__(self, contexts: Contexts) -> None:
         self._contexts = contexts
@@ -114,7 +114,7 @@ class Work:
         self.serving: dict[int, None] = {}
 
     def add(self, intervals: Intervals) -> None:
-        """Add a batch's; neighbours on a thread that are alike become one."""
+        """Add a batch's intervals; equal adjacent intervals of a thread are joined."""
         masks = np.array(self._contexts.running, np.int64)[intervals.codes] & _WORK
         some, masks = intervals.only(masks != 0), masks[masks != 0]
         if not len(masks):
@@ -128,7 +128,7 @@ class Work:
         self.serving |= dict.fromkeys(distinct(some.threads[masks & _DRIVER != 0]))
 
     def taken(self) -> Iterator[Intervals]:
-        """Yield and forget those of each batch, which are of a time of its own; `paths` are buckets, as bits."""
+        """Yield and drop the intervals of each batch, which do not overlap in time; `paths` are buckets, as bits."""
         masks = np.array(self._contexts.running, np.int64) & _WORK
         while self._parts:
             starts, ends, threads, codes = self._parts.popleft()
@@ -136,9 +136,9 @@ class Work:
 
 
 def wall_clocks(work: Work, every: Sequence[Windows], processes: Sequence[int], name: str) -> list[WallClock]:
-    """Return the shares of sets of windows, and forget the work.
+    """Return the shares of sets of windows, and drop the collected work.
 
-    `processes` has that of each thread, `name` is that of the trace. Raises InvalidInputError for impossible times.
+    `processes` has the process of each thread, `name` names the trace. Raises InvalidInputError for impossible times.
     """
     for windows in every:
         if sum((windows.ends - windows.starts).tolist()) >= _LIMIT:
@@ -159,10 +159,10 @@ def wall_clocks(work: Work, every: Sequence[Windows], processes: Sequence[int], 
 
 
 class _Moments:
-    """The activity over time: for each key a counter of threads, many of them in one word."""
+    """Activity over time: for each key a counter of active threads, many of them packed in one word."""
 
     def __init__(self, rows: Intervals, processes: Numbers) -> None:
-        """Take rows, and the process of each thread that is a driver's."""
+        """Start with rows of intervals, and the process of each thread that is a driver's."""
         masks, drivers = rows.paths, processes[rows.threads]
         present = int(np.bitwise_or.reduce(masks))
         served = sorted(set(processes[distinct(rows.threads[masks & _DRIVER != 0])].tolist()))
@@ -178,7 +178,7 @@ class _Moments:
         closes = np.flatnonzero(~np.append(follows, False)) if len(masks) else np.zeros(0, np.int64)
         times = np.concatenate((rows.starts, rows.ends[closes]))
         order = np.argsort(times, kind="stable")
-        # From before all on nothing is at work.
+        # Nothing is active before the first moment.
         self.times = np.append(np.iinfo(np.int64).min, times[order])
         self.spans = np.append(0, np.diff(self.times[1:], append=self.times[-1:]))
         self._words = [
@@ -189,7 +189,7 @@ class _Moments:
     def _changes(
         self, word: int, masks: Numbers, drivers: Numbers, follows: npt.NDArray[np.bool_], closes: Numbers
     ) -> Numbers:
-        """Return by how much the begin of each row, and the end of those that close, change a word of counters."""
+        """Return the changes of a word of counters at the begin of each row, and at the end of those that close."""
         counts = np.zeros_like(masks)
         for field, key in enumerate(self.keys[word * self._per_word : (word + 1) * self._per_word]):
             at_work = masks & _BITS[key[:2]] != 0
@@ -201,7 +201,7 @@ class _Moments:
         return np.concatenate((begins, -counts[closes]))
 
     def at_work(self, number: int) -> npt.NDArray[np.bool_]:
-        """Return from which moments on a key is at work, by its number."""
+        """Return from which moments on a key, given by its number, is active."""
         field = (1 << self._width) - 1 << number % self._per_word * self._width
         found: npt.NDArray[np.bool_] = self._words[number // self._per_word] & field != 0
         return found
@@ -211,7 +211,7 @@ class _Clock:
     """Adds up the shares of windows, client by client."""
 
     def __init__(self, windows: Windows, clients: Sequence[int], *, apart: bool) -> None:
-        """Take windows; where they are `apart`, those of several processes may overlap. Others have no shares."""
+        """Start with windows; if `apart`, windows of different processes may overlap. Others have no shares."""
         self._windows = windows
         self._elapsed = windows.ends - windows.starts
         self._shared = self._elapsed.copy()
@@ -226,7 +226,7 @@ class _Clock:
             np.subtract.at(self._shared, self._alone[client][1], np.diff(self._alone[client][0], axis=0)[0])
 
     def add(self, client: int, moments: _Moments) -> None:
-        """Add what is at work for the windows of a client."""
+        """Add activity to the windows of a client."""
         bounds, of = self._alone[client]
         if not moments.keys:
             return
@@ -237,7 +237,7 @@ class _Clock:
         beyond = bounds - moments.times[at] - moments.spans[at]
 
         def passed(active: npt.NDArray[np.bool_]) -> Numbers:
-            """Return how much of the time alone in each window is of the moments that are active."""
+            """Return how much of the unshared time of each window falls in active moments."""
             values = np.cumsum(moments.spans * active)[at] + beyond * active[at]
             found: Numbers = values[1] - values[0]
             return found
@@ -267,7 +267,7 @@ class _Clock:
 
 
 def _alone(windows: Windows, places: Numbers) -> tuple[Numbers, Numbers]:
-    """Return from when to when exactly one of some windows is open, as two rows, and which."""
+    """Return the intervals in which exactly one window is open, as two rows, and that window."""
     places = places[windows.starts[places] < windows.ends[places]]
     times = np.concatenate((windows.starts[places], windows.ends[places]))
     steps = np.concatenate((places + 1, -places - 1))

@@ -1,4 +1,4 @@
-"""The operator tables that LiteRT's summarizer prints: of `benchmark_model`, and of LiteRT's own runtime.
+"""The operator tables that LiteRT's summarizer prints in `benchmark_model` and in LiteRT's own runtime.
 
 As CSV (`--profiling_output_csv_file`), and as text on standard output:
 
@@ -9,9 +9,9 @@ As CSV (`--profiling_output_csv_file`), and as text on standard output:
                  [node type]  [first]  [avg ms]  [%]  [cdf%]  [mem KB]  [times called]  [Name]
                      CONV_2D    0.050     0.048  31.2%  31.2%   0.000               1  [model/conv/Relu]:0
 
-Older versions have a column `start` before `first`. In text, columns are set apart by tabs, in newer versions by
-spaces. The name of an operator ends with `:<operator index>`, that of a delegate's own operator begins with
-`Delegate/`. Other subgraphs than the first come under `Subgraph (index: N) profile:`, the parts of a delegate's run
+Older versions have a column `start` before `first`. In text, columns are separated by tabs, in newer versions by
+spaces. The name of an operator ends with `:<operator index>`; the name of a delegate's own operator begins with
+`Delegate/`. Subgraphs other than the first come under `Subgraph (index: N) profile:`, the parts of a delegate's run
 under `Delegate internal:`, and the number of executions under `Timings (microseconds): count=N`. Sources:
 tensorflow/core/util/stats_calculator.cc, tensorflow/lite/profiling/profile_summarizer.cc and
 profile_summary_formatter.cc, tensorflow/lite/tools/benchmark/profiling_listener.cc.
@@ -29,7 +29,7 @@ from circletools.trace.operators.profile import OperatorRun, OperatorTrace, Whol
 
 DELEGATE_PREFIX = "Delegate/"
 
-# What logcat (brief, time and threadtime) and programs that stamp their output put before each line.
+# The prefix of each line from logcat (brief, time and threadtime) and from programs that timestamp their output.
 _PREFIX = re.compile(
     r"(?:\d\d-\d\d \d\d:\d\d:\d\d\.\d+ +(?:\d+ +\d+ +[VDIWEF] [^:]*|[VDIWEF]/[^(]*\( *\d+\)): ?"
     r"|[VDIWEF]/[^(]*\( *\d+\): ?|\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?Z?\]?:? )"
@@ -42,8 +42,8 @@ _COUNT = re.compile(r"(?:Subgraph \(index: \d+\) )?Timings \(microseconds\): cou
 _NAME = re.compile(r"(.*):(\d{1,9})")
 _NUMBER = r"-?(?:\d+(?:\.\d*)?(?:e[+-]?\d+)?|nan|inf)"
 _HEADER = re.compile(r"node type,( start,)? first, avg_ms, %, cdf%, mem KB, times called, name")
-# The type of an operator may hold commas, and in older versions its name too: the numbers after them show where they
-# end.
+# The type of an operator may contain commas, and in older versions its name too: the numbers that follow show where
+# they end.
 _VALUES = rf"{_NUMBER}, ({_NUMBER}), {_NUMBER}%, {_NUMBER}%, {_NUMBER}, (\d{{1,9}}), "
 _CSV_ROW = {"": re.compile(rf"(.*?), {_VALUES}(.*)"), " start,": re.compile(rf"(.*?), {_NUMBER}, {_VALUES}(.*)")}
 _TEXT_HEADER = re.compile(
@@ -52,7 +52,7 @@ _TEXT_HEADER = re.compile(
 )
 _MILLISECONDS = re.compile(r"\d{1,12}(?:\.\d{0,12})?(?:e[+-]0\d)?")
 _CELLS = re.compile(r" *\t *| {2,}")
-# benchmark_performance_options and benchmark_tflite_model.cc log these when all runs are done.
+# benchmark_performance_options and benchmark_tflite_model.cc log these after all runs.
 _MICROSECONDS = r"(\d{1,15}(?:\.\d{1,9})?(?:e\+\d{1,2})?)"
 _TIMINGS = re.compile(
     rf"Inference timings in us: Init: {_MICROSECONDS}, First inference: {_MICROSECONDS},"
@@ -70,7 +70,7 @@ class _Row(NamedTuple):
 
 @dataclass(slots=True)
 class _Section:
-    """The table of one subgraph, or, with `delegates`, of the parts of the delegates' runs."""
+    """The table of one subgraph or, with `delegates`, of the parts of delegates' runs."""
 
     subgraph: int = 0
     delegates: bool = False
@@ -79,12 +79,12 @@ class _Section:
 
 
 def is_report(memory: memoryview) -> bool:
-    """Return whether a text holds a table of LiteRT's summarizer."""
+    """Return whether a text contains a table of LiteRT's summarizer."""
     return re.search(rb"= Run Order =", memory) is not None
 
 
 def parse(data: bytes) -> OperatorTrace:
-    """Read the report. Raises InvalidInputError."""
+    """Parse the report. Raises InvalidInputError."""
     lines = data.decode("utf-8", "surrogateescape").split("\n")
     if any(_RUN_ORDER.fullmatch(_PREFIX.sub("", line, count=1)) and _PREFIX.match(line) for line in lines):
         lines = [_PREFIX.sub("", line, count=1) for line in lines]
@@ -94,7 +94,7 @@ def parse(data: bytes) -> OperatorTrace:
     inside: list[OperatorRun] = []
     for section in sections:
         for row in section.rows:
-            # 0 calls in an execution is what division makes of less than one in each.
+            # Integer division gives 0 calls in an execution if there is less than one call in each.
             calls = max(1, row.calls) * (section.count or executions)
             run = _run(row, section.subgraph, calls, of_delegate=row.name.startswith(DELEGATE_PREFIX))
             if run is not None:
@@ -105,7 +105,7 @@ def parse(data: bytes) -> OperatorTrace:
 
 
 def _whole(lines: list[str]) -> Whole:
-    """Return the figures of a benchmark's log outside its tables."""
+    """Return the figures of a benchmark's log other than its tables."""
     found = Whole()
     for line in lines:
         if match := _TIMINGS.search(line):
@@ -117,7 +117,7 @@ def _whole(lines: list[str]) -> Whole:
 
 
 def _run(row: _Row, subgraph: int, calls: int, *, of_delegate: bool) -> OperatorRun | None:
-    """Return the run of a row; None for what is not an operator, AllocateTensors and the like."""
+    """Return the run of a row; None for a row that is not an operator, such as AllocateTensors."""
     place = place_in(row.name)
     if place is None:
         return None
@@ -126,13 +126,13 @@ def _run(row: _Row, subgraph: int, calls: int, *, of_delegate: bool) -> Operator
 
 
 def place_in(name: str) -> int | None:
-    """Return the operator index that a row's name ends with, None where it is not an operator's."""
+    """Return the operator index at the end of a row's name, None if the row is not an operator."""
     match = _NAME.fullmatch(name)
     return match and int(match[2])
 
 
 def _sections(lines: list[str]) -> list[_Section]:
-    """Return the tables `Run Order`; of a whole benchmark, without its initialization."""
+    """Return the `Run Order` tables; for a whole benchmark, without the table of its initialization."""
     sections: list[_Section] = []
     section = _Section()
     at = 0
@@ -158,7 +158,7 @@ def _sections(lines: list[str]) -> list[_Section]:
 
 
 def _columns(lines: list[str], at: int) -> re.Pattern[str] | int:
-    """Read the header at line `at` (from 0): the pattern of rows in CSV, or how many cells a row in text has."""
+    """Parse the header at line `at` (from 0); return the pattern of CSV rows, or a text row's number of cells."""
     header = lines[at].strip() if at < len(lines) else ""
     if match := _HEADER.fullmatch(header):
         return _CSV_ROW[match[1] or ""]
@@ -173,7 +173,7 @@ def _row(line: str, columns: re.Pattern[str] | int, number: int) -> _Row:
         if match is not None:
             return _Row(match[1], _milliseconds(match[2], number), int(match[3]), match[4])
     else:
-        # The name stands last, and newer versions put tabs into it for commas.
+        # The name comes last; newer versions replace its commas with tabs.
         kind, *cells = _CELLS.split(line.strip(), columns - 1)
         if len(cells) == columns - 1 and re.fullmatch(r"\d{1,9}", cells[-2]):
             return _Row(kind, _milliseconds(cells[-6], number), int(cells[-2]), cells[-1])

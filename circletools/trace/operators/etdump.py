@@ -1,9 +1,9 @@
-"""ExecuTorch's ETDump, as `ETDumpGen` writes it (executorch/devtools/etdump).
+"""ExecuTorch's ETDump, as written by `ETDumpGen` (executorch/devtools/etdump).
 
-A run of a method has its events in the order of their ends. Of an instruction that calls an operator these are
-`native_call_<operator>` and, around it, `OPERATOR_CALL`; of one that calls a delegate, the delegate's own operators
-and `DELEGATE_CALL` around them. Times are nanoseconds where ExecuTorch's clock counts these, as it does on computers.
-A delegate may have a clock of its own.
+The events of a method's run are in the order of their ends. An instruction that calls an operator has an event
+`native_call_<operator>` and, around it, `OPERATOR_CALL`; one that calls a delegate has events of the delegate's own
+operators, and `DELEGATE_CALL` around them. Times are in nanoseconds if ExecuTorch's clock counts nanoseconds, as it
+does on computers. A delegate may use a different clock.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _IDENTIFIER = b"ED00"
 _SIZE_BYTES = 4
 _KERNEL, _OPERATOR, _DELEGATE = "native_call_", "OPERATOR_CALL", "DELEGATE_CALL"
 _OF_DELEGATE = 1
-"""The subgraph of delegates' operators, which are counted through an execution; that of the method is 0."""
+"""The subgraph of delegates' operators, which are numbered within an execution; the method's subgraph is 0."""
 
 _LATEST = 1 << 62
 
@@ -39,12 +39,12 @@ class _Event(NamedTuple):
 
 
 def is_dump(memory: memoryview) -> bool:
-    """Return whether this is such a dump; its size may stand before it."""
+    """Return whether the data is an ETDump; its size may precede it."""
     return _IDENTIFIER in (memory[4:8], memory[4 + _SIZE_BYTES : 8 + _SIZE_BYTES])
 
 
 def parse(data: bytes) -> OperatorTrace:
-    """Read the dump. Raises InvalidInputError."""
+    """Parse the dump. Raises InvalidInputError."""
     try:
         events = list(_events(data))
     except ModelFormatError as error:

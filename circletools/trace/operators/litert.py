@@ -1,9 +1,9 @@
-"""LiteRT's atrace marks: every event of its interpreter is a begin `TAG@<number>/<subgraph index>` and an end.
+"""LiteRT's atrace marks: every event of the interpreter is a begin `TAG@<number>/<subgraph index>` and an end.
 
-For an operator the tag is the name of its code (of a custom operator the custom code, of a delegate's node the name
-of the delegate) and the number its operator index: tensorflow/lite/profiling/atrace_profiler.cc, GetTFLiteOpName in
-tensorflow/lite/core/subgraph.cc. Operators run within `Invoke`, the outermost of which is one inference; a subgraph
-that an operator calls has an `Invoke` of its own. What is marked while an operator runs is a part of it.
+For an operator the tag is the name of its code (for a custom operator the custom code, for a delegate's node the name
+of the delegate) and the number is its operator index: tensorflow/lite/profiling/atrace_profiler.cc, GetTFLiteOpName
+in tensorflow/lite/core/subgraph.cc. Operators run within `Invoke`, the outermost of which is one inference; a
+subgraph that an operator calls has another `Invoke`. Marks inside an operator's mark are parts of the operator.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ class _Mark(NamedTuple):
 
 
 class _Open(NamedTuple):
-    """A begin that waits for its end.
+    """A begin without its end so far.
 
-    `execution` is the inference that it is in, `operator` whether an operator runs since the last `Invoke`; `role`
-    is the mark itself, None for a foreign mark.
+    `execution` is the inference around it, `operator` whether an operator runs since the last `Invoke`; `role` is the
+    mark itself, None for a foreign mark.
     """
 
     mark: _Mark | None
@@ -40,7 +40,7 @@ class _Open(NamedTuple):
 
 
 def collect(events: Iterable[Event]) -> OperatorTrace:
-    """Return the runs of operators among the marks of a trace. Raises InvalidInputError when there are none."""
+    """Return the runs of operators among the marks of a trace. Raises InvalidInputError if there are none."""
     marks: dict[bytes, _Mark | None] = {}
     stacks: dict[int, list[_Open]] = {}
     found: dict[str, list[OperatorRun]] = {"operator": [], "part": []}
@@ -75,7 +75,7 @@ def _begin(mark: _Mark | None, time: int, outer: _Open | None, executions: int) 
         return _Open(None, time, execution, operator, None)
     if mark.tag == _INVOKE:
         return _Open(mark, time, executions if execution is None else execution, False, _INVOKE)
-    if execution is None:  # the interpreter gets ready
+    if execution is None:  # the interpreter prepares to run
         return _Open(mark, time, None, False, None)
     return _Open(mark, time, execution, True, "part" if operator else "operator")
 

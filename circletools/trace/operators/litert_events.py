@@ -1,12 +1,12 @@
-"""The events of LiteRT's profiler, as JSON: what `LiteRtGetProfilerEvents` returns, field by field.
+"""The events of LiteRT's profiler as JSON: the fields of the events that `LiteRtGetProfilerEvents` returns.
 
     {"events": [{"tag": "CONV_2D", "event_type": 2, "start_timestamp_us": 12, "elapsed_time_us": 5,
                  "event_metadata1": 3, "event_metadata2": 0}, ...]}
 
-The names are those of `ProfiledEventData` in litert/c/litert_profiler_event.h; LiteRT has no program that writes
-them, so whoever records does (docs/trace.md shows how). Events are in the order of their begins. Of an operator the
-first number is its index and the second its subgraph. A delegate's own operators come when its run is over, with
-their time but without their start. `end_mem_usage`, if it is there, has the memory in bytes at the end of an event.
+The names are those of `ProfiledEventData` in litert/c/litert_profiler_event.h. LiteRT has no program that writes this
+document; the recording program has to do it (docs/trace.md shows how). Events are in the order of their begins. An
+operator's numbers are its index and its subgraph. A delegate's own operators follow the end of its run, with their
+times but without their starts. `end_mem_usage`, if present, is the memory in bytes at the end of an event.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _DEFAULT, _OPERATOR, _OF_DELEGATE = 1, 2, 8
 _INVOKE = "Invoke"
 _NUMBERS = ("event_type", "start_timestamp_us", "elapsed_time_us", "event_metadata1", "event_metadata2")
 _LARGEST = 1 << 50
-_FOOTPRINT = 2  # of the memory usages: allocated in all, in use, and what the process has (seen in 2.3.0)
+_FOOTPRINT = 2  # the memory usages: allocated in total, in use, and of the process (seen in 2.3.0)
 
 
 def is_events(head: bytes) -> bool:
@@ -30,7 +30,7 @@ def is_events(head: bytes) -> bool:
 
 
 def parse(data: bytes) -> OperatorTrace:
-    """Read the events. Raises InvalidInputError."""
+    """Parse the events. Raises InvalidInputError."""
     document = read_json(data, "")
     found = document.get("events") if isinstance(document, dict) else None
     if not isinstance(found, list):
@@ -60,19 +60,19 @@ def parse(data: bytes) -> OperatorTrace:
 
 
 def _resident(event: Mapping[str, object]) -> int:
-    """Return how many bytes the process had at the end of an event, 0 where that is unknown."""
+    """Return the bytes that the process used at the end of an event, 0 if that is not known."""
     usage = event.get("end_mem_usage")
     size = usage[_FOOTPRINT] if isinstance(usage, list) and len(usage) > _FOOTPRINT else 0
     return size if type(size) is int and 0 <= size < _LARGEST else 0
 
 
 def _numbers(event: object, at: int) -> Sequence[int]:
-    """Return the numbers of an event, without the last two of what is not an operator, where they may be anything."""
+    """Return the numbers of an event; without the last two, which may be anything, if it is not an operator."""
     if not isinstance(event, dict) or not isinstance(event.get("tag"), str):
         raise InvalidInputError(f"events[{at}] is not an event with a tag")
     count = len(_NUMBERS) if event.get("event_type") in (_OPERATOR, _OF_DELEGATE) else 3
     values = [event.get(name, 0) for name in _NUMBERS[:count]]
     for name, value in zip(_NUMBERS, values, strict=False):
         if type(value) is not int or not 0 <= value < _LARGEST:
-            raise InvalidInputError(f"events[{at}].{name} is not a number that can be")
+            raise InvalidInputError(f"events[{at}].{name} is not a valid number")
     return values

@@ -25,9 +25,9 @@ _ONERT = {
     "Select": ("SELECT", "SELECT_V2"),
     "Squre": ("SQUARE",),
 }
-"""onert's names that are not the code's in another spelling: runtime/onert/core/src/loader/BaseLoader.h has the
-operation that each code becomes, `name()` in runtime/onert/core/src/ir/operation/ what that calls itself (`Squre`
-too)."""
+"""onert's operator names that differ from the code's by more than spelling:
+runtime/onert/core/src/loader/BaseLoader.h has the operation that each code becomes, `name()` in
+runtime/onert/core/src/ir/operation/ the operation's name (`Squre` too)."""
 
 
 OPENVINO = {
@@ -54,31 +54,31 @@ OPENVINO = {
     "Sigmoid": ("LOGISTIC",),
     "Subtract": ("SUB",),
 }
-"""OpenVINO's types of layers that are not the code's name in another spelling, and what they do the work of. What it
-calls `Reorder` is its own."""
+"""OpenVINO's layer types that differ from the code's name by more than spelling, and the codes whose work they do.
+`Reorder` belongs to no code."""
 
 
 def agrees(runtime: Runtime, name: str, code: str, builtin: Collection[str]) -> bool | None:
-    """Return whether `name` is an operator of `code`; None where that is not known.
+    """Return whether `name` is an operator of `code`; None if that is not known.
 
     `code` is the model's (`CONV_2D`, `CUSTOM:<custom code>`), `builtin` the names of all codes.
     """
     if runtime == "onert":
         if code.startswith(CUSTOM):
-            return None  # the loader turns some custom operators into operations of its own
+            return None  # the loader converts some custom operators to onert operations
         same = code in _ONERT[name] if name in _ONERT else _plain(name) == _plain(code)
     elif runtime == "openvino":
         known = name in OPENVINO
         return code in OPENVINO[name] if known else True if _plain(name) == _plain(code) else None
     else:
         custom = code.removeprefix(CUSTOM)
-        # The report has `<name>/<the kernel's description>`; a custom code may hold a slash of its own.
+        # The report has `<name>/<the kernel's description>`; a custom code may itself contain a slash.
         same = name == custom or (runtime == "benchmark_model" and name.startswith(f"{custom}/"))
     return True if same else None if not is_builtin(runtime, name, builtin) else False
 
 
 def is_builtin(runtime: Runtime, name: str, builtin: Collection[str]) -> bool:
-    """Return whether `name` is that of a builtin operator, `builtin` being the names of all codes."""
+    """Return whether `name` is a builtin operator; `builtin` are the names of all codes."""
     if runtime == "onert":
         return name in _ONERT or _plain(name) in map(_plain, builtin)
     return name in builtin or (runtime == "benchmark_model" and name.split("/", 1)[0] in builtin)

@@ -1,11 +1,11 @@
-"""onert's `trace.chrome.json`: Chrome's trace event format, as ChromeTracingEventWriter.cc writes it.
+"""onert's `trace.chrome.json`: Chrome's trace event format, as written by ChromeTracingEventWriter.cc.
 
     {"name": "@3 Conv2D", "tid": "$0 sess, $0 subg, cpu", "ph": "B", "ts": "735165333", "args": {...}}
     {"name": "$0 subg",   "tid": "$0 sess, $0 subg",      "ph": "E", "ts": "735165690", "args": {...}}
 
-All values are strings, times are microseconds, and an empty object ends the array. Newer versions write
-`#0 model $0 subg` for `$0 subg`. One recorder for each subgraph is written after the other, so that events are in
-order of time within a subgraph only.
+All values are strings, times are in microseconds, and an empty object ends the array. Newer versions write `#0 model
+$0 subg` for `$0 subg`. The recorders of the subgraphs are written one after the other, so events are in time order
+only within a subgraph.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class _Track(NamedTuple):
 
 
 class _Span(NamedTuple):
-    """A begin with its end; `begun` is how many runs of the session's main subgraph began before it in the file."""
+    """A begin with its end; `begun` is how many runs of the session's main subgraph precede it in the file."""
 
     name: str
     track: _Track
@@ -60,7 +60,7 @@ def is_table(head: bytes) -> bool:
 
 
 def parse(data: bytes) -> OperatorTrace:
-    """Read the trace. Raises InvalidInputError."""
+    """Parse the trace. Raises InvalidInputError."""
     spans, begins, incomplete = _spans(_load(data))
     if len({span.track.model for span in spans}) > 1:
         raise InvalidInputError("the trace is of a package with several models", hint="trace one model at a time")
@@ -76,7 +76,7 @@ def parse(data: bytes) -> OperatorTrace:
         subgraph, session, backend = span.track.subgraph, span.track.session, span.track.backend
         if match is None or backend is None:
             continue
-        # The main subgraph's own events are in order, and an inference may take less than a microsecond.
+        # The main subgraph's own events are in order, but an inference may take less than a microsecond.
         begun = span.begun if subgraph == 0 else bisect_right(begins[session], span.start_ns)
         execution = first[session] + max(0, begun - 1)
         duration = span.end_ns - span.start_ns
@@ -94,7 +94,7 @@ def _load(data: bytes) -> list[_Event]:
     known: dict[str, str] = {}
 
     def keep(fields: dict[str, Any]) -> None:
-        """Reduce every object to what is needed of it, so that a large trace takes no more than that."""
+        """Reduce every object to the needed fields, to save memory with a large trace."""
         if "Execution_Data" in fields:
             raise InvalidInputError(_AVERAGES_REASON, hint=OTHER_FILE)
         if fields.get("ph") in ("B", "E"):
@@ -124,7 +124,7 @@ def _elapsed(spans: Sequence[_Span]) -> tuple[int, ...]:
 def _spans(events: list[_Event]) -> tuple[list[_Span], dict[int, list[int]], int]:
     """Pair begins and ends of equal track and name.
 
-    Return the pairs, when the main subgraph began to run (by session), and how many events have no partner.
+    Return the pairs, the starts of the main subgraph's runs (by session), and the number of unpaired events.
     """
     tracks: dict[str, _Track | None] = {}
     open_begins: dict[tuple[str, str], list[tuple[int, int]]] = {}

@@ -4,9 +4,9 @@
     MaxPool_21;Status.EXECUTED;MaxPool;jit_avx512_bf16;0.017;0.017
     Total;;;;0.859;0.859
 
-There is a table for each request, with the times of its last inference (openvino/tools/benchmark/utils/
-statistics_report.py; the C++ program writes the same). A layer that ends an operator of the main subgraph has its
-index for a name (seen in 2026.4), unless it was replaced; layers that were fused did not run. Layers without an
+There is one table for each request, with the times of its last inference (openvino/tools/benchmark/utils/
+statistics_report.py; the C++ program writes the same). A layer whose result is that of a main subgraph's operator is
+named by the operator's index (seen in 2026.4), unless it was replaced; fused layers did not run. Layers without an
 index are reported as a delegate's rows.
 """
 
@@ -28,7 +28,7 @@ def is_counters(head: bytes) -> bool:
 
 
 def parse(data: bytes) -> OperatorTrace:
-    """Read the report. Raises InvalidInputError."""
+    """Parse the report. Raises InvalidInputError."""
     runs: list[OperatorRun] = []
     tables = at_ns = order = 0
     for number, line in enumerate(data.decode("utf-8", "surrogateescape").splitlines(), 1):

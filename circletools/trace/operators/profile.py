@@ -17,12 +17,12 @@ _NORMAL_QUARTILE = 0.6745  # of a normal distribution, in standard deviations
 
 
 class OperatorRun(NamedTuple):
-    """One run of an operator; of an averaged trace, all its runs together.
+    """One run of an operator; in an averaged trace, all its runs together.
 
-    `operator` is its index, `name` the runtime's word for it, `backend` what ran it (empty where the trace
+    `operator` is its index, `name` the runtime's name for it, `backend` the backend that ran it (empty if the trace
     does not record it). `execution` counts the inferences from 0. `lane` is a thread or session: runs of one lane can
-    lie within each other, since an operator that calls a subgraph runs for as long as the subgraph's operators.
-    `of_delegate`: the run is of a delegate's own operator, and `operator` counts the delegate's.
+    be nested, as an operator that calls a subgraph runs for as long as the subgraph's operators. `of_delegate` means
+    that the run is of a delegate's own operator, and `operator` is the delegate's number for it.
     """
 
     subgraph: int
@@ -39,10 +39,10 @@ class OperatorRun(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """Figures of whole executions, besides their operators; None and empty where a file has none.
+    """Figures of whole executions, besides their operators; None or empty if a file does not have them.
 
-    `elapsed_ns` is the time of each execution; of averages, `mean_ns` is that of all but the warm-up, and `first_ns`
-    that of the first. `memory_bytes` is what the process had at most, or, of a benchmark, what it added.
+    `elapsed_ns` is the time of each execution; for averages, `mean_ns` is the mean without warm-up, and `first_ns`
+    the first time. `memory_bytes` is the peak memory of the process or, for a benchmark, the memory that it added.
     """
 
     initialization_ns: int | None = None
@@ -54,12 +54,12 @@ class Whole:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class OperatorTrace(Tabular):
-    """The operators' runs in `executions` inferences.
+    """The runs of operators in `executions` inferences.
 
-    `averaged`: only averages are known, so there is one `OperatorRun` for each operator, with the time of all its
-    `calls` in all executions. `inside` are the parts that a delegate reports of its own run: their time is in the
-    run of the delegate already. `incomplete` counts begins without an end and ends without a begin, `skipped` the
-    executions that were left out. `name` is what was read.
+    `averaged` means that only averages are known: there is one `OperatorRun` for each operator, with the time of all
+    its `calls` in all executions. `inside` are the parts that a delegate reports of its own run: their time is
+    already in the run of the delegate. `incomplete` counts unpaired begins and ends, `skipped` the omitted
+    executions. `name` is the name of the source.
     """
 
     runtime: Runtime
@@ -78,9 +78,9 @@ class OperatorTrace(Tabular):
 
 
 def without_first(trace: OperatorTrace, count: int | Literal["auto"]) -> OperatorTrace:
-    """Return a trace without its first `count` executions, which often do what the later ones need not do again.
+    """Return a trace without its first `count` executions, which often do one-time work.
 
-    `auto` leaves the warm-up out, if there is one. Raises UsageError where that cannot be done.
+    `auto` removes the warm-up, if there is one. Raises UsageError if executions cannot be removed.
     """
     if count == "auto":
         count = warm_up(trace)
@@ -97,7 +97,7 @@ def without_first(trace: OperatorTrace, count: int | Literal["auto"]) -> Operato
 
 
 def only_executions(trace: OperatorTrace, kept: Mapping[int, int]) -> OperatorTrace:
-    """Return a trace with some of its executions, which get new numbers."""
+    """Return a trace with some of its executions, renumbered."""
     runs, inside = (
         tuple(run._replace(execution=kept[run.execution]) for run in rows if run.execution in kept)
         for rows in (trace.runs, trace.inside)
@@ -108,9 +108,9 @@ def only_executions(trace: OperatorTrace, kept: Mapping[int, int]) -> OperatorTr
 
 
 def warm_up(trace: OperatorTrace) -> int:
-    """Return how many executions at the beginning are slower than those of the second half differ by chance.
+    """Return how many initial executions are slower than chance explains, compared with the second half.
 
-    That is by a tenth, and by five times their spread. There are four executions at least, and half of them stay.
+    Slower means by a tenth, and by five times the spread. At least four executions are needed, and half of them stay.
     """
     if trace.averaged or trace.executions < _FEWEST:
         return 0
@@ -127,9 +127,9 @@ def warm_up(trace: OperatorTrace) -> int:
 
 
 def merged(traces: Sequence[OperatorTrace]) -> OperatorTrace:
-    """Return recordings of one model as one, their executions one behind the other.
+    """Return recordings of one model as one, with their executions one after the other.
 
-    Raises UsageError where there is none, or where they are of several runtimes, or some are averages.
+    Raises UsageError if there are none, they are of several runtimes, or only some are averages.
     """
     if len({(trace.runtime, trace.averaged) for trace in traces}) != 1:
         raise UsageError("recordings can be merged where one runtime wrote them all, all with averages or none")
@@ -149,20 +149,20 @@ def merged(traces: Sequence[OperatorTrace]) -> OperatorTrace:
 
 
 def nothing_found(what: str) -> InvalidInputError:
-    """Return the error for a trace that can be read but has no operators."""
+    """Return the error for a readable trace without operators."""
     return InvalidInputError(f"no operator times: {what}", hint="docs/trace.md shows how to record them")
 
 
 def self_times(runs: Sequence[OperatorRun]) -> list[int]:
-    """Return for each run the nanoseconds in which it ran and no run within it did; none is negative.
+    """Return for each run the nanoseconds in which it ran and no run nested in it did; none is negative.
 
-    A run lies within another of its lane when it does so in time and belongs to another subgraph: operators of
-    one subgraph do not call each other, though side by side on several threads they may well overlap. Without
-    such overlap, the self times of an operator and of all that it called add up to its duration.
+    A run is nested in another of its lane if it lies within its time and belongs to another subgraph: operators of
+    one subgraph do not call each other, but may overlap on several threads. Without such overlap, the self times of
+    an operator and of all operators that it called add up to its duration.
     """
     own = [run.duration_ns for run in runs]
     covered = [run.start_ns for run in runs]
-    stack: list[tuple[int, int, int | None]] = []  # the end, the run, and what it lies within
+    stack: list[tuple[int, int, int | None]] = []  # the end, the run, and the run around it
     lane = None
     for at in sorted(
         range(len(runs)), key=lambda at: (runs[at].lane, runs[at].start_ns, -runs[at].duration_ns, runs[at].subgraph)

@@ -1,4 +1,4 @@
-"""Reading operator-level traces, whichever runtime wrote them.
+"""Reads operator-level traces of any runtime.
 
     onert            trace.chrome.json, Chrome's trace event format          `onert`
     LiteRT           atrace marks NAME@<operator index>/<subgraph index>     `litert`
@@ -7,7 +7,7 @@
     benchmark_app    OpenVINO's detailed counters                            `openvino`
     ExecuTorch       an ETDump                                               `etdump`
 
-All but benchmark_model record every run of an operator; that one records averages only.
+All except benchmark_model record every run of an operator; benchmark_model records only averages.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _EXPECTED = (
     "expected onert's trace.chrome.json, LiteRT's events or a system trace with its marks, benchmark_model's report, "
     "OpenVINO's detailed counters, or an ETDump"
 )
-_MEMORY_NAME = "<bytes>"  # what is in memory is called
+_MEMORY_NAME = "<bytes>"  # the name of data in memory
 
 
 def read_profile(
@@ -49,14 +49,14 @@ def read_profile(
 ) -> OperatorTrace:
     """Read an operator-level trace of any kind: a path (`-` is standard input), bytes, or a binary file.
 
-    The kind is recognised by the contents. The first `skip` executions are left out, as `without_first` does. Of a
-    system trace, `process` and `thread` choose one by its number. Raises InvalidInputError when it cannot be read or
-    has no operator times, UsageError when `skip` is too large, or a process or thread is asked of another kind of
+    The kind is recognised by the contents. The first `skip` executions are removed, as by `without_first`. In a
+    system trace, `process` and `thread` select one by its number. Raises InvalidInputError if it cannot be read or
+    has no operator times, UsageError if `skip` is too large, or if a process or thread is selected in another kind of
     trace.
     """
     opened = open_source(source)
     memory = opened.memory
-    opened.close()  # the mapping stays for as long as something refers to it
+    opened.close()  # the mapping lives as long as something refers to it
     try:
         if bytes(memory[:2]) == _GZIP:
             unpacked = inflated(pieces_of(memory), opened.name, 31, most_unpacked(len(memory)))
@@ -95,4 +95,4 @@ DOCUMENTS: tuple[tuple[Callable[[bytes, memoryview], bool], Callable[[bytes], Op
     (lambda _, memory: benchmark_model.is_report(memory), benchmark_model.parse),
     (lambda head, _: head[:1] in (b"{", b"["), onert.parse),
 )
-"""How to recognise and read other documents, in the order asked; the fuzz target `operators` has seeds of each."""
+"""How to recognise and read other documents, in order of the tests; the fuzz target `operators` has seeds of each."""

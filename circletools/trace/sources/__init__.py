@@ -4,8 +4,8 @@
     for event in events(trace):
         print(event.t_ns, event.tid, event.tgid, event.kind, event.text, trace.place(event.where))
 
-The encodings are recognised by their first bytes: systrace HTML; ftrace text as the kernel, `trace_pipe`, `atrace`
-and `trace-cmd report` write it; Perfetto protobuf; each also in gzip, and text also in the zlib of `atrace -z`.
+The encodings are recognised by their first bytes: systrace HTML; ftrace text as written by the kernel, `trace_pipe`,
+`atrace` and `trace-cmd report`; Perfetto protobuf; each also in gzip, and text also in the zlib of `atrace -z`.
 """
 
 from circletools.trace.sources.batch import BEGIN, END, Batch, Event, Fault, FaultKind, Trace

@@ -21,15 +21,15 @@ _Place = TypeVar("_Place", int, Numbers)
 
 
 def place_at(t_ns: _Place) -> _Place:
-    """Return the places of events that only their times identify (see `Trace.place`); they are below -1."""
+    """Return the places of events that are identified only by their times (see `Trace.place`); they are below -1."""
     return -2 - t_ns
 
 
 class Event(NamedTuple):
     """A begin or an end on a thread.
 
-    `tgid` is the process, -1 where the trace does not record it; `text` is what the begin names, without the process
-    id, and empty for an end; `where` is a line number or a byte offset (see `Trace.place`).
+    `tgid` is the process, -1 if the trace does not record it; `text` is the text of a begin without the process id,
+    and empty for an end; `where` is a line number or a byte offset (see `Trace.place`).
     """
 
     t_ns: int
@@ -59,7 +59,7 @@ class Batch:
 
 
 class FaultKind(Word):
-    """The kinds of faults of a trace itself, before its marks are read."""
+    """The kinds of faults in a trace itself, found before its marks are interpreted."""
 
     LOST = "lost"
     MALFORMED = "malformed"
@@ -68,7 +68,7 @@ class FaultKind(Word):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A fault of the trace itself, with the place and the text that shows it."""
+    """A fault in the trace itself, with its place and text."""
 
     kind: FaultKind
     where: int
@@ -77,11 +77,11 @@ class Fault:
 
 @dataclass(slots=True)
 class Trace:
-    """A trace that can be read, more than once.
+    """A trace that can be read several times.
 
-    `processes` maps threads to their processes and `thread_names` to their names, as far as the trace has been read,
-    `counters` has samples of the machine; `faults` holds the first thousand of each kind, `fault_counts` all. Its
-    compressed packets may unpack to `most_unpacked` bytes together.
+    `processes` maps threads to their processes and `thread_names` to their names, as far as the trace has been read;
+    `counters` has samples of the machine; `faults` holds the first thousand of each kind, `fault_counts` the number
+    of all. Its compressed packets may unpack to `most_unpacked` bytes in total.
     """
 
     name: str
@@ -103,7 +103,7 @@ class Trace:
         return self.read(self)
 
     def place(self, where: int) -> str:
-        """Return `name:line`, `name: byte offset` and the like, or the time; the name for the whole trace (-1)."""
+        """Return `name:line`, `name: byte offset` and the like, or the time; for the whole trace (-1), the name."""
         if where < -1:
             return f"{self.name}: at {(-2 - where) / 1e9:.6f} s"
         if where < 0:

@@ -1,9 +1,9 @@
-"""Traces in the JSON of Chrome's trace viewer, as `trace-export` writes them: an event a line, in fixed columns.
+"""Traces in Chrome's trace viewer JSON, as written by `trace-export`: one event a line, in fixed columns.
 
     {"ph":"B","ts":         1234567.890,"tid":      5143,"pid":      5143,"name":"f","args":{"mark":"[NN_LR_PE]f"}},
 
-`ts` is in microseconds; `args.mark` holds the text of a mark. An end without a begin is an instant: viewers complain
-of such ends. All other lines are for viewers.
+`ts` is in microseconds; `args.mark` holds the text of a mark. An unmatched end is an instant event, as viewers reject
+unmatched ends. All other lines only serve viewers.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _COLUMNS = np.frombuffer((HEAD % ("#", 0, 0, 0, 0)).replace(" ", "0").encode(), 
 _KIND, _WIDTH = 7, len(_COLUMNS)
 _IS_DIGIT = np.equal(_COLUMNS, ord("0"))
 _DIGITS, _FIXED = np.flatnonzero(_IS_DIGIT), np.flatnonzero(~_IS_DIGIT & (np.arange(_WIDTH) != _KIND))
-_WEIGHTS = np.zeros((len(_DIGITS), 3), np.int64)  # of the digits of time, thread and process
+_WEIGHTS = np.zeros((len(_DIGITS), 3), np.int64)  # number of digits of time, thread and process
 for _number, (_first, _last) in enumerate(((0, 19), (19, 29), (29, 39))):
     _WEIGHTS[_first:_last, _number] = 10 ** np.arange(_last - _first)[::-1]
 
 
 def read_chrome(trace: Trace, pieces: Pieces) -> Iterator[Batch]:
-    """Yield the begins and ends. Raises InvalidInputError for other JSON than that of an export."""
+    """Yield the begins and ends. Raises InvalidInputError for JSON that is not such an export."""
     line, known = 1, False
     for left_out, data in lines(pieces):
         line += left_out
@@ -70,7 +70,7 @@ def _read(trace: Trace, data: bytes, line: int) -> Batch:
 
 
 def _name(text: bytes, names: dict[bytes, int]) -> int:
-    """Return the number of the text of a mark, from the end of its line; -1 where that is broken or cut."""
+    """Return the number of a mark's text, parsed from the end of its line; -1 if it is broken or cut."""
     try:
         mark = json.loads(b'{"":0' + text.rstrip(b"\r,"))["args"]["mark"].encode("utf-8", "surrogateescape")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):

@@ -1,4 +1,4 @@
-"""The bytes of a trace, unpacked piece by piece, so that a small file cannot ask for much memory."""
+"""The bytes of a trace, unpacked piece by piece, so that a small file cannot demand much memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LONGEST_LINE = 8 << 20
 _NEAR = 4096
 
 Pieces = Callable[[], Iterator[memoryview | bytes]]
-"""Gives the content from its start, as often as it is called."""
+"""Yields the content from its start on each call."""
 
 
 def pieces_of(memory: memoryview) -> Pieces:
@@ -31,7 +31,7 @@ def pieces_of(memory: memoryview) -> Pieces:
 
 
 def _release(memory: memoryview, at: int) -> None:
-    """Release mapped pages that were read, so that a long trace is not all in memory."""
+    """Release mapped pages after reading, so that a long trace does not fill the memory."""
     if isinstance(memory.obj, mmap.mmap) and len(memory) == len(memory.obj) and hasattr(mmap, "MADV_DONTNEED"):
         begin = at - at % mmap.PAGESIZE
         memory.obj.madvise(mmap.MADV_DONTNEED, begin, min(at + PIECE_BYTES, len(memory)) - begin)
@@ -40,7 +40,7 @@ def _release(memory: memoryview, at: int) -> None:
 def most_unpacked(file_bytes: int) -> int:
     """Return how many bytes the compressed content of a file may unpack to.
 
-    Traces are packed to a tenth or a thirtieth of their size, bombs to a thousandth.
+    Traces compress to a tenth or a thirtieth of their size, decompression bombs to a thousandth.
     """
     return _UNPACKED_FREE + _UNPACKED_RATIO * file_bytes
 
@@ -48,8 +48,8 @@ def most_unpacked(file_bytes: int) -> int:
 def inflated(packed: Pieces, name: str, window_bits: int, most: int) -> Pieces:
     """Unpack zlib (15) or gzip (31) content; gzip may have several members.
 
-    Content that ends early gives what there is: a trace may be cut. The reader raises InvalidInputError for
-    content that is broken, and for more than `most` bytes.
+    Truncated content is returned as far as it goes, as a trace may be cut. The reader raises InvalidInputError for
+    broken content, and for more than `most` bytes.
     """
 
     def read() -> Iterator[bytes]:
@@ -58,7 +58,7 @@ def inflated(packed: Pieces, name: str, window_bits: int, most: int) -> Pieces:
             rest = bytes(piece)
             while rest:
                 if not begun and rest[:1] != b"\x1f":
-                    return  # padding, or what a shell wrote behind it
+                    return  # padding, or bytes that a shell appended
                 begun = True
                 try:
                     unpacked = engine.decompress(rest, PIECE_BYTES)
@@ -95,9 +95,9 @@ def head(pieces: Pieces, count: int) -> bytes:
 
 
 def lines(pieces: Pieces) -> Iterator[tuple[int, bytes]]:
-    """Yield the content in pieces of whole lines, each with the number of lines that were left out before it.
+    """Yield the content in pieces of whole lines, each with the number of lines dropped before it.
 
-    The last piece may lack the newline at its end. A line of more than eight megabytes is left out.
+    The last piece may lack the newline at its end. A line of more than eight megabytes is dropped.
     """
     carry, left_out, skipping = b"", 0, False
     for piece in pieces():
@@ -118,7 +118,7 @@ def lines(pieces: Pieces) -> Iterator[tuple[int, bytes]]:
 
 
 def _last_end(piece: memoryview | bytes) -> int:
-    """Return where the last line ends, 0 where none does; most pieces have an end near theirs."""
+    """Return the end of the last line, 0 if there is none; most pieces have one near their end."""
     for size in (min(len(piece), _NEAR), len(piece)):
         at = bytes(piece[len(piece) - size :]).rfind(b"\n")
         if at >= 0:

@@ -1,4 +1,4 @@
-"""Counters of the machine in a Perfetto trace: frequencies of CPUs, and energy of power rails.
+"""Machine counters in a Perfetto trace: frequencies of CPUs, and energy of power rails.
 
 Fields, from protos/perfetto/: FtraceEvent { cpu_frequency = 11 { state = 1 (kHz); cpu_id = 2 } }; TracePacket
 { power_rails = 40 { rail_descriptor = 1 { index = 1; rail_name = 2 }; energy_data = 2 { index = 1; timestamp_ms = 2;
@@ -42,7 +42,7 @@ class Counters:
 
 
 def note_frequencies(counters: Counters, data: bytes, times: Numbers, at: Numbers, ends: Numbers) -> None:
-    """Note changes of frequencies among events of ftrace; `at` is where the type of each event begins."""
+    """Record frequency changes among ftrace events; `at` is where the type of each event begins."""
     kinds = np.frombuffer(data, np.uint8)[at]
     chosen = np.flatnonzero((kinds == _FREQUENCY_TAG) & (times >= 0) & (times < _LATEST_NS) & (at < ends))
     for t_ns, first, stop in zip(*(column[chosen].tolist() for column in (times, at, ends)), strict=True):
@@ -55,7 +55,7 @@ def note_frequencies(counters: Counters, data: bytes, times: Numbers, at: Number
 
 @dataclass(frozen=True, slots=True)
 class MachineUse:
-    """The mean frequency of a CPU in MHz, or the energy of a rail in millijoules, over stretches of time."""
+    """The mean frequency of a CPU in MHz, or the energy of a rail in millijoules, over time intervals."""
 
     name: str
     unit: str

@@ -1,4 +1,4 @@
-"""Decimal numbers read from many places of a text at once, eight characters as one 64-bit word each."""
+"""Parse decimal numbers at many places of a text at once, eight characters as one 64-bit word each."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SEVEN, _EIGHT, _TOP = np.uint64(7), np.uint64(8), np.uint64(56)
 
 
 def words_at(data: bytes) -> Words:
-    """Return a view with the little-endian word that begins at each byte; its length is that of the data - 7."""
+    """Return a view with the little-endian word at each byte; it is 7 shorter than the data."""
     return np.ndarray((max(0, len(data) - 7),), "<u8", data, strides=(1,))
 
 
@@ -36,14 +36,14 @@ def spread(words: Words) -> tuple[Words, Words]:
 
 
 def number(values: Words) -> npt.NDArray[np.int64]:
-    """Return the number that eight digit values write, the first in the lowest byte."""
+    """Return the number formed by eight digit values, the first digit in the lowest byte."""
     pairs = (values * np.uint64(2561)) >> _EIGHT & np.uint64(0x00FF00FF00FF00FF)
     fours = (pairs * np.uint64(6553601)) >> _SHIFTS[1] & np.uint64(0x0000FFFF0000FFFF)
     return ((fours * np.uint64(42949672960001)) >> _SHIFTS[2]).astype(np.int64)
 
 
 def up_to_last(others: Words) -> Words:
-    """Return the bytes up to the last character that is not a digit, with all bits set."""
+    """Return a mask of the bytes up to the last character that is not a digit."""
     marks = others.copy()
     for shift in _SHIFTS:
         marks |= marks >> shift
@@ -51,7 +51,7 @@ def up_to_last(others: Words) -> Words:
 
 
 def beginning(values: Words, others: Words) -> tuple[Words, Words]:
-    """Move the digits before the first character that is none to the end; return also how many characters go."""
+    """Shift the leading digits to the end; also return the number of characters removed."""
     marks = others.copy()
     for shift in _SHIFTS:
         marks |= marks << shift
@@ -61,9 +61,9 @@ def beginning(values: Words, others: Words) -> tuple[Words, Words]:
 
 
 def stamps(words: Words, colons: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-    """Read ` SECONDS.MICROS` before each colon, in nanoseconds; return also which are so, with up to seven digits.
+    """Parse ` SECONDS.MICROS` before each colon, in nanoseconds; also return which match, with up to seven digits.
 
-    At least 15 characters stand before each colon.
+    At least 15 characters must precede each colon.
     """
     fraction, others = spread(words[colons - 8])  # S . d d d d d d
     good = (others >> _SHIFTS[1] == 0) & ((fraction & _SECOND) == _POINT)

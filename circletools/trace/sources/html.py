@@ -1,4 +1,4 @@
-"""The pages that systrace writes: the trace is the text of scripts of class `trace-data`, among much program."""
+"""Systrace HTML pages: the trace is the text of scripts of class `trace-data`, among much code."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ _CLOSING = b"</script>"
 
 
 def read_html(trace: Trace, pieces: Pieces) -> Iterator[Batch]:
-    """Yield the events of a page. Raises InvalidInputError when no script of it holds ftrace lines."""
+    """Yield the events of a page. Raises InvalidInputError if none of its scripts contains ftrace lines."""
     return read_sections(trace, _sections(lines(pieces)))
 
 
 def _sections(whole: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines between the line that opens a script with a trace and the one that closes it."""
+    """Yield the lines between the line that opens a script with a trace and the line that closes it."""
     inside, left_out = False, 0
     for before, data in whole:
         left_out += before
-        at = start = 0  # what lies before `start` is counted
+        at = start = 0  # text before `start` is counted
         while at < len(data):
             if inside:
                 close = data.find(_CLOSING, at)

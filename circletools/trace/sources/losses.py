@@ -1,4 +1,4 @@
-"""Losses that a Perfetto trace reports: packets, events of the kernel, parts of its own buffers.
+"""Losses that a Perfetto trace reports: packets, kernel events, parts of its own buffers.
 
 Fields, from protos/perfetto/: TracePacket { trusted_packet_sequence_id = 10; ftrace_stats = 34; trace_stats = 35;
 previous_packet_dropped = 42 }; FtraceStats { phase = 1; cpu_stats = 2 { cpu = 1; overrun = 3; commit_overrun = 4;
@@ -14,7 +14,7 @@ from circletools.trace.sources.wire import CONTENT, BrokenMessage, contents, fie
 
 SEQUENCE, FTRACE_STATS, TRACE_STATS, PREVIOUS_DROPPED = 10, 34, 35, 42
 LOSSES = frozenset({SEQUENCE, FTRACE_STATS, TRACE_STATS, PREVIOUS_DROPPED})
-"""The fields of packets that `Losses` takes."""
+"""The fields of packets that `Losses` processes."""
 
 _PHASE, _CPU_STATS, _BUFFER_STATS = 1, 2, 1
 _START, _END = 1, 2
@@ -23,7 +23,7 @@ _BUFFER = {6: "patches failed", 9: "violations of the ABI", 19: "packets of writ
 
 
 class Losses:
-    """Notes losses as faults of the trace."""
+    """Records losses as faults of the trace."""
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
@@ -31,7 +31,7 @@ class Losses:
         self._before: dict[tuple[int, int], int] = {}
 
     def add(self, field: Field) -> None:
-        """Take a field of a packet."""
+        """Process a field of a packet."""
         try:
             if field.number == SEQUENCE:
                 self._first.setdefault(field.value, field.packet.data)
@@ -47,12 +47,12 @@ class Losses:
     def _dropped(self, field: Field) -> None:
         data = field.packet.data
         sequence = number_in(contents(data, 0, len(data)), SEQUENCE)
-        # The flag is set on the first packet of a sequence, too, where it means nothing.
+        # The first packet of a sequence has the flag, too, but there it means nothing.
         if field.value > 0 and (not sequence or self._first.get(sequence, data) is not data):
             self._note(field, "packets were dropped before this one")
 
     def _of_kernel(self, field: Field) -> None:
-        """Compare the counters at the end with those at the start: they go on from trace to trace."""
+        """Compare the counters at the end with those at the start: the kernel does not reset them between traces."""
         data = field.packet.data
         parts = list(fields(data, field.start, field.end))
         phase = next((value for number, value, _, _ in parts if number == _PHASE), 0)

@@ -41,5 +41,5 @@ def merged(batches: Iterable[Batch]) -> Iterator[Batch]:
 
 def _joined(parts: list[Numbers]) -> Numbers:
     whole = np.concatenate(parts)
-    parts.clear()  # one column at a time, so that there are never two copies of all
+    parts.clear()  # one column at a time, to avoid two copies of all data
     return whole

@@ -1,4 +1,4 @@
-"""The texts of begins: read once per distinct text, not once per event."""
+"""The texts of begins, parsed once for each distinct text and not for each event."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _Rows = TypeVar("_Rows", bound="Columns")
 
 
 class Columns:
-    """The base of dataclasses with slots whose fields are columns of one length."""
+    """Base class of slotted dataclasses whose fields are columns of one length."""
 
     __slots__: tuple[str, ...] = ()
 
     def only(self: _Rows, keep: npt.NDArray[np.bool_] | Numbers) -> _Rows:
-        """Return some of the rows: which ones, or their places."""
+        """Return some of the rows, selected by a mask or by their places."""
         at = np.flatnonzero(keep) if keep.dtype == np.bool_ else keep
         return type(self)(*(getattr(self, name).take(at) for name in self.__slots__))
 
@@ -31,10 +31,10 @@ _MASKS = _MASKS.view(np.uint64)
 
 
 def interned(data: bytes, starts: Numbers, ends: Numbers) -> tuple[Numbers, list[bytes]]:
-    """Return for each stretch of the data its text as an index, and the texts, which are distinct.
+    """Return each range's text as an index, and the distinct texts.
 
-    Stretches of up to so many characters are compared as rows of words, which fall into slots; those that equal the
-    first of their slot, which most do, are not looked at one by one.
+    Ranges of limited length are compared as rows of words that are hashed into slots; only ranges that differ from
+    the first one of their slot, which are few, are processed one by one.
     """
     sizes = ends - starts
     width = min(-(-int(sizes.max(initial=1)) // _WORD), _MOST_WORDS)
@@ -65,10 +65,10 @@ def interned(data: bytes, starts: Numbers, ends: Numbers) -> tuple[Numbers, list
 def read_names(
     data: bytes, begins: npt.NDArray[np.bool_], starts: Numbers, ends: Numbers
 ) -> tuple[Numbers, list[bytes], Numbers]:
-    """Read `PID|TEXT` of the events that are begins, each from `starts` to `ends`.
+    """Parse `PID|TEXT` of the events that are begins, each from `starts` to `ends`.
 
-    Return for each event its text as an index into the names, -1 for an end; the names; and for each its process, -1
-    for an end and for a begin without a process id or without a text.
+    Return for each event its text as an index into the names, -1 for an end; the names; and for each event its
+    process, -1 for an end and for a begin without a process id or text.
     """
     codes, raw = interned(data, starts[begins], ends[begins])
     names: dict[bytes, int] = {}
@@ -77,7 +77,7 @@ def read_names(
     for at, text in enumerate(raw):
         pid, bar, name = text.partition(b"|")
         pids[at] = int(pid) if bar and pid.isdigit() and len(pid) <= 10 else -1
-        name = name.rstrip(b"\r\n").removesuffix(b"\\n\\")  # the second: a page that holds the lines as a string
+        name = name.rstrip(b"\r\n").removesuffix(b"\\n\\")  # in the second case, a page holds the lines as a string
         texts[at] = names.setdefault(name, len(names))
     found[:, begins] = texts[codes], pids[codes]
     return found[0], list(names), found[1]
@@ -89,7 +89,7 @@ _FEW = 1 << 20
 def by_thread(threads: Numbers) -> Numbers:
     """Return the stable order by thread index."""
     most = int(threads.max(initial=0))
-    # What has 8 or 16 bits is sorted by its digits.
+    # Keys of 8 or 16 bits use a radix sort.
     return np.argsort(threads.astype(np.min_scalar_type(most)), kind="stable")
 
 

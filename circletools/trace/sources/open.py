@@ -22,10 +22,10 @@ _IDLE = (b"<idle>", b"<...>")  # names of tasks, in text
 
 
 def open_trace(source: str | os.PathLike[str] | bytes | memoryview | BinaryIO) -> Trace:
-    """Open a trace; `-` is standard input. Raises InvalidInputError when it is none, or cannot be read."""
+    """Open a trace; `-` is standard input. Raises InvalidInputError if it is not a trace or cannot be read."""
     file = open_source(source)
     memory = file.memory
-    file.close()  # the mapping stays for as long as something refers to it
+    file.close()  # the mapping lives as long as something refers to it
     most = most_unpacked(len(memory))
     pieces, packing = _unpacked(pieces_of(memory), file.name, most)
     start = head(pieces, _HEAD_BYTES)
@@ -52,7 +52,7 @@ def _encoding(start: bytes, name: str) -> Encoding:
 
 
 def events(trace: Trace, *, ordered: bool = True) -> Iterator[Event]:
-    """Yield the events of a trace one by one; unless it is `ordered`, sort them by time. Raises InvalidInputError."""
+    """Yield the events of a trace one by one; unless `ordered`, sort them by time. Raises InvalidInputError."""
     for batch in trace.batches() if ordered else merged(trace.batches()):
         columns = (batch.times.tolist(), batch.threads.tolist(), batch.texts.tolist(), batch.places.tolist())
         for t_ns, tid, text, where in zip(*columns, strict=True):
@@ -97,14 +97,14 @@ def _is_zlib(start: bytes) -> bool:
 
 
 def _is_perfetto(start: bytes) -> bool:
-    """Return whether it begins as a packet does, and is not text with an empty first line."""
+    """Return whether it begins like a packet, and is not text with an empty first line."""
     return start[0] == 0x0A and any(byte < 32 and byte not in b"\t\n\r" for byte in start[1:])
 
 
 class Encoding(NamedTuple):
-    """An encoding of traces, what its places are, whether one `fits`, and how it is read.
+    """An encoding of traces: what its places are, how to recognise it (`fits`), and how to read it.
 
-    `fits` is given how the trace starts, and that without a byte order mark and white space.
+    The arguments of `fits` are the start of the trace, and the same without byte order mark and white space.
     """
 
     name: str
@@ -114,10 +114,10 @@ class Encoding(NamedTuple):
 
 
 ENCODINGS = (
-    # Perfetto is asked first: the length of a packet may be a bracket.
+    # Perfetto is tested first: the length of a packet may equal a bracket.
     Encoding("Perfetto", "byte", lambda start, _: _is_perfetto(start), read_perfetto),
     Encoding("systrace HTML", "line", lambda _, text: text[:1] == b"<" and not text.startswith(_IDLE), read_html),
     Encoding("Chrome JSON", "line", lambda _, text: text[:1] in (b"{", b"["), read_chrome),
     Encoding("ftrace text", "line", lambda start, _: b"\0" not in start, read_text),
 )
-"""All encodings, in the order in which they are asked; the fuzz targets have seeds of each (`fuzz/seeds.py`)."""
+"""All encodings in the order in which they are tested; the fuzz targets have seeds of each (`fuzz/seeds.py`)."""

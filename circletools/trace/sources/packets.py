@@ -1,6 +1,6 @@
 """The packets of a Perfetto trace, unpacked: `Trace { repeated TracePacket packet = 1; }`.
 
-Packets of other machines (TracePacket { machine_id = 98 }) are left out: their threads have the same numbers.
+Packets of other machines (TracePacket { machine_id = 98 }) are dropped: their thread ids may clash.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _HEADER_BYTES, _LEAST_HEADER_BYTES = 20, 2
 
 
 class Packet(NamedTuple):
-    """A packet, and where it is in the trace; what a compressed packet held has the place of that one."""
+    """A packet and its offset in the trace; packets inside a compressed packet have the offset of that packet."""
 
     data: bytes
     where: int
@@ -36,7 +36,7 @@ class Field(NamedTuple):
 
 
 def packet_fields(trace: Trace, pieces: Pieces) -> Iterator[Field]:
-    """Yield the fields of all packets, also of compressed ones. Raises InvalidInputError."""
+    """Yield the fields of all packets, including compressed ones. Raises InvalidInputError."""
     left = trace.most_unpacked
     for data, where in _framed(trace, pieces):
         packet = Packet(data, where)
@@ -68,7 +68,7 @@ def _fields(trace: Trace, packet: Packet) -> Iterator[Field]:
 
 
 def _framed(trace: Trace, pieces: Pieces) -> Iterator[tuple[bytes, int]]:
-    """Yield each packet with its offset. What is cut at the end comes out as far as it goes."""
+    """Yield each packet with its offset. A packet cut off at the end is returned as far as it goes."""
     held, base, source = bytearray(), 0, pieces()
     at = 0
     needed = _HEADER_BYTES

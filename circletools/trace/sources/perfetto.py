@@ -1,4 +1,4 @@
-"""Perfetto traces: what `ftrace/print` recorded, in bundles of one CPU each, merged by time.
+"""Perfetto traces: the `ftrace/print` events, in bundles of one CPU each, merged by time.
 
 Fields, from https://android.googlesource.com/platform/external/perfetto/+/refs/heads/main/protos/perfetto/trace/:
 TracePacket { ftrace_events = 1; process_tree = 2; compressed_packets = 50 }; FtraceEventBundle { event = 2;
@@ -40,7 +40,7 @@ _FIELDS_BEFORE_PRINT = 6
 
 
 def read_perfetto(trace: Trace, pieces: Pieces) -> Iterator[Batch]:
-    """Yield the events in the order of their times. Raises InvalidInputError."""
+    """Yield the events in time order. Raises InvalidInputError."""
     marked: dict[int, int] = {}
     yield from merged(_blocks(trace, pieces, marked))
 
@@ -153,7 +153,7 @@ class _Block:
         return texts, names
 
     def _one(self, data: bytes, start: int, end: int, prints: _Prints, at: int) -> None:
-        """Read an event whose fields stand in another order."""
+        """Parse an event whose fields are in another order."""
         try:
             found = {number: (value, first, stop) for number, value, first, stop in fields(data, start, end)}
             (time, *_), (thread, *_), (kind, *content) = (found.get(number, (FIXED,)) for number in (1, 2, 3))
@@ -170,7 +170,7 @@ class _Block:
 
 @dataclass(slots=True)
 class _Prints(Columns):
-    """The positions of the texts of print events; `stop` is not behind `start` for an event of another kind."""
+    """The positions of the texts of print events; `stop` is at most `start` for an event of another kind."""
 
     times: Numbers
     threads: Numbers
@@ -180,7 +180,7 @@ class _Prints(Columns):
 
 
 def _heads(data: npt.NDArray[np.uint8], starts: Numbers, ends: Numbers) -> tuple[Numbers, Numbers, Numbers]:
-    """Read the time and the numbers behind it, with the thread among them, -1; return also where these end."""
+    """Parse the time and the numbers after it, including the thread, or -1; also return their ends."""
     times, at = varints(data, starts + 1)
     threads = np.full(len(starts), -1, np.int64)
     for _ in range(_FIELDS_BEFORE_PRINT):
@@ -197,11 +197,11 @@ def _heads(data: npt.NDArray[np.uint8], starts: Numbers, ends: Numbers) -> tuple
 
 
 def _find_prints(data: npt.NDArray[np.uint8], starts: Numbers, ends: Numbers, heads: tuple[Numbers, ...]) -> _Prints:
-    """Find prints in events whose fields stand in order: what `heads` has, then what the event is."""
+    """Find prints in events whose fields are in order: the fields in `heads`, then the event itself."""
     times, threads, at = heads
     found = (times >= 0) & (at < ends)
     irregular = ~found | (threads < 0) | (threads >= 1 << 32)
-    irregular |= data[at] & 7 == 0  # more numbers than were looked at, or one with a field number of two bytes
+    irregular |= data[at] & 7 == 0  # more numbers than were parsed, or one with a two-byte field number
     is_print = found & (data[at] == _PRINT_TAG)
     size, inner = varints(data, at + 1)
     stop = np.minimum(inner + size, ends)

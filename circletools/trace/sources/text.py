@@ -1,9 +1,9 @@
-"""Lines of ftrace, as the kernel, `trace_pipe`, `atrace` and `trace-cmd report` write them.
+"""Lines of ftrace, as written by the kernel, `trace_pipe`, `atrace` and `trace-cmd report`.
 
     TASK-TID (TGID) [CPU] FLAGS SECONDS.FRACTION: tracing_mark_write: B|PID|TEXT
 
-Lines in the kernel's own columns are read many at a time; a line that differs from them, and only such a line, is
-read on its own by an expression that knows all variants.
+Lines in the kernel's own columns are parsed many at a time; only lines that differ from them are parsed one by one
+with a regular expression that covers all variants.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _MARK = re.compile(
 _LOST = re.compile(rb"^CPU:\s*\d+ \[(?:LOST \d+ EVENTS|\d+ EVENTS DROPPED)\]|\[LOST \d+ EVENTS\]\s*$", re.MULTILINE)
 _WRITTEN = re.compile(rb"^# entries-in-buffer/entries-written: (\d{1,18})/(\d{1,18})", re.MULTILINE)
 
-# The end of a line's head in the kernel's columns, in the words that are compared.
+# The end of a line's head in the kernel's columns, as the words to compare.
 _NAME = (word(b"_write: "), word(b"ing_mark"), word(b": trac"))
 _WRITES = b": tracing_mark_write: "
 _BEGINS, _ENDS, _THREE = word(b" B|"), word(b" E|"), word(b"\xff" * 3)
@@ -43,12 +43,12 @@ _BAR, _SPACE, _DASH, _B, _E, _NEWLINE, _OPEN, _BRACKET = b"|", b" ", b"-", b"B",
 
 
 def read_text(trace: Trace, pieces: Pieces) -> Iterator[Batch]:
-    """Yield the events of ftrace text. Raises InvalidInputError when it is none."""
+    """Yield the events of ftrace text. Raises InvalidInputError if it is not ftrace text."""
     return read_sections(trace, lines(pieces))
 
 
 def read_sections(trace: Trace, sections: Iterable[tuple[int, bytes]]) -> Iterator[Batch]:
-    """Yield the events of pieces of whole lines, each with the number of lines left out before it."""
+    """Yield the events of pieces of whole lines, each with the number of lines dropped before it."""
     known, first, line = False, None, 1
     for left_out, data in sections:
         line += left_out
@@ -77,7 +77,7 @@ def _note_losses(trace: Trace, data: bytes, line: int, count_lost: bool) -> None
 
 
 def _first_bars(text: bytes, ends: Numbers) -> tuple[Numbers, Numbers]:
-    """Return the lines that may hold a mark, and where the first bar of each is."""
+    """Return the lines that may contain a mark, and the position of the first bar in each."""
     data = np.frombuffer(text, np.uint8)
     bars = np.flatnonzero(data == ord(_BAR))
     bars = bars[bars > 2]
@@ -96,7 +96,7 @@ def _first_bars(text: bytes, ends: Numbers) -> tuple[Numbers, Numbers]:
 
 @dataclass(frozen=True, slots=True)
 class _Lines(Columns):
-    """Lines that may hold a mark: where each starts and ends, and where its bar is (or its end, for a bare E)."""
+    """Lines that may contain a mark: where each starts and ends, and where its bar is (its end for a bare E)."""
 
     index: Numbers
     start: Numbers
@@ -106,7 +106,7 @@ class _Lines(Columns):
 
 
 class _Reader:
-    """Reads one piece of whole lines."""
+    """Parses one piece of whole lines."""
 
     def __init__(self, trace: Trace, data: bytes, line: int) -> None:
         self.trace, self.data, self.line = trace, data, line
@@ -115,7 +115,7 @@ class _Reader:
         self.ends = ends if len(ends) and ends[-1] == len(data) - 1 else np.append(ends, len(data))
 
     def read(self) -> Batch | None:
-        """Return the events; None when no line has a mark."""
+        """Return the events; None if no line has a mark."""
         found, others = self._candidates()
         _note_losses(self.trace, self.data, self.line, b" EVENTS" in others)
         count = len(found.index)
@@ -136,7 +136,7 @@ class _Reader:
         return Batch(times, threads, texts, found.index + self.line, names)
 
     def _candidates(self) -> tuple[_Lines, bytes]:
-        """Return the lines with a ` B|` or ` E|`, or with ` E` at the end, each once, and the other lines."""
+        """Return the distinct lines with a ` B|` or ` E|`, or with ` E` at the end, and the remaining lines."""
         starts = np.append(0, self.ends[:-1] + 1)
         bars = self._in_one_column(starts)
         rest = np.flatnonzero(bars < 0)
@@ -152,7 +152,7 @@ class _Reader:
         return _Lines(index, starts[index], self.ends[index], bars, self.bytes[bars - 1] == ord(_B)), others
 
     def _in_one_column(self, starts: Numbers) -> Numbers:
-        """Return the bars of the lines that have a ` B|` or ` E|` where the first mark has it, -1 for others."""
+        """Return the bars of lines whose ` B|` or ` E|` is in the column of the first mark, -1 for other lines."""
         first = self.data.find(_WRITES)
         if first < 0:
             return np.full(len(starts), -1)
@@ -165,14 +165,14 @@ class _Reader:
         return found
 
     def _joined(self, chosen: npt.NDArray[np.bool_]) -> bytes:
-        """Return some lines, one behind the other."""
+        """Return some lines, concatenated."""
         bounds = np.append(0, self.ends + 1)
         changes = np.flatnonzero(np.diff(chosen, prepend=False, append=False))
         stretches = zip(bounds[changes[::2]].tolist(), bounds[changes[1::2]].tolist(), strict=True)
         return b"".join([self.data[start:end] for start, end in stretches])
 
     def _in_columns(self, found: _Lines, times: Numbers, threads: Numbers) -> npt.NDArray[np.bool_]:
-        """Read the lines in the kernel's columns; return which they are."""
+        """Parse the lines in the kernel's columns; return which lines these are."""
         data, words = self.bytes, words_at(self.data)
         quick = (found.bar >= _FIRST_FAST) & (found.bar - found.start >= _FIRST_FAST)
         if not quick.any():
@@ -193,7 +193,7 @@ class _Reader:
         return quick
 
     def _one(self, found: _Lines, at: int, times: Numbers, threads: Numbers) -> bool:
-        """Read a line that has other columns; return whether it is a mark."""
+        """Parse a line with other columns; return whether it is a mark."""
         start, end = int(found.start[at]), int(found.end[at])
         header = _HEADER.match(self.data, start, end)
         mark = header and _MARK.match(self.data, header.end(), end)
@@ -216,7 +216,7 @@ class _Reader:
         self.trace.fault(FaultKind.MALFORMED, self.line + index, self.data[start:end])
 
     def _note_processes(self, found: _Lines, threads: Numbers, pids: Numbers) -> None:
-        """Note the process of each new thread: from the line's column, or from its first begin."""
+        """Record the process of each new thread: from the line's column, or from its first begin."""
         trace = self.trace
         for tid in set(distinct(threads)) - trace.processes.keys():
             of_thread = np.flatnonzero(threads == tid)

@@ -1,4 +1,4 @@
-"""Protocol buffers by hand: just what it takes to walk over messages and pick a few fields.
+"""A minimal protocol buffer reader and writer: it walks over messages and picks a few fields.
 
 The encoding is that of https://protobuf.dev/programming-guides/encoding/.
 """
@@ -22,7 +22,7 @@ Parts = dict[int, tuple[int, bytes]]
 
 
 class BrokenMessage(Exception):  # noqa: N818 - never leaves this package
-    """A message that does not follow the encoding, or that ends early; `at` is where."""
+    """A message that does not follow the encoding, or is cut off; `at` is the position."""
 
     def __init__(self, at: int) -> None:
         super().__init__(at)
@@ -30,8 +30,8 @@ class BrokenMessage(Exception):  # noqa: N818 - never leaves this package
 
 
 def varint(data: bytes | bytearray, at: int, end: int) -> tuple[int, int]:
-    """Return the number at `at`, and where it ends. Raises BrokenMessage."""
-    if at < end and data[at] < 0x80:  # most of them
+    """Return the number at `at`, and its end. Raises BrokenMessage."""
+    if at < end and data[at] < 0x80:  # the usual case
         return data[at], at + 1
     value = shift = 0
     for place in range(at, min(end, at + 10)):
@@ -46,8 +46,7 @@ def varint(data: bytes | bytearray, at: int, end: int) -> tuple[int, int]:
 def fields(data: bytes, start: int, end: int) -> Iterator[tuple[int, int, int, int]]:
     """Yield field number, value, and start and end of each field's content.
 
-    The value is that of a varint; CONTENT stands for a string or message, FIXED for other numbers. Raises
-    BrokenMessage.
+    The value is the varint's; CONTENT stands for a string or message, FIXED for other numbers. Raises BrokenMessage.
     """
     at = start
     while at < end:
@@ -69,31 +68,31 @@ def fields(data: bytes, start: int, end: int) -> Iterator[tuple[int, int, int, i
 
 
 def contents(data: bytes, start: int, end: int) -> Parts:
-    """Return value and bytes of each field by its number, of several the last. Raises BrokenMessage."""
+    """Return value and bytes of each field by its number, the last of several. Raises BrokenMessage."""
     return {number: (value, data[first:stop]) for number, value, first, stop in fields(data, start, end)}
 
 
 def number_in(parts: Parts, field: int, default: int = 0) -> int:
-    """Return the number that a field holds, `default` where the message lacks the field."""
+    """Return the number in a field, `default` if the message lacks the field."""
     value = parts[field][0] if field in parts else FIXED
     return value if value >= 0 else default
 
 
 def bytes_in(parts: Parts, field: int) -> bytes:
-    """Return the bytes of a field, none where the message lacks it."""
+    """Return the bytes of a field, empty if the message lacks it."""
     return parts[field][1] if field in parts and parts[field][0] == CONTENT else b""
 
 
 def message_in(parts: Parts, field: int) -> Parts:
-    """Return the message that a field holds, an empty one where there is none. Raises BrokenMessage."""
+    """Return the message in a field, empty if there is none. Raises BrokenMessage."""
     data = bytes_in(parts, field)
     return contents(data, 0, len(data))
 
 
 def varints(data: npt.NDArray[np.uint8], at: Numbers) -> tuple[Numbers, Numbers]:
-    """Return the numbers at many places, and where they end; the data must reach ten bytes beyond each place.
+    """Return the numbers at many places, and their ends; the data must extend ten bytes beyond each place.
 
-    None is negative. A number of more than 63 bits, or ten bytes, comes out as something else: check what follows.
+    No number is negative. A number of more than 63 bits, or ten bytes, gives a wrong value: check what follows.
     """
     byte = data[at]
     value, end = (byte & 0x7F).astype(np.int64), at + 1
