@@ -59,7 +59,7 @@ def test_every_operator_runs_where_it_was_said(assignment: str, tmp_path: Path) 
         said = dict(enumerate(run.devices))
         assert {index: ran[index] for index in ran.keys() - inserted} == said, run.path.name
         assert close(outcome, run_onert(run.path)), (run.path.name, outcome)
-    expected = dict.fromkeys(CALLING, "onert runs (IF|WHILE) on a backend of its own")
+    expected = dict.fromkeys(CALLING, "onert runs (IF|WHILE) on a separate backend")
     if assignment == "odd":
         expected["circle/output_twice"] = "the constants .* are both read on cpu and ruy"
     assert refused.keys() == expected.keys()
@@ -171,7 +171,7 @@ def test_one_map_for_all_subgraphs(tmp_path: Path) -> None:
 def test_control_flow(tmp_path: Path) -> None:
     data = next(path for path in own_models() if title(path) == "circle/if_cond").read_bytes()
     devices = [["cpu"] * len(codes_of(data, index)) for index in range(3)]
-    assert "onert runs IF on a backend of its own" in refusal(data, *devices)
+    assert "onert runs IF on a separate backend" in refusal(data, *devices)
     assert "NYI for operation 'If'" in prepared(data, tmp_path, "0=cpu")
 
 
