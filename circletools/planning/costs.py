@@ -1,4 +1,4 @@
-"""From documents and traces to what is known of the costs of one model."""
+"""Known costs of one model, from documents and traces."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from circletools.wording import counted
 
 @dataclass(frozen=True, slots=True)
 class TraceTimes:
-    """Microseconds of operators in an inference, by subgraph and index: the median, the mean of an averaged trace.
+    """Microseconds of operators in an inference, by subgraph and index: the median, or the mean of an averaged trace.
 
-    `elsewhere` has the operators that ran, by the trace, wholly or in part, on other devices, and on which.
+    `elsewhere` lists the operators that the trace shows wholly or partly on other devices, and these devices.
     """
 
     times_us: Mapping[tuple[int, int], float]
@@ -27,9 +27,9 @@ class TraceTimes:
 
 
 def measured_times(model: ModelGraph, trace: OperatorTrace, others: Collection[str] = ()) -> TraceTimes:
-    """Return the times of the operators that a trace has; none of those that ran on one of `others`.
+    """Return the times of the operators in a trace, without operators that ran on one of `others`.
 
-    A backend is such a device if it has its name. Raises InvalidInputError for the trace of another model.
+    A backend is one of `others` if it has the same name. Raises InvalidInputError for the trace of another model.
     """
     times, elsewhere = {}, {}
     for place, measured in Join(model, trace).operators.items():
@@ -43,7 +43,7 @@ def measured_times(model: ModelGraph, trace: OperatorTrace, others: Collection[s
 
 
 def costs_of(model: ModelGraph, inputs: CostInputs, devices: Sequence[str]) -> tuple[Costs, list[Finding]]:
-    """Return the costs of a model's operators on devices, and notes about what the traces have no time for.
+    """Return the costs of a model's operators on devices, and notes about operators without a time in the traces.
 
     Raises InvalidInputError for the trace of another model.
     """

@@ -13,14 +13,14 @@ from circletools.affinity.transfers import Transfers, transfers
 from circletools.graph.graph import Graph
 
 _EXACT = 1e-6
-"""The share to which the integer program is exact."""
+"""The relative accuracy of the integer program: a smaller excess counts as optimal."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """The costs of the partitions of a subgraph: times where they are known, memory where it was asked for.
+    """The costs of a subgraph's partitions: times if they are known, memory if it was requested.
 
-    `memory` goes by device number. `least_us` is what no choice of devices takes less than, where that is known.
+    `memory` is by device number. `least_us` is a lower bound on the time of any choice of devices, if known.
     """
 
     transfers: Transfers
@@ -30,7 +30,7 @@ class Evaluation:
 
     @property
     def excess(self) -> float | None:
-        """Return by which share of the least the estimate may be too long, 0 where it is optimal; None if unknown."""
+        """Return by which share of the bound the estimate may exceed the optimum, 0 if optimal; None if unknown."""
         if self.estimate is None or self.least_us is None:
             return None
         over = self.estimate.total_us - self.least_us
@@ -47,9 +47,9 @@ def evaluated(
     *,
     memory: bool = False,
 ) -> tuple[Evaluation, ...]:
-    """Return the cost of each subgraph; `tables` are those of the subgraphs, where costs are known.
+    """Return the cost of each subgraph; `tables` are the subgraphs' cost tables, if costs are known.
 
-    `least_us` is what no choice of devices takes less than, by subgraph.
+    `least_us` is a lower bound on the time of any choice of devices, by subgraph.
     """
     found = []
     for index, (graph, planned) in enumerate(zip(facts, partitioning.subgraphs, strict=True)):
@@ -63,7 +63,7 @@ def evaluated(
 
 
 def estimated(graph: Graph, table: CostTable, planned: SubgraphPartitioning) -> Estimate:
-    """Return the times of a subgraph, every operator of which has a device."""
+    """Return the times of a subgraph in which every operator has a device."""
     estimate = evaluate(table, planned.numbers, [partition.device for partition in planned.partitions])
     if table.links.constant_us_per_byte is None:
         return estimate

@@ -1,6 +1,6 @@
-"""A request with the files that it names, read: rules, capability tables, an earlier model, costs and traces.
+"""A request with the contents of its files: rules, capability tables, an earlier model, costs and traces.
 
-Whoever plans many models reads them once.
+A program that plans many models reads these files once.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ class CostInputs:
 
     @property
     def devices(self) -> tuple[str, ...]:
-        """The devices that times are known for, those of the document first."""
+        """The devices with known times, those of the document first."""
         return tuple(dict.fromkeys((*self.document.devices, *self.traces)))
 
     @property
     def by_origin(self) -> bool:
-        """Whether the document chooses operators by their sources."""
+        """Whether the document selects operators by their sources."""
         return any(rule.selector.kind == "origin" for rules in self.document.times.values() for rule in rules)
 
 
 @dataclass(frozen=True, slots=True)
 class PlanInputs:
-    """A request, and what its files hold. `costs` is None where none were given."""
+    """A request, and the contents of its files. `costs` is None if none were given."""
 
     request: PlanRequest
     rules: RuleSet
@@ -62,17 +62,17 @@ class PlanInputs:
 
     @property
     def devices(self) -> tuple[str, ...]:
-        """The devices that are named, none where they are to be taken from the model."""
+        """The named devices; empty if they are to be taken from the model."""
         return self.request.devices or self.rules.devices
 
     @property
     def by_origin(self) -> bool:
-        """Whether operators are chosen by their sources."""
+        """Whether operators are selected by their sources."""
         named = any(rule.selector.kind == "origin" for rule in (*self.rules.rules, *self.what_if))
         return named or (self.costs is not None and self.costs.by_origin)
 
     def caps(self, devices: Sequence[str]) -> dict[int, int]:
-        """Return the bytes that devices have, by number. Raises UsageError."""
+        """Return the memory of the devices in bytes, by number. Raises UsageError."""
         caps: dict[int, int] = {}
         for words in self.request.memory:
             device, equals, count = words.partition("=")
@@ -92,10 +92,10 @@ def read_request(request: PlanRequest) -> PlanInputs: ...  # type: ignore[overlo
 @overload
 def read_request(request: CostRequest) -> CostInputs: ...
 def read_request(request: CostRequest) -> PlanInputs | CostInputs:
-    """Read the files that a request names, for one model or many.
+    """Read the files that a request names, to plan one model or many.
 
-    Raises UsageError for a request that makes no sense, InvalidInputError for a file that cannot be read, EditError
-    for an earlier model without origins or affinity.
+    Raises UsageError for an invalid request, InvalidInputError for a file that cannot be read, EditError for an
+    earlier model without origins or affinity.
     """
     _check_costs(request)
     return _plan_inputs(request) if isinstance(request, PlanRequest) else _cost_inputs(request)
@@ -120,7 +120,7 @@ def _plan_inputs(request: PlanRequest) -> PlanInputs:
 
 
 def _with_last(rules: RuleSet, device: str, tables: Mapping[str, Capability]) -> RuleSet:
-    """Return rules by which the last of several devices takes what is left; as they are, where it has a table."""
+    """Return rules that give the remaining operators to the last of several devices, unless it has a table."""
     if device in tables:
         return rules
     return replace(rules, default=Decision(device, "the last device takes what is left", "`devices=`"))
@@ -145,7 +145,7 @@ def _check(request: PlanRequest) -> None:
 
 
 def _check_costs(request: CostRequest) -> None:
-    """Raise UsageError for numbers that are none, and for standard input."""
+    """Raise UsageError for invalid numbers, and for standard input."""
     if "-" in (str(request.costs), *(words.partition("=")[2] for words in request.traces)):
         raise UsageError("costs and traces cannot be standard input", hint="name a file")
     for field, number, least in (
@@ -190,7 +190,7 @@ def _tables(wanted: Sequence[str]) -> dict[str, Capability]:
 
 
 def _earlier(name: str) -> Earlier:
-    """Return the devices of the sources of an annotated model; an error names the file."""
+    """Return the devices of the sources of an annotated model; errors name the file."""
     try:
         with open_model(name) as annotated:
             found = devices_of_sources(model_graph(annotated))

@@ -1,4 +1,4 @@
-"""The affinity in a model: device and partition of each operator, whether that is still true, and what it costs."""
+"""The affinity in a model: device and partition of each operator, whether it is current, and its costs."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from circletools.wording import Tabular
 class AffinityInspection(Tabular):
     """The affinity of a model, by subgraph.
 
-    `freshness` is None where the model has no affinity; of one that is stale no subgraph is shown. `outputs` are the
-    names of the first outputs of operators. `estimates` are there where costs were given.
+    `freshness` is None if the model has no affinity; for a stale affinity no subgraph is shown. `outputs` are the
+    names of the first outputs of operators. `estimates` are present if costs were given.
     """
 
     model_format: Literal["circle", "tflite"]
@@ -50,7 +50,7 @@ class AffinityInspection(Tabular):
         return self.freshness is not None and self.freshness.state != "stale"
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """Return the device and the partition of each operator, None where it has none."""
+        """Return the device and the partition of each operator, None for an operator without one."""
         return [
             {"subgraph": index} | row for index in sorted(self.affinity.subgraphs) for row in self.operators(index)
         ]
@@ -70,7 +70,7 @@ class AffinityInspection(Tabular):
             }
 
     def partitions(self, subgraph: int) -> list[tuple[int | None, str | None, list[int]]]:
-        """Return number, device and operators of each partition in the order they run; last, operators in none."""
+        """Return number, device and operators of each partition in execution order, then operators without one."""
         placement = self.affinity.subgraphs[subgraph]
         members: dict[tuple[int, int], list[int]] = {}
         for operator, key in enumerate(zip(placement.partitions.tolist(), placement.devices.tolist(), strict=True)):
@@ -84,8 +84,8 @@ class AffinityInspection(Tabular):
 def inspect_affinity(model: Model, costs: CostRequest | CostInputs | None = None) -> AffinityInspection:
     """Return the affinity in a model; with costs, also the estimated times.
 
-    Raises TableFormatError for a malformed table, EditError for times of operators without a device, and what reading
-    costs raises.
+    Raises TableFormatError for a malformed table, EditError if operators to be timed have no device, and the errors
+    of reading costs.
     """
     if isinstance(costs, CostRequest):
         costs = read_request(costs) if costs.has_costs else None
@@ -121,7 +121,7 @@ def inspect_affinity(model: Model, costs: CostRequest | CostInputs | None = None
 
 
 def _estimates(chooser: Chooser, partitioning: Partitioning, costs: Costs) -> dict[int, Estimate]:
-    """Return the times of the subgraphs with an affinity, by index. Raises EditError for one without a device."""
+    """Return the times of the subgraphs with an affinity, by index. Raises EditError if a device is missing."""
     given = {index: one for index, one in enumerate(partitioning.subgraphs) if one.numbers}
     for index, planned in given.items():
         if -1 in planned.numbers:

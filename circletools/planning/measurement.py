@@ -1,4 +1,4 @@
-"""Measurements: the whole model on each device, and in parts; and the document with them, which `report` reads."""
+"""Measurements of the whole model on each device, and of its parts; and their document, which `report` reads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SEE = "see docs/costs.md"
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A device, and the program and its variant that run what is on it."""
+    """A device, and the program and variant that run operators on it."""
 
     name: str
     program: str
@@ -25,7 +25,7 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class PartTime:
-    """A part on its device, and what it took, its inputs and outputs included; None where it did not run."""
+    """A part on its device, and its time including inputs and outputs; None if it did not run."""
 
     device: str
     operators: tuple[int, ...]
@@ -34,7 +34,7 @@ class PartTime:
 
 @dataclass(frozen=True, slots=True)
 class PlanTime:
-    """A plan, and what it took: the 5th percentile of its rounds. `failure` is why it does not run."""
+    """A plan, and its time: the 5th percentile of its rounds. `failure` is why it does not run."""
 
     name: str
     parts: tuple[PartTime, ...]
@@ -44,7 +44,7 @@ class PlanTime:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Measurement(Tabular):
-    """Measurements taken in turns: the whole model on each device, then the parts of the split (`plans[-1]`).
+    """Alternating measurements: the whole model on each device, then the parts of the split (`plans[-1]`).
 
     `notes` name the devices that do not run the whole model.
     """
@@ -60,7 +60,7 @@ class Measurement(Tabular):
         return {"schema_version": SCHEMA_VERSION, "devices": devices, "plans": [asdict(plan) for plan in self.plans]}
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """Return a row for each part of each plan; times are microseconds."""
+        """Return a row for each part of each plan; times are in microseconds."""
         return [
             {
                 "plan": plan.name,
@@ -77,9 +77,9 @@ class Measurement(Tabular):
 
 
 def read_measured(words: str, name: str) -> tuple[PlanTime, ...]:
-    """Return the plans of a document of `measure` that errors call `name`.
+    """Return the plans in a document of `measure`; errors call it `name`.
 
-    Raises InvalidInputError where it is no such document, or nothing was measured.
+    Raises InvalidInputError if it is not such a document, or nothing was measured.
     """
     document, place = read_document(words, name, {"devices", "plans"}, "`plans`", _SEE)
     if not document.get("plans"):

@@ -1,4 +1,4 @@
-"""Running a model whole and in parts on its devices, and taking the time."""
+"""Runs a model as a whole and in parts on its devices, and measures the time."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from circletools.runtimes.worker import Worker
 from circletools.wording import suggestion
 
 MEASURING = ("litert", "onert", "openvino")
-"""The programs whose runs can be timed."""
+"""The programs that support timing of runs."""
 Times = NDArray[np.float64] | str
-"""The times of a chain by round, step and what is done; or why it does not run."""
+"""The times of a chain by round, step and phase; or why it does not run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasureRequest:
     """Options for measuring devices.
 
-    `on`: `DEVICE=PROGRAM[:VARIANT]`, what runs a device; one that is called as a program needs none.
-    `seconds`: how long a plan is run. `seed`: of the random inputs.
-    `timeout_s`: the most that loading and measuring a model may take.
+    `on`: `DEVICE=PROGRAM[:VARIANT]`, the program that runs a device; not needed for a device with a program's name.
+    `seconds`: the time spent on a plan. `seed`: for the random inputs. `timeout_s`: the limit on loading and
+    measuring a model.
     """
 
     on: tuple[str, ...] = ()
@@ -53,12 +53,12 @@ def measure(
     *,
     source: str | os.PathLike[str] | None = None,
 ) -> Measurement:
-    """Measure the parts in a directory that `split` wrote, in turns with the whole model on each of their devices.
+    """Measure the parts in a directory written by `split`, alternating with the whole model on each of their devices.
 
-    `source` is the model that was split; without it, the file of its name in the directory or beside it.
+    `source` is the model that was split; by default, the file of that name in the directory or beside it.
 
-    Raises InvalidInputError where there is no split of subgraph 0, or it is of another model; UsageError where the
-    source is not found, no program is known for a device, or one does not start.
+    Raises InvalidInputError if there is no split of subgraph 0, or it belongs to another model; UsageError if the
+    source is not found, no program is known for a device, or a program does not start.
     """
     files = open_split(Path(directory), None if source is None else Path(source))
     with open_model(files.source) as model:
@@ -83,7 +83,7 @@ def measure(
 
 
 def plan_of_parts(model: Model, connections: Connections, place: str) -> SplitPlan:
-    """Return the plan of a split. Raises InvalidInputError where the model splits otherwise."""
+    """Return the plan of a split. Raises InvalidInputError if the model would now be split differently."""
     plan = plan_split(model, 0)
     expected = connect(plan, Path(connections.source.file), model.format)
     if [(part.inputs, part.outputs) for part in expected.parts] != [
@@ -97,8 +97,8 @@ def plan_of_parts(model: Model, connections: Connections, place: str) -> SplitPl
 def measured_devices(names: Sequence[str], request: MeasureRequest) -> dict[str, Device]:
     """Return the device of each name, with its program.
 
-    Raises UsageError for a device that no program is known for, a program that cannot be measured or is not
-    installed, and programs of several Pythons.
+    Raises UsageError for a device without a known program, a program that cannot be measured or is not installed, and
+    programs of several Pythons.
     """
     chosen: dict[str, str] = {}
     for words in request.on:
@@ -125,7 +125,7 @@ def measured_devices(names: Sequence[str], request: MeasureRequest) -> dict[str,
 
 
 def times_of(chains: Sequence[Chain], worker: Worker, request: MeasureRequest) -> list[Times]:
-    """Return the times of chains that take turns."""
+    """Return the times of chains that run alternately."""
     found: dict[int, Times] = {}
     left = list(range(len(chains)))
     while left:
@@ -143,7 +143,7 @@ def times_of(chains: Sequence[Chain], worker: Worker, request: MeasureRequest) -
 
 
 def _ending(chain: Chain, worker: Worker, request: MeasureRequest) -> int:
-    """Return the first step of a chain that ends the process also alone, else the last."""
+    """Return the first step of a chain that also ends the process on its own, else the last step."""
     for number, step in enumerate(chain):
         if worker.measure(ChainsRequest(((step,),), 0.0, request.seed)).failure:
             return number
@@ -155,9 +155,9 @@ def _step(device: Device, path: Path, piece: Piece) -> Step:
 
 
 def with_times(plan: PlanTime, times_us: Times) -> PlanTime:
-    """Return a plan with what was measured, or with why it does not run.
+    """Return a plan with its measured times, or with the reason why it does not run.
 
-    Steps take so long that together they take as long as the chain.
+    The times of steps are scaled so that they add up to the time of the chain.
     """
     if isinstance(times_us, str):
         return replace(plan, failure=times_us)

@@ -1,4 +1,4 @@
-"""The plan for a model: devices, partitions, what they cost, and how it came about."""
+"""The plan for a model: devices, partitions, costs, and the reasons for the choices."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from circletools.wording import Tabular
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Plan(Tabular):
-    """The device of every operator, the partitions that follow, and their evaluation; all go by subgraph.
+    """The device of every operator, the resulting partitions, and their evaluation, all by subgraph.
 
-    `code_names` are the operator codes. `caps` are bytes by device number. `steps` are how partitions grew, with the
-    subgraph; None where that was not asked for. `what_if` is there where it was asked for. `notes` is what should be
-    known of it: operators on devices that do not take them, gaps in traces, defaults that count.
+    `code_names` are the operator codes. `caps` are bytes by device number. `steps` are the steps of growing
+    partitions, with the subgraph; None unless requested. `what_if` is present if requested. `notes` are remarks on
+    the plan: operators on devices that refuse them, gaps in traces, defaults in use.
     """
 
     model_format: Literal["circle", "tflite"]
@@ -58,7 +58,7 @@ class Plan(Tabular):
         return f"{moved}; before: {reason}" if moved else reason
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """Return the device of each operator, its partition, and why it is there."""
+        """Return the device of each operator, its partition, and the reason."""
         return [
             {
                 "subgraph": index,

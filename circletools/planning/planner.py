@@ -1,8 +1,8 @@
 """From a request to a plan.
 
 request -> inputs                     files read
-graph, inputs -> devices before       of the model's own tables, or of an earlier model's
-graph, inputs -> chooser, costs       operators by what rules call them; times of documents and traces
+graph, inputs -> devices before       from the model's own tables, or an earlier model's
+graph, inputs -> chooser, costs       operators by the names in rules; times from documents and traces
 these -> problem                      devices, rules, refusals, cost tables, sizes
 problem -> assignment -> partitions -> evaluation, summary, notes
 """
@@ -40,7 +40,7 @@ from circletools.wording import counted, ranges
 
 @dataclass(frozen=True, slots=True)
 class PlanProblem:
-    """The placement problem of one model; `costs` are those of its subgraphs, where costs are known."""
+    """The placement problem of one model; `costs` are the tables of its subgraphs, if costs are known."""
 
     chooser: Chooser
     given: Constraints
@@ -50,12 +50,12 @@ class PlanProblem:
 
 
 def plan(model: Model, request: PlanRequest | PlanInputs) -> Plan:
-    """Return the device of every operator of a model, the partitions that follow, and what they cost.
+    """Return the device of every operator of a model, the resulting partitions, and their costs.
 
-    The graphs of the model are taken as they are; `ct.planning.broken_graphs` says what is wrong with them. Raises
-    UsageError for a request that makes no sense for this model (a rule that matches nothing, a device that is not
-    among the devices, costs of no device), EditError where an operator is left without a device, a mode cannot
-    partition the model or a memory limit cannot be kept, InvalidInputError for files that cannot be read.
+    The graphs of the model are not checked; `ct.planning.broken_graphs` reports their faults. Raises UsageError for a
+    request that is not valid for this model (a rule that matches nothing, a device that is not among the devices,
+    costs without devices), EditError if an operator is left without a device, a mode cannot partition the model or a
+    memory limit cannot be kept, InvalidInputError for files that cannot be read.
 
     >>> request = ct.PlanRequest(devices=("npu", "cpu"), rules=("op:CONV_2D=npu",), default="cpu")
     >>> with ct.open("in.tflite") as model:
@@ -97,7 +97,7 @@ def make_plan_problem(
         notes += costs[1]
     check_limits(inputs.limits, devices, has_costs=tables is not None)
     brings = any(table.links.constant_us_per_byte is not None for table in tables or ())
-    # Two partitions that read the same constants may be one where bringing them is dear.
+    # Two partitions that read the same constants may be merged if loading constants costs time.
     join = "shared" if brings and request.join == "connected" else request.join
     units = [make_units(each, join, inputs.colocation) for each in facts]
     fallback = inputs.rules.default.device if inputs.rules.default else None
@@ -161,7 +161,7 @@ def _assignment(problem: PlanProblem) -> Assignment:
 
 
 def _left(partitioning: Partitioning, min_size: int) -> Iterator[Finding]:
-    """Yield a note about each subgraph with partitions that are too small, and stay."""
+    """Yield a note about each subgraph with partitions that remain too small."""
     for index, subgraph in enumerate(partitioning.subgraphs):
         if subgraph.left:
             number = counted(len(subgraph.left), "partition")
@@ -172,7 +172,7 @@ def _left(partitioning: Partitioning, min_size: int) -> Iterator[Finding]:
 
 
 def _refused(assignment: Assignment) -> tuple[Finding, ...]:
-    """Return a note about operators on a device that does not take them."""
+    """Return a note about operators on a device that refuses them."""
     against = assignment.against_capability()
     if not against:
         return ()

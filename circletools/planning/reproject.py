@@ -1,7 +1,7 @@
-"""Affinity after a compiler: an operator goes where the sources it comes from went before.
+"""Affinity after a compiler: an operator goes to the device that its sources had before.
 
-The ONE compiler drops metadata that it does not know, but keeps the origin tables true. So a model that was annotated
-before it gives, by way of the sources, the devices of the one that came out.
+The ONE compiler drops metadata that it does not know, but keeps the origin tables correct. So the devices of a model
+annotated before compilation can be carried to the compiled model by its sources.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from circletools.origin.read import Origins, origins_freshness, origins_in
 
 @dataclass(frozen=True, slots=True)
 class Reprojection:
-    """The earlier device names in their order, what each operator had, and where its sources disagree."""
+    """The earlier device names in order, the earlier device of each operator, and notes on sources that disagree."""
 
     devices: tuple[str, ...]
     before: tuple[dict[int, Decision], ...]
@@ -36,9 +36,9 @@ class Earlier:
 
 
 def devices_of_sources(annotated: ModelGraph) -> Earlier:
-    """Return the device of each source: that of most of its operators, of equally many the first.
+    """Return the device of each source: the one of most of its operators, the first of several equal ones.
 
-    Raises EditError where the model has no origins or no affinity, or has them stale.
+    Raises EditError if the model has no origins or no affinity, or if they are stale.
     """
     origins, affinity = fresh_origins(annotated), affinity_in(annotated)
     if affinity is None:
@@ -55,11 +55,11 @@ def devices_of_sources(annotated: ModelGraph) -> Earlier:
 
 
 def reproject(model: ModelGraph, earlier: Earlier) -> Reprojection:
-    """Return the devices that the sources of each operator had in the model that was annotated.
+    """Return the devices that the sources of each operator had in the annotated model.
 
-    Where they disagree, the device of most of them is taken, of equally many the first. One op table that stands for
-    all subgraphs, as the ONE compiler writes it, is only taken for the main one. Raises EditError where the model has
-    no origins, or stale ones.
+    If they disagree, the most common device is taken, the first of several equally common ones. A single op table for
+    all subgraphs, as the ONE compiler writes it, is used only for the main one. Raises EditError if the model has no
+    origins, or stale ones.
     """
     origins, names = fresh_origins(model), earlier.affinity.devices
     before: list[dict[int, Decision]] = []
@@ -89,9 +89,9 @@ def _most(votes: Counter[int]) -> int:
 
 
 def devices_before(model: ModelGraph, earlier: Earlier | None, *, needed: bool) -> Reprojection | None:
-    """Return the devices that operators had: in an earlier model, else in the model's own tables.
+    """Return the earlier devices of operators: those in an earlier model, else those in the model's own tables.
 
-    Raises UsageError where these are `needed` and there are none, EditError where they are stale.
+    Raises UsageError if these are `needed` and there are none, EditError if they are stale.
     """
     if earlier is not None:
         return reproject(model, earlier)
@@ -123,7 +123,7 @@ def source_names(model: ModelGraph) -> list[dict[int, list[str]]]:
 
 
 def fresh_origins(model: ModelGraph) -> Origins:
-    """Return the origins of a model. Raises EditError where it has none, or stale ones."""
+    """Return the origins of a model. Raises EditError if it has none, or stale ones."""
     origins = origins_in(model)
     if origins is None:
         raise EditError("the model has no origins", hint="embed-origins adds them, before the compiler runs")

@@ -1,4 +1,4 @@
-"""Requests to the planner: plain values, as a program or a command line gives them."""
+"""Requests to the planner: plain values, from a program or a command line."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ Path = str | os.PathLike[str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostRequest:
-    """Where the times of operators and copies come from.
+    """The sources of times of operators and copies.
 
     `costs` is a document (docs/costs.md), `traces` are `DEVICE=FILE`, operator traces of runs on a device. A copy
-    that the document has no transfer for takes `copy_overhead` (us) and its bytes / `copy_rate` (bytes/us); a device
-    without a launch time in the document takes `launch` (us) for each partition.
+    that the document does not list takes `copy_overhead` (us) plus its bytes / `copy_rate` (bytes/us); on a device
+    without a launch time in the document, each partition takes `launch` (us).
     """
 
     costs: Path | None = None
@@ -43,22 +43,22 @@ class PlanRequest(CostRequest):
 
         PlanRequest(devices=("npu", "cpu"), rules=("op:CONV_2D=npu",), default="cpu")
 
-    `devices`: their names, the preferred first; none means those of the rules, of the model, or of the costs.
-    `rules`: `SELECTOR=DEVICE`, which go before those of `rules_file` (JSON, or a `.part` of circle-partitioner).
-    `capabilities`: `[DEVICE=]TABLE`, what a device takes: a file, or the name of a table that is shipped.
-    `allow_unmatched`: a rule that matches nothing is a note, not an error; those of a `.part` are so in any case.
-    `default`: the device of operators that nothing else decides; else the last of several, if it has no table.
-    `mode`, `min_size`: how partitions are made, and the fewest operators that one should have.
-    `limits`: `DEVICE:KIND=NUMBER`, what its partitions must keep to (circletools/affinity/limits.py).
+    `devices`: their names, the preferred first; by default those in the rules, the model, or the costs.
+    `rules`: `SELECTOR=DEVICE`, which take precedence over `rules_file` (JSON, or a `.part` of circle-partitioner).
+    `capabilities`: `[DEVICE=]TABLE`, what a device accepts: a file, or the name of a shipped table.
+    `allow_unmatched`: a rule that matches nothing is a note, not an error; for rules of a `.part` file always.
+    `default`: the device of the remaining operators; else the last of several devices, if it has no table.
+    `mode`, `min_size`: how partitions are made, and their minimum number of operators.
+    `limits`: `DEVICE:KIND=NUMBER`, limits on the device's partitions (circletools/affinity/limits.py).
     `keep_together`: `quantize`, or a number of bytes: QUANTIZE with DEQUANTIZE, or the producer and readers of any
     tensor of at least that many bytes, are in one partition.
-    `join`: what may be one partition: `connected`, `shared` (reads one constant or input), `any`.
-    `reproject`: an annotated model; an operator goes where its sources went there.
-    `keep`: without `devices`, take those that the model has already, also where there are costs.
+    `join`: which operators may share a partition: `connected`, `shared` (they read one constant or input), `any`.
+    `reproject`: an annotated model; an operator gets the device that its sources have there.
+    `keep`: without `devices`, use the devices in the model, even if there are costs.
     `solve_time`: seconds, for all subgraphs, in which an integer program may look for better devices and a proof.
-    `memory`: `DEVICE=BYTES`, what fits on a device.
+    `memory`: `DEVICE=BYTES`, the memory of a device.
     `what_if`: `SELECTOR=DEVICE`, operators to move, to compare the result with the plan.
-    `explain`: also the steps by which each partition grew, in mode `seed`.
+    `explain`: also return the steps by which each partition grew, in mode `seed`.
 
     docs/affinity.md and docs/costs.md explain each.
     """
@@ -83,7 +83,7 @@ class PlanRequest(CostRequest):
 
     @property
     def has_choices(self) -> bool:
-        """Whether it asks for anything but the costs of what a model has."""
+        """Whether the request does more than evaluate the affinity in a model."""
         kept = {one.name: getattr(self, one.name) for one in fields(CostRequest)}
         return self != PlanRequest(**kept, explain=self.explain)
 

@@ -1,4 +1,4 @@
-"""Summary of a plan: the operators of each device, and why the preferred ones do not run the rest."""
+"""Summary of a plan: the operators of each device, and why the preferred devices do not run the others."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _Place = tuple[int, int]
 class DeviceShare:
     """The work of a device: operators, their percentage, the bytes they compute, and launches of partitions.
 
-    `macs` are the multiply-accumulates that are known from shapes, and `macs_percent` their percentage.
+    `macs` are the multiply-accumulates known from shapes, and `macs_percent` is their percentage.
     """
 
     device: str
@@ -36,9 +36,9 @@ class DeviceShare:
 
 @dataclass(frozen=True, slots=True)
 class RefusedOperators:
-    """Operators of one code (subgraph, index) that run elsewhere since a device refuses them, for one reason.
+    """Operators of one code (subgraph, index) that run elsewhere because a device refuses them for one reason.
 
-    Not `measured`: the table does not cover them, and the device may take them.
+    Without `measured`, the table does not cover them, and the device may accept them.
     """
 
     device: str
@@ -51,7 +51,7 @@ class RefusedOperators:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The devices in their order, and what those with a capability table refuse, the most operators first."""
+    """The devices in order, and the operators refused by those with a capability table, most frequent first."""
 
     devices: tuple[DeviceShare, ...] = ()
     refusals: tuple[RefusedOperators, ...] = ()
@@ -62,9 +62,9 @@ def summarize(
     partitioning: Partitioning,
     refused: Refusals | None = None,
 ) -> Summary:
-    """Return the work of each device; operators on -1 count for none.
+    """Return the work of each device; operators on device -1 are not counted.
 
-    `refused` are the reasons of devices with a capability table, by subgraph and operator.
+    `refused` are the refusals of devices with a capability table, by subgraph and operator.
     """
     devices = partitioning.devices
     operators, launches, made, count, products = (np.zeros(len(devices)) for _ in range(5))

@@ -1,4 +1,4 @@
-"""A plan beside the same plan with some operators on other devices."""
+"""Compares a plan with the same plan after moving some operators to other devices."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class Move:
 class SubgraphWhatIf:
     """The result of moving operators of a subgraph.
 
-    `impossible` has the moved operators that a device does not take, before or after, by device; a time that counts
-    nothing would make that look like a gain.
+    `impossible` lists, by device, the moved operators that the device refuses, before or after; their missing times
+    would make the move look like a gain.
     """
 
     moves: tuple[Move, ...]
@@ -43,7 +43,7 @@ class SubgraphWhatIf:
 
     @property
     def difference_us(self) -> float | None:
-        """How much longer it takes after; None without costs, or where it cannot be run, before or after."""
+        """The increase in time; None without costs, or if it cannot run before or after."""
         if self.before.estimate is None or self.after.estimate is None or self.impossible:
             return None
         return self.after.estimate.total_us - self.before.estimate.total_us
@@ -51,17 +51,17 @@ class SubgraphWhatIf:
 
 @dataclass(frozen=True, slots=True)
 class WhatIf:
-    """The comparison of every subgraph; `refused` are notes about moves that a device does not take."""
+    """The comparison of every subgraph; `refused` are notes about moves to a device that refuses the operator."""
 
     subgraphs: tuple[SubgraphWhatIf, ...]
     refused: tuple[Finding, ...]
 
 
 def moved(chooser: Chooser, partitioning: Partitioning, changes: Sequence[Rule], sizing: Sizing) -> Partitioning:
-    """Return the partitions with operators on other devices, partitioned anew; nothing else is chosen anew.
+    """Return the partitions after moving operators; no other device is chosen again.
 
-    Of several changes the more particular counts. Raises UsageError for one that chooses nothing or names no device
-    of the plan, EditError where the mode cannot partition it.
+    The most specific of several changes applies. Raises UsageError for a change that selects nothing or names no
+    device of the plan, EditError if the mode cannot partition the result.
     """
     devices = partitioning.devices
     for change in changes:
@@ -80,7 +80,7 @@ def moved(chooser: Chooser, partitioning: Partitioning, changes: Sequence[Rule],
 
 
 def compare(assignment: Assignment, before: EvaluatedPlan, after: EvaluatedPlan) -> WhatIf:
-    """Return the differences between partitions before and after operators moved."""
+    """Return the differences between the partitions before and after the move."""
     subgraphs, refused = [], []
     sides = zip(before[0].subgraphs, after[0].subgraphs, before[1], after[1], strict=True)
     for index, (one, other, costs, later) in enumerate(sides):
