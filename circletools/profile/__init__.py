@@ -1,1 +1,1 @@
-"""Measured time joined with a model, and compared."""
+"""Attribute measured time to a model, and compare measurements."""

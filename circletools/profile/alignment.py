@@ -1,7 +1,7 @@
-"""Rows of a delegate aligned with the operators that it took, both in the order in which they run.
+"""Aligns the rows of a delegate with the operators that it took, both in execution order.
 
-Of all alignments the best are those where most rows are what their operators become. A row that has one operator in
-all of the best is exact; one that has several is ambiguous.
+The best alignments are those in which most rows have an expected kind. A row that has the same operator in all of
+them is exact; one that has several is ambiguous.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _BEFORE, _DOES, _AFTER = range(3)
 
 @dataclass(frozen=True, slots=True)
 class ExpectedRows:
-    """The rows that an operator is expected to have: kinds of rows before it, of its work, and after it.
+    """The rows expected for an operator: kinds of rows before its work, doing its work, and after its work.
 
-    `many`: several rows may do its work; `elided`: it may have no row. Without `does`, any row may.
+    `many`: several rows may do its work; `elided`: it may have no row. If `does` is empty, any row may do it.
     """
 
     before: frozenset[str]
@@ -35,7 +35,7 @@ class ExpectedRows:
 
 
 def align(operators: Sequence[ExpectedRows], rows: Sequence[str]) -> list[list[int]]:
-    """Return the operators that each row may be of, by their places; `rows` are kinds.
+    """Return the operators that each row may belong to, by their places; `rows` are kinds.
 
     Long lists are aligned piece by piece.
     """
@@ -49,7 +49,7 @@ def align(operators: Sequence[ExpectedRows], rows: Sequence[str]) -> list[list[i
         places = [[first + place for place in row] for row in _Window(some, more, last).places()]
         if last:
             return found + places
-        kept = len(places) // 2  # what comes behind can still change the others
+        kept = len(places) // 2  # later rows can still change the others
         found += places[:kept]
         first = places[kept][0]
 
@@ -57,13 +57,13 @@ def align(operators: Sequence[ExpectedRows], rows: Sequence[str]) -> list[list[i
 class _Window:
     """The scores of all alignments of some rows with some operators.
 
-    Of a row, each operator has three: where the row is before its work, does it, or comes after it.
+    For each row, an operator has three scores: the row comes before its work, does the work, or comes after it.
     """
 
     def __init__(self, operators: Sequence[ExpectedRows], rows: Sequence[str], last: bool) -> None:
         self._rows = rows
         skipped = np.array([0 if one.elided else _SKIPPED for one in operators], np.int32)
-        self._skipped = np.append(np.int32(0), np.cumsum(skipped, dtype=np.int32))  # of all operators before each
+        self._skipped = np.append(np.int32(0), np.cumsum(skipped, dtype=np.int32))  # sums before each operator
         self._end = -self._skipped[1:] if last else np.zeros(len(operators), np.int32)
         self._many = np.array([0 if one.many or one.does is None else _AGAIN for one in operators], np.int32)
         self._scores = {row: self._of(operators, row) for row in set(rows)}
@@ -91,7 +91,7 @@ class _Window:
         return found[::-1]
 
     def _forward(self) -> Iterator[_Scores]:
-        """Yield the best scores up to and with each row."""
+        """Yield the best scores of alignments up to and including each row."""
         skipped = self._skipped[:-1]
         entered = skipped.copy()
         state = np.full_like(self._scores[self._rows[0]], _NEVER)
@@ -106,7 +106,7 @@ class _Window:
             yield state
 
     def _backward(self, state: _Scores) -> _Scores:
-        """Return the best scores behind a row, from those with the next one and behind it."""
+        """Return the best scores of alignments after a row, given those after the next one."""
         enter = np.maximum(state[_BEFORE], state[_DOES]) + self._skipped[:-1]
         later = np.append(np.maximum.accumulate(enter[::-1])[::-1][1:], _NEVER) - self._skipped[1:]
         before = np.maximum(state[_BEFORE], state[_DOES])

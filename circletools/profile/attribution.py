@@ -1,10 +1,10 @@
-"""Time by origin: the operators of a trace joined with the model's, and divided among their sources.
+"""Time by origin: the operators of a trace joined with the model's, and their times divided among their sources.
 
     trace  ->  runs that are operators of the model, runs that the runtime added
     operator's time  ->  its sources, evenly  ->  the sources' modules, evenly
 
-All times are whole nanoseconds. What does not divide goes to the first ones, a nanosecond each, so that the parts of
-every time add up to it.
+All times are whole nanoseconds. A remainder goes to the first parts, one nanosecond each, so that the parts of every
+time add up to it.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ __all__ = ["AddedTime", "Attribution", "GroupTime", "OperatorTime", "attribute"]
 
 @dataclass(frozen=True, slots=True)
 class OperatorTime:
-    """An operator of the model; `time` is None where the trace does not have it.
+    """An operator of the model; `time` is None if the trace does not contain it.
 
-    `operand_bytes` are those of its inputs and outputs, constants too; an open dimension counts as 1. `macs` are its
-    multiply-accumulates in one run, None where a dimension is open.
+    `operand_bytes` are the bytes of its inputs and outputs, including constants; an open dimension counts as 1.
+    `macs` are its multiply-accumulates in one run, None if a dimension is open.
     """
 
     subgraph: int
@@ -58,8 +58,8 @@ class OperatorTime:
 class AddedTime:
     """Time that belongs to no operator of the model.
 
-    `inserted` by the runtime; a `delegate`, or an operator of one; `inside`: a part of another row, whose time is in
-    that one already.
+    `inserted` by the runtime; a `delegate`, or an operator of one; `inside`: part of another row that already
+    includes its time.
     """
 
     kind: AddedKind
@@ -72,7 +72,7 @@ class AddedTime:
 
 @dataclass(frozen=True, slots=True)
 class AmbiguousTime:
-    """The time of rows that may be of several operators: which one is not known, so they share it evenly."""
+    """The time of rows that may belong to several operators; as the operator is not known, they share it evenly."""
 
     names: tuple[str, ...]
     operators: tuple[Place, ...]
@@ -81,9 +81,9 @@ class AmbiguousTime:
 
 @dataclass(frozen=True, slots=True)
 class DelegatedGroup:
-    """The time of a delegate as a whole on several operators, which it does not report one by one.
+    """The time of a delegate for several operators that it does not report one by one.
 
-    `estimates_ns` divides the total among them by their MACs, or, where there are none, by their bytes.
+    `estimates_ns` divides the total among them by their MACs or, if these are unknown, by their bytes.
     """
 
     name: str
@@ -96,8 +96,8 @@ class DelegatedGroup:
 class GroupTime:
     """A source, a module or an operator code; `source` is a source's id.
 
-    The group without a name has operators without an origin. `details` are what is known of a source beside its name;
-    `parent` is the path of the module that a module is in.
+    The group without a name has operators without an origin. `details` are a source's details; `parent` is the path
+    of the module around a module.
     """
 
     source: int | None
@@ -111,11 +111,11 @@ class GroupTime:
 class Attribution(Tabular):
     """The distribution of the time of `executions` inferences.
 
-    `total_ns` is the sum over operators and what was added, `medians_ns` that of their medians. `named`: the
-    model has no origin tables, and sources are its operators' own output names. `unchecked` counts operators of
-    a name that could not be compared with the model's code, `ignored` are marks that are neither operators nor parts
-    of one. Of `ambiguous` rows the operators have even parts. `others` counts executions of other models, which were
-    left out. Times are multiples of `tick_ns`. `whole` is what the trace states of executions beside their operators,
+    `total_ns` is the sum over operators and added time, `medians_ns` the sum of their medians. `named` means that the
+    model has no origin tables, and operators' output names serve as sources. `unchecked` counts operators whose names
+    could not be compared with the model's codes, `ignored` are marks that are neither operators nor parts of one. The
+    time of `ambiguous` rows is divided evenly among the operators. `others` counts omitted executions of other
+    models. Times are multiples of `tick_ns`. `whole` holds the trace's figures of executions other than operators,
     `whole.elapsed_ns` without the warm-up of `warm_up` executions. `notes` are remarks for a reader of the tables; a
     warning means that the origins no longer describe the operators.
     """
@@ -144,7 +144,7 @@ class Attribution(Tabular):
     notes: tuple[Finding, ...] = ()
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """Return the time of each operator of the model, None where the trace does not have it, and its sources."""
+        """Return the time of each operator of the model, None if the trace does not contain it, and its sources."""
         return [
             {
                 "subgraph": row.subgraph,
@@ -164,11 +164,11 @@ class Attribution(Tabular):
 def attribute(
     model: Model, trace: OperatorTrace | Sequence[OperatorTrace], *, depth: int | None = None
 ) -> Attribution:
-    """Return where the time of a trace went, by operator, source and module; sources are those that the model has.
+    """Return the time in a trace by operator, source and module, using the sources in the model.
 
-    Several recordings are merged. A module has the time of all that is in it; paths are cut to `depth` parts.
-    Raises UsageError for recordings that cannot be merged, InvalidInputError when the trace is not of this model,
-    TableFormatError when its origins are malformed.
+    Several recordings are merged. The time of a module includes all modules in it; paths are cut to `depth` parts.
+    Raises UsageError for recordings that cannot be merged, InvalidInputError if the trace is not of this model,
+    TableFormatError for malformed origins.
 
         with ct.open("out.circle") as model:
             for row in ct.attribute(model, ct.read_profile("trace.chrome.json")).operators:

@@ -1,4 +1,4 @@
-"""NNAPI traces side by side: layer by layer and phase by phase."""
+"""Compares NNAPI traces layer by layer and phase by phase."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _Key = tuple[Unit, str, str]
 
 @dataclass(frozen=True, slots=True)
 class ComparedTrace:
-    """A recording of a comparison; `executions` counts those that are compared."""
+    """A recording in a comparison; `executions` counts the compared executions."""
 
     name: str
     runs: int
@@ -48,7 +48,7 @@ class ComparedBucket:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class TraceComparison(Tabular):
-    """Recordings of two sides, and each layer and phase of them."""
+    """Recordings of two sides, and the times of each layer and phase."""
 
     before: tuple[ComparedTrace, ...]
     after: tuple[ComparedTrace, ...]
@@ -57,7 +57,7 @@ class TraceComparison(Tabular):
 
     @property
     def regressed(self) -> bool:
-        """Whether something is significantly slower."""
+        """Whether any row is significantly slower."""
         return any(row.time.regressed for row in self.rows)
 
     def to_rows(self) -> list[dict[str, Any]]:
@@ -73,14 +73,14 @@ def compare_traces(
     history: Sequence[Analysis] = (),
     paired: bool = False,
 ) -> TraceComparison:
-    """Compare two sides; a side is one recording or several, of which three or more give the best intervals.
+    """Compare two sides; a side is one or several recordings, preferably three or more for better intervals.
 
-    `history` are earlier recordings of the model before, which show how much recordings differ. With `paired`, those
-    of both sides were made in turns, and each is compared with its partner.
+    `history` are earlier recordings of the model before, which show how much recordings vary. With `paired`, the
+    recordings of both sides were made alternately, and each is compared with its partner.
 
-    Where all have executions, the phases of execution are compared per execution, by the clock, and the rest per
-    run, in self time of threads. Warm-up is left out. `low` and `high` bound the ratio with 95 %. A row is slower
-    only when that is sure: see `compare_times`.
+    If all recordings have executions, the phases of execution are compared per execution, by wall clock, and the
+    others per run, in self time of threads. Warm-up is excluded. `low` and `high` bound the ratio with a confidence
+    of 95 %. A row is slower only if that is significant: see `compare_times`.
     """
     sides = [[side] if isinstance(side, Analysis) else list(side) for side in (before, after, history)]
     refuse_unpaired(len(sides[0]), len(sides[1]), paired=paired, history=bool(history))
@@ -105,7 +105,7 @@ def compare_traces(
 
 
 def _measured(analysis: Analysis) -> list[int]:
-    """Return the places of the executions that are compared: those of the benchmark, else all but the warm-up."""
+    """Return the places of the executions to compare: those of the benchmark, else all except the warm-up."""
     phases = [run_of(segment)[1] for segment in analysis.executions.segments.tolist()]
     for wanted in ({_BENCHMARK}, set(APP_PHASES) - {_WARM_UP}):
         chosen = [place for place, phase in enumerate(phases) if phase in wanted]
@@ -115,7 +115,7 @@ def _measured(analysis: Analysis) -> list[int]:
 
 
 def _times(analysis: Analysis, executed: bool) -> dict[_Key, Samples]:
-    """Return the times of each layer and phase: one for each execution, or the mean of the runs."""
+    """Return the times of each layer and phase: one for each execution, or the mean over the runs."""
     found: dict[_Key, Samples] = {}
     chosen = _measured(analysis)
     count = len(chosen)

@@ -1,7 +1,7 @@
 """Match the rows of a delegate with the operators of the model that it took.
 
-A delegate takes the operators that have no row of their own. LiteRT gives it those that are ready together, so the
-rows between two operators of the model belong to one such group. Within a group they are aligned by what they are.
+A delegate takes the operators that have no row in the trace. LiteRT gives it those that are ready together, so the
+rows between two of the model's operators belong to one such group, in which they are aligned by their kinds.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from circletools.profile import xnnpack
 from circletools.profile.alignment import ExpectedRows, align
 
 WHOLE = -1
-"""The number of a row that is all the work of a delegate on one group."""
+"""The number of a row that stands for a delegate's whole work on one group."""
 
 _MOST_LOOKED_AT = 1 << 20
 _COMPOSITE = "STABLEHLO_COMPOSITE"
@@ -26,8 +26,8 @@ _COMPOSITE = "STABLEHLO_COMPOSITE"
 class Row(NamedTuple):
     """A row of an execution: of the model's operator `number`, or of a delegate.
 
-    Of a delegate `number` counts its rows, from 0 in each group. In averages `copies` is how many groups it is of:
-    rows of one number and name are one.
+    For a delegate, `number` counts its rows, from 0 in each group. In averages, `copies` is the number of groups in
+    the row: rows of equal number and name are combined.
     """
 
     number: int
@@ -38,9 +38,9 @@ class Row(NamedTuple):
 
 @dataclass(slots=True)
 class _Group:
-    """The operators that a delegate took together, the places of its rows, and the numbers of these.
+    """The operators that a delegate took together, the places of its rows, and the rows' numbers.
 
-    `last` is the last place, `highest` the highest number, without the rows of several groups that were added.
+    `last` is the last place, and `highest` the highest number, excluding added rows of several groups.
     """
 
     operators: tuple[int, ...]
@@ -51,10 +51,10 @@ class _Group:
 
 
 class Delegates:
-    """Finds the operators of a subgraph that the rows of delegates are of."""
+    """Finds the operators of a subgraph to which the rows of delegates belong."""
 
     def __init__(self, graph: Graph) -> None:
-        """Look at the operators of a graph."""
+        """Start with the operators of a graph."""
         codes, self._graph = graph.operators.code_names, graph.dag
         kept, fused = (graph.operators.option(name) for name in ("keep_num_dims", "fused_activation_function"))
         self._becomes = [
@@ -70,9 +70,9 @@ class Delegates:
         self._known = xnnpack.KINDS | set(graph.operators.schema.enums["BuiltinOperator"].values())
 
     def operators_of(self, rows: Sequence[Row]) -> list[tuple[int, ...]]:
-        """Return for each row of an execution the operators that it may be of; of the model's own, none.
+        """Return for each row of an execution the operators that it may belong to; empty for the model's own rows.
 
-        Rows that may be of the same ones have the same tuple, as there can be many of both.
+        Rows with the same operators share one tuple, as there can be many of both.
         """
         groups, taken = self._groups(rows)
         kinds = [xnnpack.kind_of(row.name) for row in rows]
@@ -103,7 +103,7 @@ class Delegates:
         found: list[tuple[int, ...]] = []
         end = len(becomes)
         between: tuple[int, ...] = ()
-        firsts = [0]  # for each row, where that behind it may end
+        firsts = [0]  # for each row, the last place at which the next may end
         for at in group.rows:
             firsts.append(aligned[at][-1] if at in aligned else firsts[-1])
         for first, at in zip(reversed(firsts[:-1]), reversed(group.rows), strict=True):
@@ -112,21 +112,21 @@ class Delegates:
                 end, between = aligned[at][0] + 1, ()
             elif kinds[at] in self._known:
                 found.append(())
-            else:  # of what is between its neighbours, these included
+            else:  # between its neighbours, including these
                 between = between or group.operators[first:end]
                 found.append(between)
         return found[::-1]
 
     def _alike(self, kind: str, operators: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the operators that may become a row of a kind; all of them where the kind is not known."""
+        """Return the operators that may become a row of a kind; all of them if the kind is not known."""
         if kind not in self._known:
             return operators
         return tuple(operator for operator in operators if _may_have(self._becomes[operator], kind))
 
     def _groups(self, rows: Sequence[Row]) -> tuple[list[_Group], tuple[int, ...]]:
-        """Return the groups that a delegate took, in their order, and all that was taken.
+        """Return the groups that a delegate took, in order, and all operators that it took.
 
-        There are none where operators ran in an unexpected order: the groups are then indistinguishable.
+        If operators ran in an unexpected order, there are no groups, as they cannot be distinguished.
         """
         own = [row.number for row in rows if not row.of_delegate]
         kept = set(own)
@@ -157,16 +157,16 @@ def _may_have(one: ExpectedRows, kind: str) -> bool:
 
 
 def _give_copies(rows: Sequence[Row], groups: Sequence[_Group]) -> set[int]:
-    """Add rows that are of several groups to those where their number is missing.
+    """Add rows of several groups to the groups that lack their number.
 
-    Return those for which this is not known.
+    Return the rows for which these groups are not known.
     """
     waiting = {at: row.copies - 1 for at, row in enumerate(rows) if row.of_delegate and row.copies > 1}
     if len(waiting) * len(groups) > _MOST_LOOKED_AT:
         return set(waiting)
     numbers = Counter(rows[at].number for at in waiting)
     ordered = sorted((at for at in waiting if numbers[rows[at].number] == 1), key=lambda at: rows[at].number)
-    for beyond in (False, True):  # what is missing between others first, then what may follow the last one
+    for beyond in (False, True):  # first numbers missing between others, then numbers that may follow the last one
         for at in ordered:
             fitting = [group for group in groups if _lacks(group, rows[at].number, at, beyond)] if waiting[at] else []
             if len(fitting) <= waiting[at]:
@@ -180,7 +180,7 @@ def _give_copies(rows: Sequence[Row], groups: Sequence[_Group]) -> set[int]:
 
 
 def _lacks(group: _Group, number: int, at: int, beyond: bool) -> bool:
-    """Return whether a later group lacks a row of this `number`, which it should or, `beyond`, could have."""
+    """Return whether a later group lacks a row of this `number` that it should or, with `beyond`, could have."""
     if group.last <= at or number in group.numbers:
         return False
     return number == len(group.numbers) if beyond else number < group.highest

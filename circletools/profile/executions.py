@@ -1,4 +1,4 @@
-"""The executions of a trace that are of one model, where it has those of others too."""
+"""Finds the executions of one model in a trace that also has those of other models."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _MOST_KINDS = 64
 
 
 def joined_executions(model: ModelGraph, trace: OperatorTrace) -> tuple[OperatorTrace, Join]:
-    """Return the trace joined with a model, without the executions of others.
+    """Return the trace joined with a model, without the executions of other models.
 
-    Raises InvalidInputError where none is of this model.
+    Raises InvalidInputError if none is of this model.
     """
     try:
         return trace, Join(model, trace, delegates=True)
@@ -31,7 +31,7 @@ def joined_executions(model: ModelGraph, trace: OperatorTrace) -> tuple[Operator
 
 
 def _of_model(model: ModelGraph, trace: OperatorTrace) -> list[int]:
-    """Return the executions that are of a model; none where too many are unlike each other."""
+    """Return the executions of a model; empty if too many differ from each other."""
     runs: list[list[OperatorRun]] = [[] for _ in range(trace.executions)]
     for run in trace.runs:
         runs[run.execution].append(run)

@@ -1,4 +1,4 @@
-"""The runs of a trace joined with the operators of a model, those of delegates too where that is asked for."""
+"""Joins the runs of a trace with the operators of a model; on request, also the runs of delegates."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ Kind = AddedKind | Literal["operator"] | None
 Place = tuple[int, int]
 """Subgraph and operator index."""
 
-_TRIMMED = 10  # of so many executions one at each end, and at least one of three
+_TRIMMED = 10  # of this many executions, one at each end but at least one of three
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
     """The distribution of execution times, in nanoseconds.
 
-    `p90_ns` and `p99_ns` are by nearest rank, `spread_ns` is from the first to the third quartile, and the bounds of
-    the median have a confidence of 95 %.
+    `p90_ns` and `p99_ns` are by nearest rank, `spread_ns` is the interquartile range, and the bounds of the median
+    have a confidence of 95 %.
     """
 
     min_ns: int
@@ -44,11 +44,11 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Time:
-    """A measured time. `median_ns` is that of the time in each execution; None where only averages are known.
+    """A measured time. `median_ns` is the median over executions; None if only averages are known.
 
-    So are `spread`, how the times of executions differ, and `typical_ns`, their mean without a tenth at each end: a
-    clock of whole microseconds resolves a short operator more finely with it than with a median. Of the total,
-    `delegated_ns` is of a delegate's rows, and `ambiguous_ns` an equal share of rows that match several operators.
+    So are `spread`, the distribution over executions, and `typical_ns`, their mean without a tenth at each end: with
+    a clock of whole microseconds it resolves a short operator more finely than a median. `delegated_ns` is the part
+    from a delegate's rows, `ambiguous_ns` the part from equal shares of rows that match several operators.
     """
 
     runs: int
@@ -62,10 +62,10 @@ class Time:
 
 @dataclass(slots=True)
 class Measured:
-    """The runs of one operator, or of one thing that was added.
+    """The runs of one operator, or of one kind of added time.
 
-    Of the total, `delegated_ns` is of a delegate's rows, and `ambiguous_ns` the operator's even part of rows that may
-    be of several operators.
+    `delegated_ns` is the part of the total from a delegate's rows, `ambiguous_ns` the operator's equal shares of rows
+    that may belong to several operators.
     """
 
     runs: int = 0
@@ -76,7 +76,7 @@ class Measured:
     executions: Counter[int] = field(default_factory=Counter)
 
     def add(self, run: OperatorRun, self_ns: int) -> None:
-        """Count a run, with the time that is its own."""
+        """Count a run, with its self time."""
         self.runs += run.calls
         self.total_ns += self_ns
         self.executions[run.execution] += self_ns
@@ -85,16 +85,16 @@ class Measured:
 
 
 class Join:
-    """Classifies the runs of a trace: `operators` of the model, runs that were `added`, and names that are neither.
+    """Classifies the runs of a trace: `operators` of the model, `added` runs, and names that are neither.
 
-    `unchecked` are operators whose names do not give the code. What delegates ran is added, or, where `delegates`
-    asks for it, of the operators that they took; `groups` are runs of a delegate as a whole on several of them, by
-    its name and these operators. `ambiguous` has the runs that may be of several operators: the runtime's words for
+    `unchecked` are operators whose names do not identify the code. Runs of delegates are added or, with `delegates`,
+    joined with the operators that the delegates took; `groups` are runs of a delegate for several operators, by its
+    name and these operators. `ambiguous` holds the runs that may belong to several operators: the runtime's names for
     them, these operators, the time. Raises InvalidInputError for the trace of another model.
     """
 
     def __init__(self, model: ModelGraph, trace: OperatorTrace, *, delegates: bool = False) -> None:
-        """Look at every run."""
+        """Classify every run."""
         self.operators: dict[Place, Measured] = {}
         self.added: dict[tuple[AddedKind, int, int, str], Measured] = {}
         self.groups: dict[tuple[str, tuple[Place, ...]], Measured] = {}
@@ -129,7 +129,7 @@ class Join:
                 shared.add(of, recorded, self_ns, of_delegate=kind == "delegate")
                 continue
             run = recorded._replace(subgraph=of[0][0], operator=of[0][1]) if of else recorded
-            # A called subgraph's time is its caller's too, and averages do not show how much of it.
+            # A called subgraph's time is also included in its caller's, and averages do not show how much of it.
             inside = trace.averaged and run.subgraph != first
             self._add(
                 "inside" if inside else "operator" if of else kind, run, self_ns, of_delegate=kind == "delegate"
@@ -157,7 +157,7 @@ class Join:
     def _delegated(
         self, runs: Sequence[tuple[Kind, OperatorRun]], trace: OperatorTrace, first: int
     ) -> dict[int, tuple[Place, ...]]:
-        """Return the operators of each run of a delegate, by its place among the runs; equal ones are one tuple."""
+        """Return the operators of each run of a delegate, by its place in the runs; equal results share a tuple."""
         executions: dict[tuple[int, int], list[int]] = {}
         for at, (kind, run) in enumerate(runs):
             if kind in ("operator", "delegate") and not (trace.averaged and run.subgraph != first):
@@ -178,7 +178,7 @@ class Join:
         return places
 
     def _kind(self, run: OperatorRun) -> Kind:
-        """Return the kind of a run, None for a foreign mark. Raises InvalidInputError for another model's run."""
+        """Return the kind of a run, None for a foreign mark. Raises InvalidInputError for a run of another model."""
         if run.of_delegate:
             return "delegate"
         if run.subgraph >= len(self._codes):
@@ -189,7 +189,7 @@ class Join:
         place = f"subgraphs[{run.subgraph}].operators[{run.operator}] is {run.name}"
         if run.operator >= len(codes):
             builtin = self._runtime == "openvino" or is_builtin(self._runtime, run.name, self._builtin)
-            # LiteRT appends the operators of what a composite stands for to the subgraph that has it.
+            # LiteRT appends the operators in a composite's decomposition to the subgraph that contains the composite.
             if builtin and (self._runtime in ("onert", "openvino") or "STABLEHLO_COMPOSITE" not in codes):
                 raise _other_model(place, f"operators there: {len(codes)}")
             return "inserted" if builtin or self._runtime == "onert" else "delegate"
@@ -206,7 +206,7 @@ class Join:
 
 
 class _Shared:
-    """Adds up the runs that may be of several operators, by the identity of their tuple of operators."""
+    """Adds up the runs that may belong to several operators, by the identity of their tuple of operators."""
 
     def __init__(self) -> None:
         self.times: dict[tuple[int, int, str], tuple[tuple[Place, ...], OperatorRun, int, bool]] = {}
@@ -223,7 +223,7 @@ class _Shared:
 
 
 def _placed(subgraph: int, rows: Sequence[tuple[int, ...]]) -> list[tuple[Place, ...]]:
-    """Return the places of operators; what is one tuple stays one."""
+    """Return the places of operators; rows that share a tuple still share one."""
     known: dict[int, tuple[Place, ...]] = {}
     for operators in rows:
         if id(operators) not in known:
@@ -232,7 +232,7 @@ def _placed(subgraph: int, rows: Sequence[tuple[int, ...]]) -> list[tuple[Place,
 
 
 def _row(kind: Kind, run: OperatorRun, trace: OperatorTrace) -> Row:
-    """Return the row of a delegate that a run is."""
+    """Return a run as a row of a delegate."""
     if kind == "operator":
         return Row(run.operator, run.name, of_delegate=False)
     copies = run.calls // trace.executions if trace.averaged and run.calls % trace.executions == 0 else 1
@@ -252,7 +252,7 @@ def time_of(measured: Measured, trace: OperatorTrace) -> Time:
 
 
 def time_in(runs: int, total_ns: int, executions: Mapping[int, int], trace: OperatorTrace) -> Time:
-    """Return a time from that in each execution; those that are not in `executions` took none."""
+    """Return a time from the time in each execution; executions that are not listed took none."""
     if trace.averaged:
         return Time(runs, total_ns, None)
     times = sorted(executions.values())
@@ -274,14 +274,14 @@ def time_in(runs: int, total_ns: int, executions: Mapping[int, int], trace: Oper
 
 @lru_cache(maxsize=64)
 def median_bounds(count: int) -> tuple[int, int]:
-    """Return the positions among so many sorted times between which their true median is, with 95 % at least.
+    """Return the positions in this many sorted times that enclose the true median with 95 % confidence.
 
-    All of them are, where there are too few for that. It is true of times of any distribution: so many of them are
-    below the median as heads come of tossing a coin.
+    With too few times, these are the first and the last. The bounds hold for any distribution: the number of times
+    below the median is binomial, as in tossing a coin.
     """
     if count < 1000:
         tails = list(accumulate(math.comb(count, heads) / 2**count for heads in range(count)))
-        lower = max(bisect(tails, 0.025) - 1, 0)  # times here and before are too low with 2.5 % at most
+        lower = max(bisect(tails, 0.025) - 1, 0)  # each tail has a probability of at most 2.5 %
     else:
         lower = int(count / 2 - 0.98 * math.sqrt(count)) - 1
     return lower, count - 1 - lower

@@ -1,4 +1,4 @@
-"""The order of times. Times that a trace cannot resolve share a rank: its clock has a step, and each run differs."""
+"""The order of times. Times share a rank if the trace cannot resolve them: its clock has a step, and runs vary."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import NamedTuple
 from circletools.profile.joining import Time
 
 _FINER = 3  # a mean resolves more than the steps of the clock
-_NEAR = 0.1  # of the greater: what is nearer changes its order from one recording of a model to the next
+_NEAR = 0.1  # of the greater time: closer times change order from one recording of a model to the next
 
 
 class Rank(NamedTuple):
-    """A place in the order, 1 for the first; `shared` is that of the first whose time cannot be distinguished."""
+    """A place in the order, 1 for the first; `shared` is the place of the first time that cannot be distinguished."""
 
     place: int
     shared: int
@@ -21,9 +21,9 @@ class Rank(NamedTuple):
 def ranks(times: Sequence[Time], tick_ns: int, work: Sequence[int] | None = None) -> list[Rank]:
     """Return the rank of each time, the greatest first.
 
-    Times are compared by `typical_ns`. Those that share a rank differ from the greatest of them by less than a
-    third of a step of the clock, or less than a tenth; the one with the most `work` is the first of them, as work
-    is the same in each trace. Averages, and what does not run in most executions, go by their totals.
+    Times are compared by `typical_ns`. Times that share a rank differ from the greatest of them by less than a third
+    of a step of the clock, or less than a tenth; the one with the most `work` comes first, as work is the same in
+    each trace. Averages, and operators that do not run in most executions, are ranked by their totals.
     """
     groups: list[list[int]] = []
     for at in sorted(range(len(times)), key=lambda at: _key(times[at])):

@@ -1,4 +1,4 @@
-"""Run a model with a runtime's own profiler, and attribute what that records to the model."""
+"""Run a model with a runtime's own profiler, and attribute the recorded times to the model."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ __all__ = ["Profile", "profile"]
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """The recording of a model by a runtime: `data` is its own trace, `trace` all that was read of it.
+    """The recording of a model by a runtime: `data` is the runtime's trace, `trace` its parsed contents.
 
-    `program` is the runtime with its variant (`litert:xnnpack`), `version` that of its package.
+    `program` is the runtime with its variant (`litert:xnnpack`), `version` its package's version.
     """
 
     program: str
@@ -46,10 +46,10 @@ def profile(
 ) -> Profile:
     """Run a model `runs` times on a runtime, and return where the time went; see `attribute`.
 
-    `on` is `litert`, `onert` or `openvino`, with a variant after a colon. `inputs` has the arrays of each run, or
-    those of one for all, or is an .npz file with the latter in their order; without them they are made from `seed`.
-    The warm-up is left out of the attribution. The program runs in a process of its own, one thread. Raises
-    UsageError where it has no profiler or is not installed, InvalidInputError where it does not run the model.
+    `on` is `litert`, `onert` or `openvino`, with a variant after a colon. `inputs` are the arrays of each run, or of
+    one run for all, or an .npz file with the latter in order; without them they are made from `seed`. The attribution
+    excludes the warm-up. The program runs in a separate process with one thread. Raises UsageError if the program has
+    no profiler or is not installed, InvalidInputError if it does not run the model.
 
         with ct.open("out.circle") as model:
             found = ct.profile(model, "litert:xnnpack", runs=20)

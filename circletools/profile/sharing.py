@@ -1,4 +1,4 @@
-"""The times of operators shared out evenly among groups of them, such as sources or modules."""
+"""The times of operators divided evenly among groups of them, such as sources or modules."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from circletools.trace.operators.profile import OperatorTrace
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """The share of a group: of which operators, and whether it shares one of them with other groups."""
+    """The share of a group: its operators, and whether it shares any of them with other groups."""
 
     operators: tuple[Place, ...]
     shared: bool
@@ -21,10 +21,10 @@ class Shared:
 
 
 class Shares:
-    """Adds up the shares of groups in the operators' times; a group is its name, None for the one without."""
+    """Adds up the shares of groups in the operators' times; a group is a name, or None for operators without one."""
 
     def __init__(self, measured: Mapping[Place, Measured], trace: OperatorTrace) -> None:
-        """Share out the times of `measured`."""
+        """Start with the times to divide."""
         self._measured = measured
         self._trace = trace
         self._totals: dict[Any, int] = {}
@@ -38,7 +38,7 @@ class Shares:
         parts[place] = parts.get(place, 0.0) + part
 
     def groups(self) -> Iterator[tuple[Any, Shared]]:
-        """Yield the share of every group, by name; the one without a name comes last."""
+        """Yield the share of every group, by name; the unnamed one comes last."""
         for group, parts in sorted(self._parts.items(), key=lambda entry: (entry[0] is None, entry[0])):
             runs = sum(self._measured[place].runs for place in parts if place in self._measured)
             shared = any(not math.isclose(part, 1) for part in parts.values())
@@ -48,7 +48,7 @@ class Shares:
     def _times(self, parts: Mapping[Place, float]) -> dict[int, int]:
         """Return the time in each execution."""
         known = frozenset((place, part) for place, part in parts.items() if place in self._measured)
-        if known not in self._executions:  # many sources of one operator have the same
+        if known not in self._executions:  # many sources of one operator have the same share
             times: dict[int, float] = {}
             for place, part in sorted(known):
                 for execution, time in self._measured[place].executions.items():

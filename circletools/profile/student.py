@@ -1,4 +1,4 @@
-"""Student's t distribution: tails and quantiles, without a library for statistics."""
+"""Student's t distribution: tails and quantiles, without a statistics library."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from statistics import NormalDist
 
 
 def tail(t: float, freedom: float) -> float:
-    """Return the probability of more than `t` with so many degrees of freedom: whole, or infinitely many.
+    """Return the probability of exceeding `t`, for whole or infinitely many degrees of freedom.
 
-    The series is that of Abramowitz and Stegun, 26.7.3 and 26.7.4.
+    The series is from Abramowitz and Stegun, 26.7.3 and 26.7.4.
     """
     if math.isinf(freedom):
         return math.erfc(t / math.sqrt(2)) / 2

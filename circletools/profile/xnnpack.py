@@ -1,7 +1,7 @@
-"""XNNPACK's names of the operators that it lowers a model's to.
+"""XNNPACK's names for the operators to which it lowers a model's operators.
 
-A row is named `Convolution (NHWC, F32) IGEMM`: what it is, the layout and types, the kernel. Which rows come of an
-operator was seen with LiteRT 2.3.0; what its delegate defines is in tflite/delegates/xnnpack/xnnpack_delegate.cc.
+A row is named `Convolution (NHWC, F32) IGEMM`: kind, layout and types, kernel. The rows of each operator were
+observed with LiteRT 2.3.0; its delegate defines operators in tflite/delegates/xnnpack/xnnpack_delegate.cc.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from functools import cache
 
 from circletools.trace.operators.names import OPENVINO
 
-# Where it is not the code's name in another spelling (`Squared Difference`).
+# Names that differ from the code's by more than spelling (unlike `Squared Difference`).
 _CODES = {
     "Add": "ADD",
     "Average Pooling": "AVERAGE_POOL_2D MEAN",
@@ -68,7 +68,7 @@ ELIDED = frozenset(
 """The codes of operators that may have no row: another's row does their work, or there is none."""
 
 CLAMPING = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "MAX_POOL_2D", "TRANSPOSE_CONV"})
-"""The codes of operators whose row clamps its results: no row for their activation follows."""
+"""The codes of operators whose row clamps its results, so no row for their activation follows."""
 
 KINDS = frozenset(_CODES)
 """The kinds of rows that are not the name of a code."""
