@@ -1,9 +1,9 @@
-"""The memory of activations: what is alive while the operators run in their order, and a plan that shares it.
+"""Activation memory: what is live while the operators run in order, and a plan that shares the memory.
 
     order      in ------x
                a  ---------x            peak: the most bytes that are alive at one operator
                b     ---------x
-    plan       the largest value first, each at the lowest place that is free while it lives
+    plan       the largest value first, each at the lowest offset that is free during its lifetime
 
 The plan is the greedy-by-size offline planner of LiteRT's arena and TFLM's GreedyMemoryPlanner (Pisarchyk and Lee,
 Efficient Memory Management for Deep Neural Net Inference, 2020).
@@ -22,16 +22,16 @@ from circletools.graph.graph import Graph
 
 _LARGEST = 1 << 40  # bytes, of a hostile shape
 MOST_PLANNED = 20_000
-"""The most values that are planned: the plan takes the square of those that live at the same time."""
+"""The most values that are planned: the time grows with the square of the number of simultaneously live values."""
 
 
 @dataclass(frozen=True, slots=True)
 class Activations:
     """Bytes of the activations of a graph.
 
-    `peak_bytes` are the most that are alive at one operator, `peak_operator` the first such operator (-1 without
-    operators); `planned_bytes` is the arena of the plan, values aligned to `alignment` bytes, None where a graph has
-    too many values to plan; `variable_bytes` are kept from run to run and are in neither.
+    `peak_bytes` is the largest number of bytes live at one operator, `peak_operator` the first such operator (-1
+    without operators); `planned_bytes` is the arena of the plan, with values aligned to `alignment` bytes, None if a
+    graph has too many values to plan; `variable_bytes` are kept from run to run and included in neither.
     """
 
     peak_bytes: int
@@ -42,10 +42,10 @@ class Activations:
 
 
 def activations(graph: Graph, alignment: int = 16) -> Activations:
-    """Return the memory of activations. Raises ModelFormatError for a tensor that does not exist.
+    """Return the memory of a graph's activations. Raises ModelFormatError for a tensor that does not exist.
 
     A value lives from the operator that makes it to the last one that reads it: inputs from the first operator on,
-    outputs to the last one. Constants and variables are elsewhere. An open dimension counts as 1.
+    outputs to the last one. Constants and variables are not included. An open dimension counts as 1.
     """
     first, last = lifetimes(graph)
     sizes = graph.values.bytes
@@ -69,7 +69,7 @@ def activations(graph: Graph, alignment: int = 16) -> Activations:
 
 
 def lifetimes(graph: Graph) -> tuple[Indices, Indices]:
-    """Return the first and the last operator at which each value is alive; the last is smaller where it never is."""
+    """Return the first and the last operator at which each value is live; the last is smaller if it never is."""
     graph.check_values()
     count = len(graph.values)
     if max(graph.inputs.max(initial=-1), graph.outputs.max(initial=-1)) >= count:
@@ -87,7 +87,7 @@ def lifetimes(graph: Graph) -> tuple[Indices, Indices]:
 
 
 def plan(begins: Indices, ends: Indices, sizes: Indices, order: Indices) -> int:
-    """Return the bytes of an arena: values are placed in this order, each at the lowest place that is free."""
+    """Return the bytes of an arena in which values are placed in this order, each at the lowest free offset."""
     placed: list[tuple[int, int, int, int]] = []  # offset, end, first and last operator; by offset
     top = 0
     for begin, end, size in zip(begins[order].tolist(), ends[order].tolist(), sizes[order].tolist(), strict=True):

@@ -29,11 +29,10 @@ _LARGEST = 1 << 62
 class CostRow:
     """The total cost of some operators.
 
-    `name` is their operator code, source or module, or the operator's index, after its subgraph's where that is not
-    0. `macs` sums what is known; `unknown` counts the operators with open shapes. `parameters` are the
+    `name` is their operator code, source or module, or the operator's index, after its subgraph's if that is not
+    0. `macs` sums the known counts; `unknown` counts the operators with open shapes. `parameters` are the
     elements of weights, `weight_bytes` the bytes of all constants; each constant counts once, at the first operator
-    that reads it. `read_bytes` and `written_bytes` are those of activations. `parent` is the module that a module
-    is in.
+    that reads it. `read_bytes` and `written_bytes` are bytes of activations. `parent` is the module around a module.
     """
 
     name: str
@@ -50,7 +49,7 @@ class CostRow:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Cost(Tabular):
-    """The costs of a model; `total` is the sum of `rows`, of modules the sum of those at the top.
+    """The costs of a model; `total` is the sum of `rows`, for modules the sum of the top-level ones.
 
     A subgraph counts once, however often it is called. `activations` has the memory of each subgraph.
     """
@@ -61,7 +60,7 @@ class Cost(Tabular):
     activations: tuple[Activations, ...]
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """Return the rows; with operators in their order, otherwise the most MACs first."""
+        """Return the rows; operators are in their order, other rows by descending MACs."""
         return list(map(asdict, self.rows))
 
 
@@ -81,7 +80,7 @@ _NOTHING = _Columns(*[np.zeros(0, np.int64)] * len(_Columns._fields))
 def cost(model: Model, by: By = "code") -> Cost:
     """Return the costs of a model, in rows by operator code, operator, source or module of its origins.
 
-    An operator of several sources is shared out evenly, and a module has all that is in it. Raises ModelFormatError.
+    An operator's costs are divided evenly among its sources; a module includes submodules. Raises ModelFormatError.
 
     >>> with ct.open("in.tflite") as model:
     ...     ct.cost(model).total.macs
@@ -116,7 +115,7 @@ def _columns(graph: Graph, counted: set[int]) -> _Columns:
 
 
 class _Part(NamedTuple):
-    """An equal part of an operator, for all rows of these keys: which of how many sources, and of a source's modules.
+    """An equal part of an operator, for all rows of these keys: the index of a source or module, and their number.
 
     `first` marks the first part of an operator.
     """
@@ -148,7 +147,7 @@ def _parts(graph: Graph, by: By, origins: Origins | None, tree: ModuleTree | Non
 def _rows(
     parts: Sequence[_Part], fields: Sequence[Sequence[int]], codes: Sequence[str], tree: ModuleTree | None
 ) -> list[CostRow]:
-    """Return the sums by key, in the order in which keys come up; `fields` are those of a row, by operator."""
+    """Return the sums by key, in order of first occurrence; `fields` are the fields of a row, by operator."""
     places: dict[str | int, list[int]] = {}
     for at, part in enumerate(parts):
         for key in part.keys:
@@ -174,9 +173,9 @@ def _rows(
 
 
 def _weights(graph: Graph, counted: set[int]) -> tuple[Indices, Indices]:
-    """Return the parameters and the bytes of constants of each operator; `counted` has the buffers that were counted.
+    """Return the parameters and constant bytes of each operator; `counted` holds the buffers already counted.
 
-    Weights are constants of floating point or with a scale; shapes, axes and indices are bytes and no parameters.
+    Weights are constants of floating point or with a scale; shapes, axes and indices are bytes, not parameters.
     """
     operators, values = graph.reads.operators, graph.reads.values
     constant = graph.values.is_constant[values]

@@ -1,8 +1,8 @@
 """Multiply-accumulates of operators, from the shapes in the file.
 
-Counted are the products of convolutions, matrices and recurrent cells, as torch's FlopCounterMode counts
-them (a FLOP there is half of one here); pooling, elementwise operators, biases and activations are none. A dimension
-that is open counts as 1. Circle's and custom operators with work that cannot be read from shapes count as `UNKNOWN`.
+Counted are the products in convolutions, matrix products and recurrent cells, as in torch's FlopCounterMode (which
+counts two FLOPs for each); pooling, elementwise operators, biases and activations count as 0. An open dimension
+counts as 1. Circle's and custom operators whose work does not follow from shapes count as `UNKNOWN`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _UNKNOWN_CODES = ("STABLEHLO_DOT_GENERAL", "STABLEHLO_CONVOLUTION", "BCQ_FULLY_C
 
 
 def macs(graph: Graph) -> Indices:
-    """Return the multiply-accumulates of each operator, UNKNOWN where the shapes are open."""
+    """Return the multiply-accumulates of each operator, UNKNOWN if its shapes are open."""
     shapes = _Shapes(graph)
     found = np.zeros(len(graph), np.int64)
     by_code: dict[str, list[int]] = {}
@@ -40,7 +40,7 @@ def macs(graph: Graph) -> Indices:
 
 
 class _Shapes:
-    """Sizes of the values in slots of operators; NaN where there is no such value or dimension."""
+    """Sizes of the values in operator slots; NaN if there is no such value or dimension."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -49,7 +49,7 @@ class _Shapes:
         self.counts: Numbers = elements(graph.values)
 
     def value(self, operators: Indices, slot: int, *, output: bool = False) -> Indices:
-        """Return the value in a slot of each operator, -1 where there is none."""
+        """Return the value in a slot of each operator, -1 if there is none."""
         slots = self.graph.results if output else self.graph.operands
         there = slots.counts[operators] > slot
         found = np.full(len(operators), -1, np.int64)
@@ -57,12 +57,12 @@ class _Shapes:
         return np.where((found >= 0) & (found < len(self.graph.values)), found, -1)
 
     def elements(self, operators: Indices, slot: int, *, output: bool = False) -> Numbers:
-        """Return how many elements the value in a slot has; 0 where there is no value."""
+        """Return the number of elements of the value in a slot; 0 if there is no value."""
         values = self.value(operators, slot, output=output)
         return np.where(values >= 0, self.counts[values], 0) if len(self.counts) else np.zeros(len(operators))
 
     def size(self, operators: Indices, slot: int, axis: int | Indices, *, output: bool = False) -> Numbers:
-        """Return a dimension of the value in a slot, counted from its end where `axis` is negative."""
+        """Return a dimension of the value in a slot, counted from the end if `axis` is negative."""
         values = self.value(operators, slot, output=output)
         there = values >= 0
         ranks = np.zeros(len(operators), np.int64)
@@ -75,7 +75,7 @@ class _Shapes:
 
 
 def elements(values: Values) -> Numbers:
-    """Return how many elements each value has, an open dimension counting as 1."""
+    """Return the number of elements of each value; an open dimension counts as 1."""
     shapes = values.shapes
     found = np.ones(len(values))
     some = np.flatnonzero(shapes.count)
@@ -90,7 +90,7 @@ Count = Callable[[_Shapes, Indices], Numbers]
 
 
 def _filtered(data: int, filter_: int, channels: int, *, output: bool) -> Count:
-    """Return the count of a convolution: each element of `data` meets the filter, less one of its channels."""
+    """Return the count of a convolution: each element of `data` meets the filter, divided by its channels."""
 
     def count(shapes: _Shapes, operators: Indices) -> Numbers:
         per_element = shapes.elements(operators, filter_) / shapes.size(operators, filter_, channels)
@@ -110,7 +110,7 @@ def _batch_matmul(shapes: _Shapes, operators: Indices) -> Numbers:
 
 
 def _recurrent(*weights: int) -> Count:
-    """Return the count of a cell whose weights all meet each vector of input 0 once."""
+    """Return the count of a cell in which each weight meets each vector of input 0 once."""
 
     def count(shapes: _Shapes, operators: Indices) -> Numbers:
         steps = shapes.elements(operators, 0) / shapes.size(operators, 0, -1)

@@ -1,10 +1,10 @@
-"""The arena of TensorFlow Lite Micro, predicted as its allocators lay it out.
+"""Predicts the arena of TensorFlow Lite Micro, following the layout of its allocators.
 
     head    activations and scratch buffers of kernels, placed by its GreedyMemoryPlanner (micro_allocation_info.cc)
-    tail    structures that last: tensors, nodes, data of kernels, variables
+    tail    persistent structures: tensors, nodes, data of kernels, variables
 
-The head is the same on every processor. The bytes of structures (micro.json) were measured in the 64-bit build of the
-package `tflite_micro` by `tools/measure/micro_memory.py`; where pointers have 32 bits they are about half.
+The head is the same on every processor. The sizes of structures (micro.json) were measured in the 64-bit build of the
+package `tflite_micro` by `tools/measure/micro_memory.py`; with 32-bit pointers they are about half.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _LARGEST = 1 << 40
 class MicroMemory:
     """The memory of a model under TensorFlow Lite Micro, in bytes.
 
-    `arena_bytes` are those of the head, `activation_bytes`, and of the tail, `persistent_bytes`. `unknown` has the
-    operator codes, and the metadata, whose part of it is not known and missing in the sums; `is_measured`: by TFLM's
-    own allocator. `flash_bytes` is the model file, which TFLM reads in place; its code comes on top.
+    `arena_bytes` is the sum of the head, `activation_bytes`, and the tail, `persistent_bytes`. `unknown` lists the
+    operator codes, and the metadata, whose share is not known and missing in the sums; `is_measured` means measured
+    with TFLM's own allocator. `flash_bytes` is the model file, which TFLM reads in place, without TFLM's code.
     """
 
     activation_bytes: int
@@ -50,13 +50,13 @@ class MicroMemory:
         return self.activation_bytes + self.persistent_bytes
 
     def measured(self, arena_bytes: int) -> MicroMemory:
-        """Return the memory with an arena that TFLM's own allocator laid out."""
+        """Return the memory with the size of an arena that TFLM's own allocator laid out."""
         tail = arena_bytes - self.activation_bytes
         return replace(self, persistent_bytes=tail, unknown=(), is_measured=True)
 
 
 def micro_memory(model: ModelGraph, file_bytes: int) -> MicroMemory | None:
-    """Return the memory of a model, None where it has too many values to plan. Raises ModelFormatError."""
+    """Return the memory of a model, None if it has too many values to plan. Raises ModelFormatError."""
     graphs = model.graphs
     if not graphs or sum(len(graph.values) for graph in graphs) > MOST_PLANNED:
         return None
@@ -72,7 +72,7 @@ def micro_memory(model: ModelGraph, file_bytes: int) -> MicroMemory | None:
 
 
 def _enter(graphs: tuple[Graph, ...], index: int, scope: int, scopes: dict[int, tuple[Indices, Indices, int]]) -> int:
-    """Number the scopes of a subgraph: one for each operator, and those of what it calls. Return the last one."""
+    """Number the scopes of a subgraph: one for each operator, and those of subgraphs it calls. Return the last."""
     graph, first = graphs[index], scope
     starts, ends = np.zeros(len(graph), np.int64), np.zeros(len(graph), np.int64)
     scopes[index] = starts, ends, first
@@ -193,7 +193,7 @@ _SCRATCH: Mapping[str, Callable[[Slots], list[int]]] = {
 
 
 def _persistent(graphs: tuple[Graph, ...]) -> tuple[int, set[str]]:
-    """Return the bytes of what lasts, and the operator codes whose part is not known."""
+    """Return the bytes of persistent structures, and the operator codes whose share is not known."""
     table = _table()
     total, unknown = table["model"] + table["subgraph"] * (len(graphs) - 1), set()
     for graph in graphs:
@@ -213,7 +213,7 @@ def _persistent(graphs: tuple[Graph, ...]) -> tuple[int, set[str]]:
 
 
 def _ends_bytes(graph: Graph, table: dict[str, Any]) -> int:
-    """Return the bytes of the tensors at the model's ends, with their quantization: 4 for each zero point."""
+    """Return the bytes of the model's input and output tensors, with their quantization: 4 for each zero point."""
     ends = np.concatenate((graph.inputs, graph.outputs))
     ends = ends[ends >= 0]
     quantization, _ = graph.values.tables.take(ends).child("quantization", graph.values.schema)
@@ -224,7 +224,7 @@ def _ends_bytes(graph: Graph, table: dict[str, Any]) -> int:
 
 
 def more_bytes(code: str, slots: Slots) -> int:
-    """Return the bytes of a kernel's data that depend on shapes: multipliers and shifts by channel, and copies."""
+    """Return the shape-dependent bytes of a kernel's data: multipliers and shifts by channel, and copies."""
     if code in ("CONV_2D", "TRANSPOSE_CONV") or (code == "FULLY_CONNECTED" and slots.scales(1) > 1):
         return 8 * slots.size(1, 0)
     if code == "DEPTHWISE_CONV_2D":

@@ -1,4 +1,4 @@
-"""The cell of one operator in one program: it is cut out and fed what the reference computed."""
+"""The cell of one operator in one program: the operator is cut out and fed the reference's values."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from circletools.runtimes.protocol import Array
 from circletools.wording import ranges
 
 _DRAWN, _MOST_DRAWS = 256, 16
-"""The number of values that show the effect of random rounding, and the most draws of them."""
+"""The number of values used to estimate the effect of random rounding, and the most draws of them."""
 
 
 @dataclass(frozen=True)
 class Judge:
-    """Makes cells: `first` in the program `reference` against `second`, which may be the same model."""
+    """Makes cells: compares `second` with `first` in the program `reference`; the two may be the same model."""
 
     request: CompareRequest
     first: Subject
@@ -32,9 +32,9 @@ class Judge:
     reference: Runner
 
     def cell(self, runner: Runner, task: Task, given: Known, whole: Known | None) -> Cell:
-        """Return the cell of an operator in a program, where `given` are values of the reference.
+        """Return the cell of an operator in a program; `given` are values of the reference.
 
-        `whole` has what the whole model computed there, if it ran.
+        `whole` holds the values in the whole model, if it ran.
         """
         if task.skipped:
             return Cell("skipped", words=task.skipped)
@@ -47,7 +47,7 @@ class Judge:
             return Cell("skipped", inherited=inherited, words=f"{self.reference.name}: {error}")
         try:
             found = runner.part(self.second, task.own, fed)
-        except NotRunError as error:  # where the whole model runs, the operator does too as a part of it
+        except NotRunError as error:  # if the whole model runs, the operator runs as a part of it
             return Cell(
                 "not_run" if whole is None else "skipped", inherited=inherited, words=" ".join(str(error).split())
             )
@@ -60,7 +60,7 @@ class Judge:
         return Cell("fault" if is_fault else "ok", own, inherited, allowed.max_abs, words)
 
     def largest(self, task: Task, expected: Known, found: Known) -> Difference | None:
-        """Return the largest difference among outputs, None where shapes differ."""
+        """Return the largest difference among outputs, None if shapes differ."""
         if other_shape(expected, found):
             return None
         every = (self._difference(task, *ends, expected, found)[0] for ends in task.outputs)
@@ -69,7 +69,7 @@ class Judge:
     def _fed(self, task: Task, given: Known) -> tuple[Known, Known]:
         """Return the inputs of a region of the second model, and its expected outputs. Raises NotRunError.
 
-        Where its numbers cannot stand for the reference's, the reference computes with what they do stand for.
+        If the inputs cannot represent the reference's values, the reference runs with the values that they represent.
         """
         fed, again = Known(), Known()
         for tensor, partner in zip(task.own.inputs, task.fed, strict=True):
@@ -85,7 +85,7 @@ class Judge:
     def _difference(
         self, task: Task, tensor: int, partner: int, expected: Known, found: Known
     ) -> tuple[Difference, Array, float]:
-        """Return the difference of an output, what is expected, and the step of its quantization."""
+        """Return the difference of an output, the expected values, and the step of its quantization."""
         form, theirs = self.second.form(tensor), self.first.form(partner)
         wanted = theirs.real(joined(expected[tensor]))
         step = _step(self.second, task.own, tensor) or _step(self.first, task.theirs, partner)
@@ -94,7 +94,7 @@ class Judge:
     def _own(
         self, runner: Runner, task: Task, given: Known, expected: Known, found: Known
     ) -> tuple[Difference, Allowance]:
-        """Return the difference of the output that is least covered, and its tolerance."""
+        """Return the difference that exceeds its tolerance most (or is closest to it), and the tolerance."""
         worst: list[tuple[bool, float, Difference, Allowance]] = []
         is_one = self.first is not self.second and runner.name == self.reference.name and self._is_one_kernel(task)
         for tensor, partner in task.outputs:
@@ -108,7 +108,7 @@ class Judge:
         return max(worst, key=lambda each: each[:2])[2:]
 
     def _is_one_kernel(self, task: Task) -> bool:
-        """Return whether one kernel computes both: that rounds in one way, whatever its constants and options are."""
+        """Return whether one kernel computes both, which rounds in one way whatever its constants and options."""
         kernels = [
             [(subject.graph.operators.code_names[at], subject.read_types(at)) for at in region.operators]
             for subject, region in ((self.second, task.own), (self.first, task.theirs))
@@ -117,7 +117,7 @@ class Judge:
         return kernels[0] == kernels[1] and all(self.second.form(at) == self.first.form(to) for at, to in ends)
 
     def _sensitivity(self, task: Task, given: Known, output: int, *, is_one: bool) -> Difference | None:
-        """Return how much an output of the reference changes for inputs, and constants, that are nearly the same."""
+        """Return how much an output of the reference changes with small changes of its inputs and constants."""
         quantized = [] if is_one else list(real_constants(self.second, task.own.operators))
         steps = {} if is_one else self._input_steps(task, dynamic=bool(quantized))
         try:
@@ -155,7 +155,7 @@ class Judge:
         return near
 
     def _input_steps(self, task: Task, *, dynamic: bool) -> dict[int, float]:
-        """Return float inputs of the reference that the other model rounds, and the step; 0 where kernels do it."""
+        """Return float inputs of the reference that the other model rounds, and the step; 0 if kernels round them."""
         graph, reach, found = self.second.graph, self.second.reach, dict[int, float]()
         rounding = {
             reach.operands[at][0]: self.second.form(reach.results[at][0]).scale
@@ -169,7 +169,7 @@ class Judge:
         return found
 
     def _rounded(self, task: Task, quantized: Sequence[tuple[Array, Array]], seed: int) -> dict[int, bytes]:
-        """Return other contents for buffers of float constants of the reference: rounded at random."""
+        """Return randomly rounded contents for buffers of float constants of the reference."""
         found: dict[int, bytes] = {}
         values = self.first.graph.values
         for tensor in dict.fromkeys(self.first.reach.read_by(task.theirs.operators)):
@@ -182,7 +182,7 @@ class Judge:
 
 
 def _step(subject: Subject, region: Region, tensor: int) -> float:
-    """Return the step of a tensor's quantization, or of what is made in a region and then dequantized; else 0."""
+    """Return the step of a tensor's quantization, or of a region's value that is then dequantized; else 0."""
     maker = subject.reach.producer[tensor]
     if maker in region.operators and subject.graph.operators.code_names[maker] == "DEQUANTIZE":
         tensor = next((one for one in subject.reach.operands[maker] if one not in region.inputs), tensor)
@@ -190,7 +190,7 @@ def _step(subject: Subject, region: Region, tensor: int) -> float:
 
 
 def other_shape(expected: Known, found: Known) -> str:
-    """Return how shapes differ, nothing where they do not."""
+    """Return how shapes differ; empty if they do not."""
     pairs = ((one, two) for at, arrays in expected.items() for one, two in zip(arrays, found[at], strict=True))
     unequal = next(((one, two) for one, two in pairs if one.shape != two.shape), None)
     return f"the shape is {list(unequal[1].shape)}, not {list(unequal[0].shape)}" if unequal else ""

@@ -1,7 +1,7 @@
-"""Compare what programs, or two models, compute: the own error of each operator, and the one it inherits.
+"""Compare the results of programs, or of two models: each operator's own error, and the error it inherits.
 
-The whole model runs with tensors exposed, slice by slice, in every program. Then each operator is cut out and fed the
-values of the reference: what is wrong then is its own.
+The whole model runs with exposed tensors, slice by slice, in every program. Then each operator is cut out and fed the
+values of the reference: any error that remains is its own.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from circletools.wording import suggestion
 
 
 def compare(model: Model, request: CompareRequest | None = None, *, other: Model | None = None) -> Comparison:
-    """Return which operators compute something else than in the reference, and how far off they are.
+    """Return which operators compute values that differ from the reference, and by how much.
 
-    The reference is `model` in the first program of the request; compared are the other programs, or `other` in all
-    of them. Raises UsageError for a program that is not installed or a signature that does not exist,
+    The reference is `model` in the first program of the request; it is compared with the other programs, or with
+    `other` in all programs. Raises UsageError for a program that is not installed or a signature that does not exist,
     InvalidInputError for inputs that cannot be read, ModelFormatError and EditError for a broken model.
 
     >>> with ct.open("in.tflite") as model:
@@ -64,7 +64,7 @@ def _subgraph(model: Model, request: CompareRequest) -> int:
 
 @dataclass(frozen=True)
 class _Comparing:
-    """The two models, which may be one, and the programs."""
+    """The two models, which may be the same, and the programs."""
 
     request: CompareRequest
     first: Subject
@@ -74,7 +74,7 @@ class _Comparing:
 
     @cached_property
     def pairs(self) -> tuple[Partners, dict[int, int]]:
-        """Tensors and operators of the second model, and those of the first that they stand for."""
+        """The second model's tensors and operators, with the corresponding ones of the first."""
         is_one = self.first is self.second
         return (same_model(self.first), {}) if is_one else partners(self.first, self.second)
 
@@ -83,7 +83,7 @@ class _Comparing:
         return Judge(self.request, self.first, self.second, self.reference)
 
     def result(self) -> Comparison:
-        """Compare."""
+        """Run the comparison."""
         try:
             inputs = self._inputs()
             for runner in (self.reference, *self.runners):
@@ -102,7 +102,7 @@ class _Comparing:
             try:
                 known = self.reference.exposed(self.first, self._wanted(some), inputs, plain)
             except NotRunError as error:
-                if len(some) > 1:  # one of them stops the reference: which?
+                if len(some) > 1:  # find the one that stops the reference
                     waiting += (some[len(some) // 2 :], some[: len(some) // 2])
                     continue
                 words = f"{self.reference.name} does not run with its values as outputs: {error}"
@@ -113,7 +113,7 @@ class _Comparing:
         return self._made(((task, cells[task.operator]) for task in plan), len(inputs), groups)
 
     def _plain(self, runner: Runner, inputs: Runs) -> Runs | None:
-        """Return the outputs of the second model in a program; None where it does not run."""
+        """Return the outputs of the second model in a program; None if it does not run."""
         try:
             return runner.run(self.second.plain(), self.second.kind, inputs)
         except NotRunError as error:
@@ -121,7 +121,7 @@ class _Comparing:
             return None
 
     def _groups(self, runner: Runner, inputs: Runs, plain: Runs) -> Iterator[Group]:
-        """Yield the operators that a delegate of a program takes together, run as a whole; none of two models."""
+        """Yield the groups of operators that a program's delegate runs as a whole; none if there are two models."""
         if self.first is not self.second or runner.failure:
             return
         with as_file(self.first.model) as path:
@@ -144,12 +144,12 @@ class _Comparing:
                 yield Group(runner.name, device, region.operators, None, str(error))
 
     def _with_inputs(self, known: Known, inputs: Runs) -> Known:
-        """Return the known values, and the inputs of the reference."""
+        """Return the known values together with the inputs of the reference."""
         ends = zip(self.first.graph.inputs.tolist(), zip(*inputs, strict=True), strict=True)
         return known | {tensor: list(values) for tensor, values in ends}
 
     def _inputs(self) -> Runs:
-        """Return the inputs of the first model. Raises NotRunError where the reference does not run it."""
+        """Return the inputs of the first model. Raises NotRunError if the reference does not run it."""
         with as_file(self.first.model) as path:
             answer = self.reference.worker.run(path, seed=self.request.seed)
         if not self.request.inputs:
@@ -160,7 +160,7 @@ class _Comparing:
         return file_inputs(self.request, self.first.graph, signature, answer.inputs)
 
     def _others(self, inputs: Runs) -> Runs:
-        """Return the inputs of the second model that stand for the same numbers. Raises NotRunError."""
+        """Return the inputs of the second model that represent the same numbers. Raises NotRunError."""
         if self.first is self.second:
             return inputs
         places = {tensor: place for place, tensor in enumerate(self.first.graph.inputs.tolist())}
@@ -176,7 +176,7 @@ class _Comparing:
         ]
 
     def _wanted(self, some: Sequence[Task]) -> list[int]:
-        """Return the tensors of the reference whose values tasks need."""
+        """Return the tensors of the reference whose values the tasks need."""
         inputs = set(self.first.graph.inputs.tolist())
         wanted = dict.fromkeys(tensor for task in some for tensor in (*task.theirs.inputs, *task.theirs.outputs))
         return [tensor for tensor in wanted if tensor not in inputs and not self.first.graph.is_handle[tensor]]
@@ -190,7 +190,7 @@ class _Comparing:
         for runner, plain in zip(self.runners, plains, strict=True):
             whole = None
             if plain is not None:
-                with suppress(NotRunError):  # with these outputs, though it runs without
+                with suppress(NotRunError):  # with these as outputs, though it runs without them
                     whole = runner.exposed(self.second, wanted, inputs, plain)
             columns.append([self._judge.cell(runner, task, given, whole) for task in some])
         return {task.operator: cells for task, cells in zip(some, zip(*columns, strict=True), strict=True)}
@@ -237,7 +237,7 @@ def _column(runner: Runner) -> Column:
 
 
 def _slices(subject: Subject, plan: Iterable[Task], size_bytes: int) -> Iterator[list[Task]]:
-    """Yield the tasks in groups whose tensors take about so many bytes."""
+    """Yield the tasks in groups whose tensors take about `size_bytes`."""
     some: list[Task] = []
     taken = 0.0
     for task in plan:

@@ -1,8 +1,8 @@
 """Differences that rounding explains. Any larger difference is a fault.
 
-Two programs that both compute an operator well may differ, and by this much:
+Two programs that both compute an operator correctly may differ by this much:
 
-    quantized output    by one step, where the exact value lies midway between two; so does every second value at
+    quantized output    by one step if the exact value lies midway between two; so does every second value at
                         most, as when numbers of a step of 1 are rounded to steps of 2
     floating point      by half of the digits of the type: sqrt(epsilon) of the largest value, the usual tolerance
                         for results that took many steps
@@ -24,9 +24,9 @@ from circletools.numerics.values import Difference
 from circletools.runtimes.protocol import Array
 
 HALF_PRECISION = ("litert-gpu",)
-"""Programs that compute with FLOAT16 unless they are asked not to."""
+"""Programs that compute with FLOAT16 unless configured otherwise."""
 
-_SIGMAS = 5.0  # what chance does not reach in millions of values
+_SIGMAS = 5.0  # a chance that is not met in millions of values
 _HALF_OF_DIGITS = {"FLOAT16": sqrt(2.0**-10), "BFLOAT16": sqrt(2.0**-7)}
 _SINGLE = sqrt(2.0**-23)
 _FLOATS = ("FLOAT", "BFLOAT", "COMPLEX")
@@ -34,44 +34,44 @@ _FLOATS = ("FLOAT", "BFLOAT", "COMPLEX")
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """The most that rounding explains of one value, and of the root of the mean square."""
+    """The largest difference that rounding explains: of one value, and of the root mean square."""
 
     max_abs: float
     rms: float
 
     def covers(self, found: Difference) -> bool:
-        """Return whether a difference is no more than that."""
+        """Return whether a difference is within the allowance."""
         return not found.non_finite and found.max_abs <= self.max_abs and found.rms <= self.rms
 
 
 def half_digits(kind: str) -> float:
-    """Return the relative size of the last digit of the first half, for a type of tensors."""
+    """Return the relative size of the last digit in the first half of a type's digits."""
     return _HALF_OF_DIGITS.get(kind, _SINGLE)
 
 
 def allowance(expected: Array, kind: str, step: float, sensitivity: Difference | None = None) -> Allowance:
     """Return the difference that rounding explains for values of a type with this quantization step (0: none).
 
-    `sensitivity` is what the reference changes for inputs and constants that are nearly these. Integers that are not
+    `sensitivity` is the change of the reference for slightly changed inputs and constants. Integers that are not
     quantized, booleans and texts are exact.
     """
     finite = np.abs(expected[np.isfinite(expected)]) if expected.dtype.kind in "fc" else np.zeros(0)
     digits = half_digits(kind) * float(finite.max(initial=0.0)) if kind.startswith(_FLOATS) else 0.0
-    # So many values lie midway between two, by the binomial distribution.
+    # The number of values midway between two steps follows the binomial distribution.
     ties = step**2 * (0.5 + _SIGMAS * sqrt(0.25 / max(1, finite.size)))
     largest, mean = (sensitivity.max_abs, sensitivity.rms) if sensitivity is not None else (0.0, 0.0)
-    # It is twice what to expect; the mean square of few values varies more than that (chi-squared distribution).
+    # Twice the expectation; the mean square of few values varies more than that (chi-squared distribution).
     mean *= sqrt(max(1.0, (1 + _SIGMAS * sqrt(2 / max(1, expected.size))) / 4))
     return Allowance((step + digits + largest) * (1 + 1e-9), sqrt(ties + digits**2 + mean**2) * (1 + 1e-9))
 
 
 def nearly(real: Array, kind: str, rng: np.random.Generator) -> Array:
-    """Return values that are nearly these: changed by up to sqrt(epsilon) of each, at random."""
+    """Return slightly changed values: each changed by up to sqrt(epsilon), at random."""
     if not kind.startswith(_FLOATS):
         return real
     return real * (1 + half_digits(kind) * rng.choice((-1.0, 1.0), real.shape))
 
 
 def rounded(real: Array, step: Array | float, rng: np.random.Generator) -> Array:
-    """Return values that are off by up to a step: twice what rounding does."""
+    """Return values that are off by up to a step, twice the effect of rounding."""
     return real + rng.uniform(-1, 1, real.shape) * step

@@ -21,12 +21,12 @@ from circletools.runtimes.protocol import Array
 class CompareRequest:
     """The programs, as in `litert:xnnpack`, the reference first, and the inputs.
 
-    `inputs` are files, one a run: `.npz` with arrays called as signatures, tensors or positions are, or the bytes of
-    the only input as they are. Without files, each of `runs` runs gets random inputs made from `seed`, one more each
-    time; a model that keeps a state keeps it from run to run. `signature` is the key of one, else the main subgraph.
-    The thresholds replace what rounding explains: `min_snr_db`, `max_abs`, and `max_steps` of the quantization.
-    No program may take longer than `timeout_s` seconds for a request, and tensors are exposed in slices of about
-    `slice_bytes`.
+    `inputs` are files, one for each run: `.npz` with arrays named after signatures, tensors or positions, or the raw
+    bytes of the only input. Without files, each of `runs` runs gets random inputs from `seed`, increased by one each
+    time; a model with a state keeps it from run to run. `signature` is the key of a signature; the default is the
+    main subgraph. The thresholds `min_snr_db`, `max_abs`, and `max_steps` (of the quantization) replace the allowance
+    for rounding. No program may take longer than `timeout_s` seconds for a request, and tensors are exposed in slices
+    of about `slice_bytes`.
     """
 
     on: tuple[str, ...] = ("litert:reference", "litert:xnnpack")
@@ -41,7 +41,7 @@ class CompareRequest:
     slice_bytes: int = 1 << 25
 
     def check(self, models: int) -> None:
-        """Raise UsageError for what cannot be compared."""
+        """Raise UsageError if the request cannot be compared."""
         for name in self.on:
             named(name)
         if len(self.on) < 3 - models:
@@ -51,7 +51,7 @@ class CompareRequest:
 
     @property
     def has_thresholds(self) -> bool:
-        """Whether anything is to replace what rounding explains."""
+        """Whether thresholds replace the allowance for rounding."""
         return (self.min_snr_db, self.max_abs, self.max_steps) != (None, None, None)
 
     def forbids(self, own: Difference) -> bool:
@@ -65,7 +65,7 @@ class CompareRequest:
 
 
 def more_runs(first: list[Array], request: CompareRequest) -> Runs:
-    """Return the inputs of all runs, made like those of the first."""
+    """Return the inputs of all runs, made like the first run's."""
     made = [
         [make_input(request.seed + run, place, array.dtype, array.shape) for place, array in enumerate(first)]
         for run in range(1, request.runs)

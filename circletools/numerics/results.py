@@ -16,9 +16,9 @@ Verdict = Literal["ok", "fault", "not_run", "skipped"]
 class Cell:
     """An operator in one program.
 
-    `own` is how far it is from the reference when it is cut out and fed the reference's values, `inherited` how far
-    the same values are when the whole model runs. `allowed` is how much of `own` is explained by rounding, at the
-    most. `words` say why something is missing, or what the program prints.
+    `own` is the operator's difference from the reference when it is cut out and fed the reference's values,
+    `inherited` the difference of the same values when the whole model runs. `allowed` is the largest part of `own`
+    that rounding explains. `words` are the reason for a missing value, or the program's output.
     """
 
     verdict: Verdict
@@ -30,9 +30,9 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class OperatorCells:
-    """An operator, in the order of execution, with what is known of its origin; `cells` go with the columns.
+    """An operator, in execution order, with its origin; `cells` are in the order of the columns.
 
-    `partner` is the operator of the other model, None where that is the same model.
+    `partner` is the operator of the other model, None if that is the same model.
     """
 
     subgraph: int
@@ -49,10 +49,10 @@ class OperatorCells:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A program that was compared.
+    """A program in the comparison.
 
-    `failure` is why it does not run the whole model. `exposing_changes` is how its outputs change when tensors
-    inside the model become outputs too; empty where they do not.
+    `failure` is why it does not run the whole model. `exposing_changes` is how its outputs change when tensors inside
+    the model become outputs too; empty if they do not change.
     """
 
     program: str
@@ -63,7 +63,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Operators that a delegate runs together, and how far they are from the reference as a whole."""
+    """Operators that a delegate runs together, and their common difference from the reference."""
 
     program: str
     device: str
@@ -89,16 +89,16 @@ class Comparison(Tabular):
     notes: tuple[Finding, ...]
 
     def first_own(self, column: int = 0) -> OperatorCells | None:
-        """Return the first operator that is at fault in a program: with right inputs, its outputs are wrong."""
+        """Return the first operator that is at fault in a program: its inputs are correct, its outputs wrong."""
         return next((row for row in self.operators if row.cells[column].verdict == "fault"), None)
 
     def first_not_run(self, column: int = 0) -> OperatorCells | None:
-        """Return the first operator that a program does not run, or crashes at, cut out."""
+        """Return the first operator that a program does not run, or crashes on, when it is cut out."""
         return next((row for row in self.operators if row.cells[column].verdict == "not_run"), None)
 
     @property
     def failed(self) -> bool:
-        """Whether nothing was compared, or a program does not run the whole model or an operator of it."""
+        """Whether nothing was compared, or a program does not run the whole model or one of its operators."""
         cells = [cell for row in self.operators for cell in row.cells]
         failures = any(column.failure for column in (self.reference, *self.columns))
         return failures or not cells or any(cell.verdict == "not_run" for cell in cells)

@@ -1,4 +1,4 @@
-"""Running models and parts of them, with the same inputs each, in the programs that are compared."""
+"""Runs models and parts of them with the same inputs in all compared programs."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ _MOST_CRASHES = 20
 
 
 class NotRunError(Exception):
-    """A program does not run a model, or a part of it, and why."""
+    """A program does not run a model, or a part of it; with the reason."""
 
 
 @dataclass
 class Runner:
-    """A program that is asked to run files; use as a context manager.
+    """A program that runs files on request; use as a context manager.
 
-    `failure` is why the whole model does not run there, `runs` how often each part runs. After twenty crashes nothing
-    more is asked.
+    `failure` is why the whole model does not run there, `runs` how often each part runs. After twenty crashes, no
+    further requests are made.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Runner:
     _stack: ExitStack = field(default_factory=ExitStack)
 
     def __enter__(self) -> Runner:
-        """Look for the program. Raises UsageError where it is not installed."""
+        """Start the program. Raises UsageError if it is not installed."""
         self.worker = self._stack.enter_context(Worker(self.name, self.timeout_s))
         self._folder = Path(self._stack.enter_context(TemporaryDirectory(prefix="circletools-")))
         return self
@@ -58,7 +58,7 @@ class Runner:
         """Return the outputs of each run. Raises NotRunError."""
         if self.crashes >= _MOST_CRASHES:
             raise NotRunError(f"{self.name} was abandoned after {_MOST_CRASHES} crashes")
-        path = self._folder / f"{uuid4().hex}.{form}"  # programs map files, so none is written over
+        path = self._folder / f"{uuid4().hex}.{form}"  # programs map files, so never overwrite one
         with path.open("wb") as file:
             file.writelines(map(view, parts))
         answer = self.worker.run_each(path, inputs)
@@ -72,7 +72,7 @@ class Runner:
     def part(self, subject: Subject, region: Region, values: Known, data: Mapping[int, bytes] = NO_DATA) -> Known:
         """Run a region cut out of a model with these values; return its outputs. Raises NotRunError.
 
-        `data` has other contents for buffers of the model.
+        `data` are replacement contents for buffers of the model.
         """
         inputs = [[values[tensor][run] for tensor in region.inputs] for run in range(self.runs)]
         with _refusing():
@@ -83,7 +83,7 @@ class Runner:
     def exposed(self, subject: Subject, tensors: Sequence[int], inputs: Runs, plain: Runs) -> Known:
         """Run the whole model; return the values of tensors. Raises NotRunError.
 
-        Notes where outputs are no longer those of `plain`, what the model computes when nothing is exposed.
+        Records whether outputs differ from `plain`, the outputs without exposed tensors.
         """
         with _refusing():
             parts, places = subject.exposed(tensors)
@@ -96,7 +96,7 @@ class Runner:
 
 @contextmanager
 def _refusing() -> Iterator[None]:
-    """Have a part that cannot be made count as one that does not run."""
+    """Treat a part that cannot be made as one that does not run."""
     try:
         yield
     except CircleToolsError as error:

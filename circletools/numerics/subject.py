@@ -1,4 +1,4 @@
-"""A model that is compared: its main graph, what its tensors stand for, and parts of it as files."""
+"""A model in a comparison: its main graph, the numbers its tensors represent, and parts of it as files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from circletools.surgery.ends import expose
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """Operators that are cut out together, ascending, the tensors that they are fed, and those that are compared."""
+    """Operators that are cut out together, ascending, the tensors that they are fed, and the tensors compared."""
 
     operators: tuple[int, ...] = ()
     inputs: tuple[int, ...] = ()
@@ -41,7 +41,7 @@ NO_DATA: Mapping[int, bytes] = MappingProxyType({})
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """A model whose subgraph 0 is compared; in the user's model `named` that is `subgraph`."""
+    """A model whose subgraph 0 is compared; in the user's model `named` it is `subgraph`."""
 
     model: Model
     whole: Whole
@@ -50,11 +50,11 @@ class Subject:
 
     @property
     def kind(self) -> str:
-        """The format, and the ending of files: some programs go by that."""
+        """The format, and the file name ending, which some programs check."""
         return self.model.format
 
     def plain(self) -> list[Part]:
-        """Return the model as it is."""
+        """Return the unchanged model."""
         return self.model.source.parts([(0, len(self.model.source.memory))])
 
     @cached_property
@@ -64,7 +64,7 @@ class Subject:
 
     @cached_property
     def reach(self) -> Reach:
-        """Walks along its values."""
+        """Reachability along the graph's values."""
         return Reach(self.graph)
 
     @cached_property
@@ -73,7 +73,7 @@ class Subject:
         return quantizations(self.graph.values.tables, self.graph.values.schema)
 
     def form(self, tensor: int) -> Form:
-        """Return the dequantized values of a tensor; per-channel ones are returned as stored."""
+        """Return the dequantized form of a tensor; per-channel tensors are returned as stored."""
         found = self.quantizations.get(tensor)
         kind = self.graph.values.types[tensor]
         if found is None or len(found.scale) != 1 or not found.scale[0] > 0 or kind.startswith("FLOAT"):
@@ -85,18 +85,18 @@ class Subject:
         return self.model.subgraphs[0].array_of(tensor)
 
     def read_types(self, operator: int) -> list[str]:
-        """Return the types of what an operator reads."""
+        """Return the types of the inputs of an operator."""
         return [self.graph.values.types[tensor] for tensor in self.reach.operands[operator]]
 
     def region(self, operators: Sequence[int]) -> Region:
-        """Return operators with all that goes in, and all that others read or the graph returns."""
+        """Return operators with all their inputs, and the results that others read or the graph returns."""
         reach = self.reach
         return Region(tuple(sorted(operators)), tuple(reach.given(operators)), tuple(reach.seen_outside(operators)))
 
     def exposed(self, tensors: Sequence[int]) -> tuple[list[Part], list[int]]:
-        """Return the model with tensors as outputs too, its old bytes as they are, and the place of each output.
+        """Return the model with additional outputs, keeping its old bytes, and the position of each output.
 
-        Raises EditError where that cannot be.
+        Raises EditError if that is not possible.
         """
         with ModelEdit(self.model) as edit:
             expose(edit, [f"index:{tensor}" for tensor in tensors])
@@ -104,7 +104,7 @@ class Subject:
             return edit.parts(), [outputs.index(tensor) for tensor in tensors]
 
     def cut_out(self, region: Region, data: Mapping[int, bytes] = NO_DATA) -> list[Part]:
-        """Return operators as a model of their own; `data` has other contents for buffers."""
+        """Return operators as a separate model; `data` are replacement contents for buffers."""
         section = Section(0, region.operators, region.inputs, region.outputs)
         signature = new_signature((), self.graph, region.inputs, region.outputs)
         return self.whole.bytes_of(Excerpt([section], {}, [signature], data))
@@ -112,7 +112,7 @@ class Subject:
 
 @contextmanager
 def subject_of(model: Model, subgraph: int = 0) -> Iterator[Subject]:
-    """Give a model whose main graph is this one of its subgraphs, with all operators in their order.
+    """Yield a model whose main graph is the given subgraph, with all operators in order.
 
     Raises UsageError for a subgraph that does not exist, EditError and ModelFormatError for a broken model.
     """

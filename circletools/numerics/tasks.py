@@ -1,7 +1,7 @@
 """The tasks of a comparison: each operator of a model with its counterpart in the reference.
 
-reference     x -> CONV_2D -> a -> RELU -> b                    b and y belong together, as they have one name;
-other         x -> QUANTIZE -> q -> CONV_2D -> b                q has no partner: CONV_2D goes with what makes q,
+reference     x -> CONV_2D -> a -> RELU -> b                    b and b correspond, as they have one name;
+other         x -> QUANTIZE -> q -> CONV_2D -> b                q has no partner: CONV_2D is joined with q's producer,
                                                                 and CONV_2D and RELU are cut out of the reference
 """
 
@@ -22,15 +22,15 @@ from circletools.runtimes.protocol import Array
 
 _RANDOM = ("MULTINOMIAL", "RANDOM_STANDARD_NORMAL", "RANDOM_UNIFORM")
 WITH_RESOURCE = "it uses a resource, whose contents cannot be fed"
-_MOST_IN_REGION = 64  # operators without partners that one with a partner may need
+_MOST_IN_REGION = 64  # operators without partners that may be joined to one with a partner
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """An operator, the region that is cut out for it, and the reference's region for that.
+    """An operator, the region that is cut out for it, and the corresponding region of the reference.
 
-    The inputs of `own` are fed those tensors of the reference that `fed` names. `skipped` is why nothing is compared,
-    `alone` why the operator cannot be cut out, though its values are compared.
+    The inputs of `own` are fed the tensors of the reference in `fed`. `skipped` is why nothing is compared, `alone`
+    why the operator cannot be cut out although its values are compared.
     """
 
     operator: int
@@ -42,16 +42,16 @@ class Task:
 
     @property
     def outputs(self) -> list[tuple[int, int]]:
-        """The tensors that are compared, each with that of the reference."""
+        """The compared tensors, each with its partner in the reference."""
         return list(zip(self.own.outputs, self.theirs.outputs, strict=True))
 
     def expected(self, found: Mapping[int, list[Array]]) -> dict[int, list[Array]]:
-        """Return values of the reference by the tensors of the other model."""
+        """Return values of the reference, keyed by the tensors of the other model."""
         return {tensor: found[partner] for tensor, partner in self.outputs}
 
 
 Partners = dict[int, int]
-"""Tensors of the model, and the tensor of the reference that stands for the same."""
+"""Tensor of the model -> the corresponding tensor of the reference."""
 
 
 def same_model(subject: Subject) -> Partners:
@@ -60,11 +60,11 @@ def same_model(subject: Subject) -> Partners:
 
 
 def partners(reference: Subject, subject: Subject) -> tuple[Partners, dict[int, int]]:
-    """Return which tensors of two models stand for the same, and which operators were paired.
+    """Return which tensors of two models correspond, and which operators were paired.
 
-    Tensors of one name and shape that operators make do, unless the maker in the reference was paired with one that
-    comes later: converters give names to new tensors that others had. Then what paired operators of one code and
-    fused activation make; and the inputs, in their order where tracking does not find them.
+    Computed tensors of one name and shape correspond, unless the producer in the reference was paired with a later
+    operator: converters reuse the names of other tensors. Then the results of paired operators of one code and fused
+    activation correspond; and the inputs, in order if tracking does not match them.
     """
     tracked = track_models(reference.whole.graph, subject.whole.graph, tags_of(reference.whole.graph))
     old, new = reference.graph, subject.graph
@@ -98,7 +98,7 @@ def partners(reference: Subject, subject: Subject) -> tuple[Partners, dict[int, 
 
 
 def _made_by_name(graph: Graph) -> dict[bytes, int]:
-    """Return the tensors that operators make, by name, where that is no other's."""
+    """Return the computed tensors by name, if the name is unique."""
     names = {tensor: graph.values.names[tensor] for tensor in np.unique(graph.definitions.values).tolist()}
     count = Counter(names.values())
     return {name: tensor for tensor, name in names.items() if name and count[name] == 1}
@@ -109,7 +109,7 @@ def _same_shape(old: Graph, before: int, new: Graph, after: int) -> bool:
 
 
 def tasks(reference: Subject, subject: Subject, pairs: Partners) -> Iterator[Task]:
-    """Yield a task for each operator, in the order of execution."""
+    """Yield a task for each operator, in execution order."""
     order = subject.graph.dag.order
     for operator in order:
         outputs = subject.reach.results[operator]
@@ -149,7 +149,7 @@ def _task(reference: Subject, subject: Subject, pairs: Partners, operator: int, 
 
 
 def _grown(subject: Subject, pairs: Partners, operator: int) -> list[int] | str:
-    """Return an operator with those in front of it that make what has no partner, or why there is no such region."""
+    """Return an operator with the producers of inputs that have no partner, or why there is no such region."""
     chosen, pending = {operator}, [operator]
     while pending:
         for tensor in subject.reach.given([pending.pop()]):

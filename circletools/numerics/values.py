@@ -1,4 +1,4 @@
-"""The distance between two arrays, and the dequantized values of stored ones."""
+"""The difference between two arrays, and dequantized values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from circletools.runtimes.protocol import Array
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """The type of a tensor, and where one number stands for `(stored - zero) * scale`, that scale; else 0."""
+    """The type of a tensor and, if a number represents `(stored - zero) * scale`, that scale; else 0."""
 
     type: str
     scale: float = 0.0
@@ -23,13 +23,13 @@ class Form:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The type of the stored numbers, as programs give and take them."""
+        """The type of the stored numbers in a program's inputs and outputs."""
         if self.type in {"STRING", "BFLOAT16"}:
             return np.dtype({"STRING": object, "BFLOAT16": np.uint16}[self.type])
         return np.dtype(self.type.lower())
 
     def real(self, stored: Array) -> Array:
-        """Return the real numbers that stored ones stand for, as doubles; texts as they are."""
+        """Return the real numbers that stored ones represent, as doubles; texts are unchanged."""
         if stored.dtype.kind in "OS":
             return stored
         if self.type == "BFLOAT16" and stored.dtype == np.uint16:
@@ -40,7 +40,7 @@ class Form:
         return real
 
     def stored(self, real: Array) -> Array:
-        """Return real numbers as they are stored: rounded to the nearest, and cut to the range of the type."""
+        """Return real numbers in stored form: rounded to the nearest, and clamped to the range of the type."""
         dtype = self.dtype
         if self.type == "BFLOAT16":
             return (real.astype(np.float32).view(np.uint32) + 0x8000 >> 16).astype(dtype)
@@ -55,12 +55,12 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The distance of values from those expected.
+    """The difference of values from the expected ones.
 
-    `unequal` of `size` values differ, by at most `max_abs`, and by `rms` in the root of the mean square. `max_steps`
-    is `max_abs` in steps of the quantization, None without one. `snr_db` is the ratio of signal to difference in
-    decibels, None where nothing differs, or there is no signal; `cosine` that of the angle between the two. Values
-    that are not finite numbers in just one of the two, or others, count in `non_finite` and nowhere else.
+    `unequal` of `size` values differ, by at most `max_abs`, and by `rms` in the root mean square. `max_steps` is
+    `max_abs` in steps of the quantization, None without one. `snr_db` is the ratio of signal to difference in
+    decibels, None if nothing differs, or there is no signal; `cosine` is the cosine of the angle between the two.
+    Values that are not finite in just one of the two, or not finite and different, count only in `non_finite`.
     """
 
     size: int
