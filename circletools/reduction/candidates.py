@@ -1,4 +1,4 @@
-"""Smaller variants of a model: fewer operators or outputs of a subgraph, or constants set to zero."""
+"""Smaller variants of a model: with fewer operators or outputs of a subgraph, or constants set to zero."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from circletools.runtimes.protocol import Array
 from circletools.storage.files import view
 
 _STRUCTURE = ("INT32", "INT64", "BOOL", "STRING")
-"""Types of shapes, axes and indices: an operator means something else with others."""
+"""Types of shapes, axes and indices: changing their values would change the meaning of an operator."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The kept parts of a subgraph: operators, ascending, outputs (None: all that can be), buffers that are zero."""
+    """The kept parts of a subgraph: operators, ascending, outputs (None: all possible ones), buffers set to zero."""
 
     subgraph: int
     operators: tuple[int, ...]
@@ -38,7 +38,7 @@ class Candidates:
     whole: Whole
 
     def graph(self, choice: Choice) -> Graph:
-        """Return the graph that a choice is of."""
+        """Return the graph of a choice."""
         return self.whole.graph.graphs[choice.subgraph]
 
     def outputs(self, choice: Choice) -> list[int]:
@@ -48,7 +48,7 @@ class Candidates:
         return seen or [tensor for tensor in reach.made_by(choice.operators) if not graph.is_handle[tensor]]
 
     def constants(self, choice: Choice) -> list[int]:
-        """Return the buffers of constants that may be zero without another meaning of an operator."""
+        """Return the buffers of constants that may be zero without changing the meaning of an operator."""
         read = dict.fromkeys(Reach(self.graph(choice)).read_by(choice.operators))
         return sorted({buffer for _, buffer in self.free(self.graph(choice), read)})
 
@@ -69,7 +69,7 @@ class Candidates:
         return found
 
     def excerpt(self, choice: Choice) -> Excerpt | None:
-        """Return the part, None where there is none: it would read or return a resource, or returns nothing."""
+        """Return the part; None if there is none, as it would read or return a resource, or return nothing."""
         graph = self.graph(choice)
         inputs = Reach(graph).given(choice.operators)
         outputs = list(self.outputs(choice) if choice.outputs is None else choice.outputs)
@@ -90,9 +90,9 @@ class Candidates:
 
 
 def anonymous(candidates: Candidates, choice: Choice, excerpt: Excerpt, seed: int = 0) -> Excerpt:
-    """Return a part with random weights of the same mean, deviation and range, and without names.
+    """Return a part without names, and with random weights of the same mean, deviation and range.
 
-    What are shapes, axes and indices stays, and so do options: they are what the operators are.
+    Shapes, axes, indices and options are kept: they determine what the operators do.
     """
     rng, contents = np.random.default_rng(seed), candidates.whole.contents(excerpt)
     model, data = candidates.whole.writer.model, {}
@@ -103,9 +103,9 @@ def anonymous(candidates: Candidates, choice: Choice, excerpt: Excerpt, seed: in
             stored = len(candidates.data(buffer))
             try:
                 made = _random_like(model.subgraphs[index].array_of(tensor), rng).tobytes()
-            except UsageError:  # a type that has no array
+            except UsageError:  # numpy has no such type
                 made = b""
-            # Of what is sparse or packed, any bytes are numbers.
+            # In sparse or packed data, any bytes are valid numbers.
             data[buffer] = made if len(made) == stored else rng.integers(0, 256, stored, np.uint8).tobytes()
     (section,), (signature,) = excerpt.sections, excerpt.signatures
     assert isinstance(signature, NewSignature)
@@ -118,7 +118,7 @@ def anonymous(candidates: Candidates, choice: Choice, excerpt: Excerpt, seed: in
 
 
 def _random_like(array: Array, rng: np.random.Generator) -> Array:
-    """Return random values with the mean, deviation and range of these."""
+    """Return random values with the mean, deviation and range of the given ones."""
     if not array.size or array.dtype.kind not in "iuf":
         return array
     real = array.astype(np.float64)

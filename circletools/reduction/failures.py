@@ -16,7 +16,7 @@ from circletools.numerics.request import CompareRequest
 from circletools.runtimes.worker import Worker
 
 Symptom = frozenset[str]
-"""How a model fails, without what differs from model to model; empty where it does not."""
+"""How a model fails, without details that differ between models; empty if it does not fail."""
 Ask = Callable[[Path], Symptom]
 
 _COMPILERS = ("vela",)  # which run no models
@@ -25,11 +25,11 @@ _VARIES = re.compile(r"0x[0-9a-f]+|\d+|'[^']*'|\"[^\"]*\"|/\S+")
 
 @contextmanager
 def asking(command: str | None, refused: str | None, differs: Sequence[str], timeout_s: float) -> Iterator[Ask]:
-    """Give what asks in the one way that is named.
+    """Yield the test of failure for the one method given.
 
-    `command` has `{}` for the model; as in a shell's `while`, status 0 is to go on: it still fails. `refused` is a
-    program that refuses to load or to run it, or crashes; of `differs`, the first is right. Raises UsageError for no
-    way, several, a command without a model, and programs that are not known or not installed.
+    `command` has `{}` for the model; as in a shell's `while`, status 0 means that the failure persists. `refused` is
+    a program that refuses the model or crashes; the first program of `differs` is the reference. Raises UsageError
+    for no method or several, a command without a model, and programs that are not known or not installed.
     """
     if sum(map(bool, (command, refused, differs))) != 1:
         raise UsageError("name one failure", hint="use `while_=`, `while_refused=` or `while_differs=`")
@@ -60,7 +60,7 @@ def _of_command(words: list[str], timeout_s: float) -> Symptom:
 
 
 def _of_program(worker: Worker, model: Path) -> Symptom:
-    """Return the reasons of a program."""
+    """Return the failure that a program reports."""
     verdict = worker.loads(model)
     status, words = (verdict.status, verdict.words) if verdict.status != "ok" else ("run", "")
     if status == "run" and (worker.runtime in _COMPILERS or not (words := worker.run(model).failure)):

@@ -1,7 +1,7 @@
-"""Make the smallest model that still fails as a given one does.
+"""Make the smallest model that still fails in the same way as a given one.
 
-First its operators are taken away, then outputs, then constants become zero; again from the beginning, until nothing
-can be taken. What an operator that is taken away made becomes an input. In the end, inputs become smaller.
+First operators are removed, then outputs, then constants become zero; this is repeated until nothing can be removed.
+The results of removed operators become inputs. In the end, inputs become smaller.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from circletools.storage.files import write
 
 @dataclass(frozen=True, slots=True)
 class ReduceRequest:
-    """The condition that a reduced model must meet: one of three.
+    """The condition that a reduced model must meet, given in one of three ways.
 
-    `while_` is a command with `{}` for the model, whose status 0 means that the failure is still there;
-    `while_refused` a program that refuses the model or crashes, `while_differs` programs of which the first is right.
-    With `share_safe`, weights become random and names go. `log` is a file that has the answers, to go on from.
+    `while_` is a command with `{}` for the model, whose status 0 means that the failure persists; `while_refused` is
+    a program that refuses the model or crashes; `while_differs` are programs, the first of them the reference. With
+    `share_safe`, weights become random and names are removed. `log` is a file of answers, to resume from.
     """
 
     while_: str | None = None
@@ -46,8 +46,8 @@ class ReduceRequest:
 class Reduction:
     """The reduced model: operators of a subgraph and their codes, and the numbers of outputs and of zeroed constants.
 
-    `operator_count` is how many operators the subgraph had, `trials` how often was asked, `symptom` what stayed the
-    same, and `still_fails` whether a model to share does, None where that was not asked for.
+    `operator_count` is the number of operators that the subgraph had, `trials` the number of tests, `symptom` the
+    failure, and `still_fails` whether the model to share still fails, None if none was requested.
     """
 
     subgraph: int
@@ -62,10 +62,10 @@ class Reduction:
 
 
 def reduce(model: Model, target: str | os.PathLike[str], request: ReduceRequest) -> Reduction:
-    """Write the smallest part of a model to `target` that still fails; return what it has.
+    """Write the smallest part of a model to `target` that still fails; return what it contains.
 
-    Raises EditError where the model does not fail, or not each time, UsageError for a request that makes no sense or
-    a program that is not installed, InvalidInputError for anything but a log, ModelFormatError for a broken model.
+    Raises EditError if the model does not fail, or not each time, UsageError for an invalid request or a program that
+    is not installed, InvalidInputError if the log is not one, ModelFormatError for a broken model.
 
     >>> with ct.open("in.tflite") as model:
     ...     ct.reduce(model, "small.tflite", ct.ReduceRequest(while_refused="litert-gpu"))
@@ -101,7 +101,7 @@ def _comes_and_goes() -> EditError:
 
 
 class _Trials:
-    """Asks about files, each once; answers go to the log as they come, and those in it are not asked for again."""
+    """Tests files, each once; answers are logged immediately, and those in the log are not tested again."""
 
     def __init__(self, ask: Ask, folder: Path, kind: str, log: str | None) -> None:
         self._ask, self._folder, self._kind, self._log = ask, folder, kind, log
@@ -109,16 +109,16 @@ class _Trials:
         self.count, self.symptom = 0, Symptom()
 
     def begin(self, data: bytes) -> None:
-        """Ask about the whole model, twice. Raises EditError where it does not fail, or not each time."""
+        """Test the whole model twice. Raises EditError if it does not fail, or not each time."""
         answers = [self._answer(data, "whole") for _ in range(2)]
         if not any(answers):
             raise EditError("the model does not fail", hint="nothing was written")
         if not all(answers):
             raise _comes_and_goes()
-        self.symptom = answers[0] | answers[1]  # some print a warning once
+        self.symptom = answers[0] | answers[1]  # some programs print a warning once
 
     def fails(self, data: bytes, *, again: bool = False) -> bool:
-        """Return whether a file fails as the whole model does, for no other reasons."""
+        """Return whether a file fails for the same reasons as the whole model."""
         key = blake2b(data, digest_size=16).hexdigest()
         if again or key not in self._known:
             found = self._answer(data, key)
@@ -140,14 +140,14 @@ class _Trials:
 def _read_log(name: str) -> dict[str, bool]:
     try:
         lines = Path(name).read_text(encoding="utf-8").splitlines()
-        rows = [json.loads(line) for line in lines if line.endswith("}")]  # the last one can be cut off
+        rows = [json.loads(line) for line in lines if line.endswith("}")]  # the last line may be cut off
         return {str(row["model"]): bool(row["fails"]) for row in rows}
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise InvalidInputError(f"not a log of `reduce`: {error}", location=name) from error
 
 
 def _smallest(candidates: Candidates, trials: _Trials) -> Choice:
-    """Return a choice that fails, from which nothing can be taken."""
+    """Return a failing choice from which nothing can be removed."""
 
     def fails(choice: Choice) -> bool:
         try:
@@ -172,7 +172,7 @@ def _smallest(candidates: Candidates, trials: _Trials) -> Choice:
 
 
 def _fewer(candidates: Candidates, choice: Choice, fails: Callable[[Choice], bool]) -> Choice:
-    """Return a choice with fewer operators, outputs and constants, as far as each goes now."""
+    """Return a choice with fewer operators, outputs and constants, each reduced as far as possible now."""
     order = [one for one in candidates.graph(choice).dag.order if one in set(choice.operators)]
 
     def operators(some: list[int]) -> Choice:

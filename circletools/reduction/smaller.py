@@ -1,4 +1,4 @@
-"""A model with the smallest inputs with which it still fails."""
+"""Makes the inputs of a model as small as possible while it still fails."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from circletools.storage.files import view
 
 
 def smaller(data: bytes, fails: Callable[[bytes], bool]) -> bytes:
-    """Return a file that fails, whose inputs have sizes of 1, or halved as often as that fails; shapes follow."""
+    """Return a failing file with input sizes of 1, or halved as often as it still fails; other shapes follow."""
     while True:
         with open_model(data) as model:
             found = next((made for made in _with_one_smaller(model) if fails(made)), None)
@@ -25,7 +25,7 @@ def smaller(data: bytes, fails: Callable[[bytes], bool]) -> bytes:
 
 
 def _with_one_smaller(model: Model) -> Iterator[bytes]:
-    """Yield the file with a size of an input smaller, where its operators take that."""
+    """Yield the file with one size of an input made smaller, if its operators accept that."""
     graph = model_graph(model).graphs[0]
     for place, tensor in enumerate(graph.inputs.tolist()):
         shape = graph.values.shapes.row(tensor).tolist()
@@ -38,6 +38,6 @@ def _with_one_smaller(model: Model) -> Iterator[bytes]:
                         parts = edit.parts()
                     with open_model(b"".join(map(view, parts))) as changed:
                         made = b"".join(map(view, compact_parts(changed)))
-                except CircleToolsError:  # an operator does not take it, or its rule is not known
+                except CircleToolsError:  # an operator refuses it, or its rule is not known
                     continue
                 yield made

@@ -1,1 +1,1 @@
-"""Shapes: what operators make of those of their inputs, as in LiteRT, and models that are given others."""
+"""Shapes: infer output shapes from input shapes as LiteRT does, and change the shapes of models."""

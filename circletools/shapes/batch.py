@@ -1,7 +1,7 @@
-"""The batch dimension through an operator, and the constants that must grow with it.
+"""Follow the batch dimension through an operator, and find the constants that must grow with it.
 
-A batch of N that was B is where the shapes of both differ, by the factor N/B. A baked constant is changed only where
-the product of the dimensions in front proves that it names the batch.
+A dimension holds the batch N, previously B, if the shapes differ there by the factor N/B. A baked constant is changed
+only if the product of the dimensions before it proves that it is the batch.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _ALONG: dict[str, Callable[[Call, int], Collection[int]]] = {
     "STRIDED_SLICE": lambda call, _: [axis for axis, step in enumerate(call.numbers(3)) if step < 0],
     "TILE": lambda call, _: [axis for axis, times in enumerate(call.numbers(1)) if times != 1],
 }
-"""The dimensions of the first input, or of all that are concatenated, that an operator does not keep apart."""
+"""The dimensions of the first input, or of all concatenated inputs, whose entries an operator mixes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Batch:
     is_open: bool = False
 
     def axis(self, was: Shape, now: Shape) -> int | None:
-        """Return the dimension that grew, None where none did. Raises RefusedError where more changed."""
+        """Return the dimension that grew, None if none did. Raises RefusedError if more changed."""
         if was == now:
             return None
         differing = [axis for axis, sizes in enumerate(zip(was, now, strict=False)) if sizes[0] != sizes[1]]
@@ -54,7 +54,7 @@ class Batch:
         return differing[0]
 
     def grown(self, size: int) -> int:
-        """Return a size that has the batch in it after the change."""
+        """Return a size that contains the batch after the change."""
         return size * self.after // self.before
 
 
@@ -68,7 +68,7 @@ class Patch:
 
 
 def target_axis(was: Shape, axis: int, result: Shape, batch: Batch) -> int:
-    """Return the dimension of a reshaped tensor that has the batch, which was in `axis`. Raises RefusedError."""
+    """Return the dimension of a reshaped tensor that holds the batch, previously in `axis`. Raises RefusedError."""
     outer = prod(was[:axis])
     able = [at for at in range(len(result)) if prod(result[:at]) == outer and result[at] % batch.before == 0]
     exact = [at for size in (batch.before, was[axis]) for at in able if result[at] == size]
@@ -90,12 +90,12 @@ def _reshape(call: Call, was: Call, batch: Batch) -> Iterator[Patch]:
     if batch.is_open:
         refuse_unless(-1 not in sizes, f"{shown(sizes)} is open in another dimension", 1)
     sizes[at] = -1 if batch.is_open else batch.grown(sizes[at])
-    if not given or call.numbers(1) in (was.numbers(1), sizes):  # else it is computed, and follows by itself
+    if not given or call.numbers(1) in (was.numbers(1), sizes):  # otherwise it is computed, and needs no change
         yield Patch(1, np.array(sizes))
 
 
 def patches(call: Call, was: Call, batch: Batch) -> Iterator[Patch]:
-    """Yield what has to change for an operator. Raises RefusedError where the batch cannot be followed."""
+    """Yield the necessary changes of an operator's inputs. Raises RefusedError if the batch cannot be followed."""
     code = call.code
     if code == "RESHAPE":
         yield from _reshape(call, was, batch)
@@ -124,7 +124,7 @@ def _is_single(call: Call, was: Call, slot: int, axis: int, batch: Batch) -> boo
 
 
 def _number(call: Call, slot: int, at: int | None, batch: Batch) -> Iterator[Patch]:
-    """Yield a shape with the batch in one place, where it is the old one."""
+    """Yield a replacement for a shape with the batch in one place, if it still has the old batch."""
     value = call.values[slot]
     if at is not None and value is not None and 0 <= at < value.size and value.reshape(-1)[at] == batch.before:
         sizes = call.numbers(slot)
@@ -133,7 +133,7 @@ def _number(call: Call, slot: int, at: int | None, batch: Batch) -> Iterator[Pat
 
 
 def _whole(call: Call, was: Call, batch: Batch) -> Iterator[Patch]:
-    """Yield the end of a slice that took the whole batch."""
+    """Yield a replacement for the end of a slice that covered the whole batch."""
     axis = batch.axis(was.shape(), call.shape())
     if axis is None or call.values[1] is None or call.values[2] is None:
         return
@@ -149,7 +149,7 @@ def _whole(call: Call, was: Call, batch: Batch) -> Iterator[Patch]:
 
 
 def check_batch(call: Call, was: Call, results: tuple[list[Shape | None], list[Shape | None]], batch: Batch) -> None:
-    """Raise RefusedError where an operator does not compute the entries of the batch apart, one after the other."""
+    """Raise RefusedError if an operator does not process the entries of the batch independently and in order."""
     inputs = _axes(zip(was.shapes, call.shapes, strict=True), batch)
     outputs = _axes(zip(*results, strict=True), batch)
     grown = [(slot, axis) for slot, axis in enumerate(inputs) if axis is not None]

@@ -1,4 +1,4 @@
-"""A call of an operator, as shape rules see it, and their result."""
+"""The call of an operator as shape rules see it, and helpers for rules."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Value = NDArray[Any]
 
 
 class RefusedError(Exception):
-    """The operator does not take these shapes. `slot` is the input whose constant decides, where one does."""
+    """The operator refuses these shapes. `slot` is the input whose constant decides, if one does."""
 
     def __init__(self, reason: str, slot: int | None = None) -> None:
         super().__init__(reason)
@@ -29,9 +29,9 @@ class UnknownError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """An operator with the shapes of its inputs, and the values of those that are known: small whole numbers.
+    """An operator with the shapes of its inputs, and their values if these are known, small integers.
 
-    A shape is None where an optional input is left out, and where it is not known.
+    A shape is None if an optional input is omitted, or if the shape is not known.
     """
 
     code: str
@@ -60,14 +60,14 @@ class Call:
         return [self.shape(slot) for slot in range(len(self))]
 
     def one_shape(self, start: int = 0) -> Shape:
-        """Return the shape that inputs have from a slot on. Raises RefusedError where they differ, UnknownError."""
+        """Return the common shape of the inputs from a slot on. Raises RefusedError if they differ, UnknownError."""
         first, *others = self.all_shapes()[start:]
         for slot, shape in enumerate(others, start + 1):
             refuse_unless(shape == first, f"{shown(shape)} beside {shown(first)}", slot)
         return first
 
     def numbers(self, slot: int) -> list[int]:
-        """Return the values of an input, one after the other. Raises UnknownError, RefusedError."""
+        """Return the values of an input as a flat list. Raises UnknownError, RefusedError."""
         self.shape(slot)
         value = self.values[slot]
         if value is None:
@@ -75,18 +75,18 @@ class Call:
         return [int(number) for number in value.reshape(-1).tolist()]
 
     def number(self, slot: int) -> int:
-        """Return the one value of an input. Raises UnknownError, RefusedError."""
+        """Return the only value of an input. Raises UnknownError, RefusedError."""
         found = self.numbers(slot)
         if len(found) != 1:
             raise RefusedError(f"input {slot} has {len(found)} values, not one", slot)
         return found[0]
 
     def option(self, name: str, default: int = 0) -> int:
-        """Return an option that is a number."""
+        """Return a numeric option."""
         return int(self.options.get(name, default))
 
     def axis(self, number: int, rank: int) -> int:
-        """Return an axis that counts from the front. Raises RefusedError where there is none."""
+        """Return a non-negative axis. Raises RefusedError if it does not exist."""
         if not -rank <= number < rank:
             raise RefusedError(f"axis {number} of {rank} dimensions does not exist")
         return number % rank
@@ -97,13 +97,13 @@ Rule = Callable[[Call], Sequence[Shape]]
 
 
 def refuse_unless(holds: bool, reason: str, slot: int | None = None) -> None:
-    """Raise RefusedError where something does not hold."""
+    """Raise RefusedError if a condition does not hold."""
     if not holds:
         raise RefusedError(reason, slot)
 
 
 def broadcast(*shapes: Shape) -> Shape:
-    """Return the shape that others broadcast to. Raises RefusedError."""
+    """Return the common broadcast shape. Raises RefusedError."""
     found = []
     for sizes in zip_longest(*map(reversed, shapes), fillvalue=1):
         larger = {size for size in sizes if size != 1}
@@ -118,12 +118,12 @@ def without(shape: Shape, axis: int) -> Shape:
 
 
 def shown(shape: Sequence[int] | None) -> str:
-    """Write a shape for people."""
+    """Return a shape as text."""
     return "?" if shape is None else f"[{','.join(map(str, shape))}]"
 
 
 def resolved(sizes: Sequence[int], count: int, slot: int | None = None) -> Shape:
-    """Return sizes with the one that is -1 so that there are `count` elements. Raises RefusedError."""
+    """Return sizes with -1 replaced such that there are `count` elements. Raises RefusedError."""
     known = prod(size for size in sizes if size != -1)
     if list(sizes).count(-1) == 1 and known and count % known == 0:
         return tuple(count // known if size == -1 else size for size in sizes)
@@ -132,7 +132,7 @@ def resolved(sizes: Sequence[int], count: int, slot: int | None = None) -> Shape
 
 
 def empty(shape: Shape) -> Value:
-    """Return an array of a shape that takes no memory."""
+    """Return an array of the given shape that uses no memory."""
     try:
         return np.broadcast_to(np.zeros((), np.int8), shape)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""The shapes of all tensors that follow from those of the inputs of a subgraph."""
+"""Infers the shapes of all tensors from the shapes of a subgraph's inputs."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from circletools.shapes.folding import MOST_VALUES, folded
 from circletools.shapes.table import RULES
 
 Place = tuple[int, int]
-"""A subgraph, and a tensor or an operator of it."""
+"""A subgraph, and a tensor or an operator in it."""
 _CALLING = ("IF", "WHILE", "CALL", "CALL_ONCE", "STABLEHLO_COMPOSITE")
 _DEEPEST, _LARGEST = 64, 2**31
 _WHOLE_NUMBERS = ("INT32", "INT64", "BOOL")
 
 
 class ShapesRefusedError(Exception):
-    """An operator that does not take the shapes, with the reason and the tensor of the constant that decides."""
+    """An operator that refuses the shapes, with the reason and the tensor of the constant that decides."""
 
     def __init__(self, place: Place, code: str, reason: str, constant: int | None = None) -> None:
         super().__init__(reason)
@@ -35,7 +35,7 @@ class ShapesRefusedError(Exception):
 
 @dataclass(slots=True)
 class Shapes:
-    """The shape of each tensor that was looked at, None where it is not known; and what had to change for it."""
+    """The shape of each visited tensor, None if it is not known; and the changes that were necessary."""
 
     shapes: dict[Place, Shape | None] = field(default_factory=dict)
     values: dict[Place, Value] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class _Subgraph:
         self._constants: dict[int, Value | None] = {}
 
     def constant(self, tensor: int) -> Value | None:
-        """Return the values of a constant that is a few whole numbers."""
+        """Return the values of a constant that consists of a few integers."""
         if tensor not in self._constants:
             view, value = self.view.tensors[tensor], None
             with suppress(CircleToolsError):
@@ -74,9 +74,9 @@ class _Subgraph:
 
 
 class Inference:
-    """Infers shapes through a subgraph and those that it calls, each once.
+    """Infers shapes through a subgraph and the subgraphs that it calls, each once.
 
-    `base` has those of the model as it is: operators whose inputs did not change are not looked at, and keep theirs.
+    `base` holds the shapes of the unchanged model: operators whose inputs did not change keep these shapes.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class Inference:
         self._runs: dict[int, tuple[Shape | None, ...]] = {}
 
     def run(self, index: int, inputs: Sequence[Shape | None], depth: int = 0) -> list[Shape | None]:
-        """Infer a subgraph from the shapes of its inputs; return those of its outputs. Raises ShapesRefusedError."""
+        """Infer a subgraph from its input shapes; return the shapes of its outputs. Raises ShapesRefusedError."""
         if index not in self.subgraphs:
             self.subgraphs[index] = _Subgraph(self._model, index)
         subgraph, now = self.subgraphs[index], self.found.shapes
@@ -134,7 +134,7 @@ class Inference:
                 with suppress(UnknownError):
                     check_batch(call, self._call(subgraph, operator, self._base), (before, found), self._batch)
         except RefusedError as error:
-            if self._base is None:  # LiteRT's matter; the shape in the file is as good as any
+            if self._base is None:  # only LiteRT can tell; use the shape in the file
                 found = [subgraph.shapes[tensor] if tensor >= 0 else None for tensor in results]
             else:
                 constant = None if error.slot is None or error.slot >= len(slots) else slots[error.slot]
@@ -212,7 +212,7 @@ class Inference:
         return False
 
     def _patch(self, subgraph: _Subgraph, operator: int, patch: Patch) -> None:
-        """Give an input other values, or have it repeat. Raises RefusedError where it is computed, or shared."""
+        """Replace or repeat an input. Raises RefusedError if it is computed, or shared."""
         assert self._batch is not None
         if subgraph.codes[operator] == "RESHAPE" and patch.value is not None:
             if subgraph.view.options_of(operator).get("new_shape"):
@@ -236,6 +236,6 @@ class Inference:
             self.found.shapes[key] = tuple(sizes)
 
     def unpatched_readers(self) -> Iterator[tuple[Place, int]]:
-        """Yield the patched tensors that an operator reads as they were, each with such an operator."""
+        """Yield the patched tensors that some operator reads in their old form, each with such an operator."""
         for key, (_, operators) in self.found.patched.items():
             yield from ((key, one) for one in self.subgraphs[key[0]].graph.readers[key[1]] if one not in operators)

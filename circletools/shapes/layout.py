@@ -22,7 +22,7 @@ from circletools.shapes.call import (
 
 
 def reshape(call: Call) -> Sequence[Shape]:
-    """Of its second input, else of its options; one size may be -1."""
+    """The shape in its second input, else in its options; one size may be -1."""
     given = len(call) > 1 and call.shapes[1] is not None
     sizes = call.numbers(1) if given else list(call.options.get("new_shape", ()))
     if not given and sizes == [0]:
@@ -31,7 +31,7 @@ def reshape(call: Call) -> Sequence[Shape]:
 
 
 def squeeze(call: Call) -> Sequence[Shape]:
-    """Without the dimensions of its options, or without all of size 1."""
+    """Without the dimensions in its options, or without all of size 1."""
     shape = call.shape()
     axes = {call.axis(axis, len(shape)) for axis in call.options.get("squeeze_dims", ())}
     for axis in axes:
@@ -40,13 +40,13 @@ def squeeze(call: Call) -> Sequence[Shape]:
 
 
 def inserted(call: Call, shape: Shape, axis: int, size: int) -> Sequence[Shape]:
-    """With a dimension more."""
+    """With one additional dimension."""
     axis = call.axis(axis, len(shape) + 1)
     return [(*shape[:axis], size, *shape[axis:])]
 
 
 def transpose(call: Call) -> Sequence[Shape]:
-    """In the order of its second input."""
+    """Permuted by its second input."""
     shape = call.shape()
     order = [call.axis(axis, len(shape)) for axis in call.numbers(1)]
     refuse_unless(sorted(order) == list(range(len(shape))), f"{shown(order)} is not an order of {shown(shape)}", 1)
@@ -64,7 +64,7 @@ def unpack(call: Call) -> Sequence[Shape]:
 
 
 def concatenation(call: Call) -> Sequence[Shape]:
-    """The sum in one dimension."""
+    """The sum of the sizes in one dimension."""
     shapes = call.all_shapes()
     axis = call.axis(call.option("axis"), len(shapes[0]))
     for slot, shape in enumerate(shapes):
@@ -74,7 +74,7 @@ def concatenation(call: Call) -> Sequence[Shape]:
 
 
 def split(call: Call) -> Sequence[Shape]:
-    """Equal pieces of its second input."""
+    """Equal pieces along the axis of its first input."""
     shape, count = call.shape(1), call.option("num_splits")
     axis = call.axis(call.number(0), len(shape))
     fits = count == call.results and count > 0 and shape[axis] % count == 0
@@ -94,7 +94,7 @@ def split_v(call: Call) -> Sequence[Shape]:
 
 
 def slice_(call: Call) -> Sequence[Shape]:
-    """From a place on, as many as given; -1 is up to the end."""
+    """From begin, with the given size; -1 means up to the end."""
     shape, begin, size = call.shape(), call.numbers(1), call.numbers(2)
     refuse_unless(len(begin) == len(size) == len(shape), "begin and size have other ranks")
     found = tuple(
@@ -106,7 +106,7 @@ def slice_(call: Call) -> Sequence[Shape]:
 
 
 def slices(call: Call) -> tuple[Any, ...]:
-    """Return the index of a strided slice, as numpy takes it."""
+    """Return the index of a strided slice in numpy's form."""
     begin, end, step = (call.numbers(slot) for slot in (1, 2, 3))
     masks = {name: call.option(f"{name}_mask") for name in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")}
     index: list[Any] = []
@@ -135,7 +135,7 @@ def strided_slice(call: Call) -> Sequence[Shape]:
 
 
 def _closed(index: tuple[Any, ...], shape: Shape) -> tuple[Any, ...]:
-    """Return an index whose ends are as numpy counts them: LiteRT clamps an end in front of the first element."""
+    """Return an index with ends in numpy's form: LiteRT clamps an end before the first element."""
     axis, found = 0, []
     for one in index:
         if isinstance(one, slice) and Ellipsis not in index and axis < len(shape):
@@ -150,7 +150,7 @@ def _closed(index: tuple[Any, ...], shape: Shape) -> tuple[Any, ...]:
 
 
 def pad(call: Call) -> Sequence[Shape]:
-    """The padding before and after, for each dimension."""
+    """With the padding before and after each dimension added."""
     shape, pads = call.shape(), call.numbers(1)
     refuse_unless(len(pads) == 2 * len(shape), f"{len(pads)} pads of {shown(shape)}", 1)
     sizes = (size + front + back for size, front, back in zip(shape, pads[::2], pads[1::2], strict=True))
@@ -158,7 +158,7 @@ def pad(call: Call) -> Sequence[Shape]:
 
 
 def gather(call: Call) -> Sequence[Shape]:
-    """The indices in the place of a dimension."""
+    """The indices replace a dimension."""
     shape, indices = call.shape(), call.shape(1)
     axis, batch = call.axis(call.option("axis"), max(len(shape), 1)), call.option("batch_dims")
     batch += len(indices) if batch < 0 else 0
@@ -167,14 +167,14 @@ def gather(call: Call) -> Sequence[Shape]:
 
 
 def gather_nd(call: Call) -> Sequence[Shape]:
-    """The places that the last dimension of the indices names."""
+    """The slices that the last dimension of the indices selects."""
     shape, indices = call.shape(), call.shape(1)
     refuse_unless(bool(indices) and indices[-1] <= len(shape), f"{shown(indices)} of {shown(shape)}")
     return [indices[:-1] + shape[indices[-1] :]]
 
 
 def scatter_nd(call: Call) -> Sequence[Shape]:
-    """The shape that the third input gives; the updates have a place for each index."""
+    """The shape in the third input; the updates have a slice for each index."""
     indices, updates, sizes = call.shape(), call.shape(1), tuple(call.numbers(2))
     refuse_unless(
         bool(indices) and updates == indices[:-1] + sizes[indices[-1] :], f"{shown(updates)} in {shown(sizes)}"
@@ -183,21 +183,21 @@ def scatter_nd(call: Call) -> Sequence[Shape]:
 
 
 def tile(call: Call) -> Sequence[Shape]:
-    """Each dimension several times."""
+    """Each dimension repeated."""
     shape, times = call.shape(), call.numbers(1)
     refuse_unless(len(times) == len(shape), f"{len(times)} multiples of {shown(shape)}", 1)
     return [tuple(size * count for size, count in zip(shape, times, strict=True))]
 
 
 def broadcast_to(call: Call) -> Sequence[Shape]:
-    """The shape that the second input gives, if the first broadcasts to it."""
+    """The shape in the second input, if the first broadcasts to it."""
     wanted = tuple(call.numbers(1))
     refuse_unless(broadcast(call.shape(), wanted) == wanted, f"{shown(call.shape())} to {shown(wanted)}", 1)
     return [wanted]
 
 
 def space_to_batch(call: Call) -> Sequence[Shape]:
-    """Blocks of space become entries of the batch."""
+    """Blocks of the spatial dimensions become entries of the batch."""
     shape, block, pads = call.shape(), call.numbers(1), call.numbers(2)
     space = [size + front + back for size, front, back in zip(shape[1:], pads[::2], pads[1::2], strict=False)]
     fits = len(pads) == 2 * len(block) and len(space) == len(block)
@@ -208,7 +208,7 @@ def space_to_batch(call: Call) -> Sequence[Shape]:
 
 
 def batch_to_space(call: Call) -> Sequence[Shape]:
-    """Entries of the batch become blocks of space."""
+    """Entries of the batch become blocks of the spatial dimensions."""
     shape, block, crops = call.shape(), call.numbers(1), call.numbers(2)
     fits = len(crops) == 2 * len(block) and prod(block) > 0 and bool(shape) and not shape[0] % prod(block)
     refuse_unless(fits, f"{shown(block)} does not divide the batch of {shown(shape)}", 1)
@@ -218,7 +218,7 @@ def batch_to_space(call: Call) -> Sequence[Shape]:
 
 
 def blocks_of_channels(call: Call) -> Sequence[Shape]:
-    """Blocks of space become channels, or channels blocks of space."""
+    """Spatial blocks become channels, or channels become spatial blocks."""
     batch, height, width, channels = call.shape(0, 4)
     size = call.option("block_size")
     if call.code == "SPACE_TO_DEPTH":
@@ -229,7 +229,7 @@ def blocks_of_channels(call: Call) -> Sequence[Shape]:
 
 
 def reduce(call: Call) -> Sequence[Shape]:
-    """Without the axes of the second input, or with 1 in their places."""
+    """Without the axes in the second input, or with size 1 in their places."""
     shape = call.shape()
     axes = {call.axis(axis, len(shape)) for axis in call.numbers(1)} if shape else set()
     keep = bool(call.options.get("keep_dims"))
@@ -237,14 +237,14 @@ def reduce(call: Call) -> Sequence[Shape]:
 
 
 def top_k(call: Call) -> Sequence[Shape]:
-    """The best of the last dimension: values and indices."""
+    """The largest values in the last dimension: values and indices."""
     shape, count = call.shape(), call.number(1)
     refuse_unless(bool(shape) and 0 <= count <= shape[-1], f"the best {count} of {shown(shape)}", 1)
     return [(*shape[:-1], count)] * 2
 
 
 def by_value(slot: int) -> Rule:
-    """Return the rule of a shape that an input gives."""
+    """Return the rule for a shape that is the value of an input."""
 
     def rule(call: Call) -> Sequence[Shape]:
         sizes = tuple(call.numbers(slot))
@@ -255,12 +255,12 @@ def by_value(slot: int) -> Rule:
 
 
 def range_(call: Call) -> Sequence[Shape]:
-    """From start to limit in steps."""
+    """From start to limit in steps of delta."""
     start, limit, step = (call.number(slot) for slot in range(3))
     refuse_unless(step != 0 and (limit - start) * step >= 0, f"no range from {start} to {limit} in steps of {step}")
     return [(ceil((limit - start) / step),)]
 
 
 def unknown(call: Call) -> Sequence[Shape]:
-    """Depends on values."""
+    """The shape depends on values."""
     raise UnknownError

@@ -19,11 +19,11 @@ _DIMS = re.compile(r"\d{1,9}(,\d{1,9})*")
 
 @dataclass(frozen=True, slots=True)
 class ShapeRequest:
-    """Other shapes for the inputs of a subgraph.
+    """New shapes for the inputs of a subgraph.
 
-    `inputs` are pairs or texts `NAME=DIMS`, as in `image=4,224,224,3`: a name of a signature or a tensor, or a
-    position. `batch` is the first dimension of all inputs. `static` closes open dimensions with the sizes that the
-    file has; `dynamic_batch` leaves the first dimension open. `mend` changes constants that have the batch in them.
+    `inputs` are pairs or texts `NAME=DIMS`, as in `image=4,224,224,3`: the name is a signature's, a tensor's, or a
+    position. `batch` is the first dimension of all inputs. `static` closes open dimensions with the sizes in the
+    file; `dynamic_batch` leaves the first dimension open. `mend` changes constants that contain the batch.
     """
 
     inputs: tuple[str | tuple[str, Sequence[int]], ...] = ()
@@ -35,7 +35,7 @@ class ShapeRequest:
 
 
 class EndNames:
-    """Inputs or outputs of a subgraph by position, by the names of its signatures, and by those of their tensors."""
+    """Inputs or outputs of a subgraph, found by position, by signature names, or by tensor names."""
 
     def __init__(self, model: Model, graph: Graph, side: Direction = "inputs") -> None:
         self._side, self._ends = side, list(getattr(graph, side).tolist())
@@ -45,7 +45,7 @@ class EndNames:
 
     @property
     def names(self) -> list[str]:
-        """The names of their tensors."""
+        """The names of the tensors."""
         return [self._tensors.names[tensor] for tensor in self._ends]
 
     def find(self, words: str) -> int:
@@ -62,9 +62,9 @@ class EndNames:
 def wanted_shapes(
     model: Model, graph: Graph, before: Sequence[Shape], request: ShapeRequest
 ) -> tuple[list[Shape], Batch | None]:
-    """Return the shapes that the inputs get, and the batch where it is what changes.
+    """Return the new shapes of the inputs, and the batch if that is what changes.
 
-    Raises UsageError for an input that does not exist, EditError for inputs without a batch in common.
+    Raises UsageError for an input that does not exist, EditError for inputs without a common batch.
     """
     if request.batch is not None or request.dynamic_batch:
         sizes = {shape[0] for shape in before if shape}

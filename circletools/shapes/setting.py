@@ -1,4 +1,4 @@
-"""Giving the inputs of a model other shapes, and all tensors the shapes that follow."""
+"""Sets the input shapes of a model, and the shapes of all tensors that follow from them."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _MOST_TILED_BYTES = 64 << 20
 
 
 def set_shape(edit: ModelEdit, request: ShapeRequest) -> RewriteResult:
-    """Give the inputs of a model other shapes, and every tensor the shape that LiteRT computes from them.
+    """Set the shapes of a model's inputs, and of every other tensor as LiteRT computes it from them.
 
-    With `batch` and `dynamic_batch`, every output has to grow with the batch. Raises UsageError for an input that
-    does not exist, EditError for an operator that does not take the shapes: with its source and its constant.
+    With `batch` and `dynamic_batch`, every output must grow with the batch. Raises UsageError for an input that does
+    not exist, EditError with source and constant for an operator that refuses the shapes.
 
     >>> with ct.open("in.tflite") as model, ct.edit(model) as edit:
     ...     ct.surgery.set_shape(edit, ct.surgery.ShapeRequest(batch=4, mend=True))
@@ -40,7 +40,7 @@ def set_shape(edit: ModelEdit, request: ShapeRequest) -> RewriteResult:
     model, index = edit.model, request.subgraph
     graph = graph_at(model_graph(model), index)
     if any(index in called for called in model_graph(model).callees.values()):
-        raise EditError("operators call this subgraph", location=graph.place(), hint="choose that of a signature")
+        raise EditError("operators call this subgraph", location=graph.place(), hint="choose a signature's subgraph")
     before = [tuple(graph.values.shapes.row(tensor).tolist()) for tensor in graph.inputs.tolist()]
     before = [tuple(max(size, 1) for size in shape) for shape in before]
     wanted, batch = wanted_shapes(model, graph, before, request)
@@ -91,7 +91,7 @@ def _refusal(
 
 
 def _check_growth(graph: Graph, slot: int, output: int, runs: tuple[Shapes, Shapes]) -> None:
-    """Raise EditError where an output did not grow with the batch."""
+    """Raise EditError if an output did not grow with the batch."""
     was, now = (run.shapes.get((graph.index, output)) for run in runs)
     if now is None or was == now:
         why = "does not depend on what grows" if now else "has a shape that is known only when the model runs"
@@ -110,14 +110,14 @@ def _changed_ends(graph: Graph, base: Shapes, found: Shapes, batch: Batch | None
 
 
 def _opened(was: Shape | None, now: Shape | None) -> Shape | None:
-    """Return a shape with -1 where it differs."""
+    """Return a shape with -1 in each dimension that differs."""
     if was is None or now is None or len(was) != len(now):
         return None
     return tuple(size if size == other else -1 for size, other in zip(was, now, strict=True))
 
 
 def _apply_shapes(edit: ModelEdit, request: ShapeRequest, base: Shapes, found: Shapes) -> int:
-    """Write the shapes that changed, and those that are closed; return of how many tensors."""
+    """Write changed shapes and shapes that were open; return the number of tensors."""
     written = 0
     for (index, tensor), now in found.shapes.items():
         if now is None or tensor < 0:
@@ -136,7 +136,7 @@ def _apply_shapes(edit: ModelEdit, request: ShapeRequest, base: Shapes, found: S
 def _written(
     signature: Shape | None, was: Shape | None, now: Shape, request: ShapeRequest
 ) -> tuple[Shape, Shape | None]:
-    """Return shape and signature to write: sizes that were open and did not change stay open unless closed."""
+    """Return shape and signature to write: open sizes that did not change stay open unless closed."""
     kept = signature if signature is not None and len(signature) == len(now) and not request.static else now
     same = was if was is not None and len(was) == len(now) else (-1,) * len(now)
     if request.dynamic_batch and was is not None:
@@ -147,7 +147,7 @@ def _written(
 
 
 def _apply_patches(edit: ModelEdit, found: Shapes, batch: Batch | None) -> list[str]:
-    """Write the constants that grow with the batch. Raises EditError where one cannot."""
+    """Write the constants that grow with the batch. Raises EditError if one cannot."""
     lines = []
     for (index, operator), sizes in found.options.items():
         if list(edit.model.subgraphs[index].operators[operator].options.get("new_shape", ())) != sizes:

@@ -9,7 +9,7 @@ from circletools.shapes.call import Call, Rule, Shape, broadcast, refuse_unless,
 
 
 def _out(call: Call, size: int, window: int, stride: int, dilation: int = 1) -> int:
-    """Return how many places a window has (`ComputeOutSize` in LiteRT's `padding.h`)."""
+    """Return the number of window positions (`ComputeOutSize` in LiteRT's `padding.h`)."""
     stride, reach = max(stride, 1), (window - 1) * max(dilation, 1) + 1
     if call.options.get("padding") == "SAME":
         return -(-size // stride)
@@ -18,7 +18,7 @@ def _out(call: Call, size: int, window: int, stride: int, dilation: int = 1) -> 
 
 
 def _places(call: Call, sizes: Sequence[int], window: Sequence[int], letters: str = "hw") -> list[int]:
-    """Return how many places a window has in each dimension of space."""
+    """Return the number of window positions in each spatial dimension."""
     return [
         _out(call, size, reach, call.option(f"stride_{letter}", 1), call.option(f"dilation_{letter}_factor", 1))
         for size, reach, letter in zip(sizes, window, letters, strict=True)
@@ -26,7 +26,7 @@ def _places(call: Call, sizes: Sequence[int], window: Sequence[int], letters: st
 
 
 def conv_2d(call: Call) -> Sequence[Shape]:
-    """NHWC, weights OHWI, or 1HWO of a depthwise convolution."""
+    """NHWC; weights are OHWI, or 1HWO in a depthwise convolution."""
     shape, weights = call.shape(0, 4), call.shape(1, 4)
     depthwise = call.code == "DEPTHWISE_CONV_2D"
     whole, part = (weights[3], shape[3]) if depthwise else (shape[3], weights[3])
@@ -35,21 +35,21 @@ def conv_2d(call: Call) -> Sequence[Shape]:
 
 
 def pool_2d(call: Call) -> Sequence[Shape]:
-    """NHWC, a window of the options."""
+    """NHWC; the window is in the options."""
     shape = call.shape(0, 4)
     window = [call.option("filter_height"), call.option("filter_width")]
     return [(shape[0], *_places(call, shape[1:3], window), shape[3])]
 
 
 def conv_3d(call: Call) -> Sequence[Shape]:
-    """NDHWC, weights DHWIO."""
+    """NDHWC; weights are DHWIO."""
     shape, weights = call.shape(0, 5), call.shape(1, 5)
     refuse_unless(shape[4] == weights[3], f"{shape[4]} channels, and weights {shown(weights)}")
     return [(shape[0], *_places(call, shape[1:4], weights[:3], "dhw"), weights[4])]
 
 
 def transpose_conv(call: Call) -> Sequence[Shape]:
-    """The shape that the first input gives, from which a convolution would lead back."""
+    """The shape in the first input, if a convolution maps it to the input's shape."""
     wanted, weights, shape = tuple(call.numbers(0)), call.shape(1, 4), call.shape(2, 4)
     fits = len(wanted) == 4 and wanted[0] == shape[0] and weights[3] == shape[3]
     fits = fits and _places(call, wanted[1:3], weights[1:3]) == [*shape[1:3]]
@@ -58,16 +58,16 @@ def transpose_conv(call: Call) -> Sequence[Shape]:
 
 
 def resize(call: Call) -> Sequence[Shape]:
-    """NHWC, height and width of the second input."""
+    """NHWC; height and width are in the second input."""
     shape, size = call.shape(0, 4), call.numbers(1)
     refuse_unless(len(size) == 2, "the size is not height and width", 1)
     return [(shape[0], *size, shape[3])]
 
 
 def fully_connected(call: Call) -> Sequence[Shape]:
-    """The last dimension by the weights; all others become one unless they are kept.
+    """The last dimension follows from the weights; the others are flattened unless they are kept.
 
-    Elements past the last whole row are refused; LiteRT drops them without a word.
+    Input elements after the last whole row are refused; LiteRT silently drops them.
     """
     shape, weights = call.shape(), call.shape(1, 2)
     if call.options.get("keep_num_dims"):
@@ -79,7 +79,7 @@ def fully_connected(call: Call) -> Sequence[Shape]:
 
 
 def batch_matmul(call: Call) -> Sequence[Shape]:
-    """Products of the last two dimensions, each transposed where its option is set."""
+    """Products over the last two dimensions, each transposed if its option is set."""
     first, second = call.shape(), call.shape(1)
     refuse_unless(min(len(first), len(second)) >= 2, f"{shown(first)} by {shown(second)}")
     rows, inner = first[-2:] if not call.options.get("adj_x") else first[:-3:-1]
@@ -100,7 +100,7 @@ def _weights(call: Call, slot: int) -> Shape:
 
 
 def recurrent(rank: int, *cells: tuple[int, ...]) -> Rule:
-    """A cell, or one for each direction: the slots of its weights and state, or of an LSTM's weights and states."""
+    """Return the rule of a cell, or of one for each direction, given the slots of its weights and states."""
 
     def rule(call: Call) -> Sequence[Shape]:
         shape = call.shape(0, rank)
@@ -128,7 +128,7 @@ def lstm(call: Call) -> Sequence[Shape]:
 
 
 def svdf(call: Call) -> Sequence[Shape]:
-    """Filters by their rank."""
+    """Filters divided by their rank."""
     shape, filters, memory = call.shape(0, 2), _weights(call, 1)[0], call.shape(2, 2)[1]
     _check_state(call, 4, shape[0], filters * memory)
     return [(shape[0], filters // max(call.option("rank"), 1))]
