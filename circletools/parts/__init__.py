@@ -1,8 +1,8 @@
-"""A part of a model as a model: chosen by partitions, between tensors, or as all that is used.
+"""A part of a model as a model: selected by partitions, between tensors, or as everything that is used.
 
     request -> selection -> excerpt -> contents -> bytes
                (cut, plan,  (+ names,  (new indices (writer)
                 needed)     metadata)  of all it needs)
 
-`source` reads a model into values and `writer` makes the bytes; what is between knows graphs and values only.
+`source` reads a model into values and `writer` makes the bytes; the modules between handle only graphs and values.
 """

@@ -1,4 +1,4 @@
-"""Colocation: partitions in which operators that share a written resource are together."""
+"""Colocation: keeps operators that share a written resource in one partition."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from circletools.wording import ranges
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """The partition of each operator of a graph, -1 where it has none of its own; its device, and device names."""
+    """The partition of each operator of a graph, -1 if it has none; the operators' devices, and device names."""
 
     partitions: Indices
     devices: Indices
     names: Mapping[int, str]
 
     def operator(self, operator: int) -> str:
-        """Return an operator in words."""
+        """Return the description of an operator with its device."""
         return f"operator {operator} on {self.device(operator)}"
 
     def device(self, operator: int) -> str:
@@ -42,14 +42,14 @@ class Placement:
 
 
 def colocated(graph: Graph, state: State, placed: Placement) -> Indices:
-    """Return partitions that keep together the users of each resource: the given ones, or else new ones.
+    """Return partitions that keep the users of each resource together: the given ones if they do, else new ones.
 
-    Operators between two users are with them. Raises EditError where these are on several devices.
+    Operators between two users are in the same partition. Raises EditError if these have different devices.
     """
     if all((placed.partitions[users] == placed.partitions[users[0]]).all() for users in state.users.values()):
         return placed.partitions
     operators = np.flatnonzero(placed.partitions >= 0)
-    position = np.full(len(graph) + 1, -1, np.int64)  # the last is for values without a producer
+    position = np.full(len(graph) + 1, -1, np.int64)  # the last element is for values without a producer
     position[operators] = np.arange(len(operators))
     sources, targets = position[graph.producer[graph.uses.values]], position[graph.uses.operators]
     fed = (sources >= 0) & (targets >= 0)
@@ -66,9 +66,9 @@ def colocated(graph: Graph, state: State, placed: Placement) -> Indices:
 
 
 def _sets(count: int, sources: Indices, targets: Indices, users: Sequence[Sequence[int]]) -> Indices:
-    """Return the set of each operator, by its lowest: what shares a resource, and all between, runs in one go.
+    """Return the set of each operator as its lowest member: users of one resource, and all between, run together.
 
-    The users of a resource are contracted to one; what then lies on a cycle has to join them (strong components).
+    The users of a resource are contracted to one node; all nodes on a cycle then join them (strong components).
     """
     together = UnionFind(count)
     for some in users:
@@ -96,7 +96,7 @@ def _check_devices(graph: Graph, state: State, placed: Placement, sets: Sequence
 def _contradictions(
     users: Mapping[Resource, Sequence[int]], members: Sequence[int], placed: Placement
 ) -> Iterator[str]:
-    """Yield why operators that must run in one go cannot."""
+    """Yield the reasons why operators that must run together cannot."""
     here = {resource: some for resource, some in users.items() if some[0] in set(members)}
     for resource, some in here.items():
         other = next((one for one in some if placed.devices[one] != placed.devices[some[0]]), None)

@@ -1,7 +1,7 @@
-"""Check that the files of a split agree and together equal the source: every operator once, wired alike.
+"""Check that the files of a split agree, and together equal the source: every operator once, with equal connections.
 
-An operator that reads something else than in the source differs too. Reported are those whose inputs the other side
-also computes: the rest differ because of them.
+An operator whose input differs from the source differs too. Only operators whose inputs the other side also computes
+are reported: the others differ because of them.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _UNKNOWN = "is not in the source with these options, constants, inputs and outpu
 
 @dataclass(frozen=True, slots=True)
 class SplitFiles:
-    """A directory that holds a split, what connects it, and the source."""
+    """A directory that holds a split, its connections, and the source."""
 
     directory: Path
     name: str
@@ -57,9 +57,9 @@ class SplitFiles:
 
 
 def open_split(directory: Path, source: Path | None = None) -> SplitFiles:
-    """Find the files of a split; without `source`, its model in the directory or beside it.
+    """Find the files of a split; `source` is by default the model of that name in the directory or beside it.
 
-    Raises InvalidInputError where there is no split, UsageError where the source is not found.
+    Raises InvalidInputError if there is no split, UsageError if the source is not found.
     """
     found = find_connections(directory)
     if found is None:
@@ -86,7 +86,7 @@ def open_split(directory: Path, source: Path | None = None) -> SplitFiles:
 def check_files(files: SplitFiles, subgraph: int = 0) -> list[Finding]:
     """Compare the files of a split with each other and with the source; an empty list means no difference.
 
-    Raises InvalidInputError where a model cannot be read or is broken.
+    Raises InvalidInputError if a model cannot be read or is broken.
     """
     connections = files.connections
     findings = list(_unlinked(connections))
@@ -98,7 +98,7 @@ def check_files(files: SplitFiles, subgraph: int = 0) -> list[Finding]:
         gone = {ENDS_TABLE, EXECUTION_PLAN_TABLE, *read_annotations(whole.graph).stale}
         names = frozenset(entry.name for entry in model.metadata)
         parts = _Parts(files, whole, subgraph, names - gone)
-        del whole  # its graphs take memory, and are no longer needed
+        del whole  # its graphs use memory, and are no longer needed
     for index in range(len(connections.parts)):
         findings += parts.check(index)
     if not findings:
@@ -145,9 +145,9 @@ class _Parts:
         self.annotated = self.open = False
 
     def check(self, index: int) -> list[Finding]:
-        """Check a part, and add what it makes to what is known.
+        """Check a part, and record the tensors that it makes.
 
-        Nothing is known of what a part makes whose ends are others, nor of what is made of that.
+        If the inputs and outputs of a part are wrong, its results and everything computed from them are unknown.
         """
         piece, place = self._files.connections.parts[index], f"parts[{index}]"
         with _opened(self._files.part(index)) as model:
@@ -191,7 +191,7 @@ class _Parts:
 
 
 def _ends(graph: Graph, piece: Piece, place: str, *, exact: bool) -> list[Finding]:
-    """Compare inputs and outputs with those in the model: their number, and where it is `exact` their names."""
+    """Compare inputs and outputs with those in the model: their number and, if `exact`, their names."""
     findings = []
     for what, names, tensors in (("inputs", piece.inputs, graph.inputs), ("outputs", piece.outputs, graph.outputs)):
         real = [text(graph.values.names[tensor]) for tensor in tensors.tolist()]
@@ -207,7 +207,7 @@ def _listed(names: object) -> str:
 
 
 def _unlinked(connections: Connections) -> list[Finding]:
-    """Return dangling connections: every input must be produced by an earlier part, and every name once."""
+    """Report dangling connections: an earlier part must produce every input, and names must be unique."""
     findings: list[Finding] = []
     makers = Counter(name for part in connections.parts for name in set(part.outputs))
     fed = set(connections.source.inputs)
@@ -221,7 +221,7 @@ def _unlinked(connections: Connections) -> list[Finding]:
                 place = f"parts[{index}].inputs[{slot}]"
                 findings.append(Finding("NOT_MADE_BEFORE", "error", place, f"{name!r} is an input, but {why}"))
         for slot, name in enumerate(part.outputs):
-            # A part may hand an input of the whole model on.
+            # A part may pass an input of the whole model on.
             if name in known and not (name in fed and name in part.inputs):
                 place = f"parts[{index}].outputs[{slot}]"
                 findings.append(Finding("MADE_TWICE", "error", place, f"{name!r} is produced by two parts"))
@@ -233,9 +233,9 @@ def _unlinked(connections: Connections) -> list[Finding]:
 
 
 class Comparison:
-    """The operators of the source, and those of the parts that were seen so far.
+    """The operators of the source, and those of the parts checked so far.
 
-    Several parts may each have one of the operators that depend on constants only, and of those that `state` copies.
+    Operators that depend on constants only, and those that `state` copies, may be in several parts.
     """
 
     def __init__(self, graph: Graph, source: Computed, state: State) -> None:
@@ -248,7 +248,7 @@ class Comparison:
         self._copied = {source.operators[operator] for operator in (*graph.folded, *state.copied)}
 
     def add(self, part: Computed, codes: Sequence[str], file: str, place: str) -> Iterator[Finding]:
-        """Count the operators of a part, and yield those that are too many."""
+        """Count the operators of a part, and yield those that occur too often."""
         self._seen.update(part.tensors.values())
         for index, operator in part.operators.items():
             if self._left[operator]:
@@ -278,7 +278,7 @@ class Comparison:
 
 
 def manifest_findings(directory: Path, connections: Connections, *, expected: bool) -> Iterator[Finding]:
-    """Compare the manifest with the connections; `expected` where nothing but these could have kept it away."""
+    """Compare the manifest with the connections; `expected` if nothing else could have prevented it."""
     path = directory / MANIFEST
     if not os.path.lexists(path):
         if expected and package_obstacle(connections) is None:
@@ -293,14 +293,14 @@ def manifest_findings(directory: Path, connections: Connections, *, expected: bo
         difference = manifest_difference(path.read_bytes(), encode_manifest(connections, model_type))
     except OSError as error:
         difference = f"cannot read it: {error.strerror}"
-    except KeyError as error:  # an output that no part gives
+    except KeyError as error:  # an output that no part produces
         difference = f"no part produces the output {error}"
     if difference is not None:
         yield Finding("MANIFEST_DIFFERS", "error", MANIFEST, difference)
 
 
 def stray_files(files: SplitFiles) -> Iterator[Finding]:
-    """Yield files that the split did not write; the source may be there. A directory is reported as one."""
+    """Yield files that the split did not write; the source is allowed. A directory is reported as one."""
     ours, whole = written(files.name, files.connections), os.path.realpath(files.source)
     stray: set[Path] = set()
     for path in sorted(files.directory.rglob("*")):

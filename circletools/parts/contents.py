@@ -1,4 +1,4 @@
-"""All that an excerpt needs, with new indices: tensors, buffers, operator codes and the subgraphs that it calls."""
+"""Everything that an excerpt needs, with new indices: tensors, buffers, operator codes and called subgraphs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NewIndex = Mapping[int, int]
 class Contents:
     """The contents of an excerpt: operators (rows in the model) and tensors of each section; whole called subgraphs.
 
-    `values` has the buffer of each metadata entry that gets a new value: they stand behind those of the old model.
+    `values` holds the buffer of each metadata entry with a new value: they come after the old model's buffers.
     """
 
     operators: Sequence[Sequence[int]]
@@ -32,7 +32,7 @@ class Contents:
     whole_tensors: int
 
     def sizes(self) -> dict[str, int]:
-        """Return how many subgraphs, operators, tensors, buffers and operator codes there are."""
+        """Return the numbers of subgraphs, operators, tensors, buffers and operator codes."""
         return {
             "subgraph": len(self.tensors) + len(self.called),
             "operator": len(self.rows),
@@ -43,7 +43,7 @@ class Contents:
 
 
 def called_by(model: ModelGraph, sections: Iterable[Section]) -> list[int]:
-    """Return the subgraphs that go along with these sections because they are called, ascending."""
+    """Return the subgraphs that these sections call, directly or indirectly, ascending."""
     given = list(sections)
     called = set[int]().union(*(model.graphs[one.subgraph].called(one.operators) for one in given))
     return sorted(model.reached(called).difference(one.subgraph for one in given if one.replaces))
@@ -79,7 +79,7 @@ def contents_of(model: ModelGraph, references: References, excerpt: Excerpt) -> 
 
 
 def _tensors(references: References, section: Section) -> list[int]:
-    """Return the tensors that a section has, ascending: also those that its tensors name."""
+    """Return the tensors of a section, ascending, including those that its tensors refer to."""
     found = set[int]()
     more = references.named("tensor", "Operator", references.rows("Operator", section.subgraph, section.operators))
     more = more.union(section.inputs, section.outputs, section.further) - {-1}

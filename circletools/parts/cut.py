@@ -1,7 +1,7 @@
-"""The operators between tensors: the smallest part of a graph that can run as a model of its own.
+"""The operators between tensors: the smallest part of a graph that can run as a separate model.
 
-Between inputs and outputs are the operators that depend on the inputs and that the outputs depend on. What they read
-besides, and none of them makes, is a further input; what depends on no input of the graph goes along.
+Operators lie between inputs and outputs if they depend on the inputs and the outputs depend on them. Anything else
+that they read, and none of them makes, becomes a further input; operators that depend on no graph input are included.
 
     x -> A -> b -> B -> c -> C -> y         between b and c: B and D; d is a further input,
     d ------------ ^                        as D depends on constants only, e is none
@@ -21,14 +21,14 @@ from circletools.graph.resources import State
 from circletools.parts.names import TensorNames
 from circletools.wording import ranges
 
-_LISTED = 20  # operators that a hint names
+_LISTED = 20  # the most operators that a hint names
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Operators of a graph, ascending, and the tensors that go in and come out.
+    """Operators of a graph, ascending, and the tensors that enter and leave them.
 
-    `further` are inputs that were not asked for, `between` operators that were not.
+    `further` are inputs that were not requested, `between` operators that were not requested.
     """
 
     operators: tuple[int, ...]
@@ -40,16 +40,16 @@ class Cut:
 
 @dataclass(frozen=True)
 class Cutter:
-    """Finds cuts of a graph; each way to ask for one raises EditError where there is none.
+    """Finds cuts of a graph; each method raises EditError if there is no such cut.
 
-    `state` is what its operators share, which a cut must not part.
+    `state` is the state that the graph's operators share, which a cut must not separate.
     """
 
     graph: Graph
     state: State
 
     def between(self, inputs: Sequence[int], outputs: Sequence[int]) -> Cut:
-        """Return the cut from `inputs` to `outputs`; without outputs, to all those of the graph that they reach."""
+        """Return the cut from `inputs` to `outputs`; by default, to all outputs of the graph that they reach."""
         for tensor in inputs:
             self._check_input(tensor)
         reach = self._reach
@@ -65,7 +65,7 @@ class Cutter:
                 raise self._refusal("it depends on none of the inputs", tensor, "name others with `from_=` or `to=`")
         needed = reach.behind(wanted, set(inputs))
         chosen = needed & ahead
-        # What these need and that depends on no input and no state goes along.
+        # Operators that these need and that depend on no input and no state are included.
         fed = reach.ahead([*self._given, *inputs]).union(*self.state.users.values())
         chosen |= reach.behind(reach.read_by(chosen), set(inputs), only=needed - fed)
         read = set(reach.read_by(chosen))
@@ -75,16 +75,16 @@ class Cutter:
         return self._cut(chosen, inputs, wanted)
 
     def before(self, outputs: Sequence[int]) -> Cut:
-        """Return the cut from the inputs of the graph to `outputs`, with those inputs alone that they need."""
+        """Return the cut from the inputs of the graph to `outputs`, with only the inputs that they need."""
         for tensor in outputs:
             self._check_output(tensor, ())
         chosen = self._reach.behind(outputs, self._given)
-        while (divided := self._divided_resource(chosen)) is not None:  # what shares a state with these is needed too
+        while (divided := self._divided_resource(chosen)) is not None:  # users of a state belong together
             chosen = chosen.union(divided[1], self._reach.behind(self._reach.read_by(divided[1]), self._given))
         return self._cut(chosen, (), outputs)
 
     def of(self, operators: Iterable[int]) -> Cut:
-        """Return the cut with these operators and those that lie between them."""
+        """Return the cut with these operators and all operators between them."""
         asked, reach, readers = set(operators), self._reach, self.graph.readers
         between = reach.ahead(reach.made_by(asked)) & reach.behind(reach.read_by(asked))
         chosen = asked | between
@@ -119,7 +119,7 @@ class Cutter:
     def _cut(
         self, chosen: set[int], inputs: Sequence[int], outputs: Sequence[int], between: tuple[int, ...] = ()
     ) -> Cut:
-        """Complete operators and inputs, and check what no cut may do."""
+        """Complete operators and inputs, and check the conditions for every cut."""
         chosen = chosen | {one for one, users in self.state.copied.items() if not chosen.isdisjoint(users)}
         self._check_state(chosen)
         reach, made = self._reach, set(self._reach.made_by(chosen))
@@ -137,7 +137,7 @@ class Cutter:
         return Cut(tuple(sorted(chosen)), (*inputs, *further), tuple(outputs), tuple(further), between)
 
     def _divided_resource(self, chosen: set[int]) -> tuple[str, list[int]] | None:
-        """Return a resource of whose users some are chosen and some not, and its users."""
+        """Return a resource with some users chosen and others not, and its users."""
         users = self.state.users.items()
         return next((use for use in users if 0 < len(chosen.intersection(use[1])) < len(use[1])), None)
 
@@ -172,6 +172,6 @@ class Cutter:
 
 
 def ordered(tensors: Iterable[int], first: Iterable[int]) -> list[int]:
-    """Return tensors once each: those of `first` in its order, then the others, ascending."""
+    """Return the distinct tensors: those of `first` in its order, then the others, ascending."""
     rank = {tensor: index for index, tensor in enumerate(dict.fromkeys(first))}
     return sorted(set(tensors), key=lambda tensor: (rank.get(tensor, len(rank)), tensor))

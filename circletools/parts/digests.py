@@ -1,9 +1,9 @@
 """Digests of what operators compute, independent of indices, names and positions in the file.
 
-The digest of an operator covers its code, its options, the forms of its outputs and the digests of its inputs, and
-where it uses a resource, that of the operator that used it before; that of a tensor covers the operator that produces
-it, or its data (a Merkle tree). Two models whose operators have the same digests have the same operators, connected
-alike. A tensor's type, shape and quantization are its *form*.
+The digest of an operator covers its code, its options, the forms of its outputs, the digests of its inputs and, if it
+uses a resource, the digest of the previous user; the digest of a tensor covers the operator that produces it, or its
+data (a Merkle tree). Two models with equal operator digests have the same operators and connections. A tensor's type,
+shape and quantization are its *form*.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ _LEFT_OUT = {
 }
 
 _number = Struct("<q").pack
-_MAX_DEPTH = 64  # of calls in calls
-_MAX_NAMED = 4  # tensors that name tensors; scales name none
+_MAX_DEPTH = 64  # nesting of calls
+_MAX_NAMED = 4  # tensors that refer to tensors; scales refer to none
 
 
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """The digests of a graph's operators and tensors, by index; operators in the order they run.
+    """The digests of a graph's operators and tensors, by index; operators are in execution order.
 
-    `reads` has the inputs of each operator, without constants.
+    `reads` holds the inputs of each operator, without constants.
     """
 
     operators: Mapping[int, bytes]
@@ -51,10 +51,10 @@ class Computed:
 
 
 class ModelDigests:
-    """The digests of one model. Raises what `check_editable` does, ModelFormatError for operators in a circle."""
+    """The digests of one model. Raises what `check_editable` raises, and ModelFormatError for a cycle."""
 
     def __init__(self, model: Model) -> None:
-        """Read what lies outside of operators and tensors."""
+        """Read everything except operators and tensors."""
         check_editable(model)
         self.graph: ModelGraph = model_graph(model)
         self.resources = Resources(self.graph)
@@ -76,9 +76,9 @@ class ModelDigests:
         self._depth = 0
 
     def form(self, index: int, tensor: int, deep: int = _MAX_NAMED) -> bytes:
-        """Return the digest of a tensor's declaration: all but its name and its data.
+        """Return the digest of a tensor's declaration: everything but its name and its data.
 
-        It covers the tensors that its quantization names, with their data, to a depth of `deep`.
+        It covers the tensors in its quantization, with their data, to a depth of `deep`.
         """
         values = self.graph.graphs[index].values
         own = self._digests.table("Tensor", int(values.tables.at[tensor]))
@@ -90,14 +90,14 @@ class ModelDigests:
         return digest(own, *(b"" if other < 0 else whole(other) for other in named)) if named else own
 
     def inputs(self, index: int) -> dict[int, bytes]:
-        """Return the digests of the inputs of a graph, by tensor."""
+        """Return the digests of a graph's inputs, by tensor."""
         return {
             tensor: digest(b"input", _number(slot), self.form(index, tensor))
             for slot, tensor in enumerate(self.graph.graphs[index].inputs.tolist())
         }
 
     def computed(self, index: int, given: Mapping[int, bytes]) -> Computed:
-        """Return the digests of a graph; `given` has those of its inputs, by tensor."""
+        """Return the digests of a graph; `given` are the digests of its inputs, by tensor."""
         graph, state = self.graph.graphs[index], self.resources.state(index)
         first, positions = self._first[index], graph.operators.tables.at.tolist()
         made, constants = dict(given), {-1: b""}
@@ -115,7 +115,7 @@ class ModelDigests:
         for resource, users in state.users.items():
             for user in users:
                 used[user].append(resource)
-        before: dict[str, bytes] = {}  # who used, or first set, a resource: what the next finds there depends on it
+        before: dict[str, bytes] = {}  # the last user of a resource: the next one finds its values
         set_before: dict[str, bytes] = {}
         for operator in graph.dag.order:
             inputs, outputs = graph.operands.of(operator), graph.results.of(operator)
@@ -155,7 +155,7 @@ class ModelDigests:
         return None
 
     def _called(self, index: int) -> bytes:
-        """Return the digest of a subgraph that is called; recursive calls get a fixed one."""
+        """Return the digest of a called subgraph; recursive calls get a fixed one."""
         if not 0 <= index < len(self.graph.graphs):
             return bytes(16)
         if index not in self._subgraphs:
@@ -171,7 +171,7 @@ class ModelDigests:
 
 
 def _named_by_tensors(model: Model) -> dict[tuple[int, int], list[int]]:
-    """Return the tensors that tensors name, by subgraph and tensor, in the order of the fields."""
+    """Return the tensors that tensors refer to, by subgraph and tensor, in the order of the fields."""
     named: dict[tuple[int, int], list[int]] = {}
     splits = model.tensor_columns.splits
     for indices in model_indices(model, "tensor"):

@@ -1,8 +1,7 @@
-"""The contents of a part: some operators of subgraphs, with all that they use and nothing else.
+"""The contents of a part: some operators of subgraphs, with everything that they use and nothing else.
 
 Tensors, buffers, operator codes and subgraphs get new indices, in their old order. The sections of an excerpt come
-first; the subgraphs that their operators call stand behind them, whole. Constants go along with each excerpt that
-reads them.
+first; subgraphs that their operators call follow as a whole. Every excerpt that reads a constant contains it.
 """
 
 from __future__ import annotations
@@ -13,11 +12,10 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A selection of a subgraph: operators, ascending, and the tensors that become inputs and outputs.
+    """A selection from a subgraph: operators, ascending, and the tensors that become inputs and outputs.
 
-    `names` gives tensors of the subgraph other names, `further` are tensors that go along though nothing here uses
-    them. Where an operator of the excerpt calls the subgraph, it calls all of it, or this section where that
-    `replaces` it.
+    `names` gives tensors of the subgraph other names, `further` are tensors to include although nothing here uses
+    them. If an operator of the excerpt calls the subgraph, it calls all of it, or this section if `replaces` is set.
     """
 
     subgraph: int
@@ -35,7 +33,7 @@ NamedTensors = Sequence[tuple[bytes, int]]
 
 @dataclass(frozen=True, slots=True)
 class NewSignature:
-    """A signature to be written, of the first section of a subgraph."""
+    """A new signature for the first section of a subgraph."""
 
     key: bytes
     subgraph: int
@@ -45,12 +43,12 @@ class NewSignature:
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """The selection of a part: a section for each subgraph that is not taken because it is called.
+    """The selection for a part: a section for each subgraph that is not included because it is called.
 
-    `metadata` are the entries (by index in the old model) that go along, with another value or, for None, with their
-    own; `signatures` are those that do, by index, or new ones. They are about the first section of their subgraph.
-    `data` has other contents for buffers. An `anonymous` part has no description and no names of the old model, but
-    for those of signatures.
+    `metadata` are the entries (by index in the old model) to keep, with a new value or, for None, the old one;
+    `signatures` are the ones to keep, by index, or new ones. They refer to the first section of their subgraph.
+    `data` are replacement contents for buffers. An `anonymous` part has no description and no names of the old model,
+    except in signatures.
     """
 
     sections: Sequence[Section]

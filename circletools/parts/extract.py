@@ -1,4 +1,4 @@
-"""Extracting a part of a model as a model of its own, written anew."""
+"""Extracts a part of a model as a newly written, separate model."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from circletools.wording import ranges, suggestion
 class ExtractRequest:
     """The operators to extract, given in one of four ways.
 
-    Between tensors: `from_` are those that become inputs, `to` those that become outputs (names, or `index:12`);
-    without `from_`, from the inputs of the subgraph, without `to`, up to its outputs. By operators: `operators` are
-    indices as in `0-10,15`, `origin` is a glob over the names of sources; both together choose what either does. Or
-    `signature`: the key of one. `subgraph` is where to look; a signature knows its own.
+    Between tensors: the tensors `from_` become inputs, the tensors `to` become outputs (names, or `index:12`); by
+    default these are the inputs and the outputs of the subgraph. By operators: `operators` are indices as in
+    `0-10,15`, `origin` is a glob over the names of sources; both together select the union. By signature: `signature`
+    is its key. `subgraph` is where to look; a signature determines its own.
     """
 
     from_: tuple[str, ...] = ()
@@ -63,11 +63,11 @@ def extract(
     in_place: bool = False,
     progress: Progress | None = None,
 ) -> RewriteResult:
-    """Write a part of a model to `target` as a model of its own; return what it has, and what was left out.
+    """Write a part of a model to `target` as a separate model; return what it contains, and what was left out.
 
-    Constants, called subgraphs, origins and the affinity go along, and the part gets a signature. Raises UsageError
-    for a tensor, an operator or a signature that does not exist, EditError where there is no such part, or where it
-    would have only some of the operators that share a state.
+    Constants, called subgraphs, origins and the affinity are included, and the part gets a signature. Raises
+    UsageError for a tensor, an operator or a signature that does not exist, EditError if there is no such part, or if
+    it would contain only some of the operators that share a state.
 
     >>> with ct.open("in.tflite") as model:
     ...     ct.surgery.extract(model, "head.tflite", ct.surgery.ExtractRequest(from_=("features",), to=("scores",)))
@@ -77,13 +77,13 @@ def extract(
     whole = read_whole(model)
     excerpt, result = extraction(whole, request)
     contents, writer = whole.contents(excerpt), whole.writer
-    del whole  # graphs take memory, and are no longer needed
+    del whole  # graphs use memory, and are no longer needed
     write(target, writer.write(excerpt, contents), source=model.source, progress=progress)
     return result
 
 
 def extraction(whole: Whole, request: ExtractRequest) -> tuple[Excerpt, RewriteResult]:
-    """Return the excerpt of a request, and its description. Raises as `extract` does."""
+    """Return the excerpt for a request, and its description. Raises what `extract` raises."""
     index, cut = select(whole, request)
     graph, signatures = whole.graph.graphs[index], whole.graph.signatures
     section = Section(index, cut.operators, cut.inputs, cut.outputs)
@@ -111,7 +111,7 @@ def extraction(whole: Whole, request: ExtractRequest) -> tuple[Excerpt, RewriteR
 
 
 def select(whole: Whole, request: ExtractRequest) -> tuple[int, Cut]:
-    """Return the subgraph that a request is about, and the cut. Raises as `extract` does."""
+    """Return the subgraph of a request, and the cut. Raises what `extract` raises."""
     if request.signature is not None:
         signature = _signature(whole.graph.signatures, request.signature)
         index, inputs, outputs = signature.subgraph, *_tensors(signature)
@@ -128,7 +128,7 @@ def select(whole: Whole, request: ExtractRequest) -> tuple[int, Cut]:
 
 def _cutter(whole: Whole, index: int) -> Cutter:
     graph = whole.graph.graphs[index]
-    _ = graph.dag  # its checks: a tensor that two operators make, and a cycle
+    _ = graph.dag  # checks for a tensor that two operators make, and a cycle
     return Cutter(graph, whole.resources.state(index))
 
 
@@ -146,7 +146,7 @@ def _signature(signatures: Iterable[Signature], key: str) -> Signature:
 
 
 def _operators(whole: Whole, request: ExtractRequest) -> set[int]:
-    """Return the operators that are named."""
+    """Return the operators that the request names."""
     chosen: set[int] = set()
     if request.operators is not None:
         selector = parse_selector(f"{request.subgraph}/index:{request.operators}")

@@ -1,4 +1,4 @@
-"""The metadata of a part: tables that name operators follow them, and what cannot follow is left out, with a note."""
+"""The metadata of a part: tables about operators are adapted, and entries that cannot be are dropped with a note."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ ENDS_TABLE = "TFLITE_METADATA"
 """The metadata entry that describes the inputs and outputs of subgraphs, by their order."""
 
 SubgraphSelection = Sequence[tuple[int, Sequence[int] | None]]
-"""The subgraphs of a new model: the old one that each comes from, and its operators there; None is all of them."""
+"""The subgraphs of a new model: the old subgraph of each, and the operators taken from it; None means all."""
 
 Entries = Mapping[int, bytes | None]
-"""The metadata entries that stay, by index, each with another value or, for None, its own."""
+"""The metadata entries to keep, by index, each with a new value or, for None, the old one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Annotations:
-    """The tables of a model that name its operators.
+    """The tables of a model that refer to operators.
 
-    `records` are what stamps are made of, by subgraph and operator. `stale` are the names of the entries of tables
-    that no longer fit, with `notes` of why they are left out.
+    `records` are the data that stamps cover, by subgraph and operator. `stale` are the names of entries in tables
+    that no longer fit; `notes` explain why they are dropped.
     """
 
     records: tuple[Sequence[bytes], ...]
@@ -74,7 +74,7 @@ def read_annotations(model: ModelGraph) -> Annotations:
 
 
 def about_the_whole(names: Collection[str], *, same_order: bool, same_ends: bool) -> dict[str, Finding]:
-    """Return the entries of these names that describe the whole model and not a part, each with a note of it."""
+    """Return the entries of these names that describe the whole model and not a part, each with a note."""
     gone = {}
     if ENDS_TABLE in names and not same_ends:
         gone[ENDS_TABLE] = "it describes the inputs and outputs of the whole model"
@@ -89,10 +89,10 @@ def about_the_whole(names: Collection[str], *, same_order: bool, same_ends: bool
 def new_values(
     annotations: Annotations, kept: SubgraphSelection, *, every_source: bool = True, device: int | None = None
 ) -> dict[str, bytes]:
-    """Return the tables of a model with these subgraphs, by name.
+    """Return the tables, by name, of a model with these subgraphs.
 
-    With `every_source`, the sources of origins stay that no operator comes from. With a `device`, all operators of
-    the first subgraph are one partition on it.
+    With `every_source`, sources without operators are kept. With a `device`, all operators of the first subgraph form
+    one partition on it.
     """
     records = [_chosen(annotations.records[index], chosen) for index, chosen in kept]
     stamp = encode_stamp(make_stamp(records))
@@ -109,9 +109,9 @@ def _chosen(rows: Sequence[bytes], chosen: Sequence[int] | None) -> Sequence[byt
 
 
 def _origins(origins: Origins, kept: SubgraphSelection, *, every_source: bool) -> dict[str, bytes]:
-    """Return the tables: operators under their new indices, and sources.
+    """Return the tables of operators under their new indices, and of sources.
 
-    Where one table stands for all subgraphs, as the ONE compiler has it, each operator keeps its entries in it.
+    If one table stands for all subgraphs, as in the ONE compiler, each operator keeps its entries in it.
     """
     operators = []
     for subgraph, chosen in kept:
@@ -131,7 +131,7 @@ def _origins(origins: Origins, kept: SubgraphSelection, *, every_source: bool) -
 def _affinity(
     affinity: Affinity, kept: SubgraphSelection, device: int | None
 ) -> Iterator[tuple[int, SubgraphAffinity]]:
-    """Yield the affinity by new subgraph; the partitions that are left are numbered from 0, in their order."""
+    """Yield the affinity by new subgraph; the remaining partitions are renumbered from 0, in their order."""
     for index, (subgraph, chosen) in enumerate(kept):
         known = affinity.subgraphs.get(subgraph)
         if known is None:

@@ -1,4 +1,4 @@
-"""Finding tensors by words: their name, or `index:12` (also `0/index:12`) where a name is ambiguous."""
+"""Finds tensors by their name, or by `index:12` (also `0/index:12`) if a name is ambiguous."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _LISTED = 8
 
 
 def quoted(name: str) -> str:
-    """Write a name for people; a file can have names of any length."""
+    """Return a quoted name for messages; a file can have names of any length."""
     return repr(shortened(name))
 
 
 def listed(names: Sequence[str]) -> str:
-    """Write some names for people, not too many."""
+    """Return a list of names for messages, limited in length."""
     shown = ", ".join(map(quoted, names[:_LISTED])) or "none"
     return f"{shown} and {len(names) - _LISTED} more" if len(names) > _LISTED else shown
 
@@ -34,7 +34,7 @@ def graph_at(model: ModelGraph, index: int) -> Graph:
 
 
 def is_open(graph: Graph, tensor: int) -> bool:
-    """Return whether a dimension of a tensor is known only when it runs."""
+    """Return whether a dimension of a tensor is known only at run time."""
     return any(-1 in vectors.row(tensor) for vectors in (graph.values.shapes, graph.values.shape_signatures))
 
 
@@ -42,7 +42,7 @@ class TensorNames:
     """The names of the tensors of one graph."""
 
     def __init__(self, graph: Graph, renamed: Mapping[tuple[int, int], bytes] = MappingProxyType({})) -> None:
-        """Read the names; `renamed` has new ones, by subgraph and tensor."""
+        """Read the names; `renamed` holds new names, by subgraph and tensor."""
         self.place: str = graph.place()
         self._subgraph = graph.index
         raw = list(graph.values.names)
@@ -56,7 +56,7 @@ class TensorNames:
             self.found.setdefault(name, []).append(index)
 
     def find(self, words: str) -> int:
-        """Return the tensor of this name, or of `index:N`. Raises UsageError where there is none, or several."""
+        """Return the tensor of this name, or of `index:N`. Raises UsageError if there is none, or several."""
         same = self.found.get(words, [])
         if len(same) > 1:
             listed = ", ".join(f"{self._subgraph}/index:{index}" for index in same[:_LISTED])
@@ -75,6 +75,6 @@ class TensorNames:
         return int(index[2])
 
     def shown(self, tensor: int) -> str:
-        """Return how messages call a tensor, and how it can be named."""
+        """Return a tensor's name in messages, in a form that also identifies it."""
         name = self.names[tensor]
         return quoted(name) if name and len(self.found[name]) == 1 else f"index:{tensor}"

@@ -1,7 +1,7 @@
-"""A program that runs the parts of a split in OpenVINO, each compiled for its device.
+"""A Python program that runs the parts of a split in OpenVINO, each compiled for its device.
 
-HETERO places nodes by the names that they have after conversion, which are those of the model's operators for some of
-them only. A part that is compiled for a device runs there as a whole, whatever its nodes are called.
+HETERO places nodes by their names after conversion, which match the model's operators only for some of them. A part
+that is compiled for a device runs there as a whole, whatever its nodes are named.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def openvino_runner(connections: Connections, plan: SplitPlan) -> str:
 
 
 def parts_json(plan: SplitPlan, connections: Connections) -> list[dict[str, Any]]:
-    """Return the parts as JSON, in the order they run."""
+    """Return the parts as JSON, in execution order."""
     return [
         {
             "file": piece.file,

@@ -1,10 +1,10 @@
-"""Connections of the files of a split: the connections by tensor name, and the manifest of an nnpackage.
+"""The documents of a split directory: connections by tensor name, and the manifest of an nnpackage.
 
-`<stem>.part.conn.json` is what circle-partitioner writes:
+`<stem>.part.conn.json` has the format of circle-partitioner:
 
     {"source": {"file", "inputs", "outputs"}, "parts": [{"file", "inputs", "outputs"}, ...]}
 
-The manifest is that of an nnpackage (ONE, nnpackage/spec): `models`, `model-types`, ends as "model:subgraph:slot".
+The manifest is an nnpackage's (ONE, nnpackage/spec): `models`, `model-types`, ends as "model:subgraph:slot".
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Connections:
-    """The whole model, and its parts in the order they run."""
+    """The whole model, and its parts in execution order."""
 
     source: Piece
     parts: tuple[Piece, ...]
 
 
 def encode_connections(connections: Connections) -> bytes:
-    """Return the document. Bytes of a name that are not UTF-8 are lone surrogates, as everywhere in JSON here."""
+    """Return the document. Bytes of a name that are not UTF-8 become lone surrogates."""
     return _document(asdict(connections))
 
 
 def decode_connections(data: bytes, name: str) -> Connections:
-    """Read such a document. Raises InvalidInputError, naming the file and what is wrong."""
+    """Parse such a document. Raises InvalidInputError with the file and the mistake."""
     document = read_json(data, name)
     if not isinstance(document, dict) or not isinstance(document.get("parts"), list):
         raise InvalidInputError(
@@ -70,7 +70,7 @@ def _piece(value: object, place: str) -> Piece:
 
 
 def encode_manifest(connections: Connections, model_type: str) -> bytes:
-    """Return the manifest. An input that several parts read stands once for each of them, in the order of parts."""
+    """Return the manifest. An input that several parts read is listed for each of them, in the order of parts."""
     made = {
         name: f"{index}:0:{slot}"
         for index, part in reversed(list(enumerate(connections.parts)))
@@ -95,7 +95,7 @@ def encode_manifest(connections: Connections, model_type: str) -> bytes:
 
 
 def package_obstacle(connections: Connections) -> str | None:
-    """Return why onert could not load the parts as a package: each output goes to one place, and only one."""
+    """Return why onert could not load the parts as a package: each output must have exactly one reader."""
     outputs = connections.source.outputs
     taken = {name for part in connections.parts for name in part.inputs}
     read = taken - set(connections.source.inputs)
@@ -114,7 +114,7 @@ def package_obstacle(connections: Connections) -> str | None:
 
 
 def manifest_difference(found: bytes, expected: bytes) -> str | None:
-    """Return the first difference of a manifest from the expected one, None where there is none."""
+    """Return the first difference of a manifest from the expected one, None if there is none."""
     try:
         ours, theirs = read_json(found, "manifest"), read_json(expected, "manifest")
     except InvalidInputError as error:
@@ -128,7 +128,7 @@ def manifest_difference(found: bytes, expected: bytes) -> str | None:
 
 
 def _difference(place: str, ours: object, theirs: object) -> str | None:
-    """Return the first difference of two values; None is one that is absent."""
+    """Return the first difference of two values; None is a missing value."""
     if isinstance(ours, list) and isinstance(theirs, list):
         pairs = enumerate(zip_longest(ours, theirs))
         return next(
@@ -148,9 +148,9 @@ def _document(value: dict[str, Any]) -> bytes:
 
 
 def find_connections(directory: Path) -> Path | None:
-    """Return the file with the connections in a directory, None where there is none or there are several.
+    """Return the file with the connections in a directory, None if there is none or there are several.
 
-    What is not a regular file does not count: a pipe would be waited for.
+    Only regular files count: opening a pipe would block.
     """
     found = sorted(path for path in directory.glob(f"*{CONNECTIONS}") if path.is_file())
     return found[0] if len(found) == 1 else None
@@ -162,7 +162,7 @@ def written(name: str, connections: Connections) -> set[str]:
 
 
 def is_split(directory: Path) -> bool:
-    """Return whether all that is in a directory was written by a split."""
+    """Return whether a split wrote everything in a directory."""
     try:
         found = find_connections(directory)
         if found is None:

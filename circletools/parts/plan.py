@@ -1,7 +1,7 @@
-"""The plan of a split: the parts in the order they run, and their inputs and outputs with their names.
+"""The plan of a split: the parts in execution order, and their inputs and outputs with their names.
 
-Parts are linked by the names of tensors, as in circle-partitioner, so these names must be unique. Tensors between
-parts that share a name, or have none, are renamed in the parts.
+Parts are linked by tensor names, as in circle-partitioner, so these names must be unique. Tensors between parts that
+share a name, or have none, are renamed in the parts.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class PlannedPart:
 class SplitPlan:
     """The parts of a subgraph in an order in which they can run.
 
-    `inputs` and `outputs` are those of the subgraph, `names` the names of all inputs and outputs of parts, `renamed`
-    those of them that differ from the model.
+    `inputs` and `outputs` are the subgraph's, `names` the names of all inputs and outputs of parts, `renamed` the
+    names that differ from the model's.
     """
 
     subgraph: int
@@ -57,17 +57,16 @@ class SplitPlan:
 
 
 def plan_split(model: Model, subgraph: int = 0) -> SplitPlan:
-    """Return the split by the partitions of a model's affinity. Raises as `checked_affinity` and `planned`."""
+    """Return the split by the partitions of a model's affinity; see `checked_affinity`, `planned` for errors."""
     graphs = model_graph(model)
     affinity = checked_affinity(graphs, subgraph)
     return planned(graphs.graphs[subgraph], Resources(graphs).state(subgraph), affinity)
 
 
 def checked_affinity(model: ModelGraph, subgraph: int) -> Affinity:
-    """Return the affinity of a model, where it is current, and complete in a subgraph.
+    """Return the affinity of a model if it is current, and complete in a subgraph.
 
-    Raises EditError where it is not, TableFormatError for a broken table, UsageError for a subgraph that does not
-    exist.
+    Raises EditError if it is not, TableFormatError for a broken table, UsageError for a subgraph that does not exist.
     """
     affinity = current_affinity(model)
     graph = graph_at(model, subgraph)
@@ -84,9 +83,9 @@ def checked_affinity(model: ModelGraph, subgraph: int) -> Affinity:
 
 
 def planned(graph: Graph, state: State, affinity: Affinity) -> SplitPlan:
-    """Return the split of a graph by an affinity that is complete there.
+    """Return the split of a graph, given an affinity that is complete there.
 
-    Raises EditError where operators that share a state are on several devices, ModelFormatError for a cycle.
+    Raises EditError if operators that share a state are on several devices, ModelFormatError for a cycle.
     """
     ids = affinity.subgraphs[graph.index]
     partition = ids.partitions.astype(np.int64)
@@ -94,7 +93,7 @@ def planned(graph: Graph, state: State, affinity: Affinity) -> SplitPlan:
     work[[*graph.dag.constants, *state.copied]] = False
     if not work.any():
         raise EditError("the operators only name what others would use", location=graph.place())
-    partition[~work] = -1  # each part that needs it has its own
+    partition[~work] = -1  # each part that needs it has a copy
     partition = colocated(graph, state, Placement(partition, ids.devices.astype(np.int64), affinity.devices))
     _, partition[work] = np.unique(partition[work], return_inverse=True)
     members = _members(graph, state, partition)
@@ -113,7 +112,7 @@ def planned(graph: Graph, state: State, affinity: Affinity) -> SplitPlan:
 
 
 def _members(graph: Graph, state: State, partition: Indices) -> list[list[int]]:
-    """Return the operators of each part; what has no partition is in each part that needs it, else in the first."""
+    """Return the operators of each part; one without a partition is in each part that needs it, or in the first."""
     parts = [{int(number)} for number in partition]
     for operator in reversed(graph.dag.order):
         if partition[operator] < 0:
@@ -149,7 +148,7 @@ def _ends(
             given[maker[tensor]].add(tensor)
     for tensor in fed - first_reader.keys():
         taken[0].add(tensor)  # unused, but still an input of the whole
-    for tensor in outputs:  # without a producer: from the first part that reads it, else the last
+    for tensor in outputs:  # without a producer: output of the first part that reads it, else of the last
         number = maker.get(tensor, first_reader.get(tensor, 0 if tensor in fed else last))
         given[number].add(tensor)
     for tensor, number in maker.items():
@@ -159,7 +158,7 @@ def _ends(
 
 
 def _unique_names(names: Mapping[int, bytes], taken: Iterable[bytes]) -> dict[int, bytes]:
-    """Return names that differ: of equal ones the first stays, the others and empty ones get the tensor's index."""
+    """Return unique names: of equal ones the first stays, the others and empty ones get the tensor's index."""
     used, seen, result = set(taken), set[bytes](), dict[int, bytes]()
     for tensor, given in names.items():
         name = given

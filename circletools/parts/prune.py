@@ -1,7 +1,7 @@
-"""Pruning: a minimal file without the tensors, buffers, operator codes and subgraphs that nothing uses.
+"""Pruning: writes a minimal file without unused tensors, buffers, operator codes and subgraphs.
 
-Used are subgraph 0, those of signatures, and those that they call; of these, all operators or those that outputs
-need, with all that these name. Everything that is left gets new indices in its old order.
+Used are subgraph 0, the subgraphs of signatures, and those that they call; in these, all operators or those that
+outputs need, and everything they refer to. The remaining items get new indices in their old order.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ def prune(
     in_place: bool = False,
     progress: Progress | None = None,
 ) -> RewriteResult:
-    """Write the model to `target` as a minimal file without what nothing uses; return what that was.
+    """Write the model to `target` as a minimal file without unused items; return what these were.
 
-    With `outputs`, operators go too that no output needs, unless they do more than compute. Raises EditError and
-    UsageError as `compact` does, ModelFormatError for operators in a cycle, TableFormatError for broken origins.
+    With `outputs`, operators that no output needs are dropped too, unless they have side effects. Raises EditError
+    and UsageError as `compact` does, ModelFormatError for operators in a cycle, TableFormatError for broken origins.
 
     >>> with ct.open("in.tflite") as model:
     ...     ct.surgery.prune(model, "out.tflite").changes
@@ -45,7 +45,7 @@ def prune(
     whole = read_whole(model)
     excerpt, notes = used(whole, outputs=outputs)
     contents, writer = whole.contents(excerpt), whole.writer
-    del whole  # graphs take memory, and are no longer needed
+    del whole  # graphs use memory, and are no longer needed
     after = contents.sizes()
     fewer = {what: count - after[what] for what, count in _sizes(model).items() if count > after[what]}
     changes = [f"{counted(count, what)} removed" for what, count in fewer.items()]
@@ -70,7 +70,7 @@ def _sizes(model: Model) -> dict[str, int]:
 
 @contextmanager
 def _written(model: Model, parts: Sequence[Part]) -> Iterator[Model]:
-    """Give the model of an excerpt, with what stands behind the old one."""
+    """Yield the model of an excerpt, with the data after the old flatbuffer."""
     start = tail_start(model)
     parts = [*parts, *move_archive(model, start, sum(map(len, parts)) - start)]
     with TemporaryDirectory(prefix="circletools-") as directory:
@@ -81,7 +81,7 @@ def _written(model: Model, parts: Sequence[Part]) -> Iterator[Model]:
 
 
 def used(whole: Whole, *, outputs: bool) -> tuple[Excerpt, tuple[Finding, ...]]:
-    """Return all that is used of a model as an excerpt, and notes of what is left out of its metadata."""
+    """Return everything used in a model as an excerpt, and notes on dropped metadata."""
     model, needs = whole.graph, Needs(whole.graph)
     named: dict[int, set[int]] = {}
     for signature in model.signatures:

@@ -1,7 +1,7 @@
-"""The indices that tensors and operators hold, ready to be given other values where tables move to another model.
+"""The indices in tensors and operators, prepared for renumbering when tables move to another model.
 
-An operator names tensors and its code, and in its options perhaps subgraphs; a tensor names its buffer, and in its
-quantization perhaps other tensors (the scales of blocks). schema/roles.json lists these fields.
+An operator refers to tensors and its code, and its options may refer to subgraphs; a tensor refers to its buffer, and
+its quantization may refer to other tensors (the scales of blocks). schema/roles.json lists these fields.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from circletools.model.model import Model
 
 Owner = Literal["Operator", "Tensor"]
 NewIndices = Mapping[Kind, Mapping[int, int]]
-"""Old index -> new index, by kind; what is not there stays as it is."""
+"""Old index -> new index, by kind; indices that are not listed stay unchanged."""
 
 _KINDS: tuple[Kind, ...] = ("tensor", "buffer", "operator_code", "subgraph")
 _CODES = {"i1": "b", "u1": "B", "i2": "h", "u2": "H", "i4": "i", "u4": "I", "i8": "q", "u8": "Q"}
@@ -34,9 +34,9 @@ Way = tuple[tuple[str, TableType, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class _Inner:
-    """The indices that one field of a table below an operator or a tensor holds.
+    """The indices in one field of a table below an operator or a tensor.
 
-    `way` leads from there to the table: the field, the type and the place of each table on it.
+    `way` is the path from there to the table: the field, the type and the place of each table on it.
     """
 
     way: Way
@@ -46,18 +46,18 @@ class _Inner:
 
 
 class References:
-    """The indices that all operators and tensors of a model hold, by their row among those of all subgraphs.
+    """The indices in all operators and tensors of a model, by their row among those of all subgraphs.
 
-    `entries` has the buffer of each metadata entry, `always` the buffers that every part of the model has.
+    `entries` holds the buffer of each metadata entry, `always` the buffers in every part of the model.
     """
 
     def __init__(self, model: Model) -> None:
-        """Read all of them. Raises ModelFormatError for a broken structure."""
+        """Read all indices. Raises ModelFormatError for a broken structure."""
         self._splits: dict[Owner, list[int]] = {
             "Operator": model.operator_columns.splits.tolist(),
             "Tensor": model.tensor_columns.splits.tolist(),
         }
-        old_metadata = model.root.vectors("metadata_buffer").row(0).tolist()  # an old way to name metadata
+        old_metadata = model.root.vectors("metadata_buffer").row(0).tolist()  # an old form of metadata
         self.entries: list[int] = [entry.buffer for entry in model.metadata]
         self.always: set[int] = {0, *old_metadata} if len(model.buffers) else set()
         self._columns: dict[Owner, list[tuple[Kind, Field, list[list[int]]]]] = {owner: [] for owner in _OWNERS}
@@ -84,7 +84,7 @@ class References:
         return range(first, end) if chosen is None else [first + index for index in chosen]
 
     def named(self, kind: Kind, owner: Owner, rows: Iterable[int]) -> set[int]:
-        """Return the indices of one kind in these operators or tensors and the tables below them; -1 may be there."""
+        """Return the indices of one kind in these operators or tensors and the tables below; -1 may be among them."""
         found: set[int] = set()
         columns = [lists for of_kind, _, lists in self._columns[owner] if of_kind == kind]
         for row in rows:
@@ -96,7 +96,7 @@ class References:
         return found
 
     def fields(self, owner: Owner, row: int, new: NewIndices) -> dict[str, Value]:
-        """Return the fields of an operator or a tensor that have to be replaced, by name."""
+        """Return the fields of an operator or a tensor to replace, by name."""
         fields: dict[str, Value] = {
             item.name: _packed(item, lists[row], new[kind])
             for kind, item, lists in self._columns[owner]
@@ -111,7 +111,7 @@ def _by_row(indices: Indices) -> list[list[int]]:
 
 
 def _altered(inner: Sequence[tuple[Way, _Inner]], new: NewIndices) -> dict[str, Value]:
-    """Return the tables that hold these indices, each by the field that leads there."""
+    """Return the changed tables that hold these indices, each by the field that leads to it."""
     found: dict[str, Value] = {}
     for name, table_type, at in {way[0][0]: way[0] for way, _ in inner}.values():
         inside = [(way[1:], one) for way, one in inner if way[0][0] == name]

@@ -16,7 +16,7 @@ DEFAULT_KEY = "serving_default"
 def with_ends(
     signatures: Iterable[Signature], subgraph: int, inputs: Collection[int], outputs: Collection[int]
 ) -> list[int]:
-    """Return the signatures of a subgraph that have just these inputs and outputs, in any order."""
+    """Return the signatures of a subgraph that have exactly these inputs and outputs, in any order."""
     ends = set(inputs), set(outputs)
     return [
         one.index
@@ -28,7 +28,7 @@ def with_ends(
 def new_signature(
     signatures: Iterable[Signature], graph: Graph, inputs: Sequence[int], outputs: Sequence[int]
 ) -> NewSignature:
-    """Return a signature for these inputs and outputs, with the key and names that the subgraph's first one has."""
+    """Return a signature for these inputs and outputs, with the key and names of the subgraph's first signature."""
     ours = [one for one in signatures if one.subgraph == graph.index]
     key = ours[0].key if ours else DEFAULT_KEY
     return NewSignature(
@@ -39,7 +39,7 @@ def new_signature(
 def _named(
     graph: Graph, signatures: Sequence[Signature], side: Direction, tensors: Sequence[int]
 ) -> list[tuple[bytes, int]]:
-    """Name tensors as signatures do, else as tensors are called, else by their position; no name stands twice."""
+    """Name tensors after signatures, else after the tensors, else by position; names are unique."""
     known: dict[int, str] = {}
     for one in signatures:
         for name, tensor in (*(one.inputs if side == "inputs" else one.outputs), *one.inputs, *one.outputs):
@@ -49,7 +49,7 @@ def _named(
 
 
 def proper(name: str) -> str:
-    """Return a name that every program can read: it must be UTF-8; else nothing."""
+    """Return a name if every program can read it, that is, if it is UTF-8; else an empty name."""
     try:
         name.encode()
     except UnicodeEncodeError:
@@ -58,7 +58,7 @@ def proper(name: str) -> str:
 
 
 def unique_names(names: Iterable[str], what: str) -> list[str]:
-    """Return names that differ: an empty one becomes `input_0`, of equal ones the later get a number."""
+    """Return unique names: an empty one becomes `input_0`, repeated ones get a number."""
     used, found = set[str](), list[str]()
     for index, name in enumerate(names):
         wanted = name or f"{what}_{index}"

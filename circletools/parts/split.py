@@ -1,4 +1,4 @@
-"""Writing a split: the parts, their connections, and the manifest that makes the directory an nnpackage."""
+"""Writes a split: the parts, their connections, and the manifest that makes the directory an nnpackage."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from circletools.storage.files import Part
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """The result of a split: the plan, the connections, and `notes` of what the parts leave out."""
+    """The result of a split: the plan, the connections, and `notes` on what the parts leave out."""
 
     plan: SplitPlan
     connections: Connections
@@ -56,12 +56,12 @@ def split(
     force: bool = False,
     runner: Literal["openvino"] | None = None,
 ) -> Split:
-    """Write a model for each partition of a subgraph to the directory `target`, whole or not at all.
+    """Write a model for each partition of a subgraph to the directory `target`, or nothing on failure.
 
-    With `force`, a directory that an earlier split wrote is replaced. With a `runner`, a program that runs each part
-    on its device is written too. Raises EditError where the model cannot be split (see `plan_split`), or the runner
-    does not read it; UsageError where the directory is not empty (with `force`, where it holds anything that
-    no split wrote), OutputError when it cannot be written.
+    With `force`, a directory written by an earlier split is replaced. With a `runner`, a program that runs each part
+    on its device is written too. Raises EditError if the model cannot be split (see `plan_split`), or the runner does
+    not read it; UsageError if the directory is not empty (with `force`, if it contains files that no split wrote),
+    OutputError if it cannot be written.
 
     >>> with ct.open("annotated.circle") as model:
     ...     done = ct.split(model, "parts")
@@ -101,7 +101,7 @@ def split(
 
 
 def connect(plan: SplitPlan, path: Path | None, model_format: str) -> Connections:
-    """Return how the parts of a plan are connected; `path` is the file of the model, None where it has none."""
+    """Return the connections of a plan's parts; `path` is the file of the model, None if it has none."""
 
     def piece(file: str, inputs: tuple[int, ...], outputs: tuple[int, ...]) -> Piece:
         return Piece(file, *(tuple(text(plan.names[tensor]) for tensor in ends) for ends in (inputs, outputs)))
@@ -122,7 +122,7 @@ def _stem(path: Path | None) -> str:
 
 
 def excerpts_of(whole: Whole, plan: SplitPlan) -> tuple[list[Excerpt], list[Finding]]:
-    """Return the parts of a plan as excerpts, and notes of what they leave out."""
+    """Return the parts of a plan as excerpts, and notes on what they leave out."""
     annotations = _renamed(whole, plan)
     gone = about_the_whole(whole.names, same_order=False, same_ends=False)
     inherited = [
@@ -144,7 +144,7 @@ def excerpts_of(whole: Whole, plan: SplitPlan) -> tuple[list[Excerpt], list[Find
 
 
 def _notes(whole: Whole, plan: SplitPlan, signed: set[int]) -> Iterator[Finding]:
-    """Yield notes of what no part has; `signed` are the signatures that some have."""
+    """Yield notes on what no part contains; `signed` are the signatures in some part."""
     for signature in whole.graph.signatures:
         if signature.index not in signed:
             why = "no part has all its inputs and outputs"
@@ -166,7 +166,7 @@ def _notes(whole: Whole, plan: SplitPlan, signed: set[int]) -> Iterator[Finding]
 
 
 def _open_shape(graph: Graph, plan: SplitPlan) -> str | None:
-    """Return why onert could not run the package, where a tensor between parts has an open shape."""
+    """Return why onert could not run the package: a tensor between parts has an open shape; else None."""
     tensors = sorted({tensor for part in plan.parts for tensor in part.inputs}) if len(plan.parts) > 1 else ()
     found = next((tensor for tensor in tensors if is_open(graph, tensor)), None)
     if found is None:
@@ -176,9 +176,9 @@ def _open_shape(graph: Graph, plan: SplitPlan) -> str | None:
 
 
 def _renamed(whole: Whole, plan: SplitPlan) -> Annotations:
-    """Return the metadata of a model with the names that tensors have in the parts: stamps are made of them."""
+    """Return the metadata of a model with the tensor names of the parts, which stamps cover."""
     graph, records = whole.graph.graphs[plan.subgraph], list(whole.annotations.records)
-    own, old = list(records[plan.subgraph]), [*graph.values.names, b""]  # the last is for slots that are left out
+    own, old = list(records[plan.subgraph]), [*graph.values.names, b""]  # the last element is for omitted slots
     for operator, tensors in enumerate(graph.results.lists()) if plan.renamed else ():
         if not plan.renamed.keys().isdisjoint(tensors):
             names = [plan.renamed.get(tensor, old[tensor]) for tensor in tensors]

@@ -1,4 +1,4 @@
-"""Check that the parts of a split together equal the original: their files, then their values in a runtime.
+"""Check that the parts of a split together equal the original: first their files, then their values in a runtime.
 
 The source and the parts run with the same inputs, and every bit of the outputs is compared.
 """
@@ -34,13 +34,13 @@ Runs = list[list[Array]]
 
 Runtime = Literal["litert", "onert", "none"]
 
-# XNNPACK fuses operators, and what it fuses depends on where the cuts are.
+# XNNPACK fuses operators, and the cuts determine which ones it can fuse.
 _ONE_BY_ONE = {"litert": "litert:builtin", "onert": "onert"}
 
 
 @dataclass(frozen=True, slots=True)
 class SplitVerification:
-    """The findings about a split, and the runtime that was chosen to run it in. No findings: it equals the source."""
+    """The findings about a split, and the runtime used to run it. Without findings, it equals the source."""
 
     runtime: Runtime
     findings: tuple[Finding, ...]
@@ -57,14 +57,13 @@ def verify_split(
 ) -> SplitVerification:
     """Check that the parts in a directory together equal the model that was split.
 
-    First the files are compared, operator by operator; where that finds no error, the source and the parts are run
-    with the same random inputs, made from `seed`, and every bit of their outputs is compared. `source` is the model
-    that was split; without it, the file of its name in the directory or beside it. `runtime` is litert for .tflite
-    and onert for .circle unless given; `none` compares the files alone. No model may run longer than `timeout_s`
-    seconds.
+    First the files are compared, operator by operator; if that finds no error, the source and the parts are run with
+    the same random inputs, made from `seed`, and every bit of their outputs is compared. `source` is the model that
+    was split; by default, the file of that name in the directory or beside it. `runtime` is by default litert for
+    .tflite and onert for .circle; `none` compares only the files. No model may run longer than `timeout_s` seconds.
 
-    Raises InvalidInputError where there is no split or a file of it is broken, UsageError where the source is not
-    found, the subgraph does not exist or the runtime does not start.
+    Raises InvalidInputError if there is no split or a file of it is broken, UsageError if the source is not found,
+    the subgraph does not exist or the runtime does not start.
     """
     files = open_split(Path(directory), None if source is None else Path(source))
     chosen: Runtime = runtime or ("onert" if files.source.suffix == ".circle" else "litert")
@@ -84,10 +83,10 @@ def verify_split(
 def compare_runs(files: SplitFiles, worker: Worker, *, seed: int = 0) -> list[Finding]:
     """Run the source, then the parts one after the other, and in onert the package too.
 
-    A model that keeps something from run to run is loaded once and run several times, with other inputs each time.
-    Where a tensor between parts is empty, as computed shapes can make it, other inputs are tried: it would show
-    nothing, and not every runtime takes it, so also where a part does not run. `verify_split` must have found no
-    error in `files`. Raises UsageError where the runtime does not start.
+    A model with a state is loaded once and run several times, with other inputs each time. Other inputs are also
+    tried if a tensor between parts is empty, which computed shapes can cause, as this proves nothing and not every
+    runtime accepts it; and also if a part does not run. `verify_split` must have found no error in `files`. Raises
+    UsageError if the runtime does not start.
     """
     with open_model(files.source) as model:
         count = _STATEFUL_RUNS if Resources(model_graph(model)).state(0).users else 1
@@ -116,7 +115,7 @@ def compare_runs(files: SplitFiles, worker: Worker, *, seed: int = 0) -> list[Fi
 def _compare(
     files: SplitFiles, worker: Worker, known: dict[str, list[Array]], inputs: Runs, expected: Runs
 ) -> list[Finding]:
-    """Compare the parts with what the whole computes, and add what they compute to what is known by name."""
+    """Compare the parts with the results of the whole model, and add their results to `known`, by name."""
     findings = list(_by_parts(files, worker, known, expected))
     if worker.runtime == "onert" and (files.directory / MANIFEST).exists():
         findings += _as_package(files, worker, inputs, expected)
@@ -145,7 +144,7 @@ def _by_position(runs: Runs) -> Runs:
 
 
 def _difference(first: Runs, second: Runs) -> str | None:
-    """Return the first difference, and its run where there are several."""
+    """Return the first difference, with the run if there are several."""
     for run, (one, two) in enumerate(zip(first, second, strict=True), 1):
         difference = same(one, two)
         if difference is not None:
@@ -154,7 +153,7 @@ def _difference(first: Runs, second: Runs) -> str | None:
 
 
 def _nondeterminism(files: SplitFiles, worker: Worker, inputs: Runs, expected: Runs) -> Finding | None:
-    """Run the source again, then a copy with other file offsets; return whether its values change."""
+    """Run the source again, then a copy with other file offsets; report if its values change."""
     with TemporaryDirectory() as directory, open_model(files.source) as model:
         written = Path(directory) / files.source.name
 
@@ -201,7 +200,7 @@ def _by_parts(files: SplitFiles, worker: Worker, known: dict[str, list[Array]], 
 
 
 def _as_called(files: SplitFiles, worker: Worker) -> Iterator[Finding]:
-    """Yield a finding where onert's Python, which lets the runtime allocate the outputs, does not run the package."""
+    """Yield a finding if onert's Python API, in which the runtime allocates the outputs, does not run the package."""
     if worker.runtime != "onert" or not (files.directory / MANIFEST).exists():
         return
     verdict = worker.called(Path(files.directory))

@@ -30,9 +30,9 @@ from circletools.storage.zips import directory_start
 
 @dataclass(frozen=True)
 class Whole:
-    """A model that passed `check_editable`: its graphs, the indices that it holds, its metadata, and its file.
+    """A model that passed `check_editable`: its graphs, the indices in its tables, its metadata, and its file.
 
-    `names` are those of its metadata entries.
+    `names` are the names of its metadata entries.
     """
 
     graph: ModelGraph
@@ -49,11 +49,11 @@ class Whole:
 
     @cached_property
     def annotations(self) -> Annotations:
-        """The metadata that names operators. Raises TableFormatError."""
+        """The metadata that refers to operators. Raises TableFormatError."""
         return read_annotations(self.graph)
 
     def contents(self, excerpt: Excerpt) -> Contents:
-        """Return all that an excerpt needs."""
+        """Return everything that an excerpt needs."""
         return contents_of(self.graph, self.references, excerpt)
 
     def bytes_of(self, excerpt: Excerpt) -> list[Part]:
@@ -61,10 +61,10 @@ class Whole:
         return self.writer.write(excerpt, self.contents(excerpt))
 
     def entries(self, kept: SubgraphSelection, *, same_ends: bool) -> tuple[Entries, tuple[Finding, ...]]:
-        """Return the metadata of a model with these subgraphs, and notes of what is left out.
+        """Return the metadata of a model with these subgraphs, and notes on dropped entries.
 
-        With `same_ends`, the subgraphs have the inputs and outputs that they had. Where they are all subgraphs with
-        all their operators, tables are not looked at: they stay as they are.
+        With `same_ends`, the subgraphs have their old inputs and outputs. If they are all subgraphs with all their
+        operators, the tables are kept unread.
         """
         counts = list(map(len, self.graph.graphs))
         moved = any(index != subgraph for index, (subgraph, _) in enumerate(kept))
@@ -79,7 +79,7 @@ class Whole:
         return entries, (*notes, *self.annotations.notes)
 
     def notes(self, kept: SubgraphSelection) -> Iterator[Finding]:
-        """Yield what a model with these subgraphs lacks: what writes its resources, and files behind this one."""
+        """Yield what a model with these subgraphs lacks: operators that write its resources, and attached files."""
         used = set[str]()
         for index, chosen in kept:
             naming = self.resources.uses(index).naming
@@ -95,7 +95,7 @@ class Whole:
 
 
 def read_whole(model: Model) -> Whole:
-    """Read a model. Raises what `check_editable` does."""
+    """Read a model. Raises what `check_editable` raises."""
     check_editable(model)
     references = References(model)
     return Whole(

@@ -1,7 +1,7 @@
-"""The bytes of an excerpt: the objects that it names, as ranges of the old file, under new indices.
+"""The bytes of an excerpt: its objects, as ranges of the old file, under new indices.
 
 Data outside the flatbuffer stays outside: each range is copied once behind the new flatbuffer, aligned to 16 bytes or
-what it was aligned to.
+to its old alignment.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _LEAST_ALIGNMENT, _MOST_ALIGNMENT = 16, 64  # of external data
 _OFFSETS = {"large_custom_options": "large_custom_options_offset", "bytecode": "custom_options"}
 
 Ranges = Mapping[tuple[str, int], tuple[int, int]]
-"""Data outside the flatbuffer: its kind and row, and where it starts and ends in the file."""
+"""Data outside the flatbuffer: its kind and row, and its start and end in the file."""
 
 Moves = Mapping[tuple[str, int], int]
 
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """A model that passed `check_editable`, and where the tables of each type are in its file."""
+    """A model that passed `check_editable`, and the positions of the tables of each type in its file."""
 
     model: Model
     references: References
@@ -41,7 +41,7 @@ class Writer:
     external: Ranges
 
     def write(self, excerpt: Excerpt, contents: Contents) -> list[Part]:
-        """Return the file of an excerpt, as bytes and ranges of the old one."""
+        """Return the file of an excerpt, as bytes and ranges of the old file."""
         parts = self._flatbuffer(excerpt, contents, {})
         named = [("Buffer", row) for row in contents.buffers if self.external]
         named += [(kind, row) for kind in _OFFSETS for row in contents.rows if self.external]
@@ -49,7 +49,7 @@ class Writer:
         ranges = {key: self.external[key] for key in named if key in self.external and key not in given}
         if not ranges:
             return parts
-        # Only now is it known where external data goes. The positions in the flatbuffer have a fixed width.
+        # Only now is the place of external data known. The positions in the flatbuffer have a fixed width.
         moves, behind = _placed(self.model.source, ranges, sum(map(len, parts)))
         return [*self._flatbuffer(excerpt, contents, moves), *behind]
 
@@ -75,7 +75,7 @@ def writer_of(model: Model, references: References) -> Writer:
 
 @dataclass(frozen=True, slots=True)
 class _Tables:
-    """The tables of one excerpt; `moves` is by how many bytes each piece of external data moves in the file."""
+    """The tables of one excerpt; `moves` is how far each piece of external data moves in the file."""
 
     old: Writer
     excerpt: Excerpt
@@ -89,7 +89,7 @@ class _Tables:
     def root(self) -> Altered:
         """Return the Model table."""
         old, contents, root = self.old, self.contents, self.old.model.root
-        further = root.vectors("metadata_buffer").row(0).tolist()  # an old way to name metadata
+        further = root.vectors("metadata_buffer").row(0).tolist()  # an old form of metadata
         subgraphs: Tables = [*map(self.section, range(len(contents.tensors))), *map(self.callee, contents.called)]
         fields: dict[str, Value] = {
             "subgraphs": subgraphs,
@@ -125,11 +125,11 @@ class _Tables:
 
     @property
     def nameless(self) -> dict[str, Value]:
-        """The name of a subgraph that is to have none."""
+        """The name of an anonymous subgraph."""
         return {"name": None} if self.excerpt.anonymous else {}
 
     def callee(self, subgraph: int) -> Altered:
-        """Return a subgraph that is called: it keeps its tensors and their indices."""
+        """Return a called subgraph: it keeps its tensors and their indices."""
         rows = self.old.references.rows
         tensors: Tables = [self.tensor(row, None) for row in rows("Tensor", subgraph)]
         operators: Tables = [self.operator(row, None) for row in rows("Operator", subgraph)]
@@ -196,7 +196,7 @@ class _Tables:
 
 
 def _placed(source: Source, ranges: Ranges, at: int) -> tuple[Moves, list[Part]]:
-    """Return by how much each range moves, and what to write from byte `at` on; overlapping ranges stay so."""
+    """Return how far each range moves, and what to write from byte `at` on; overlapping ranges still overlap."""
     merged: list[list[int]] = []
     for start, end in sorted(set(ranges.values())):
         if merged and start < merged[-1][1]:
