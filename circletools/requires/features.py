@@ -1,4 +1,4 @@
-"""Tensor types and features of the format that a model has."""
+"""Tensor types and format features in a model."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Feature(NamedTuple):
 
 
 def features(model: ModelGraph, table: RuntimeTable) -> Iterator[Feature]:
-    """Yield the tensor types of a model, and its features."""
+    """Yield the tensor types and the format features of a model."""
     names = model.schema.enums["TensorType"]
     counts: Counter[int] = Counter()
     for graph in model.graphs:

@@ -1,14 +1,13 @@
-"""The lowest version of an operator code that the form of an operator needs (forms.json).
+"""The lowest version of an operator code that supports the form of an operator (forms.json).
 
-A line of the file is `VERSION INPUT TYPES [> OUTPUT TYPES] [CONDITION...]`, types of a slot apart by `|`, slots by a
-comma; what is not listed may be anything. The first line that fits counts. Conditions: `rank=N` and `rank<N` of
-input 0, `inputs=N`, `quantized` (input 0 has a scale), `channels`, `channels0` and `channelsout` (a scale for each
-channel of input 1, input 0, output 0), `tensor` and `tensor0` (one scale of input 1, of input 0), `ungrouped` (a
-convolution's filter has as many channels as the input), `rescaled` (scales of a product of 1 and more), and
-`OPTION=VALUE` or `OPTION!=VALUE`.
-Lines are in the file where `tools/measure/lowering.py` saw that the first runtime that resolves the version runs the
-form, and that today's gives the same bits; version 0 is for those that are not lowered. A form that no line fits is
-not known, and none with sparse tensors.
+A line of the file is `VERSION INPUT TYPES [> OUTPUT TYPES] [CONDITION...]`; `|` separates the types of a slot, a
+comma separates slots; slots that are not listed may have any type. The first line that fits applies. Conditions:
+`rank=N` and `rank<N` of input 0, `inputs=N`, `quantized` (input 0 has a scale), `channels`, `channels0` and
+`channelsout` (a scale for each channel of input 1, input 0, output 0), `tensor` and `tensor0` (one scale of input 1,
+of input 0), `ungrouped` (a convolution's filter has as many channels as the input), `rescaled` (scales of a product
+of 1 and more), and `OPTION=VALUE` or `OPTION!=VALUE`. `tools/measure/lowering.py` added the lines for which the first
+runtime that resolves the version runs the form, and today's runtime gives the same bits; version 0 marks forms that
+are not lowered. A form that fits no line is not known, nor is one with sparse tensors.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from circletools.graph.graph import Graph
 
 _OPTION = re.compile(r"(\w+)(!?=)(\d+)")
 Option = Callable[[str], int]
-"""Gives the number of an option, 0 where it is not written."""
+"""Returns the number of an option, 0 if it is not written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +41,7 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """A value in a slot, as far as forms are about it; `scales` are those of its quantization."""
+    """The properties of a value in a slot that forms test; `scales` are those of its quantization."""
 
     type: str
     shape: tuple[int, ...]
@@ -50,17 +49,17 @@ class Operand:
 
 
 Operands = Sequence[Operand | None]
-"""The values in the slots of an operator; None where a slot is left out."""
+"""The values in the slots of an operator; None for an omitted value."""
 
 
 def lowest_version(graph: Graph, operator: int) -> int | None:
-    """Return the lowest version that the form of an operator needs, None where the form is not known."""
+    """Return the lowest version that supports an operator's form, None if the form is not known."""
     form = form_of(graph, operator)
     return form.version or None if form else None
 
 
 def form_of(graph: Graph, operator: int) -> Form | None:
-    """Return the first form of its code that an operator has, None where it has none."""
+    """Return the first form of its code that an operator matches, None if there is none."""
     inputs, outputs = (_operands(graph, slots.of(operator)) for slots in (graph.operands, graph.results))
     if not inputs or inputs[0] is None or not outputs:
         return None
@@ -77,7 +76,7 @@ def form_of(graph: Graph, operator: int) -> Form | None:
 
 
 def _operands(graph: Graph, values: Sequence[int]) -> Operands:
-    """Return the values in slots; a value that does not exist, or is sparse, is of no type that a form names."""
+    """Return the values in slots; a missing or sparse value has a type that no form names."""
     count = len(graph.values)
     known = [value if value < count else -2 for value in values]
     tables = graph.values.tables.take(np.array([value for value in known if value >= 0], np.int64))
@@ -104,7 +103,7 @@ def _fit(wanted: Sequence[frozenset[str]], operands: Operands) -> bool:
 
 
 def _holds(condition: str, inputs: Operands, outputs: Operands, option: Option) -> bool:
-    """Return whether a condition of a form holds; the first input is there."""
+    """Return whether a condition of a form holds; input 0 must exist."""
     first, second = inputs[0], inputs[1] if len(inputs) > 1 else None
     shape = () if first is None else first.shape
     if condition.startswith("rank"):

@@ -1,4 +1,4 @@
-"""Operator versions and min_runtime_version of a model, brought to what is true and lowest.
+"""Lowers operator versions and corrects min_runtime_version of a model.
 
 with ct.open("in.tflite") as model, ct.edit(model) as edit:
     ct.rewrite_requirements(edit, lower=True, write=True)
@@ -23,7 +23,7 @@ from circletools.requires.table import runtime_table, title
 def rewrite_requirements(edit: ModelEdit, *, lower: bool = False, write: bool = False) -> RewriteResult:
     """With `lower`, write the lowest operator versions; with `write`, the true min_runtime_version of the result.
 
-    Raises UsageError for a Circle model, EditError where no TensorFlow release has all operators.
+    Raises UsageError for a Circle model, EditError if no TensorFlow release has all operators.
     """
     lowered = lower_versions(edit) if lower else RewriteResult(())
     written = write_minimum(edit) if write else RewriteResult(())
@@ -31,11 +31,11 @@ def rewrite_requirements(edit: ModelEdit, *, lower: bool = False, write: bool = 
 
 
 def lower_versions(edit: ModelEdit) -> RewriteResult:
-    """Give each operator code the lowest version that all its operators' forms have, where that helps.
+    """Give each operator code the lowest version for all its operators' forms, if older runtimes resolve it.
 
-    A version helps where an older runtime resolves it. Only forms that were measured are lowered: the first runtime
-    that resolves the version runs them, and the newest one computes the same bits with either version. A code stays,
-    with a note, where the form of one of its operators is not such a form. Raises UsageError for a Circle model.
+    Only forms that were measured are lowered: the first runtime that resolves the version runs them, and the newest
+    one computes the same bits with either version. A code keeps its version, with a note, if one of its operators has
+    another form. Raises UsageError for a Circle model.
     """
     graph = model_graph(edit.model)
     if graph.format != "tflite":
@@ -58,7 +58,7 @@ def lower_versions(edit: ModelEdit) -> RewriteResult:
 
 
 def _lowest(model: ModelGraph, code: int) -> int | None:
-    """Return the lowest version that suits all operators of a code, None where it has none or one is not known."""
+    """Return the lowest version that suits all operators of a code; None if there are none or one is unknown."""
     versions = [
         lowest_version(graph, operator)
         for graph in model.graphs

@@ -1,7 +1,7 @@
 """The metadata entry `min_runtime_version`: the TensorFlow release whose runtime has all operators of a model.
 
-Sixteen bytes of text, padded with NULs, as TensorFlow's converter writes them. It counts TensorFlow releases, so that
-an operator that only LiteRT has, which counts anew from 1.0, cannot be written there.
+It is sixteen bytes of text, padded with NULs, as TensorFlow's converter writes it. It names TensorFlow releases, so
+it cannot express an operator that exists only in LiteRT, whose numbering restarts from 1.0.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ Release = tuple[int, ...]
 class Minimum:
     """The entry in the file and the true value.
 
-    `declared` is the entry's text, None where there is none. `needed` is the TensorFlow release that is needed, None
-    where none is known to have all operators. `is_bound`: an older one than `needed` may suffice: it is the
-    oldest that was measured. `state` compares the two.
+    `declared` is the entry's text, None if there is none. `needed` is the necessary TensorFlow release, None if none
+    is known to have all operators. `is_bound` means that a release older than `needed` may suffice, as `needed` is
+    the oldest that was measured. `state` compares the two.
     """
 
     declared: str | None
@@ -48,7 +48,7 @@ class Minimum:
 def minimum_of(model: ModelGraph, table: RuntimeTable, codes: Sequence[OperatorCode] | None = None) -> Minimum:
     """Return `min_runtime_version` of a TFLite model, and its true value.
 
-    `codes` are the operator codes as they stand in an edit, those of the model where they are None.
+    `codes` are the operator codes in their edited state; by default, those of the model.
     """
     raw = model.metadata_value(NAME)
     declared = None if raw is None else bytes(raw).rstrip(b"\0").decode("utf-8", "replace")
@@ -79,16 +79,16 @@ def _state(declared: str | None, needed: Release, is_bound: bool) -> State:
 
 
 def write_minimum(edit: ModelEdit) -> RewriteResult:
-    """Give `min_runtime_version` the true value; nothing changes where it is true.
+    """Set `min_runtime_version` to the true value; nothing changes if it is correct.
 
-    Raises EditError where no TensorFlow release is known to have all operators, UsageError for a Circle model.
+    Raises EditError if no TensorFlow release is known to have all operators, UsageError for a Circle model.
     """
     if edit.model.format != "tflite":
         raise UsageError(f"{NAME} is about TFLite models, and this is a Circle model")
     found = minimum_of(model_graph(edit.model), runtime_table(), edit.operator_codes)
     if found.needed is None:
         raise EditError(
-            f"{NAME} counts TensorFlow releases, and none is known that has all operators of this model",
+            f"{NAME} counts TensorFlow releases, and no known release has all operators of this model",
             hint="`circletool requires IN` names the LiteRT version; --lower may write older operator versions",
         )
     if found.state == "true":
@@ -97,13 +97,13 @@ def write_minimum(edit: ModelEdit) -> RewriteResult:
 
 
 def _release(table: RuntimeTable, code: OperatorCode) -> Release | None:
-    """Return the TensorFlow release that an operator version needs; the oldest that was measured has all below."""
+    """Return the TensorFlow release that an operator version needs; the oldest measured one covers earlier ones."""
     known = _releases().get(code.name, {}).get(str(code.version))
     return _release_of(table, table.first_for_operator(code.name, code.version)) if known is None else _number(known)
 
 
 def _release_of(table: RuntimeTable, first: int) -> Release | None:
-    """Return the TensorFlow release that the first runtime is of, None where it is one of LiteRT."""
+    """Return the TensorFlow release of the first runtime, None if it is a LiteRT release."""
     name, _, version = ("" if first == NEVER else table.runtimes[first]).partition("-")
     return _number(version) if name == "tflite" else None
 
@@ -117,7 +117,7 @@ def _releases() -> Mapping[str, Mapping[str, str]]:
 
 
 def _number(version: str) -> Release | None:
-    """Return a version as numbers; three of them, so that 2.8 equals 2.8.0. None for other text."""
+    """Return a version as three numbers, so that 2.8 equals 2.8.0. None for other text."""
     words = version.split(".")
     if not 1 <= len(words) <= 3 or not all(word.isascii() and word.isdigit() and len(word) < 6 for word in words):
         return None
@@ -125,15 +125,15 @@ def _number(version: str) -> Release | None:
 
 
 def minimum_findings(model: ModelGraph) -> Iterator[Finding]:
-    """Yield a finding where `min_runtime_version` of a TFLite model is not true.
+    """Yield a finding if `min_runtime_version` of a TFLite model is not correct.
 
-    A missing one counts where the oldest measured runtime does not load the model.
+    A missing entry is reported if the oldest measured runtime does not load the model.
     """
     if model.format != "tflite":
         return
     try:
         found = minimum_of(model, runtime_table())
-    except ModelFormatError:  # the entry names a buffer that does not exist, which is a finding of its own
+    except ModelFormatError:  # the entry names a buffer that does not exist, which has its own finding
         return
     if found.state in ("true", "unknown") or (found.state == "missing" and found.is_bound):
         return

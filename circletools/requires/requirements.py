@@ -25,11 +25,11 @@ Kind = Literal["operator", "type", "feature"]
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """A feature of a model that not every measured runtime takes.
+    """A feature of a model that not every measured runtime supports.
 
-    `what` names it, such as `FULLY_CONNECTED version 12`, `INT4 tensors`. `first` is the first runtime that takes
-    it, None where no measured one does; `count` how many operators, or tensors, or buffers, have it; `sources` the
-    names of where the operators came from, at most `MOST_SOURCES`.
+    `what` names it, such as `FULLY_CONNECTED version 12`, `INT4 tensors`. `first` is the first runtime that supports
+    it, None if no measured one does; `count` is the number of operators, tensors or buffers that have it; `sources`
+    are the names of the operators' sources, at most `MOST_SOURCES`.
     """
 
     kind: Kind
@@ -41,7 +41,7 @@ class Requirement:
 
 @dataclass(frozen=True, slots=True)
 class RuntimeVerdict:
-    """Whether a runtime takes a model; `lacking` is what it does not."""
+    """Whether a runtime supports a model; `lacking` lists what it does not support."""
 
     runtime: str
     takes: bool
@@ -52,10 +52,10 @@ class RuntimeVerdict:
 class Requirements(Tabular):
     """The requirements of a model.
 
-    `first` is the first measured runtime that takes all of it, None where none does; `is_oldest`: this is
-    the oldest one that was measured, so that still older ones may do. `rows` are what the oldest one does not take,
-    the most demanding first. `verdicts` has the runtimes that were asked for, or all. `minimum` is the
-    min_runtime_version of the file beside what is true.
+    `first` is the first measured runtime that supports all of the model, None if none does; `is_oldest` means that it
+    is the oldest measured one, so older ones may do as well. `rows` are the features that the oldest one does not
+    support, the most demanding first. `verdicts` are for the requested runtimes, or for all. `minimum` is the file's
+    min_runtime_version together with the true value.
     """
 
     first: str | None
@@ -70,11 +70,11 @@ class Requirements(Tabular):
 
 
 def requires(model: Model, runtimes: Iterable[str] = ()) -> Requirements:
-    """Return which TFLite runtimes load a model, by what was measured of them.
+    """Return which TFLite runtimes load a model, according to measurements of these runtimes.
 
-    `runtimes` are those to give a verdict on, such as `litert-1.4`; all where there are none. An operator code counts
-    whether an operator uses it or not: a runtime looks all of them up. Raises ModelFormatError, and UsageError for a
-    runtime that was not measured and for a Circle model, which these runtimes do not read.
+    `runtimes` are the runtimes to judge, such as `litert-1.4`; by default all. Every operator code counts, even an
+    unused one: a runtime looks all of them up. Raises ModelFormatError, and UsageError for a runtime that was not
+    measured and for a Circle model, which these runtimes do not read.
 
     >>> with ct.open("in.tflite") as model:
     ...     ct.requires(model).first
@@ -105,7 +105,7 @@ def _verdict(table: RuntimeTable, at: int, rows: Sequence[tuple[int, Requirement
 
 
 def _needs(model: ModelGraph, table: RuntimeTable) -> Iterator[tuple[int, Requirement]]:
-    """Yield each thing that the model has, with the index of the first runtime that takes it."""
+    """Yield each feature of the model, with the index of the first runtime that supports it."""
     counts = np.zeros(len(model.operator_codes), np.int64)
     for graph in model.graphs:
         indices = graph.operators.code_indices
@@ -120,9 +120,9 @@ def _needs(model: ModelGraph, table: RuntimeTable) -> Iterator[tuple[int, Requir
 
 
 def _sources_by_code(model: ModelGraph, codes: Collection[int]) -> dict[int, tuple[str, ...]]:
-    """Return the names of the first sources of the operators of each of these codes, by its index.
+    """Return, by the index of an operator code, the names of the first sources of its operators.
 
-    Where the tables of origins give none, are stale or broken: the names of the operators' first outputs.
+    If the origin tables have none, or are stale or broken: the names of the operators' first outputs.
     """
     found: dict[int, list[str]] = {code: [] for code in codes}
     origins = current_origins(model) if codes else None

@@ -1,4 +1,4 @@
-"""C++ that registers exactly the operators of some models with TensorFlow Lite Micro's MicroMutableOpResolver."""
+"""C++ code that registers exactly the operators of some models with TFLM's MicroMutableOpResolver."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from circletools.model.model import Model
 
 @cache
 def _methods() -> dict[str, str]:
-    """Return the methods of TFLM's resolver by operator code, after `Add` (tools/measure/micro_resolver.py)."""
+    """Return operator code -> TFLM resolver method, without `Add` (tools/measure/micro_resolver.py)."""
     document: dict[str, dict[str, str]] = json.loads((resources.files(__package__) / "micro.json").read_text("utf-8"))
     return document["methods"]
 
 
 def method_of(code: str) -> str | None:
-    """Return the resolver's method for an operator code, None for a custom operator that TFLM does not have.
+    """Return the resolver's method for an operator code, None for a custom operator without a kernel in TFLM.
 
-    Raises UsageError for a builtin operator that TFLM does not have.
+    Raises UsageError for a builtin operator without a kernel in TFLM.
     """
     if method := _methods().get(code):
         return f"Add{method}"
@@ -34,8 +34,8 @@ def method_of(code: str) -> str | None:
 def resolver_code(models: Iterable[Model]) -> str:
     """Return a C++ header with a function that registers the operators of all these models, and no others.
 
-    A custom operator that TFLM does not have is registered with `Register_<NAME>()`, which the program supplies.
-    Raises UsageError for a Circle model and for a builtin operator that TFLM does not have, ModelFormatError.
+    A custom operator without a kernel in TFLM is registered with `Register_<NAME>()`, which the program supplies.
+    Raises UsageError for a Circle model and for a builtin operator without a kernel in TFLM, ModelFormatError.
     """
     codes: set[str] = set()
     names = []

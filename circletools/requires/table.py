@@ -1,8 +1,8 @@
-"""The measured table of TFLite runtimes (table.json): what each resolves, oldest runtime first.
+"""The measured table of TFLite runtimes (table.json): what each one resolves, oldest runtime first.
 
-`tools/measure/requirements.py` makes it by asking the runtimes of the package index: `tflite-runtime` up to 2.14, and
-`ai-edge-litert`, which counts anew from 1.0. A newer one takes whatever an older one does, so that one index, that of
-the first runtime, is enough.
+`tools/measure/requirements.py` makes it by testing the runtimes in the package index: `tflite-runtime` up to 2.14,
+and `ai-edge-litert`, whose numbering restarts from 1.0. A newer runtime supports everything that an older one does,
+so a single index, that of the first runtime, is enough.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from circletools.errors import UsageError
 from circletools.wording import suggestion
 
 NEVER = 1 << 30
-"""In place of the index of a runtime: none of them takes it."""
+"""Used instead of the index of a runtime: no runtime supports it."""
 _NAMES = {"tflite": "TFLite", "litert": "LiteRT"}
 _WANTED = re.compile(r"(tflite|litert)-(\d+(?:\.\d+){0,2})")
 
@@ -28,8 +28,8 @@ _WANTED = re.compile(r"(tflite|litert)-(\d+(?:\.\d+){0,2})")
 class RuntimeTable:
     """The capabilities of runtimes. `runtimes` are their names, such as litert-2.1.6, oldest first.
 
-    `types` and `features` have the index of the first runtime, NEVER where none takes it; `operators` the lowest
-    version of a code and the highest one in each runtime; `custom` the custom codes that all resolve.
+    `types` and `features` hold the index of the first runtime that supports each, or NEVER; `operators` the lowest
+    version of a code and the highest one in each runtime; `custom` the custom codes that all runtimes resolve.
     """
 
     runtimes: tuple[str, ...]
@@ -46,7 +46,7 @@ class RuntimeTable:
         return next((at for at, most in enumerate(highest) if lowest <= version <= most), NEVER)
 
     def index_of(self, wanted: str) -> int:
-        """Return the index of a runtime by name; of litert-2.1 the first 2.1.x. Raises UsageError."""
+        """Return the index of a runtime by name; for litert-2.1, of the first 2.1.x. Raises UsageError."""
         match = _WANTED.fullmatch(wanted.strip().lower())
         if match:
             for at, name in enumerate(self.runtimes):
@@ -56,14 +56,14 @@ class RuntimeTable:
 
 
 def title(runtime: str) -> str:
-    """Return the name of a runtime for people, as in `LiteRT 1.4.0`."""
+    """Return the display name of a runtime, as in `LiteRT 1.4.0`."""
     name, version = runtime.split("-")
     return f"{_NAMES[name]} {version}"
 
 
 @cache
 def runtime_table() -> RuntimeTable:
-    """Return the table that is shipped."""
+    """Return the table that is part of the package."""
     raw: dict[str, Any] = json.loads((resources.files(__package__) / "table.json").read_text("utf-8"))
     count = len(raw["runtimes"])
     return RuntimeTable(
