@@ -1,12 +1,12 @@
-"""Shared by comparisons of times: the ratio, its confidence interval, and the verdict.
+"""Basics of comparing times: the ratio, its confidence interval, and the verdict.
 
     executions of a recording -> mean of the fastest quarter -> mean over the recordings of a side -> ratio
 
-Other work of a machine only ever adds time, so the fastest executions are nearest to what the model needs. Two things
-show how much a recording may be off. One is how the recordings of a side differ, and those of a history of the same
-model; recordings that were made in turns are compared pair by pair. The other is how far executions are from the
-fastest: those of one recording may all be slow together, so as many count as one. To that comes what differs from
-process to process, as where memory is, which is assumed. A change is sure by either, at half the level each.
+Other work on a machine only ever adds time, so the fastest executions are nearest to what the model needs. Two
+variations bound its error. One is between the recordings of a side, and those of a history of the same model;
+recordings made alternately are compared in pairs. The other is the distance of executions from the fastest: all
+executions of a recording may be slow together, so as many count as one. An assumed variation between processes, such
+as in memory placement, is added. A change is significant by either, at half the level each.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ Samples = npt.NDArray[np.float64]
 Verdict = Literal["slower", "faster", "same", "cannot tell"]
 
 ASSUMED_SPREAD = 0.25
-"""How much recordings of one model are taken to differ (a standard deviation) where nothing shows it."""
+"""The assumed standard deviation between recordings of one model if nothing shows it."""
 
 PROCESS_SPREAD = 0.1
-"""How much processes are taken to differ beside the spread of their executions."""
+"""The assumed variation between processes in addition to the spread of their executions."""
 
 _COARSEST_NS = 1000
 _FASTEST, _SLOWEST = 4, 10  # a quarter, and a tenth
@@ -45,9 +45,9 @@ _POWER = 0.9
 class ComparedTime:
     """A time before and after; `low` and `high` bound the ratio, with a confidence of 95 %.
 
-    All three are None where there was no time before, the bounds also where there is none after. `verdict` is sure
-    of `slower` and `faster`, which are by more than the threshold; `same` is within it. With as many recordings that
-    differ as much, a change by the ratio `visible` or more is found in nine of ten comparisons.
+    All three are None if there was no time before, and the bounds also if there is none after. The verdicts `slower`
+    and `faster` are significant and exceed the threshold; `same` is within it. With equally many recordings that vary
+    equally, nine of ten comparisons find a change by the ratio `visible` or more.
     """
 
     before_ns: int
@@ -60,7 +60,7 @@ class ComparedTime:
 
     @property
     def delta_ns(self) -> int:
-        """How much longer it takes."""
+        """The increase in time."""
         return self.after_ns - self.before_ns
 
     @property
@@ -76,10 +76,10 @@ class ComparedTime:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Times to compare: the recordings of both sides. `total_ns` is all time before, of its unit.
+    """Times to compare: the recordings of both sides. `total_ns` is the total time before, in the same unit.
 
-    `history` are other recordings of the model before, which show how recordings differ. The recordings of both sides
-    are in pairs where they were made in turns (`paired`).
+    `history` are other recordings of the model before, which show how recordings vary. The recordings of both sides
+    form pairs if they were made alternately (`paired`).
     """
 
     before: Sequence[Samples]
@@ -91,14 +91,14 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class _Estimate:
-    """Times, and by each way to know it the standard error of the ratio's logarithm, and its degrees of freedom."""
+    """Times, and for each estimator the standard error of the ratio's logarithm and its degrees of freedom."""
 
     before: float
     after: float
     errors: tuple[tuple[float, float], ...]
 
     def chance(self, sign: int) -> float:
-        """Return the probability of such a time after, or a longer one (-1: a shorter), of what is equal."""
+        """Return the probability of such a time after, or a longer one (-1: a shorter one), if nothing changed."""
         change = bool(self.after) - bool(self.before)
         logarithm = math.log(self.after / self.before) if self.before and self.after else change
         return len(self.errors) * min(tail(sign * logarithm / error, freedom) for error, freedom in self.errors)
@@ -109,23 +109,23 @@ class _Estimate:
         return min(700.0, *(quantile(1 - level, freedom) * error for error, freedom in self.errors))
 
     def visible(self, rows: int, limit: float, tick: float) -> float:
-        """Return the ratio that is found with a probability of 90 %, as one of so many rows."""
+        """Return the ratio that is detected with a probability of 90 %, as one of this many rows."""
         return min(visible(*one, rows * len(self.errors), limit, tick) for one in self.errors)
 
 
 def location(times: Samples) -> float:
-    """Return the mean of the fastest quarter, of less than four that of all.
+    """Return the mean of the fastest quarter, or of all if there are fewer than four executions.
 
-    Executions that take no time, as those that do not come to an operator, count only in proportion.
+    Executions that take no time, such as those that do not reach an operator, count only in proportion.
     """
     some = times[times > 0]
     return float(np.sort(some)[: len(some) // _FASTEST or None].mean()) * len(some) / len(times) if len(some) else 0.0
 
 
 def _scatter(times: Samples) -> float:
-    """Return how far executions are from the fastest quarter: the mean square of logarithms, without a tenth.
+    """Return the mean square of the logarithmic distance from the fastest quarter, without the slowest tenth.
 
-    To that comes whether they take time at all.
+    The variation of whether executions take time at all is added.
     """
     some = np.sort(times[times > 0])
     least = location(some)
@@ -134,7 +134,7 @@ def _scatter(times: Samples) -> float:
 
 
 def tick_of(times: Iterable[npt.NDArray[np.int64]]) -> int:
-    """Return the step of the clock in nanoseconds: all times are multiples of it. A trace has whole microseconds."""
+    """Return the clock's step in nanoseconds, of which all times are multiples. A trace has whole microseconds."""
     tick = _COARSEST_NS
     for some in times:
         tick = math.gcd(tick, int(np.gcd.reduce(some)) if len(some) else 0)
@@ -142,7 +142,7 @@ def tick_of(times: Iterable[npt.NDArray[np.int64]]) -> int:
 
 
 def refuse_unpaired(before: int, after: int, *, paired: bool, history: bool) -> None:
-    """Raise UsageError where recordings that were made in turns are not pairs, or have a history too."""
+    """Raise UsageError if recordings made alternately do not form pairs, or have a history too."""
     if paired and before != after:
         raise UsageError(f"alternating recordings come in pairs: {before} before, {after} after")
     if paired and history:
@@ -152,10 +152,10 @@ def refuse_unpaired(before: int, after: int, *, paired: bool, history: bool) -> 
 def compare_times(rows: Sequence[Row], *, limit: float, tick_ns: float) -> list[ComparedTime]:
     """Compare the times of each row.
 
-    A row is slower when its ratio is above 1 + `limit`, the difference is more than a tick of the clock, and it is
-    sure: by Student's t over the recordings or by the scatter of executions. That is corrected for the number of
-    rows (Holm) and of ways: at most 5 % of comparisons of what is equal have a row that is slower or faster. What is
-    new is slower when it takes more than `limit` of all time before.
+    A row is slower if its ratio is above 1 + `limit`, the difference is more than a tick of the clock, and it is
+    significant: by Student's t over the recordings or by the scatter of executions. The level is corrected for the
+    number of rows (Holm) and of estimators: at most 5 % of comparisons of equal models have a row that is slower or
+    faster. An added row is slower if it takes more than `limit` of the total time before.
     """
     found = [_estimate(row, tick_ns) for row in rows]
     slower, faster = (_holm([one.chance(sign) for one in found]) for sign in (1, -1))
@@ -166,10 +166,10 @@ def compare_times(rows: Sequence[Row], *, limit: float, tick_ns: float) -> list[
 
 
 def visible(error: float, freedom: float, rows: int, limit: float, tick: float = 0.0) -> float:
-    """Return the ratio that is found with a probability of 90 %, as one of so many rows.
+    """Return the ratio that is detected with a probability of 90 %, as one of this many rows.
 
-    The statistic must exceed its quantile, and the ratio the limit and a tick; both by what it may fall short of the
-    true ratio. `error` is the standard error of its logarithm.
+    The statistic must exceed its quantile, and the ratio must exceed the limit and a tick; a margin allows for an
+    estimate below the true ratio. `error` is the standard error of its logarithm.
     """
     short = quantile(_POWER, freedom) * error
     reach = max(quantile(1 - LEVEL / 2 / rows, freedom) * error, math.log1p(limit), math.log1p(tick))
@@ -223,7 +223,7 @@ def _estimate(row: Row, tick_ns: float) -> _Estimate:
 
 
 def _within(row: Row, sides: Sequence[npt.NDArray[np.float64]], rounding: float) -> tuple[tuple[float, float], ...]:
-    """Return the error by the scatter of executions; none where a recording has too few of them, or takes no time."""
+    """Return the error from the scatter of executions; empty if a recording has too few of them, or takes no time."""
     recordings = [times for side in (row.before, row.after) for times in side]
     if not all(side.all() for side in sides) or min(map(len, recordings)) < _FASTEST:
         return ()

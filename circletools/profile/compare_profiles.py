@@ -1,4 +1,4 @@
-"""Operator-level traces side by side: operator by operator."""
+"""Compares operator-level traces operator by operator."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ from circletools.wording import Tabular
 
 __all__ = ["ProfileComparison", "VisibleChange", "compare_profiles", "visible_changes"]
 
-_NEW = 1 << 20  # the number of a row that was none before, behind all that were
+_NEW = 1 << 20  # the number of an added row, after all earlier rows
 
 RECORDINGS = (1, 3, 6)
-"""Numbers of recordings a side that a plan shows."""
+"""The numbers of recordings a side for which a plan shows detectable changes."""
 
 _Key = tuple[int, int, int, int, str]
 """Subgraph, the model's operator, and the runtime's name.
 
-Between operator and name: 0 and 0 of the operator's own run; of a delegate's row behind it (the operator is -1 for
-the first) the number of the delegate's part, from 1 on, and of the row in it.
+Between operator and name: 0 and 0 for the operator's own run; for a delegate's row after it (after operator -1 at the
+start) the number of the delegate's part, from 1, and of the row in it.
 """
 
 _Times = dict[_Key, list[tuple[int, int]]]
-"""The executions of each operator, and its self time in them."""
+"""The executions of each operator, and its self time in each."""
 
 
 @dataclass(frozen=True, slots=True)
 class ComparedProfile:
-    """A recording of a comparison."""
+    """A recording in a comparison."""
 
     runtime: Runtime
     executions: int
@@ -52,9 +52,9 @@ class ComparedProfile:
 
 @dataclass(frozen=True, slots=True)
 class ComparedOperator:
-    """The self time of an operator per execution; without a subgraph, the sum of all operators.
+    """The self time of an operator per execution; without a subgraph, the sum over all operators.
 
-    A delegate's row has its number among all of an execution (`row`) instead of an operator of the model.
+    A delegate's row has a number among all rows of an execution (`row`) instead of an operator of the model.
     """
 
     subgraph: int | None
@@ -66,7 +66,7 @@ class ComparedOperator:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ProfileComparison(Tabular):
-    """Recordings of operators of two sides; the first row is the sum of all operators."""
+    """Recordings of operators of two sides; the first row is the sum over all operators."""
 
     before: tuple[ComparedProfile, ...]
     after: tuple[ComparedProfile, ...]
@@ -75,7 +75,7 @@ class ProfileComparison(Tabular):
 
     @property
     def regressed(self) -> bool:
-        """Whether something is significantly slower."""
+        """Whether any row is significantly slower."""
         return any(row.time.regressed for row in self.rows)
 
     def to_rows(self) -> list[dict[str, Any]]:
@@ -96,8 +96,8 @@ def compare_profiles(
 ) -> ProfileComparison:
     """Compare the operators of two sides by their self times per execution; a side is one recording or several.
 
-    Operators are the same where subgraph, index and the runtime's name are; a delegate's rows where they run between
-    the same operators, in the same order. Verdicts are those of `compare_traces`, and so are `history` and `paired`.
+    Operators are matched by subgraph, index and the runtime's name; a delegate's rows by the operators between which
+    they run, and their order. `history`, `paired` and the verdicts are those of `compare_traces`.
     """
     sides = [[side] if isinstance(side, OperatorTrace) else list(side) for side in (before, after, history)]
     refuse_unpaired(len(sides[0]), len(sides[1]), paired=paired, history=bool(history))
@@ -128,7 +128,7 @@ def compare_profiles(
 class VisibleChange:
     """The variation between recordings of an operator, as a relative standard deviation, and the detectable ratios.
 
-    `visible` has the ratio that nine of ten comparisons find, for each number of recordings a side.
+    `visible` holds, for each number of recordings a side, the ratio that nine of ten comparisons detect.
     """
 
     subgraph: int | None
@@ -143,9 +143,9 @@ class VisibleChange:
 def visible_changes(
     history: Sequence[OperatorTrace], recordings: Sequence[int] = RECORDINGS, threshold_percent: float = 10.0
 ) -> tuple[VisibleChange, ...]:
-    """Return the changes that a comparison with this many recordings a side could find, from recordings of one model.
+    """Return the changes that comparisons of this many recordings a side could detect, given recordings of one model.
 
-    The first row is the sum of all operators. Raises UsageError for less than two recordings.
+    The first row is the sum over all operators. Raises UsageError for fewer than two recordings.
     """
     if len(history) < 2:
         raise UsageError("one recording does not show how recordings differ", hint="give several of one model")
@@ -179,9 +179,9 @@ def _places(keys: Iterable[_Key | None]) -> Iterator[tuple[int | None, int | Non
 
 
 def _same_rows(before: Iterable[_Key], after: Iterable[_Key]) -> dict[_Key, _Key]:
-    """Return for delegates' rows after those before, which a changed operator may give other names and numbers.
+    """Return the rows before that match delegates' rows after; a changed operator may change names and numbers.
 
-    Parts with as many rows are paired row by row, others by name: the first of a name with the first.
+    Parts with equally many rows are paired row by row, others by name, in order of occurrence.
     """
     parts: tuple[dict[tuple[int, ...], list[_Key]], ...] = ({}, {})
     for found, keys in zip(parts, (before, after), strict=True):
@@ -205,7 +205,7 @@ def _same_rows(before: Iterable[_Key], after: Iterable[_Key]) -> dict[_Key, _Key
 
 
 def _tick(sides: Sequence[Sequence[OperatorTrace]]) -> float:
-    """Return the coarsest tick; that of averages is shared out among their executions."""
+    """Return the coarsest tick; the tick of averages is divided by their number of executions."""
     return max(
         tick_of([np.array([run.duration_ns for run in trace.runs], np.int64)])
         / (trace.executions if trace.averaged else 1)
@@ -239,11 +239,11 @@ def _keys(runs: Sequence[OperatorRun]) -> list[_Key]:
 
 
 def _series(times: _Times, key: _Key | None, trace: OperatorTrace) -> Samples:
-    """Return the time of an operator, or of all, in every execution; the mean where only that is known."""
+    """Return the time of an operator, or of all, in every execution; the mean if only that is known."""
     keys = [key] if key is not None else list(times)
     if trace.averaged and key is None:
         first = min(subgraph for subgraph, *_ in times)
-        keys = [found for found in keys if found[0] == first]  # averages of a caller are of what it calls, too
+        keys = [found for found in keys if found[0] == first]  # averages of a caller include what it calls
     chosen = [pair for found in keys for pair in times.get(found, ())]
     if trace.averaged:
         return np.array([sum(time for _, time in chosen) / trace.executions])
