@@ -195,6 +195,6 @@ def reused_outputs(graph: Graph) -> frozenset[int]:
 
 def _remedy(output: AliasedOutput, entry: bool) -> str:
     if output.kind is AliasKind.UNPRODUCED:
-        return "correct the program that wrote the model"
+        return "fix the exporter"
     which = "" if entry else f" --subgraph {output.subgraph}"
     return f"run `circletool fix-outputs{which}{' --detach-taps' if output.kind is AliasKind.TAP else ''}`"

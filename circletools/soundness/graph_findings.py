@@ -15,7 +15,7 @@ from circletools.model.model import Model
 from circletools.model.places import findings_at
 from circletools.soundness.whole import Whole, lacking
 
-CORRECT = "correct the program that wrote the model"
+CORRECT = "fix the exporter"
 _HELD = ("RESOURCE", "VARIANT")
 
 

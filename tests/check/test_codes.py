@@ -61,7 +61,7 @@ def test_a_code_is_explained() -> None:
         "DUPLICATE_OUTPUT",
         "check",
         "warning, info in called subgraphs",
-        "the tensor is already an earlier output",
+        "an output is the same tensor as an earlier output",
         "`fix-outputs`",
         ct.checks.explain("DUPLICATE_OUTPUT").example,
         "asked",

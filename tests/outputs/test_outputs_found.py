@@ -84,7 +84,7 @@ def test_messages_and_severities() -> None:
         ),
         (
             "UNPRODUCED_OUTPUT", "warning", "subgraphs[0].outputs[5]",
-            "'nothing' is produced by no operator, input or constant; correct the program that wrote the model",
+            "'nothing' is produced by no operator, input or constant; fix the exporter",
         ),
     ]  # fmt: skip
 
