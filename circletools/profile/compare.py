@@ -79,7 +79,8 @@ class Row:
     """Times to compare: the recordings of both sides. `total_ns` is the total time before, in the same unit.
 
     `history` are other recordings of the model before, which show how recordings vary. The recordings of both sides
-    form pairs if they were made alternately (`paired`).
+    form pairs if they were made alternately (`paired`). `pace` is how much other operators changed (a standard
+    deviation of logarithms), which single recordings cannot distinguish from the speed of the machine.
     """
 
     before: Sequence[Samples]
@@ -87,6 +88,7 @@ class Row:
     total_ns: float = 0.0
     history: Sequence[Samples] = ()
     paired: bool = False
+    pace: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +231,8 @@ def _within(row: Row, sides: Sequence[npt.NDArray[np.float64]], rounding: float)
         return ()
     of_sides = (np.mean([_scatter(times) for times in side]) / len(side) for side in (row.before, row.after))
     inverse = sum(1 / len(side) for side in sides)
-    return ((math.sqrt(float(sum(of_sides)) + (PROCESS_SPREAD**2 + rounding / 2) * inverse), math.inf),)
+    pace = row.pace if len(recordings) == 2 else 0.0
+    return ((math.sqrt(float(sum(of_sides)) + (PROCESS_SPREAD**2 + rounding / 2) * inverse + pace**2), math.inf),)
 
 
 def _holm(probabilities: Sequence[float]) -> list[float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from circletools.profile.compare import (
     tick_of,
     visible,
 )
-from circletools.trace.operators.profile import OperatorRun, OperatorTrace, Runtime, self_times
+from circletools.trace.operators.profile import NORMAL_QUARTILE, OperatorRun, OperatorTrace, Runtime, self_times
 from circletools.wording import Tabular
 
 __all__ = ["ProfileComparison", "VisibleChange", "compare_profiles", "visible_changes"]
@@ -114,7 +115,10 @@ def compare_profiles(
     }
     total_ns = float(np.mean([recording.mean() for recording in series[None][0]]))
     tick_ns = _tick(sides)
-    pairs = [Row(first, second, total_ns, known, paired) for first, second, known in series.values()]
+    pairs = [
+        Row(first, second, total_ns, known, paired, pace)
+        for (first, second, known), pace in zip(series.values(), _paces(list(series.values())), strict=True)
+    ]
     compared = compare_times(pairs, limit=threshold_percent / 100, tick_ns=tick_ns)
     rows = [ComparedOperator(*place, time) for place, time in zip(_places(series), compared, strict=True)]
     first, second = (
@@ -122,6 +126,15 @@ def compare_profiles(
         for side in sides[:2]
     )
     return ProfileComparison(first, second, threshold_percent, tuple(rows))
+
+
+def _paces(series: Sequence[Sequence[Sequence[Samples]]]) -> list[float]:
+    """Return for each row how much the operators of the others changed, by their median; the first is no operator."""
+    times = [[location(some[0]) for some in sides[:2]] for sides in series]
+    changes = [abs(math.log(after / before)) if before and after else None for before, after in times]
+    others = (changes[1:at] + changes[max(at, 0) + 1 :] for at in range(len(changes)))
+    known = ([change for change in some if change is not None] for some in others)
+    return [median(some) / NORMAL_QUARTILE if some else 0.0 for some in known]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from circletools.wording import Tabular, counted
 Runtime = Literal["onert", "litert", "benchmark_model", "openvino", "executorch"]
 
 _FEWEST = 4
-_NORMAL_QUARTILE = 0.6745  # of a normal distribution, in standard deviations
+NORMAL_QUARTILE = 0.6745  # of a normal distribution, in standard deviations
 
 
 class OperatorRun(NamedTuple):
@@ -119,7 +119,7 @@ def warm_up(trace: OperatorTrace) -> int:
         times[run.execution] += own
     settled = times[trace.executions // 2 :]
     usual = median(settled)
-    spread = median(abs(time - usual) for time in settled) / _NORMAL_QUARTILE
+    spread = median(abs(time - usual) for time in settled) / NORMAL_QUARTILE
     limit = max(1.1 * usual, usual + 5 * spread)
     return next(
         (at for at, time in enumerate(times[: trace.executions // 2]) if time <= limit), trace.executions // 2
