@@ -23,6 +23,7 @@ from circletools.storage.documents import naming_files, read_bytes
 
 NAMES = ("circletools.toml", "pyproject.toml")
 _KEYS = ("select", "ignore", "fail-on", "baseline", "per-file-ignores")
+_MOST_DOTS = 1000  # the reader of TOML takes memory by the square of the parts of a key
 
 
 def find_settings(folder: str | os.PathLike[str] = ".") -> Path | None:
@@ -43,6 +44,8 @@ def read_settings(path: str | os.PathLike[str]) -> CheckRequest:
     """
     name, data = os.fspath(path), read_bytes(path)
     try:
+        if max(line.count(b".") for line in data.split(b"\n")) > _MOST_DOTS:
+            raise ValueError(f"more than {_MOST_DOTS:,} dots in one line")
         document = _toml(name)(data.decode())
         whole = document.get("tool", {}).get("circletools", {}) if Path(name).name == NAMES[1] else document
         table = whole.get("check", {})

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from fnmatch import translate
 from typing import Literal, get_args
 
-from circletools.errors import UsageError
+from circletools.errors import InvalidInputError, UsageError
 from circletools.graph.graph import Graph, ModelGraph
 from circletools.model.views import text
 from circletools.wording import suggestion
@@ -30,6 +30,7 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 Ranges = tuple[tuple[int, int], ...]
 _LONGEST_GLOB = 10_000  # matching takes time by the square of the length
 _MOST_TRIED = 25_000_000  # names, by all patterns of a request: three seconds
+_CHOSEN = 10  # each operator that is chosen takes as long as so many names
 _GLOB = re.compile(r"[*?[]")
 _SELECTOR = re.compile(r"(?:(\d{1,6})/)?(index|name|origin|op):(.+)", re.DOTALL)
 
@@ -95,7 +96,7 @@ class Chooser:
         self.model: ModelGraph
         self.model, self._origins = model, origins
         self._operators: dict[tuple[Kind, int, bool], dict[str, list[int]]] = {}
-        self._tried = 0  # names, by all patterns
+        self._tried = 0
 
     @property
     def facts(self) -> tuple[Graph, ...]:
@@ -126,19 +127,24 @@ class Chooser:
             if last >= count:
                 hint = f"subgraph {subgraph} has {count}"
                 raise UsageError(f"{selector}: operator {last} does not exist", hint=hint)
+            self._count(_CHOSEN * (last + 1 - first), selector)
             chosen.update(range(first, last + 1))
         return sorted(chosen)
 
+    def _count(self, tried: int, selector: Selector) -> None:
+        self._tried += tried
+        if self._tried > _MOST_TRIED:
+            raise InvalidInputError(f"{selector}: all selectors would be tried on more than {_MOST_TRIED:,} names")
+
     def _by_name(self, selector: Selector, subgraph: int) -> list[int]:
         named = self._named(selector, subgraph)
-        exact = [*named.get(selector.pattern, [])]  # a name may itself look like a pattern
-        if selector.literal or not _GLOB.search(selector.pattern):
-            return exact
-        self._tried += len(named)
-        if self._tried > _MOST_TRIED:
-            raise UsageError(f"{selector}: the patterns together would be tried on more than {_MOST_TRIED:,} names")
-        matches = re.compile(translate(selector.pattern)).fullmatch
-        return sorted({*exact, *(one for name, operators in named.items() if matches(name) for one in operators)})
+        found = {*named.get(selector.pattern, [])}  # a name may itself look like a pattern
+        if not selector.literal and _GLOB.search(selector.pattern):
+            self._count(len(named), selector)
+            matches = re.compile(translate(selector.pattern)).fullmatch
+            found.update(one for name, operators in named.items() if matches(name) for one in operators)
+        self._count(_CHOSEN * len(found), selector)
+        return sorted(found)
 
     def _named(self, selector: Selector, subgraph: int) -> dict[str, list[int]]:
         """Return the operators, ascending, by each name that the selector may mean."""

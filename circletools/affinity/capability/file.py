@@ -13,7 +13,7 @@ from circletools.affinity.capability.context import ContextRule, Link
 from circletools.affinity.capability.form import Bounds, Form, Kind, OptionValues, Places, Rule, TensorPattern
 from circletools.affinity.capability.table import ANY, Capability
 from circletools.affinity.capability.traits import HAS_OPTIONS, QUANTIZABLE, QUANTIZATIONS
-from circletools.errors import InvalidInputError, UsageError
+from circletools.errors import InvalidInputError, UsageError, shortened
 from circletools.flatbuf.schema import load_schema
 from circletools.model.enums import enum_of
 from circletools.model.options import text_number
@@ -45,6 +45,7 @@ _KINDS: tuple[Kind, ...] = ("computed", "constant")
 _LINKS: tuple[Link, ...] = ("feeds", "shares")
 _MORE = "..."
 _LARGEST = 1 << 64
+_LONGEST = 1000  # of a text, which stands at each operator that it is about
 
 
 def shipped_devices() -> tuple[str, ...]:
@@ -126,7 +127,8 @@ class _Reader:
         return value
 
     def _text(self, value: Any, place: str) -> str:
-        return self._typed(value, str, place, "a text")
+        found = self._typed(value, str, place, "a text")
+        return found if len(found) <= _LONGEST else self._fail(place, f"has more than {_LONGEST:,} characters")
 
     def _object(self, value: Any, place: str, keys: tuple[str, ...] | None = None) -> dict[str, Any]:
         found = self._typed(value, dict, place, "an object")
@@ -225,7 +227,7 @@ class _Reader:
         types = None
         if "types" in form:
             entries = self._list(form["types"], f"{place}.types")
-            types = tuple(self._pattern(text, f"{place}.types[{index}]") for index, text in enumerate(entries))
+            types = self._patterns(entries, f"{place}.types")
         return Form(
             types,
             self._places(form, "inputs", place),
@@ -266,9 +268,11 @@ class _Reader:
         found = []
         for index, entry in enumerate(entries[: len(entries) - more]):
             at = f"{place}.{key}[{index}]"
-            texts = self._list(entry, at) if isinstance(entry, list) else [entry]
-            found.append(tuple(self._pattern(text, at) for text in texts))
+            found.append(self._patterns(self._list(entry, at) if isinstance(entry, list) else [entry], at))
         return Places(tuple(found), more)
+
+    def _patterns(self, texts: list[Any], place: str) -> tuple[TensorPattern, ...]:
+        return tuple(dict.fromkeys(self._pattern(text, f"{place}[{index}]") for index, text in enumerate(texts)))
 
     def _pattern(self, value: Any, place: str) -> TensorPattern:
         words = self._text(value, place).split()
@@ -315,7 +319,9 @@ class _Reader:
         if name in _text_options():
             texts = [self._text(text, place) for text in self._list(allowed, place)]
             known = {int(text_number(text.encode())): text for text in texts}
-            return OptionValues(frozenset(map(float, known)), math.inf, -math.inf, " or ".join(texts), known)
+            return OptionValues(
+                frozenset(map(float, known)), math.inf, -math.inf, shortened(" or ".join(texts), _LONGEST), known
+            )
         names = _values(name)
         if isinstance(allowed, dict):
             limits = self._object(allowed, place, ("min", "max"))
@@ -327,7 +333,7 @@ class _Reader:
             return OptionValues(frozenset(), low, high, text, names)
         entries = self._list(allowed, place)
         values = frozenset(self._value(value, names, f"{place}[{index}]") for index, value in enumerate(entries))
-        return OptionValues(values, math.inf, -math.inf, " or ".join(map(str, entries)), names)
+        return OptionValues(values, math.inf, -math.inf, shortened(" or ".join(map(str, entries)), _LONGEST), names)
 
     def _value(self, value: Any, names: Mapping[int, str], place: str) -> float:
         if not names:

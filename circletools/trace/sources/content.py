@@ -73,15 +73,27 @@ def inflated(packed: Pieces, name: str, window_bits: int, most: int) -> Pieces:
                         location=name,
                         hint="decompress it first if you trust the file",
                     )
-                if unpacked:
-                    yield unpacked
+                yield unpacked
                 rest = engine.unconsumed_tail
                 if engine.eof:
                     if window_bits != 31:
                         return
                     rest, engine, begun = engine.unused_data, zlib.decompressobj(window_bits), False
 
-    return read
+    return lambda: _joined(read())
+
+
+def _joined(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Join pieces to large ones, as readers take some time for each, and members of gzip may be very small."""
+    held, size = list[bytes](), 0
+    for piece in pieces:
+        if size and size + len(piece) > PIECE_BYTES:
+            yield b"".join(held)
+            held, size = [], 0
+        held.append(piece)
+        size += len(piece)
+    if size:
+        yield b"".join(held)
 
 
 def head(pieces: Pieces, count: int) -> bytes:

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from circletools.errors import InvalidInputError
 from circletools.trace.sources.batch import Batch, Trace
 from circletools.trace.sources.content import Pieces, lines
 from circletools.trace.sources.text import read_sections
 
 _OPENINGS = (b'<script class="trace-data"', b"<script class='trace-data'", b"var linuxPerfData")
 _CLOSING = b"</script>"
+_MOST_SECTIONS = 100  # a page has one to three
 
 
 def read_html(trace: Trace, pieces: Pieces) -> Iterator[Batch]:
     """Yield the events of a page. Raises InvalidInputError if none of its scripts contains ftrace lines."""
-    return read_sections(trace, _sections(lines(pieces)))
+    return read_sections(trace, _sections(lines(pieces), trace.name))
 
 
-def _sections(whole: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
+def _sections(whole: Iterable[tuple[int, bytes]], name: str) -> Iterator[tuple[int, bytes]]:
     """Yield the lines between the line that opens a script with a trace and the line that closes it."""
-    inside, left_out = False, 0
+    inside, left_out, sections = False, 0, 0
     for before, data in whole:
         left_out += before
         at = start = 0  # text before `start` is counted
@@ -36,7 +38,9 @@ def _sections(whole: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]
             opens = [place for opening in _OPENINGS if (place := data.find(opening, at)) >= 0]
             if not opens:
                 break
-            at, inside = _next_line(data, min(opens)), True
+            at, inside, sections = _next_line(data, min(opens)), True, sections + 1
+            if sections > _MOST_SECTIONS:
+                raise InvalidInputError(f"more than {_MOST_SECTIONS} scripts with a trace", location=name)
         left_out += data.count(b"\n", start)
 
 
