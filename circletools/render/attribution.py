@@ -209,7 +209,9 @@ def attribution_text(attribution: Attribution, by: Container[str] = EVERY, top: 
     """Yield the tables for people, the greatest times first, `top` rows of each (0: all); times are microseconds."""
     executions = counted(attribution.executions, "execution")
     averages = ", averages only" if attribution.averaged else ""
-    yield f"{attribution.runtime}: {executions}{averages}, {microseconds(attribution.total_ns)} us in all"
+    each = f", {microseconds(attribution.total_ns // attribution.executions)} us each"
+    times = f"{microseconds(attribution.total_ns)} us in all{each if attribution.executions > 1 else ''}"
+    yield f"{attribution.runtime}: {executions}{averages}, {times}{_delegated(attribution)}"
     yield from table_text(list(_whole_cells(attribution)))
     if "type" in by:
         yield from _types_text(attribution, top)
@@ -232,6 +234,16 @@ def attribution_text(attribution: Attribution, by: Container[str] = EVERY, top: 
         shown = ", ".join(f"{place(row)} {row.code}" for row in absent[: top or None])
         yield ""
         yield f"operators without a time: {shown}{more}"
+
+
+def _delegated(attribution: Attribution) -> str:
+    """Return which part of the time delegates took, as text; OpenVINO has none."""
+    groups = [row.time for row in attribution.groups]
+    groups += [row.time for row in attribution.added if row.kind == "delegate"]
+    part = sum(row.time.delegated_ns for row in attribution.operators if row.time)
+    part += sum(time.total_ns for time in groups)
+    some = part and attribution.total_ns and attribution.runtime != "openvino"
+    return f", {100 * part / attribution.total_ns:.0f} % in delegates" if some else ""
 
 
 def _whole_cells(attribution: Attribution) -> Iterator[tuple[str, str]]:
@@ -344,11 +356,16 @@ def _table(
 ) -> Iterator[str]:
     """Yield a table: the numbers of the times, then the columns; the last has a label of any length."""
     yield ""
-    yield title + (f", the first {top} of {len(rows)}" if 0 < top < len(rows) else "")
     header = _AVERAGES if attribution.averaged else _NUMBERS
     found = ranks([row[0] for row in rows], attribution.tick_ns, work)
     counts = Counter(rank.shared for rank in found)
     ordered = sorted(zip(found, rows, strict=True), key=lambda pair: pair[0])
+    if 0 < top < len(rows):
+        title += f", the first {top} of {len(rows)}"
+        shown = sum(row[0].total_ns for _, row in ordered[:top])
+        # The times of modules within modules do not add up.
+        title += f", {100 * shown / attribution.total_ns:.0f} % of the time" if work and attribution.total_ns else ""
+    yield title
     cells = [
         (*header, *columns),
         *(

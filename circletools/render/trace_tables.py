@@ -209,7 +209,10 @@ def _execution_block(document: Document) -> Iterator[_Block]:
 def trace_text(document: Document, by: By | None = None) -> Iterator[str]:
     """Yield the lines of the text form."""
     trace = document["trace"]
-    yield f"{trace['name']}: {trace['encoding']}, {counted(trace['events'], 'event')}"
+    drivers = ", ".join(map(str, trace["drivers"]))
+    driver = f"; driver processes: {drivers}" if drivers else ""
+    events = f"{counted(trace['events'], 'event')} in {milliseconds(trace['elapsed_ns'])} ms"
+    yield f"{trace['name']}: {trace['encoding']}, {events}{driver}"
     for title, rows, numbers in _blocks(document, by):
         yield ""
         yield title

@@ -36,6 +36,8 @@ def trace_json(
             "name": analysis.name,
             "encoding": analysis.encoding,
             "events": analysis.events,
+            "elapsed_ns": analysis.last_ns - analysis.first_ns,
+            "drivers": list(analysis.drivers),
             "covered_ns": sum(table.covered_ns for table in analysis.tables.values()),
         },
     }

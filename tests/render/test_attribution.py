@@ -101,7 +101,10 @@ def test_text(name: str, lines: Callable[[], Iterator[str]]) -> None:
 
 def test_text_of_some_tables() -> None:
     lines = list(attribution_text(replace(FOUND, averaged=True, executions=1, added=()), ["module"]))
-    assert (lines[0], lines[7]) == ("onert: 1 execution, averages only, 2.000 us in all", "modules")
+    assert (lines[0], lines[7]) == (
+        "onert: 1 execution, averages only, 2.000 us in all, 95 % in delegates",
+        "modules",
+    )
 
 
 def test_a_csv_has_the_fields_of_a_table_of_the_json() -> None:

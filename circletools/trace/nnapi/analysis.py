@@ -40,7 +40,8 @@ class Analysis(Tabular):
     `wall_clock` holds the shares of `executions` in wall-clock time, `run_clock` the shares of `runs`; `machine`
     holds frequencies and energy during executions. If the runtime has no marks, executions are HAL calls or marks of
     the application ([NN_LA_PE]): see their kind. `threads` are the threads with time in the tables, `marked` those
-    with any NNAPI mark; `ordered` is whether the times of the trace never decrease.
+    with any NNAPI mark, `drivers` the processes that served HAL calls; `ordered` is whether the times of the trace
+    never decrease.
     """
 
     name: str
@@ -56,6 +57,8 @@ class Analysis(Tabular):
     diagnostics: list[Diagnostic]
     threads: frozenset[int]
     marked: frozenset[int]
+    drivers: tuple[int, ...]
+    first_ns: int
     last_ns: int
     ordered: bool
     machine: list[MachineUse] = field(default_factory=list)
@@ -180,6 +183,8 @@ class _Pass:
             self.collector.finish(self.trace.place),
             frozenset(self._tids[thread] for thread in self.seen.counted),
             frozenset(self._tids[thread] for thread in self._marked),
+            tuple(sorted(self.learnt.drivers)),
+            self.cutter.first_ns or 0,
             self.last_ns,
             not self.known.sort,
             machine_in(self.trace.counters, *windows[not len(executions)][:2]),

@@ -39,7 +39,7 @@ class Cutter:
     def __init__(self, machine: Machine, name: str) -> None:
         self._machine, self._name = machine, name
         self._last = np.zeros(0, np.int64)
-        self._first_ns: int | None = None
+        self.first_ns: int | None = None
 
     def cut(self, times: Numbers, threads: Numbers, begins: npt.NDArray[np.bool_], before: Numbers) -> Intervals:
         """Return the intervals that end within a batch; open intervals end with its last event.
@@ -60,9 +60,9 @@ class Cutter:
         return self._pair(times, threads, states, begins, now)
 
     def _check(self, times: Numbers, threads: int) -> None:
-        if self._first_ns is None:
-            self._first_ns = int(times[0])
-        span = int(times[-1]) - self._first_ns
+        if self.first_ns is None:
+            self.first_ns = int(times[0])
+        span = int(times[-1]) - self.first_ns
         if span * threads >= _LIMIT:
             raise InvalidInputError(
                 f"timestamps span {span // 86_400_000_000_000} days",
