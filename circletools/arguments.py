@@ -10,21 +10,17 @@ import inspect
 import os
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
+from importlib import import_module
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from circletools.calls import title_of
 from circletools.errors import UsageError, shortened
 from circletools.wording import did_you_mean
 
 _SHOWN = 60  # characters of a wrong value
-_MADE_BY = {
-    "Model": "ct.open(path)",
-    "ModelEdit": "ct.edit(model)",
-    "OperatorTrace": "ct.read_profile(path)",
-    "Source": "ct.open(path)",
-    "Plan": "ct.plan(model, request)",
-    "TraceAnalysis": "ct.read_trace(path)",
-}
+_MADE_BY = {"Model": "ct.open(path)", "ModelEdit": "ct.edit(model)", "Source": "ct.open(path)"}
+_MODULES = ("", ".affinity", ".checks", ".entries", ".origin", ".outputs", ".planning", ".surgery")
 _NUMBERS = {int: "__index__", float: "__float__"}
 
 
@@ -32,9 +28,13 @@ class CallError(UsageError, TypeError):
     """A call with arguments that the function or request does not take."""
 
 
-def check_arguments(call: Callable[..., Any], title: str, given: tuple[Any, ...], named: Mapping[str, Any]) -> None:
-    """Raise CallError for arguments that a function does not take."""
+def check_arguments(
+    call: Callable[..., Any], title: str, given: tuple[Any, ...], named: Mapping[str, Any], owner: type | None = None
+) -> None:
+    """Raise CallError for arguments that a function does not take; for a method, `owner` is its class."""
     signature, hints = _declared(call)
+    if owner is not None and not (given and isinstance(given[0], owner)):
+        raise CallError(f"{title} is called on an object, not on the class", hint=_remedy(owner))
     takes = [name for name in signature.parameters if name != "self"]
     unknown = [] if any(one.kind is one.VAR_KEYWORD for one in signature.parameters.values()) else {*named} - {*takes}
     try:
@@ -70,8 +70,10 @@ def _fits(value: Any, hint: Any) -> bool:
     if get_origin(hint) is Literal:
         return any(value == one for one in arguments)
     kind = get_origin(hint) or hint
-    if not isinstance(kind, type) or getattr(kind, "_is_protocol", False):
+    if not isinstance(kind, type):
         return True
+    if getattr(kind, "_is_protocol", False):
+        return all(name[0] == "_" or hasattr(value, name) for name in (*vars(kind), *kind.__annotations__))
     return _is_of(value, kind, arguments)
 
 
@@ -87,7 +89,7 @@ def _is_of(value: Any, kind: type, arguments: tuple[Any, ...]) -> bool:
 
 
 def _is_series(value: Any, arguments: tuple[Any, ...]) -> bool:
-    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
         return False
     items = value if isinstance(value, list | tuple) else ()
     of = arguments if len(arguments) == len(items) and Ellipsis not in arguments else arguments[:1] * len(items)
@@ -98,15 +100,31 @@ def _refusal(title: str, parameter: str, value: Any, hint: Any) -> CallError:
     kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
     remedy: str | None
     words = [word for one in kinds if get_origin(one) is Literal for word in get_args(one)]
-    classes = [one.__name__ for one in kinds if isinstance(one, type)]
+    classes = [one for one in kinds if isinstance(one, type) and one.__module__.startswith("circletools.")]
     shown = shortened(repr(value), _SHOWN)
     if words:
         remedy = did_you_mean(str(value), map(str, words))
     elif any(_fits([value], one) for one in kinds if get_origin(one)):
         remedy = f"write {parameter}=[{shown}]"
     else:
-        remedy = next((f"{_MADE_BY[name]} makes one" for name in classes if name in _MADE_BY), "")
+        remedy = next(filter(None, map(_remedy, classes)), "")
     return CallError(f"{title}: `{parameter}` must be {_described(hint)}, not {shown}", hint=remedy)
+
+
+def _remedy(kind: type) -> str:
+    """Return how programs make an object of a class, empty where no public name does."""
+    if kind.__name__ in _MADE_BY:
+        return f"{_MADE_BY[kind.__name__]} makes one"
+    for module in (import_module(f"circletools{name}") for name in _MODULES):
+        for name in module.__all__:
+            public = getattr(module, name)
+            if public is kind or kind.__name__ == getattr(public, "__annotations__", {}).get("return"):
+                parameters = inspect.signature(public).parameters.values()
+                needed = [one for one in parameters if one.default is one.empty] or parameters
+                names = [f"{one.name}=…" if one.kind is one.KEYWORD_ONLY else one.name for one in needed]
+                shown = ", ".join([*names[:4], *(["…"] if names[4:] else [])])
+                return f"{title_of(module.__name__, name)}({shown}) makes one"
+    return ""
 
 
 def _described(hint: Any) -> str:

@@ -5,41 +5,65 @@ What compares arguments is imported at the first call: `circletool --help` does 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import wraps
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import FrozenInstanceError
+from enum import Enum
+from functools import cached_property, wraps
 from importlib import import_module
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 _TITLES = {
     "circletools.entries": "ct.metadata",
     "circletools.origin": "ct.origins",
     "circletools.storage": "ct.files",
 }
-
-
+_answering: set[type] = set()
 _Kind = TypeVar("_Kind", bound=type)
 
 
-def checked(value: Any, module: str, name: str) -> Any:
-    """Wrap a public name of a module so that functions and requests check their arguments first."""
-    title = f"{_TITLES.get(module, module.replace('circletools', 'ct'))}.{name}"
+def title_of(module: str, name: str) -> str:
+    """Return how programs write a public name of a module."""
+    return f"{_TITLES.get(module, module.replace('circletools', 'ct'))}.{name}"
+
+
+def checked(value: Any, module: str, name: str, *, first: bool = True) -> Any:
+    """Wrap a public name of a module so that functions and requests check their arguments.
+
+    They do so before anything else, or where Python cannot use them, as `first` says. Classes, and those of what
+    functions return, answer wrong uses of their objects.
+    """
     if isinstance(value, FunctionType):
-        made = _checking(value, title)
+        made = (_checking if first else _explaining)(value, title_of(module, name))
         made.__module__, made.__qualname__ = module, name  # by which pickle finds it
+        _answer(value.__annotations__.get("return"), value.__globals__)
         return made
-    if isinstance(value, type) and name.endswith("Request"):
-        plain = vars(value)["__init__"]
-        if not hasattr(plain, "__wrapped__"):
-            type.__setattr__(value, "__init__", _checking(plain, title))
+    if isinstance(value, type):
+        _answer(name, {name: value})
+        plain = vars(value).get("__init__")
+        if plain and name.endswith("Request") and not hasattr(plain, "__wrapped__"):
+            type.__setattr__(value, "__init__", _checking(plain, title_of(module, name)))
     return value
 
 
 def explained(kind: _Kind) -> _Kind:
-    """Have the public methods of a class look at their arguments where Python cannot use them."""
+    """Have the public methods of a class look at their arguments where Python cannot use them.
+
+    What is computed once cannot be set.
+    """
+
+    def assign(self: object, name: str, value: object) -> None:
+        if isinstance(getattr(kind, name, None), cached_property):
+            raise _read_only(self, name)
+        object.__setattr__(self, name, value)
+
     for name, held in list(vars(kind).items()):
         if isinstance(held, FunctionType) and (name == "__init__" or name[0] != "_"):
-            setattr(kind, name, _explaining(held, f"ct.{kind.__name__}.{name}".removesuffix(".__init__")))
+            title = f"ct.{kind.__name__}.{name}".removesuffix(".__init__")
+            setattr(kind, name, _explaining(held, title, kind))
+    type.__setattr__(kind, "__setattr__", assign)
     return kind
 
 
@@ -54,28 +78,84 @@ def _checking(call: Callable[..., Any], title: str) -> Callable[..., Any]:
     return run
 
 
-def _explaining(call: Callable[..., Any], title: str) -> Callable[..., Any]:
+def _explaining(call: Callable[..., Any], title: str, owner: type | None = None) -> Callable[..., Any]:
     """Return a function that looks at its arguments where Python cannot use them: it may be called very often."""
 
     @wraps(call)
     def run(*given: Any, **named: Any) -> Any:
         try:
             return call(*given, **named)
-        except (AttributeError, TypeError):
-            import_module("circletools.arguments").check_arguments(call, title, given, named)
+        except (AttributeError, TypeError, ValueError):
+            import_module("circletools.arguments").check_arguments(call, title, given, named, owner)
             raise
 
     return run
 
 
-class Attributes:
-    """An object that names the attributes it has where one is asked for that it has not."""
+def _answer(annotation: object, names: Mapping[str, Any]) -> None:
+    """Have the classes that an annotation names, and those of their attributes, answer wrong uses."""
+    for word in re.findall(r"\w+", annotation) if isinstance(annotation, str) else ():
+        kind = names.get(word)
+        if not isinstance(kind, type) or kind in _answering or not _is_plain(kind):
+            continue
+        _answering.add(kind)
+        lists = hasattr(kind, "__getitem__") or hasattr(kind, "__iter__")
+        for name, answer in {"__getattr__": _no_attribute, **({} if lists else {"__getitem__": _no_item})}.items():
+            setattr(kind, name, answer)
+        if getattr(getattr(kind, "__dataclass_params__", None), "frozen", False):
+            type.__setattr__(kind, "__setattr__", _assign)
+        for base in filter(_is_plain, kind.__mro__):
+            for inner in _annotations(base):
+                _answer(inner, vars(sys.modules[base.__module__]))
 
-    __slots__ = ()
 
-    if not TYPE_CHECKING:  # who checks types knows better
+def _is_plain(kind: type) -> bool:
+    ours = kind.__module__.startswith("circletools.") and not getattr(kind, "_is_protocol", False)
+    return ours and not issubclass(kind, Enum | BaseException)
 
-        def __getattr__(self, name: str) -> Any:
-            kind = type(self).__name__
-            has = "" if name.startswith("_") else f" (it has {', '.join(one for one in dir(self) if one[0] != '_')})"
-            raise AttributeError(f"{kind} has no attribute {name!r}{has}", name=name, obj=self)
+
+def _annotations(kind: type) -> Iterator[object]:
+    """Yield the annotations of attributes and properties, and the items of a list."""
+    yield from kind.__annotations__.values()
+    for held in vars(kind).values():
+        read = held.fget if isinstance(held, property) else getattr(held, "func", None)
+        yield getattr(read, "__annotations__", {}).get("return")
+    for base in getattr(kind, "__orig_bases__", ()):
+        yield " ".join(getattr(one, "__name__", "") for one in get_args(base))
+
+
+def _no_attribute(self: object, name: str) -> Any:
+    has = "" if name.startswith("_") else f" (it has {', '.join(_public(self))})"
+    if has and isinstance(self, Sequence) and self and name in dir(self[0]):
+        has = f" (its items have: [0].{name})"
+    raise AttributeError(f"{type(self).__name__} has no attribute {name!r}{has}", name=name, obj=self)
+
+
+def _no_item(self: object, index: object) -> Any:
+    raise TypeError(f"{type(self).__name__} is no list (it has {', '.join(_public(self))})")
+
+
+def _public(value: object) -> list[str]:
+    return [name for name in dir(value) if name[0] != "_"]
+
+
+def _assign(self: object, name: str, value: object) -> None:
+    raise _read_only(self, name)
+
+
+def _read_only(value: object, name: str) -> FrozenInstanceError:
+    words = "ct.edit(model) changes a model, dataclasses.replace makes another value"
+    return FrozenInstanceError(f"{type(value).__name__}.{name} is read only ({words})")
+
+
+class Named(dict[str, Any]):
+    """Values by name: it has no other attributes, and says what names there are."""
+
+    def __missing__(self, name: str) -> Any:
+        raise KeyError(self._unknown(name))
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"{self._unknown(name)}; write [{name!r}]" if name in self else self._unknown(name))
+
+    def _unknown(self, name: str) -> str:
+        return f"there is no {name!r} (there are {', '.join(map(str, self))})"

@@ -15,13 +15,13 @@ from circletools.wording import suggestion
 LazyExports = tuple[Callable[[str], object], Callable[[], list[str]], list[str]]
 
 
-def lazy_exports(module: str, *, checks_calls: bool = True) -> LazyExports:
+def lazy_exports(module: str, *, checks_first: bool = True) -> LazyExports:
     """Return `__getattr__`, `__dir__` and `__all__` of a module, from the stub beside it.
 
     The stub is what type checkers and editors read of the module. `from a.b import c as c` makes `c` of `a.b` a name
     of the exports, and `d = c` another name of it. A name that is also a module of the package (`edit` is a function
-    and a folder) stays what the stub declares, whoever imports the module. Arguments are compared with annotations,
-    unless `checks_calls` is false.
+    and a folder) stays what the stub declares, whoever imports the module. Arguments are compared with annotations
+    first, or with `checks_first` false where Python cannot use them.
     """
     places = places_of(Path(str(sys.modules[module].__file__)).with_suffix(".pyi"))
     hidden = {f"{module}.{name}" for name, place in places.items() if place != (module, name)}
@@ -36,7 +36,7 @@ def lazy_exports(module: str, *, checks_calls: bool = True) -> LazyExports:
             hint = "" if name.startswith("_") else f" ({suggestion(name, places)})"
             raise AttributeError(f"module {module!r} has no attribute {name!r}{hint}")
         found = _imported(*places[name], module)
-        value = checked(found, module, name) if checks_calls else found
+        value = checked(found, module, name, first=checks_first)
         setattr(sys.modules[module], name, value)
         return value
 

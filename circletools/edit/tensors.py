@@ -34,9 +34,10 @@ def resize(
 
     `before` is the tensor of the original file: an empty vector is present or absent as it is there.
     """
-    table.set("shape", None if before is not None and not shape and before["shape"] is None else list(shape))
+    shape, shape_signature = list(shape), None if shape_signature is None else list(shape_signature)
+    table.set("shape", None if before is not None and not shape and before["shape"] is None else shape)
     kept = bool(shape_signature) or (before is not None and before["shape_signature"] is not None)
-    table.set("shape_signature", list(shape_signature) if shape_signature is not None and kept else None)
+    table.set("shape_signature", shape_signature if kept else None)
 
 
 def change_quantized_dimension(overlay: Overlay, table: NewTable, axis: int) -> None:

@@ -10,7 +10,6 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from circletools.calls import Attributes
 from circletools.errors import ModelFormatError
 from circletools.flatbuf.budget import OBJECT_BYTES, SUBGRAPH_BYTES
 from circletools.flatbuf.columns import Tables, Vectors, Wire
@@ -112,7 +111,7 @@ class OperatorColumns(_Columns):
         return np.nan_to_num(self.outputs.element(0), nan=-1).astype(np.int64)
 
 
-class ModelColumns(Attributes):
+class ModelColumns:
     """A model's tables by type; `Model` adds views of single ones.
 
     `root` is the Model table, of length 1. Everything is read when it is asked for, and then kept.

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from circletools.calls import Named
 from circletools.flatbuf.columns import Tables
 from circletools.flatbuf.schema import Field, Schema
 from circletools.model.enums import enum_of_field
@@ -43,7 +44,7 @@ def union_tables(owners: Tables, field: str, schema: Schema) -> Iterator[tuple[N
 
 def named_options(operators: Tables, schema: Schema) -> list[dict[str, Any]]:
     """Return the options of each operator by name; see `named_fields`."""
-    found: list[dict[str, Any]] = [{} for _ in range(len(operators))]
+    found: list[dict[str, Any]] = [Named() for _ in range(len(operators))]
     for field in OPTION_FIELDS:
         for rows, tables in union_tables(operators, field, schema):
             for row, values in zip(rows.tolist(), named_fields(tables, schema), strict=True):

@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from circletools.calls import Attributes
+from circletools.calls import explained
 from circletools.errors import ModelFormatError, UsageError
 from circletools.flatbuf.columns import Tables, Vectors, grouped
 from circletools.model.arrays import array_of
@@ -47,7 +47,8 @@ class Rows(Sequence[_Row]):
     def __getitem__(self, index: int | slice) -> _Row | Sequence[_Row]:
         """Return an item, or a list of items; raises IndexError, and TypeError for what is not an index."""
         if not isinstance(index, slice) and not hasattr(index, "__index__"):
-            find = "; by its name: next(one for one in items if one.name == name)"
+            one, many = "next(one for one in items if one.name == name)", "[items[one] for one in indices]"
+            find = f"; by its name: {one}" if isinstance(index, str) else f"; several: {many}"
             raise TypeError(f"an index is a number or a slice, not {str(index)[:80]!r}{find}")
         if not isinstance(index, slice) and not -len(self) <= index < len(self):
             raise IndexError(f"there is no item {index}: there are {len(self)}, numbered from 0")
@@ -67,7 +68,8 @@ class Rows(Sequence[_Row]):
         return html_table((item.to_row() for item in self), len(self))
 
 
-class Subgraph(Attributes):
+@explained
+class Subgraph:
     """One subgraph. `operators` and `tensors` are made one by one when indexed; `columns` has those of the model."""
 
     def __init__(self, model: ModelColumns, index: int, buffers: Callable[[], Buffers]) -> None:

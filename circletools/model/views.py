@@ -8,8 +8,6 @@ from typing import Any, Protocol, TypeVar
 
 from numpy.typing import NDArray
 
-from circletools.calls import Attributes
-
 
 def text(raw: bytes) -> str:
     """Decode a name: names are bytes, UTF-8 by custom, and must survive even where they are not."""
@@ -73,7 +71,7 @@ class SubgraphContext(Protocol):
         """Return the values of a tensor."""
 
 
-class _Placed(Attributes):
+class _Placed:
     """A view that `attach` has bound to its subgraph; one built by hand has none, nor what is read from there."""
 
     __slots__ = ("_context",)

@@ -54,9 +54,11 @@ ARGUMENTS: list[tuple[Call, str]] = [
     (lambda m, e: ct.PlanRequest(devices="npu,cpu"), "`devices` must be a list of str"),
     (lambda m, e: ct.CompareRequest(runs="3"), "`runs` must be int, not '3'"),
     (lambda m, e: ct.compare(F), "ct.open(path)"),
-    (lambda m, e: ct.attribute(m, "trace.csv"), "ct.read_profile(path) makes one"),
+    (lambda m, e: ct.attribute(m, "trace.csv"), "ct.read_profile(source) makes one"),
     (lambda m, e: ct.surgery.extract(m, operators="0-2"), "there is no parameter 'operators'"),
     (lambda m, e: ct.surgery.ShapeRequest(batch="4"), "`batch` must be int or None, not '4'"),
+    (lambda m, e: ct.surgery.ShapeRequest(inputs={"image": [2]}), "`inputs` must be a list of str or "),
+    (lambda m, e: ct.affinity.annotate(e, {0: "npu"}), "`what` must be Affinity or Planned, not {0: 'npu'}"),
     (lambda m, e: ct.surgery.set_shape(e, "1,2"), "`request` must be ShapeRequest, not '1,2'"),
     (lambda m, e: ct.affinity.export(m, "onrt"), "did you mean 'onert'?"),
     (lambda m, e: ct.report_html(F), "ct.open(path)"),
@@ -64,6 +66,12 @@ ARGUMENTS: list[tuple[Call, str]] = [
     (lambda m, e: ct.files.write("x", b"ab"), "ct.files.write: `parts` must be a list of bytes"),
     (lambda m, e: ct.checks.CheckRequest(fail_on="warn"), "did you mean 'warning'?"),
     (lambda m, e: ct.Model(F), "ct.open(path)"),
+    (lambda m, e: ct.Model.metadata_value("x"), "is called on an object, not on the class (ct.open(path) makes one)"),
+    (lambda m, e: ct.fit(m, ct.FitRequest), "(ct.FitRequest(on=…) makes one)"),
+    (lambda m, e: ct.surgery.rename(e, {"a": "b"}), "(ct.surgery.RenameRequest(tensors, inputs, "),
+    (lambda m, e: ct.render.inspection_json(m), "(ct.inspect(model) makes one)"),
+    (lambda m, e: ct.render.findings_text("x"), "missing a required argument: 'findings'"),
+    (lambda m, e: e.set_shape(0, 0, np.array([1.5])), "a whole number is needed"),
 ]
 OTHERS: list[tuple[Call, type[Exception], str]] = [
     (lambda m, e: ct.open("none.tflite"), ct.InvalidInputError, "none.tflite: cannot read it: No such file"),
@@ -82,6 +90,20 @@ OTHERS: list[tuple[Call, type[Exception], str]] = [
     (lambda m, e: m.subgraphs[0].operators[0].name, AttributeError, "(it has code, index, inputs, options, "),
     (lambda m, e: m.subgraphs[0].tensors[0].data, AttributeError, "numpy, open_shape, producer, quantization, "),
     (lambda m, e: ct.chek, AttributeError, "did you mean 'check'?"),
+    (lambda m, e: list(m), TypeError, "Model is no list (it has buffers, "),
+    (lambda m, e: m.subgraphs[0]["x"], TypeError, "Subgraph is no list (it has "),
+    (lambda m, e: m.subgraphs.operators, AttributeError, "(its items have: [0].operators)"),
+    (lambda m, e: m.subgraphs[0].tensors[0, 1], TypeError, "[items[one] for one in indices]"),
+    (lambda m, e: m.subgraphs[0].operators[0].options.padding, AttributeError, "write ['padding']"),
+    (lambda m, e: m.subgraphs[0].operators[0].options["pad"], KeyError, "no 'pad' (there are padding, stride_w, "),
+    (
+        lambda m, e: ct.Finding("NOT_USED", "warning", "", "").line,
+        AttributeError,
+        "Finding has no attribute 'line' (it has code, location, ",
+    ),
+    (lambda m, e: ct.inspect(m).tensors, AttributeError, "Inspection has no attribute 'tensors' (it has "),
+    (lambda m, e: setattr(m, "description", "x"), AttributeError, "read only (ct.edit(model) changes a model, "),
+    (lambda m, e: setattr(m.subgraphs[0].tensors[0], "name", "x"), AttributeError, "Tensor.name is read only"),
 ]
 
 
