@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import FrozenInstanceError
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import FrozenInstanceError, is_dataclass
 from enum import Enum
 from functools import cached_property, wraps
 from importlib import import_module
 from types import FunctionType
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar
 
 _TITLES = {
     "circletools.entries": "ct.metadata",
@@ -53,17 +53,11 @@ def explained(kind: _Kind) -> _Kind:
 
     What is computed once cannot be set.
     """
-
-    def assign(self: object, name: str, value: object) -> None:
-        if isinstance(getattr(kind, name, None), cached_property):
-            raise _read_only(self, name)
-        object.__setattr__(self, name, value)
-
     for name, held in list(vars(kind).items()):
         if isinstance(held, FunctionType) and (name == "__init__" or name[0] != "_"):
             title = f"ct.{kind.__name__}.{name}".removesuffix(".__init__")
             setattr(kind, name, _explaining(held, title, kind))
-    type.__setattr__(kind, "__setattr__", assign)
+    type.__setattr__(kind, "__setattr__", _assign)
     return kind
 
 
@@ -94,18 +88,20 @@ def _explaining(call: Callable[..., Any], title: str, owner: type | None = None)
 
 def _answer(annotation: object, names: Mapping[str, Any]) -> None:
     """Have the classes that an annotation names, and those of their attributes, answer wrong uses."""
-    for word in re.findall(r"\w+", annotation) if isinstance(annotation, str) else ():
+    for word in re.findall(r"\w+", str(annotation)):
         kind = names.get(word)
         if not isinstance(kind, type) or kind in _answering or not _is_plain(kind):
             continue
         _answering.add(kind)
-        lists = hasattr(kind, "__getitem__") or hasattr(kind, "__iter__")
-        for name, answer in {"__getattr__": _no_attribute, **({} if lists else {"__getitem__": _no_item})}.items():
-            setattr(kind, name, answer)
-        if getattr(getattr(kind, "__dataclass_params__", None), "frozen", False):
+        for name, answer in {"__getattr__": _no_attribute, "__getitem__": _no_item}.items():
+            if not hasattr(kind, name):
+                setattr(kind, name, answer)
+        if "__setattr__" in vars(kind):  # it is frozen
             type.__setattr__(kind, "__setattr__", _assign)
         for base in filter(_is_plain, kind.__mro__):
-            for inner in _annotations(base):
+            reads = [getattr(one, "fget", None) or getattr(one, "func", one) for one in vars(base).values()]
+            returned = [getattr(one, "__annotations__", {}).get("return") for one in reads]
+            for inner in (*base.__annotations__.values(), *returned, getattr(base, "__orig_bases__", ())):
                 _answer(inner, vars(sys.modules[base.__module__]))
 
 
@@ -114,48 +110,34 @@ def _is_plain(kind: type) -> bool:
     return ours and not issubclass(kind, Enum | BaseException)
 
 
-def _annotations(kind: type) -> Iterator[object]:
-    """Yield the annotations of attributes and properties, and the items of a list."""
-    yield from kind.__annotations__.values()
-    for held in vars(kind).values():
-        read = held.fget if isinstance(held, property) else getattr(held, "func", None)
-        yield getattr(read, "__annotations__", {}).get("return")
-    for base in getattr(kind, "__orig_bases__", ()):
-        yield " ".join(getattr(one, "__name__", "") for one in get_args(base))
-
-
 def _no_attribute(self: object, name: str) -> Any:
-    has = "" if name.startswith("_") else f" (it has {', '.join(_public(self))})"
+    has = "" if name.startswith("_") else f" ({_attributes(self)})"
     if has and isinstance(self, Sequence) and self and name in dir(self[0]):
         has = f" (its items have: [0].{name})"
     raise AttributeError(f"{type(self).__name__} has no attribute {name!r}{has}", name=name, obj=self)
 
 
 def _no_item(self: object, index: object) -> Any:
-    raise TypeError(f"{type(self).__name__} is no list (it has {', '.join(_public(self))})")
+    raise TypeError(f"{type(self).__name__} is no list ({_attributes(self)})")
 
 
-def _public(value: object) -> list[str]:
-    return [name for name in dir(value) if name[0] != "_"]
+def _attributes(value: object) -> str:
+    return f"it has {', '.join(name for name in dir(value) if name[0] != '_')}"
 
 
 def _assign(self: object, name: str, value: object) -> None:
-    raise _read_only(self, name)
-
-
-def _read_only(value: object, name: str) -> FrozenInstanceError:
-    words = "ct.edit(model) changes a model, dataclasses.replace makes another value"
-    return FrozenInstanceError(f"{type(value).__name__}.{name} is read only ({words})")
+    """Refuse to set what is frozen, or computed once."""
+    if is_dataclass(self) or isinstance(getattr(type(self), name, None), cached_property):
+        words = "ct.edit(model) changes a model, dataclasses.replace makes another value"
+        raise FrozenInstanceError(f"{type(self).__name__}.{name} is read only ({words})")
+    object.__setattr__(self, name, value)
 
 
 class Named(dict[str, Any]):
-    """Values by name: it has no other attributes, and says what names there are."""
+    """Values by name, which says what names there are."""
 
     def __missing__(self, name: str) -> Any:
-        raise KeyError(self._unknown(name))
+        raise KeyError(f"there is no {name!r} (there are {', '.join(map(str, self))})")
 
     def __getattr__(self, name: str) -> Any:
-        raise AttributeError(f"{self._unknown(name)}; write [{name!r}]" if name in self else self._unknown(name))
-
-    def _unknown(self, name: str) -> str:
-        return f"there is no {name!r} (there are {', '.join(map(str, self))})"
+        raise AttributeError(f"write [{name!r}]; there are {', '.join(map(str, self))}")

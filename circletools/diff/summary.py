@@ -21,7 +21,7 @@ from circletools.origin.read import current_origins
 _OPERATOR = re.compile(r"subgraphs\[(\d+)\]\.operators\[(\d+)\]\.")
 _TENSOR = re.compile(r"subgraphs\[(\d+)\]\.tensors\[(\d+)\]\.(shape|shape_signature|buffer)(?:\[\d+\])?")
 _BUFFER = re.compile(r"buffers\[(\d+)\]\.data")
-_MOST_MODULES = 3
+_MOST_MODULES, _MOST_OPERANDS = 3, 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +38,9 @@ class Retyped:
 class Summary:
     """The sums of a difference.
 
-    `revalued` counts constants of the same type with other bytes, `reshaped` tensors with another shape. `changed`
-    are operators in both models with other fields or tensors, `modules` where they are, by origins or names;
+    `revalued` counts constants of the same type and shape with other bytes, `reshaped` tensors with another shape,
+    `operands` constants of operators in both models by shapes, as `[16, 3, 3, 8] -> [24, 5, 5, 8]`. `changed` are
+    operators in both models with other fields or tensors, `modules` where they are, by origins or names;
     `added` and `removed` count operators by their code; one with another code is both.
     """
 
@@ -47,6 +48,7 @@ class Summary:
     retyped: tuple[Retyped, ...] = ()
     reshaped: int = 0
     revalued: int = 0
+    operands: Mapping[str, int] | None = None
     changed: int = 0
     modules: tuple[str, ...] = ()
     added: Mapping[str, int] | None = None
@@ -73,7 +75,8 @@ def summarize(found: ModelDifference, before: Model, after: Model) -> Summary:
         sizes,
         retyped,
         len(others["shape"]),
-        len(others["buffer"] & same_type),
+        len(others["buffer"] & same_type - others["shape"]),
+        dict(_operands(same, before, after).most_common()),
         len(changed),
         _modules(before, changed),
         dict((+added).most_common()),
@@ -127,14 +130,35 @@ def _retyped(tensors: Indices, before: Model, after: Model) -> tuple[Retyped, ..
     counts: Counter[tuple[str, str, str]] = Counter()
     for old, new in tensors.tolist():
         kinds = types[0][old], types[1][new]
-        if kinds[0] != kinds[1]:
-            held = constant[0][old] and constant[1][new]
+        held = constant[0][old]
+        if kinds[0] != kinds[1] and held == constant[1][new]:  # else an exporter numbered equal names differently
             floating = any("FLOAT" in kind for kind in kinds)
             role = "weight" if held and floating else "constant" if held else "activation"
             counts[role, kinds[0], kinds[1]] += 1
     order = {"weight": 0, "constant": 1, "activation": 2}
     rows = sorted(counts.items(), key=lambda item: (order[item[0][0]], -item[1], item[0]))
     return tuple(Retyped(*key, count) for key, count in rows)
+
+
+def _operands(same: list[list[int]], before: Model, after: Model) -> Counter[str]:
+    """Count the constants of matched operators that have another shape, whatever their names are."""
+    found: Counter[str] = Counter()
+    models = before, after
+    constant = [_constant(model) for model in models]
+    for slot in range(_MOST_OPERANDS):
+        sides = []
+        for side, model in enumerate(models):
+            rows = np.array([pair[side] for pair in same], np.int64)
+            owner = np.searchsorted(model.operator_columns.splits, rows, "right") - 1
+            given = np.nan_to_num(model.operator_columns.inputs.element(slot), nan=-1).astype(np.int64)[rows]
+            inside = (given >= 0) & (given < np.diff(model.tensor_columns.splits)[owner])
+            sides.append(np.where(inside, model.tensor_columns.splits[owner] + given, -1).tolist())
+        for old, new in zip(*sides, strict=True):
+            if min(old, new) >= 0 and constant[0][old] and constant[1][new]:
+                first, second = before.tensor_columns.shapes.row(old), after.tensor_columns.shapes.row(new)
+                if [*first] != [*second]:
+                    found[f"{[*map(int, first)]} -> {[*map(int, second)]}"] += 1
+    return found
 
 
 def _codes(model: Model) -> list[str]:

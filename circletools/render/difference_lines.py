@@ -31,6 +31,10 @@ def summary_lines(found: Summary) -> Iterator[str]:
         operators += _some(f"{sign}{count} {code}" for code, count in (codes or {}).items())
     if operators:
         yield ", ".join(operators)
+    operands = (found.operands or {}).items()
+    constants = _some(f"{count} x {shapes}" for shapes, count in operands)
+    if constants:
+        yield f"constants of operators: {', '.join(constants)}"
     tensors = [(found.revalued, "constant", "values"), (found.reshaped, "tensor", "shapes")]
     if any(count for count, _, _ in tensors):
         yield ", ".join(f"{counted(count, what)} with other {new}" for count, what, new in tensors if count)

@@ -122,7 +122,7 @@ def test_the_json_document() -> None:
             "identical_bytes": False,
             "summary": {
                 "file_bytes": (len(MLP), len(MLP)), "retyped": (), "reshaped": 0, "revalued": 0, "changed": 0,
-                "modules": (), "added": None, "removed": None,
+                "operands": None, "modules": (), "added": None, "removed": None,
             },
             "changes": [
                 {
