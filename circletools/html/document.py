@@ -30,7 +30,6 @@ from circletools.html.graph import (
     short,
 )
 from circletools.html.links import NO_LINKS, SourceLinks
-from circletools.html.measured import measured_document
 from circletools.html.timing import ReadTrace, layer_times, operator_times
 from circletools.inspection import inspect_model
 from circletools.metadata.stamp import Freshness
@@ -39,7 +38,6 @@ from circletools.model.model import Model
 from circletools.origin.modules import ModuleTree, module_tree
 from circletools.origin.names import origins_by_output
 from circletools.origin.read import Origins, origins_freshness, origins_in
-from circletools.planning.measurement import PlanTime
 from circletools.render.inspection import inspection_json
 from circletools.wording import SCHEMA_VERSION
 
@@ -52,14 +50,12 @@ def page_document(
     traces: Sequence[ReadTrace] = (),
     *,
     fitted: Fit | None = None,
-    measured: Sequence[PlanTime] = (),
     links: SourceLinks = NO_LINKS,
     version: str = "",
 ) -> dict[str, Any]:
     """Return the document of a model that is called `name`; `version` is that of circletools, for who looks at it.
 
-    `fitted` is what targets take of it and `measured` what plans took, where that was asked for; `links` has
-    addresses for the lines of sources.
+    `fitted` is what targets take of it, where that was asked for; `links` has addresses for the lines of sources.
 
     Broken indices and tables are findings, and what they name is left out. Raises ModelFormatError when the
     structure is broken, InvalidInputError for a trace that is not of this model.
@@ -69,7 +65,6 @@ def page_document(
     origins, origins_state = origins_shown(whole)
     columns, modules = Columns(buffer_sizes(model)), module_tree(origins)
     subgraphs = [_graph(graph, columns, affinity, origins, modules) for graph in whole.graphs]
-    count = len(whole.graphs[0]) if len(whole) else 0
     parts = origin_columns([len(graph) for graph in whole.graphs], origins, modules, links)
     parts["origins"] |= origins_state
     for one, origin in zip(subgraphs, parts.pop("of"), strict=True):
@@ -92,7 +87,6 @@ def page_document(
             if (times := trace.operators) is not None
         ],
         "traces": [shortened(layer_times(trace, found)) for trace in traces if (found := trace.layers) is not None],
-        **({"measured": shortened(measured_document(measured, count))} if measured else {}),
         **({} if fitted is None else {"fit": shortened(fit_document(fitted, links))}),
     }
 

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from circletools.affinity.assign.documents import read_words
 from circletools.findings import Finding, Severity
 from circletools.fit.fit import fit
 from circletools.fit.request import FitRequest
@@ -16,7 +15,6 @@ from circletools.html.html import page_html
 from circletools.html.links import SourceLinks
 from circletools.html.timing import read_times
 from circletools.model.model import Model
-from circletools.planning.measurement import read_measured
 from circletools.storage.documents import naming_files
 from circletools.version import __version__
 from circletools.wording import counted
@@ -38,18 +36,16 @@ def report_html(
     *,
     skip: int = 0,
     on: Sequence[str] = (),
-    measured: str | os.PathLike[str] | None = None,
     source_url: str = "",
     source_root: str = "",
 ) -> Report:
     """Make a page about a model and traces that were recorded with it: paths, of either kind.
 
     The first `skip` executions of operator-level traces are left out. `on` are targets that the model is to run on,
-    as in `FitRequest`. `measured` is what `measure` wrote. The lines of
-    sources are links to `source_url`, where `{file}` and `{line}` are filled in; the file is named as seen from
-    `source_root`, and has no link where it is not below it. Raises UsageError when that is not an address,
-    ModelFormatError when the structure of the model is broken, InvalidInputError for a trace that cannot be read or
-    is of another model, and for a document of `measure` without plans.
+    as in `FitRequest`. The lines of sources are links to `source_url`, where `{file}` and `{line}` are filled in; the
+    file is named as seen from `source_root`, and has no link where it is not below it. Raises UsageError when that is
+    not an address, ModelFormatError when the structure of the model is broken, InvalidInputError for a trace that
+    cannot be read or is of another model.
 
         with ct.open("out.circle") as model:
             Path("report.html").write_bytes(ct.report_html(model, ["trace.chrome.json"]).html)
@@ -57,11 +53,8 @@ def report_html(
     links = SourceLinks(source_url, source_root)
     with naming_files():
         read = [read_times(os.fspath(trace), skip) for trace in traces]
-        plans = () if measured is None else read_measured(read_words(measured), os.fspath(measured))
     fitted = fit(model, FitRequest(on=tuple(on))) if on else None
-    document = page_document(
-        model, title_of(model), read, fitted=fitted, measured=plans, links=links, version=__version__
-    )
+    document = page_document(model, title_of(model), read, fitted=fitted, links=links, version=__version__)
     return Report(page_html(document), tuple(_notes(document)))
 
 

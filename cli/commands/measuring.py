@@ -23,9 +23,7 @@ def measure(
     source: Annotated[
         Path | None, option("--source", "The model that was split; by default, its name in or beside DIR.", "MODEL")
     ] = None,
-    output: Annotated[
-        str | None, option("--output -o", "The file for the JSON document, which report --measured takes.", "FILE")
-    ] = None,
+    output: Annotated[str | None, option("--output -o", "The file for the JSON document.", "FILE")] = None,
     seconds: Annotated[float, option("--seconds", "Seconds to run each plan.", "SECONDS", min=0.01)] = 2.0,
     seed: Annotated[int, option("--seed", "Seed of the random inputs.", "N", min=0)] = 0,
     timeout: Annotated[float, option("--timeout", "Time limit for measuring one model.", "SECONDS", min=0.1)] = 600.0,

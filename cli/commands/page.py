@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 from typer import Exit
@@ -26,7 +25,6 @@ def report(
     ] = (),
     skip: Annotated[int, option("--skip", "Skip the first N executions of operator-level traces.", "N", min=0)] = 0,
     on: Annotated[str | None, option("--on", "Targets for the model, as in fit --on.", "TARGETS")] = None,
-    measured: Annotated[Path | None, option("--measured", "Output of measure, to show its times.", "FILE")] = None,
     source_url: Annotated[
         str,
         option("--source-url", "Link lines of sources to this, with {file} and {line}.", "URL", show_default=False),
@@ -41,7 +39,7 @@ def report(
     opened from a disk or sent on. Exit status 1 when `check` has an error or a warning, `trace-stats` an error, or
     a target refuses an operator; the page is written all the same. docs/report.md describes it.
     """
-    inputs = [source, *traces, *([str(measured)] if measured else [])]
+    inputs = [source, *traces]
     if inputs.count("-") > 1:
         raise ct.UsageError("only one of the inputs can be standard input")
     refuse_inputs(output, inputs)
@@ -52,7 +50,6 @@ def report(
             traces,
             skip=skip,
             on=listed(on),
-            measured=measured,
             source_url=source_url,
             source_root=source_root,
         )

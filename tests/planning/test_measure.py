@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +12,7 @@ from circletools.errors import InvalidInputError, UsageError
 from circletools.model.model import open_model
 from circletools.parts.split import split
 from circletools.planning import measuring as module
-from circletools.planning.measurement import Device, Measurement, PartTime, PlanTime, read_measured
+from circletools.planning.measurement import Device, Measurement, PartTime, PlanTime
 from circletools.planning.measuring import MeasureRequest, measure, measured_devices, with_times
 from circletools.render.measuring import measurement_file
 from tests.kit.exports_support import named, with_affinity
@@ -61,14 +60,14 @@ def test_whole_models_and_parts_take_turns(tmp_path: Path, monkeypatch: pytest.M
     ]  # fmt: skip
 
 
-def test_the_document_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = measured(tmp_path, monkeypatch, LawfulWorker(WORK, LAUNCH))
     words = measurement_file(found)
     assert json.loads(words)["devices"] == [
         {"name": "a", "program": "litert:builtin"},
         {"name": "b", "program": "onert:cpu"},
     ]
-    assert read_measured(words, "times.json") == found.plans
+    assert [plan["name"] for plan in json.loads(words)["plans"]] == [plan.name for plan in found.plans]
 
 
 def test_a_device_that_does_not_run_all_is_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,7 +87,6 @@ def test_a_part_that_does_not_run_is_named(tmp_path: Path, monkeypatch: pytest.M
     found = measured(tmp_path, monkeypatch, LawfulWorker(work, LAUNCH))
     assert found.plans[-1].failure == "chain.part.00002_b.tflite in onert: no kernel for r"
     assert found.plans[-1].measured_us is None
-    assert read_measured(measurement_file(found), "times.json") == found.plans
 
 
 def test_what_ends_the_process_is_looked_for_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,52 +168,3 @@ def test_parts_run_in_one_python(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_defaults() -> None:
     found = MeasureRequest()
     assert (found.on, found.seconds, found.seed, found.timeout_s) == ((), 2.0, 0, 600.0)
-
-
-# --- the document ------------------------------------------------------------------------------------------
-
-PART: dict[str, Any] = {"device": "npu", "operators": [0, 2], "measured_us": 4.5}
-PLAN: dict[str, Any] = {"name": "split", "parts": [PART], "measured_us": None, "failure": "no"}
-
-
-def read(*plans: Any, **more: Any) -> tuple[PlanTime, ...]:
-    document = {"schema_version": 1, "devices": [], "plans": list(plans)} | more
-    return read_measured(json.dumps(document), "times.json")
-
-
-def test_plans_and_parts_are_read() -> None:
-    found = read(PLAN, {"name": "other", "measured_us": 2, "parts": [{"device": "a", "operators": []}]})
-    assert found == (
-        PlanTime("split", (PartTime("npu", (0, 2), 4.5),), None, "no"),
-        PlanTime("other", (PartTime("a", ()),), 2.0),
-    )
-
-
-@pytest.mark.parametrize(
-    ("plan", "said"),
-    [
-        ({"failure": 3}, "`failure` must be a string"),
-        ({"measured_us": -1}, "`measured_us` must be a number from 0 to 1e+15"),
-        ({"name": ""}, "`name` must be a string that is not empty"),
-        ({"predicted_us": 1}, "`predicted_us` is not known; there are failure, measured_us"),
-        ({"parts": {}}, "`parts` must be a list"),
-        ({"parts": [PART | {"operators": [-1]}]}, "`operators` must be a list of indices"),
-        ({"parts": [PART | {"operators": [True]}]}, "`operators` must be a list of indices"),
-        ({"parts": [PART | {"operators": 3}]}, "`operators` must be a list of indices"),
-        ({"parts": [PART | {"device": 3}]}, "`device` must be a string"),
-    ],
-)
-def test_documents_that_are_refused(plan: dict[str, Any], said: str) -> None:
-    with pytest.raises(InvalidInputError) as error:
-        read(PLAN | plan)
-    assert error.value.message.startswith(said)
-    assert (error.value.location or "").startswith("times.json")
-
-
-def test_a_document_of_something_else_is_refused() -> None:
-    with pytest.raises(InvalidInputError, match="must be an object with `plans`"):
-        read_measured("[]", "times.json")
-    with pytest.raises(InvalidInputError, match="`rules` is not known"):
-        read(rules=[])
-    with pytest.raises(InvalidInputError, match="nothing was measured: `plans` is missing"):
-        read()

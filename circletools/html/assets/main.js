@@ -30,7 +30,6 @@ const tabs = [
     ? [{ id: 'time', title: 'Time', panel: timeTab.panel, fill: timeTab.fill }]
     : []),
   ...(doc.fit ? [{ id: 'fit', title: 'Fit', panel: fitPanel() }] : []),
-  ...(doc.measured ? [{ id: 'measured', title: 'Measured', panel: measuredPanel() }] : []),
   ...(doc.diff ? [] : [{ id: 'findings', title: 'Findings', panel: findingsPanel() }]),
 ];
 
