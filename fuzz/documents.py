@@ -113,8 +113,8 @@ def _choose(chooser: Chooser, devices: tuple[str, ...], known: Costs, goal: Sizi
     problems = cost_tables(chooser, devices, known)
     rules = RuleSet((), make_default(devices[-1], "default"))
     assignment = assign_by_cost(chooser, Constraints(devices, rules), problems, goal)
-    made = make_partitioning(chooser.facts, assignment, Sizing())
-    for each in evaluated(chooser.facts, made, problems, memory=bool(goal.caps)):
+    made = make_partitioning(chooser.model.graphs, assignment, Sizing())
+    for each in evaluated(chooser.model.graphs, made, problems, memory=bool(goal.caps)):
         assert json.dumps(evaluation_json(each, devices, goal.caps))
         assert all(isinstance(line, str) for line in evaluation_text(each, devices, goal.caps))
 

@@ -294,11 +294,6 @@ class ModelGraph:
         return self.source.wire.budget
 
     @property
-    def description(self) -> str:
-        """The model's description."""
-        return self.source.description
-
-    @property
     def operator_codes(self) -> Sequence[OperatorCode]:
         """The operator codes."""
         return self.source.operator_codes

@@ -74,7 +74,7 @@ class Resources:
         """Read nothing yet."""
         self.model: ModelGraph = model
         self._known: dict[int, Uses] = {}
-        self._spent = 0
+        self._charge = model.budget.tally("what operators keep through calls")
 
     def uses(self, index: int) -> Uses:
         """Return the uses of a graph; a handle given to a recursive call uses UNKNOWN. Raises ModelFormatError."""
@@ -151,10 +151,6 @@ class Resources:
             if graph.operators.code_names[operator] == _ONCE and UNKNOWN not in access[operator]
         ]  # fmt: skip
         return Uses(access, once, naming, referred(graph.outputs.tolist()))
-
-    def _charge(self, count: int) -> None:
-        self._spent += count
-        self.model.budget.charge("what operators keep through calls", self._spent)
 
     def _in_loop(self, called: Iterable[int], taken: list[set[Reference]]) -> list[set[Reference]]:
         """Return the resources that the inputs of a loop may refer to in any iteration."""

@@ -19,7 +19,7 @@ from fnmatch import translate
 from typing import Literal, get_args
 
 from circletools.errors import InvalidInputError, UsageError
-from circletools.graph.graph import Graph, ModelGraph
+from circletools.graph.graph import ModelGraph
 from circletools.model.views import text
 from circletools.wording import suggestion
 
@@ -98,11 +98,6 @@ class Chooser:
         self._operators: dict[tuple[Kind, int, bool], dict[str, list[int]]] = {}
         self._tried = 0
 
-    @property
-    def facts(self) -> tuple[Graph, ...]:
-        """The graph of each subgraph."""
-        return self.model.graphs
-
     def choose(self, selector: Selector) -> dict[int, list[int]]:
         """Return the operators, ascending, by subgraph; subgraphs without any are left out.
 
@@ -121,7 +116,7 @@ class Chooser:
         return {subgraph: operators for subgraph, operators in found.items() if operators}
 
     def _by_index(self, selector: Selector, subgraph: int) -> list[int]:
-        count = len(self.facts[subgraph]) if subgraph < len(self.model) else 0
+        count = len(self.model.graphs[subgraph]) if subgraph < len(self.model) else 0
         chosen: set[int] = set()
         for first, last in selector.ranges:
             if last >= count:
@@ -158,11 +153,11 @@ class Chooser:
 
     def _names(self, kind: Kind, subgraph: int) -> list[tuple[str, ...]]:
         if kind == "op":
-            return [(name,) for name in self.facts[subgraph].operators.code_names]
+            return [(name,) for name in self.model.graphs[subgraph].operators.code_names]
         if kind == "name":
-            return [tuple(map(text, names)) for names in self.facts[subgraph].operators.result_names]
+            return [tuple(map(text, names)) for names in self.model.graphs[subgraph].operators.result_names]
         known = self._origins[subgraph] if subgraph < len(self._origins) else {}
-        return [tuple(known.get(operator, ())) for operator in range(len(self.facts[subgraph]))]
+        return [tuple(known.get(operator, ())) for operator in range(len(self.model.graphs[subgraph]))]
 
     def _suggest(self, selector: Selector, subgraphs: Iterable[int]) -> str:
         names = {name for subgraph in subgraphs for name in self._named(selector, subgraph)}

@@ -59,7 +59,7 @@ def name_operators(model: ModelGraph, names: NameSource) -> tuple[OriginColumns,
     if strict or names is NameSource.AUTO:
         located = _located(model, subgraphs, strict)
     if names in (NameSource.AUTO, NameSource.TENSOR_NAMES):
-        exporter = exporter_of(model.description, (name for found in outputs.values() for name in found))
+        exporter = exporter_of(model.source.description, (name for found in outputs.values() for name in found))
     if not located and exporter is None:
         if names in (NameSource.AUTO, NameSource.OUTPUT) or not any(outputs.values()):
             return _columns_by_output(outputs), (_source_names_note("the first outputs of operators"),)

@@ -133,9 +133,8 @@ def read_origins(model: Model) -> Origins | None:
 def origins_in(model: ModelGraph) -> Origins | None:
     """Return the origins of a graph; see `read_origins`."""
     origins = decode_origins(model, model.metadata_value)
-    long = (
-        {} if origins is None else {at: len(name) for at, name in origins.sources.items() if len(name) > _LONG_NAME}
-    )
+    sources = {} if origins is None else origins.sources
+    long = {at: len(name) for at, name in sources.items() if len(name) > _LONG_NAME}
     if origins is not None and long:
         used = (origin for operators in origins.operators for origin in operators.values())
         total = sum(long.get(source, 0) for origin in used for source in origin)

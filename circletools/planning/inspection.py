@@ -128,4 +128,4 @@ def _estimates(chooser: Chooser, partitioning: Partitioning, costs: Costs) -> di
             place = f"subgraphs[{index}].operators[{planned.numbers.index(-1)}]"
             raise EditError("an operator without a device takes no time", location=place, hint="annotate-affinity")
     tables = cost_tables(chooser, partitioning.devices, costs) if partitioning.devices else []
-    return {index: estimated(chooser.facts[index], tables[index], planned) for index, planned in given.items()}
+    return {index: estimated(chooser.model.graphs[index], tables[index], planned) for index, planned in given.items()}

@@ -84,7 +84,7 @@ def make_plan_problem(
     costs: tuple[Costs, Sequence[Finding]] | None,
 ) -> PlanProblem:
     """Return the problem: operators, devices, rules, refusals and costs."""
-    request, facts = inputs.request, chooser.facts
+    request, facts = inputs.request, chooser.model.graphs
     notes = [] if before is None else list(before.conflicts)
     rules = inputs.rules.matching(chooser, allow_unmatched=request.allow_unmatched)
     notes += rules.notes
@@ -120,7 +120,7 @@ def _not_measured(device: str, refused: Sequence[Sequence[Refusal | None]]) -> I
 
 
 def _planned(inputs: PlanInputs, problem: PlanProblem) -> Plan:
-    facts, request, sizing = problem.chooser.facts, inputs.request, problem.sizing
+    facts, request, sizing = problem.chooser.model.graphs, inputs.request, problem.sizing
     assignment = _assignment(problem)
     if inputs.colocation:
         assignment = colocated(assignment, sizing.units)

@@ -74,7 +74,7 @@ def moved(chooser: Chooser, partitioning: Partitioning, changes: Sequence[Rule],
         pairs = zip(rules, planned.numbers, strict=True)
         numbers = [devices.index(rule.device) if rule else number for rule, number in pairs]
         if numbers != planned.numbers:
-            planned = partitioned(sizing.units_of(chooser.facts[index]), numbers, sizing.mode)
+            planned = partitioned(sizing.units_of(chooser.model.graphs[index]), numbers, sizing.mode)
         subgraphs.append(planned)
     return Partitioning(devices, tuple(subgraphs))
 

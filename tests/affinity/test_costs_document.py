@@ -139,5 +139,6 @@ def test_every_model_can_be_assigned(path: Path) -> None:
             made: Assignment = assign_by_cost(chooser, Constraints(parsed.devices), problems, goal)
             assert [len(row) for row in made.numbers] == [len(subgraph.operators) for subgraph in model.subgraphs]
         assert all(
-            len(operator_bytes(facts)) == len(row) for facts, row in zip(chooser.facts, made.numbers, strict=True)
+            len(operator_bytes(facts)) == len(row)
+            for facts, row in zip(chooser.model.graphs, made.numbers, strict=True)
         )

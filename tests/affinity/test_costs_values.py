@@ -181,7 +181,7 @@ def test_a_problem_has_times_tensors_and_links() -> None:
         chooser = Chooser(model_graph(model))
         costs = Costs(document, {"b": {(0, 2): 9.0}}, Defaults(8.0, 5.0, 6.0))
         (problem,) = cost_tables(chooser, ("a", "b"), costs)
-        assert operator_bytes(chooser.facts[0]).tolist() == [40.0, 20.0, 20.0]
+        assert operator_bytes(chooser.model.graphs[0]).tolist() == [40.0, 20.0, 20.0]
         with pytest.raises(UsageError, match="the costs name no device"):
             cost_tables(chooser, (), costs)
         many = [str(number) for number in range(65)]

@@ -112,7 +112,7 @@ def assign(chooser: Chooser, given: Constraints) -> Assignment:
     _check_devices(given)
     numbers: list[list[int]] = [[] for _ in chooser.model.graphs]
     deciders: list[list[Rule | Decision | None]] = [[] for _ in numbers]
-    constants = [frozenset(facts.dag.constants) for facts in chooser.facts]
+    constants = [frozenset(facts.dag.constants) for facts in chooser.model.graphs]
     for subgraph, ruled in enumerate(by_precedence(chooser, rules.rules)):
         tables = [(number, refusals[device][subgraph]) for number, device in enumerate(devices) if device in refusals]
         had = given.before_in(subgraph)
@@ -128,7 +128,7 @@ def assign(chooser: Chooser, given: Constraints) -> Assignment:
                 raise _unassigned(chooser.model, subgraph, operator, tables[-1][1][operator] if tables else None)
             numbers[subgraph].append(number)
             deciders[subgraph].append(decision)
-    for facts, row in zip(chooser.facts, numbers, strict=True):
+    for facts, row in zip(chooser.model.graphs, numbers, strict=True):
         for operator in reversed(facts.dag.order):
             if row[operator] < 0:
                 row[operator] = row[facts.dag.successors[operator][0]]

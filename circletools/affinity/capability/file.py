@@ -235,7 +235,7 @@ class _Reader:
             self._bounds(form, "rank", place, 0),
             self._bounds(form, "version", place, 1),
             self._open(form, place),
-            self._flag(form, "unpacks", place),
+            self._typed(form.get("unpacks", False), bool, f"{place}.unpacks", "true or false"),
             {
                 name: self._option(name, allowed, f"{place}.options.{name}")
                 for name, allowed in self._object(form.get("options", {}), f"{place}.options").items()
@@ -309,9 +309,6 @@ class _Reader:
         if static == "batch":
             return 1
         return 0 if self._typed(static, bool, f"{place}.static", "true, false or batch") else 2
-
-    def _flag(self, form: Mapping[str, Any], key: str, place: str) -> bool:
-        return self._typed(form.get(key, False), bool, f"{place}.{key}", "true or false")
 
     def _option(self, name: str, allowed: Any, place: str) -> OptionValues:
         if name not in _options():

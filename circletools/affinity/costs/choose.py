@@ -40,7 +40,7 @@ def assign_by_memory(chooser: Chooser, given: Constraints, sizing: Sizing) -> As
     """
     # An operator costs more the later its device comes in the order.
     order, free = np.arange(float(len(given.devices))), _links(len(given.devices), 0.0)
-    tables = [make_cost_table(facts, np.tile(order, (len(facts), 1)), free) for facts in chooser.facts]
+    tables = [make_cost_table(facts, np.tile(order, (len(facts), 1)), free) for facts in chooser.model.graphs]
     return replace(_assign(chooser, given, tables, sizing, "the first device with room"), least_us=())
 
 
@@ -99,7 +99,7 @@ def _assign(
         count, begins = len(times), process_time()
         share = seconds * count / max(operators, 1)
         table = replace(table, times_us=times)
-        found, bound = _placed(chooser.facts[subgraph], table, sizing, given.devices, share)
+        found, bound = _placed(chooser.model.graphs[subgraph], table, sizing, given.devices, share)
         seconds, operators = max(0.0, seconds - (process_time() - begins)), operators - count
         least.append(bound if is_open.any() else None)
         placed.append(found)

@@ -53,7 +53,7 @@ def cost_tables(chooser: Chooser, devices: Sequence[str], costs: Costs) -> list[
     tables = [_times(chooser, device, costs) for device in devices]
     return [
         make_cost_table(subgraph, np.stack([table[index] for table in tables], axis=1), links)
-        for index, subgraph in enumerate(chooser.facts)
+        for index, subgraph in enumerate(chooser.model.graphs)
     ]
 
 
@@ -88,7 +88,7 @@ def _times(chooser: Chooser, device: str, costs: Costs) -> list[Floats]:
         times = np.array([np.inf if rule is None else rule.time_us for rule in chosen])
         rates = np.array([0.0 if rule is None else rule.us_per_byte for rule in chosen])
         if rates.any():
-            times += rates * operator_bytes(chooser.facts[subgraph])
+            times += rates * operator_bytes(chooser.model.graphs[subgraph])
         rows.append(times.reshape(len(chosen)))
     for (subgraph, operator), time_us in costs.measured.get(device, {}).items():
         rows[subgraph][operator] = time_us

@@ -13,23 +13,11 @@ from functools import cached_property
 
 import numpy as np
 
+from circletools.flatbuf.columns import grouped
 from circletools.graph.algorithms import Indices, rows_by_key
 from circletools.graph.columns import Mask
 from circletools.origin.tracking.pairs import Pairs
 from circletools.origin.tracking.side import NONE, Side
-
-
-class Rows:
-    """Columns grouped by row (compressed sparse rows): row i is a list of tuples."""
-
-    def __init__(self, size: int, keys: Indices, *columns: Indices) -> None:
-        """Group columns by ascending keys from 0 to `size` - 1."""
-        self.starts: list[int] = np.searchsorted(keys, np.arange(size + 1)).tolist()
-        self.items: list[tuple[int, ...]] = list(zip(*(column.tolist() for column in columns), strict=True))
-
-    def __getitem__(self, row: int) -> list[tuple[int, ...]]:
-        """Return the tuples of a row."""
-        return self.items[self.starts[row] : self.starts[row + 1]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,15 +42,15 @@ class View:
         return len(self.hidden)
 
     @cached_property
-    def reads(self) -> Rows:
+    def reads(self) -> list[list[tuple[int, ...]]]:
         """By operator, for each slot: giver, place and value."""
-        return Rows(len(self), self.reader, self.giver, self.place, self.read)
+        return grouped(len(self), self.reader, _rows(self.giver, self.place, self.read))
 
     @cached_property
-    def readers(self) -> Rows:
+    def readers(self) -> list[list[tuple[int, ...]]]:
         """By value: the operators that read it, each with the slot."""
         order = np.argsort(self.read, kind="stable")
-        return Rows(len(self.value), self.read[order], self.reader[order], self.slot[order])
+        return grouped(len(self.value), self.read[order], _rows(self.reader[order], self.slot[order]))
 
     @cached_property
     def made(self) -> list[list[int]]:
@@ -108,6 +96,10 @@ class View:
         fed[reader[chosen[giver]]] = True
         feeds[giver[chosen[reader]]] = True
         return fed, feeds
+
+
+def _rows(*columns: Indices) -> list[tuple[int, ...]]:
+    return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
 Views = tuple[View, View]

@@ -13,7 +13,6 @@ EXPECTED = "expected systrace HTML, ftrace text, atrace -z, a Perfetto trace, or
 PIECE_BYTES = 4 << 20
 _UNPACKED_FREE, _UNPACKED_RATIO = 4 << 20, 100
 _LONGEST_LINE = 8 << 20
-_NEAR = 4096
 
 Pieces = Callable[[], Iterator[memoryview | bytes]]
 """Yields the content from its start on each call."""
@@ -112,13 +111,13 @@ def lines(pieces: Pieces) -> Iterator[tuple[int, bytes]]:
     The last piece may lack the newline at its end. A line of more than eight megabytes is dropped.
     """
     carry, left_out, skipping = b"", 0, False
-    for piece in pieces():
-        cut = _last_end(piece)
+    for piece in map(bytes, pieces()):
+        cut = piece.rfind(b"\n") + 1
         if not cut:
             skipping = skipping or len(carry) + len(piece) > _LONGEST_LINE
-            carry = b"" if skipping else b"".join((carry, piece))
+            carry = b"" if skipping else carry + piece
             continue
-        data, carry = b"".join((carry, piece[:cut])), bytes(piece[cut:])
+        data, carry = carry + piece[:cut], piece[cut:]
         start = 0
         if skipping:
             start, left_out, skipping = data.find(b"\n") + 1, left_out + 1, False
@@ -127,12 +126,3 @@ def lines(pieces: Pieces) -> Iterator[tuple[int, bytes]]:
             left_out = 0
     if carry and not skipping:
         yield left_out, carry
-
-
-def _last_end(piece: memoryview | bytes) -> int:
-    """Return the end of the last line, 0 if there is none; most pieces have one near their end."""
-    for size in (min(len(piece), _NEAR), len(piece)):
-        at = bytes(piece[len(piece) - size :]).rfind(b"\n")
-        if at >= 0:
-            return len(piece) - size + at + 1
-    return 0
