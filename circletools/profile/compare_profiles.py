@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from statistics import median
 from typing import Any
 
 import numpy as np
@@ -132,9 +132,16 @@ def _paces(series: Sequence[Sequence[Sequence[Samples]]]) -> list[float]:
     """Return for each row how much the operators of the others changed, by their median; the first is no operator."""
     times = [[location(some[0]) for some in sides[:2]] for sides in series]
     changes = [abs(math.log(after / before)) if before and after else None for before, after in times]
-    others = (changes[1:at] + changes[max(at, 0) + 1 :] for at in range(len(changes)))
-    known = ([change for change in some if change is not None] for some in others)
-    return [median(some) / NORMAL_QUARTILE if some else 0.0 for some in known]
+    known = sorted(change for change in changes[1:] if change is not None)
+    return [_median_without(own, known) / NORMAL_QUARTILE for own in (None, *changes[1:])]
+
+
+def _median_without(own: float | None, known: Sequence[float]) -> float:
+    """Return the median of ascending numbers without one of them, 0 where there are no others."""
+    at = len(known) if own is None else bisect_left(known, own)
+    left = len(known) - (own is not None)
+    middle = [known[one + (one >= at)] for one in ((left - 1) // 2, left // 2)] if left else [0.0]
+    return sum(middle) / len(middle)
 
 
 @dataclass(frozen=True, slots=True)
