@@ -72,11 +72,3 @@ def selectable() -> list[str]:
     True
     """
     return [code for code, one in explanations().items() if one.subject == "check"]
-
-
-def explain_selectable(code: str) -> Explanation:
-    """Return the meaning of a code of `check`. Raises UsageError for one that `check` never reports."""
-    found = explain(code)
-    if found.subject != "check":
-        raise UsageError(f"`check` never reports {code}", hint=f"it is a note about {found.subject}")
-    return found

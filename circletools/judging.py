@@ -11,7 +11,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
-from circletools.codes import explain_selectable
+from circletools.codes import explain
+from circletools.errors import UsageError
 from circletools.findings import Finding, Findings, against, finding_of
 from circletools.storage.documents import naming_files, read_baseline
 from circletools.wording import Tabular
@@ -44,7 +45,8 @@ class CheckRequest:
         """Raise UsageError for a code that `check` never reports."""
         with naming_files():
             for code in (*self.select, *self.ignore, *chain(*self.per_file_ignores.values())):
-                explain_selectable(code)
+                if (subject := explain(code).subject) != "check":
+                    raise UsageError(f"`check` never reports {code}", hint=f"it is a note about {subject}")
 
     def ignored(self, file: str) -> frozenset[str]:
         """Return the codes that do not count for a file."""

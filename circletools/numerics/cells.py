@@ -13,7 +13,7 @@ from circletools.numerics.results import Cell
 from circletools.numerics.running import Known, NotRunError, Runner
 from circletools.numerics.subject import Region, Subject, real_constants
 from circletools.numerics.tasks import Task
-from circletools.numerics.values import Difference, difference, joined
+from circletools.numerics.values import Difference, changes_kind, difference, joined
 from circletools.runtimes.comparison import same
 from circletools.runtimes.protocol import Array
 from circletools.wording import ranges
@@ -84,12 +84,13 @@ class Judge:
 
     def _difference(
         self, task: Task, tensor: int, partner: int, expected: Known, found: Known
-    ) -> tuple[Difference, Array, float]:
-        """Return the difference of an output, the expected values, and the step of its quantization."""
+    ) -> tuple[Difference, Array, Array, float]:
+        """Return the difference of an output, the expected and found values, and the step of its quantization."""
         form, theirs = self.second.form(tensor), self.first.form(partner)
         wanted = theirs.real(joined(expected[tensor]))
         step = _step(self.second, task.own, tensor) or _step(self.first, task.theirs, partner)
-        return difference(wanted, form.real(joined(found[tensor])), step), wanted, step
+        got = form.real(joined(found[tensor]))
+        return difference(wanted, got, step), wanted, got, step
 
     def _own(
         self, runner: Runner, task: Task, given: Known, expected: Known, found: Known
@@ -98,12 +99,14 @@ class Judge:
         worst: list[tuple[bool, float, Difference, Allowance]] = []
         is_one = self.first is not self.second and runner.name == self.reference.name and self._is_one_kernel(task)
         for tensor, partner in task.outputs:
-            one, wanted, step = self._difference(task, tensor, partner, expected, found)
-            kind, step = self.first.form(partner).type, 0.0 if is_one else step
+            one, wanted, got, step = self._difference(task, tensor, partner, expected, found)
+            kind = self.first.form(partner).type
             kind = "FLOAT16" if kind == "FLOAT32" and runner.worker.runtime in HALF_PRECISION else kind
-            allowed = allowance(wanted, kind, step)
-            if not allowed.covers(one):
-                allowed = allowance(wanted, kind, step, self._sensitivity(task, given, partner, is_one=is_one))
+            allowed = allowance(wanted, kind, 0.0 if is_one else step)
+            is_enough = allowed.covers(one) or wanted.dtype.kind in "OS"
+            if not is_enough and (near := self._sensitivity(task, given, partner, is_one=is_one)):
+                one = difference(wanted[~near[1]], got[~near[1]], step)
+                allowed = allowance(wanted, kind, 0.0 if is_one else step, near[0])
             worst.append((not allowed.covers(one), one.max_abs, one, allowed))
         return max(worst, key=lambda each: each[:2])[2:]
 
@@ -116,8 +119,11 @@ class Judge:
         ends = (*zip(task.own.inputs, task.fed, strict=True), *task.outputs)
         return kernels[0] == kernels[1] and all(self.second.form(at) == self.first.form(to) for at, to in ends)
 
-    def _sensitivity(self, task: Task, given: Known, output: int, *, is_one: bool) -> Difference | None:
-        """Return how much an output of the reference changes with small changes of its inputs and constants."""
+    def _sensitivity(self, task: Task, given: Known, output: int, *, is_one: bool) -> tuple[Difference, Array] | None:
+        """Return how much an output of the reference changes with small changes of its inputs and constants.
+
+        Also return which of its values then become finite, infinite or NaN, as at a pole.
+        """
         quantized = [] if is_one else list(real_constants(self.second, task.own.operators))
         steps = {} if is_one else self._input_steps(task, dynamic=bool(quantized))
         try:
@@ -138,8 +144,9 @@ class Judge:
         found = [array for arrays in after for array in arrays]
         if other_shape({output: expected}, {output: found}):
             return None
-        real_of = self.first.form(output).real
-        return difference(real_of(joined(expected)), real_of(joined(found)))
+        one, two = (self.first.form(output).real(joined(arrays)) for arrays in (expected, found))
+        is_pole = np.asarray(changes_kind(one, two).reshape(len(after), -1).any(axis=0))
+        return difference(one, two), is_pole
 
     def _near(self, task: Task, given: Known, steps: dict[int, float], seed: int) -> Known:
         near = Known()

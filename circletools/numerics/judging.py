@@ -6,9 +6,10 @@ Two programs that both compute an operator correctly may differ by this much:
                         most, as when numbers of a step of 1 are rounded to steps of 2
     floating point      by half of the digits of the type: sqrt(epsilon) of the largest value, the usual tolerance
                         for results that took many steps
-    any                 by what the *reference* changes when its inputs change in the second half of their digits: an
-                        operator that divides by nearly nothing makes large differences of small ones (a backward
-                        error: the result is exact for inputs that are nearly the given ones)
+    any                 by what the *reference* changes when its inputs change in the second half of their digits, and
+                        by the smallest normal number: an operator that divides by nearly nothing makes large
+                        differences of small ones, or infinity (a backward error: the result is exact for inputs
+                        that are nearly the given ones)
     quantized weights   against a model whose weights are not: by twice what the reference changes when its weights
                         are rounded to such steps at random; the same of inputs that are quantized as it runs
 """
@@ -44,11 +45,6 @@ class Allowance:
         return not found.non_finite and found.max_abs <= self.max_abs and found.rms <= self.rms
 
 
-def half_digits(kind: str) -> float:
-    """Return the relative size of the last digit in the first half of a type's digits."""
-    return _HALF_OF_DIGITS.get(kind, _SINGLE)
-
-
 def allowance(expected: Array, kind: str, step: float, sensitivity: Difference | None = None) -> Allowance:
     """Return the difference that rounding explains for values of a type with this quantization step (0: none).
 
@@ -56,7 +52,7 @@ def allowance(expected: Array, kind: str, step: float, sensitivity: Difference |
     quantized, booleans and texts are exact.
     """
     finite = np.abs(expected[np.isfinite(expected)]) if expected.dtype.kind in "fc" else np.zeros(0)
-    digits = half_digits(kind) * float(finite.max(initial=0.0)) if kind.startswith(_FLOATS) else 0.0
+    digits = _HALF_OF_DIGITS.get(kind, _SINGLE) * float(finite.max(initial=0.0)) if kind.startswith(_FLOATS) else 0.0
     # The number of values midway between two steps follows the binomial distribution.
     ties = step**2 * (0.5 + _SIGMAS * sqrt(0.25 / max(1, finite.size)))
     largest, mean = (sensitivity.max_abs, sensitivity.rms) if sensitivity is not None else (0.0, 0.0)
@@ -66,10 +62,12 @@ def allowance(expected: Array, kind: str, step: float, sensitivity: Difference |
 
 
 def nearly(real: Array, kind: str, rng: np.random.Generator) -> Array:
-    """Return slightly changed values: each changed by up to sqrt(epsilon), at random."""
+    """Return slightly changed values: each by sqrt(epsilon), and zeros by the smallest normal number."""
     if not kind.startswith(_FLOATS):
         return real
-    return real * (1 + half_digits(kind) * rng.choice((-1.0, 1.0), real.shape))
+    least = float(np.finfo(np.float16 if kind == "FLOAT16" else np.float32).tiny)
+    signs = rng.choice((-1.0, 1.0), real.shape)
+    return real * (1 + _HALF_OF_DIGITS.get(kind, _SINGLE) * signs) + least * signs
 
 
 def rounded(real: Array, step: Array | float, rng: np.random.Generator) -> Array:

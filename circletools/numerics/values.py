@@ -81,8 +81,7 @@ def difference(expected: Array, found: Array, step: float = 0.0) -> Difference:
                           None, None, None, 0)  # fmt: skip
     finite = np.isfinite(expected) & np.isfinite(found)
     one, two = expected[finite], found[finite]
-    same_kind = (expected == found) | (np.isnan(expected) & np.isnan(found))
-    non_finite = int((~finite & ~same_kind).sum())
+    non_finite = int(changes_kind(expected, found).sum())
     error = np.abs(two - one)
     largest = float(error.max(initial=0.0))
     signal, noise, power = (float(np.square(np.abs(of)).sum()) for of in (one, error, two))
@@ -96,6 +95,13 @@ def difference(expected: Array, found: Array, step: float = 0.0) -> Difference:
         float((one.conj() * two).real.sum()) / (signal * power) ** 0.5 if signal * power else None,
         non_finite,
     )
+
+
+def changes_kind(expected: Array, found: Array) -> Array:
+    """Return where one of two numbers is not finite, and the other is not the same."""
+    both_finite, both_nan = np.isfinite(expected) & np.isfinite(found), np.isnan(expected) & np.isnan(found)
+    changed: Array = ~(both_finite | both_nan | (expected == found))
+    return changed
 
 
 def joined(arrays: Sequence[Array]) -> Array:

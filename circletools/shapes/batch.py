@@ -67,15 +67,6 @@ class Patch:
     axis: int = 0
 
 
-def target_axis(was: Shape, axis: int, result: Shape, batch: Batch) -> int:
-    """Return the dimension of a reshaped tensor that holds the batch, previously in `axis`. Raises RefusedError."""
-    outer = prod(was[:axis])
-    able = [at for at in range(len(result)) if prod(result[:at]) == outer and result[at] % batch.before == 0]
-    exact = [at for size in (batch.before, was[axis]) for at in able if result[at] == size]
-    refuse_unless(bool(able), f"{shown(was)} to {shown(result)} loses the batch in dimension {axis}", 1)
-    return (exact or able)[0]
-
-
 def _reshape(call: Call, was: Call, batch: Batch) -> Iterator[Patch]:
     axis = batch.axis(was.shape(), call.shape())
     given = len(call) > 1
@@ -84,7 +75,11 @@ def _reshape(call: Call, was: Call, batch: Batch) -> Iterator[Patch]:
     sizes, count = was.numbers(1) if given else list(was.options.get("new_shape", ())), prod(was.shape())
     known = prod(size for size in sizes if size != -1)
     base = tuple(count // max(known, 1) if size == -1 else size for size in sizes)
-    at = target_axis(was.shape(), axis, base, batch)
+    shape, outer = was.shape(), prod(was.shape()[:axis])
+    able = [at for at in range(len(base)) if prod(base[:at]) == outer and base[at] % batch.before == 0]
+    exact = [at for size in (batch.before, shape[axis]) for at in able if base[at] == size]
+    refuse_unless(bool(able), f"{shown(shape)} to {shown(base)} loses the batch in dimension {axis}", 1)
+    at = (exact or able)[0]
     if sizes[at] == -1:
         return
     if batch.is_open:

@@ -61,18 +61,13 @@ def _gathered(call: Call, values: Sequence[Value], _: Shape) -> Value:
     return np.take(values[0], values[1], axis=call.option("axis"))
 
 
-def _sliced(call: Call, values: Sequence[Value], shape: Shape) -> Value:
-    ends = zip(call.numbers(1), shape, strict=True)
-    return np.asarray(values[0][tuple(slice(start, start + size) for start, size in ends)])
-
-
 _RULES: dict[str, Callable[[Call, Sequence[Value], Shape], Value]] = {
     **dict.fromkeys(("RESHAPE", "SQUEEZE", "EXPAND_DIMS"), lambda _, values, shape: values[0].reshape(shape)),
     **dict.fromkeys(("SELECT", "SELECT_V2"), lambda _, values, __: np.where(values[0] != 0, values[1], values[2])),
     "PACK": lambda call, values, _: np.stack(list(values), axis=call.option("axis")),
     "CONCATENATION": lambda call, values, _: np.concatenate(list(values), axis=call.option("axis")),
     "GATHER": _gathered,
-    "SLICE": _sliced,
+    "SLICE": lambda call, values, shape: values[0][tuple(map(slice, at := call.numbers(1), np.add(at, shape)))],
     "STRIDED_SLICE": lambda call, values, _: values[0][slices(call)],
     "TRANSPOSE": lambda call, values, _: values[0].transpose(call.numbers(1)),
     "CAST": lambda _, values, __: values[0],

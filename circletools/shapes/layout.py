@@ -129,24 +129,9 @@ def strided_slice(call: Call) -> Sequence[Shape]:
     """By begin, end, step and masks."""
     shape, index = call.shape(), slices(call)
     try:
-        return [empty(shape)[_closed(index, shape)].shape]
+        return [empty(shape)[index].shape]
     except IndexError as error:
         raise RefusedError(f"the slice leads outside of {shown(shape)}") from error
-
-
-def _closed(index: tuple[Any, ...], shape: Shape) -> tuple[Any, ...]:
-    """Return an index with ends in numpy's form: LiteRT clamps an end before the first element."""
-    axis, found = 0, []
-    for one in index:
-        if isinstance(one, slice) and Ellipsis not in index and axis < len(shape):
-            last = one.stop
-            if one.step < 0 and last is not None and last < -shape[axis]:
-                last = None
-            found.append(slice(one.start, last, one.step))
-        else:
-            found.append(one)
-        axis += one is not None
-    return tuple(found)
 
 
 def pad(call: Call) -> Sequence[Shape]:

@@ -65,10 +65,7 @@ def resize(call: Call) -> Sequence[Shape]:
 
 
 def fully_connected(call: Call) -> Sequence[Shape]:
-    """The last dimension follows from the weights; the others are flattened unless they are kept.
-
-    Input elements after the last whole row are refused; LiteRT silently drops them.
-    """
+    """The last dimension follows from the weights; the others are flattened unless kept. LiteRT drops the rest."""
     shape, weights = call.shape(), call.shape(1, 2)
     if call.options.get("keep_num_dims"):
         refuse_unless(bool(shape) and shape[-1] == weights[1], f"{shown(shape)}, and weights {shown(weights)}", 1)

@@ -111,15 +111,12 @@ def set_document(
     """Let TFLITE_METADATA have what a document has, as `document` gives it, and the archive these files by name.
 
     Its `min_parser_version` is the least that reads it; bytes are JSON. Raises UsageError, with the place, for what
-    the schema does not have, for more subgraphs than one, other numbers of inputs and outputs than the model has, and
-    files that it names and that are not there; InvalidInputError for broken JSON.
+    the schema does not have, for other numbers of inputs and outputs than the model has, and for files that it names
+    and that are not there; InvalidInputError for broken JSON.
     """
     wanted = read_json(document, "") if isinstance(document, bytes) else document
     root, named = from_document(wanted)
-    graphs = wanted.get("subgraph_metadata", ())
-    if len(graphs) > 1:
-        raise UsageError(f"it describes {len(graphs)} subgraphs, and readers take one", location="subgraph_metadata")
-    for described, side in product(graphs, SIDES):
+    for described, side in product(wanted.get("subgraph_metadata", ())[:1], SIDES):
         found, ends = len(described.get(f"{side[:-1]}_tensor_metadata", ())), len(edit.ends(0, side))
         if found != ends:
             place = f"subgraph_metadata[0].{side[:-1]}_tensor_metadata"

@@ -232,6 +232,23 @@ def test_thresholds_replace_what_rounding_explains() -> None:
     assert run("compare", model, "--max-abs", "99").status == 0
 
 
+def test_no_program_is_right_at_a_pole(tmp_path: Path) -> None:
+    """XNNPACK has NaN for 1 / sqrt(0); what is infinite without a pole has to stay so."""
+
+    def single(code: str, *least: float) -> bytes:
+        build = Build()
+        graph = build.graph()
+        x = graph.tensor("x", [1, 4])
+        inputs = [x, *(graph.constant("least", np.full((1, 4), one, np.float32)) for one in least)]
+        graph.ends([x], [graph.compute(code, inputs, "y", [1, 4])])
+        return build.to_bytes()
+
+    np.savez(tmp_path / "x.npz", x=np.array([[0, 1, 4, 9]], np.float32))
+    asked: dict[str, Any] = {"on": LITERT, "inputs": (str(tmp_path / "x.npz"),)}
+    assert not compared(single("RSQRT"), **asked).has_faults
+    assert compared(single("MINIMUM", -np.inf), single("MINIMUM", 0.0), **asked).has_faults
+
+
 def test_requests_that_compare_nothing() -> None:
     assert run("compare", path_of("tflite/cnn"), "--on", "litert:reference").status == 2
     assert run("compare", path_of("tflite/cnn"), "--on", "litert:reference,nothing").status == 2
