@@ -109,13 +109,8 @@ def test_pytorch_and_exporters_are_left_out(files: tuple[str, ...], expected: tu
 def test_names_of_sources() -> None:
     roots = [
         root_of_any(Node(name, nn_module_stack={"m": (path, "net.Lm")}))
-        for name, path in (
-            ("add_7", "a"),
-            ("add_9", "a"),
-            ("add_7", "a"),
-            ("mul", "a"),
-            ("add_1", "a.b"),
-            ("sub_2", ""),
+        for name, path in zip(
+            ("add_7", "add_9", "add_7", "mul", "add_1", "sub_2"), ("a", "a", "a", "a", "a.b", ""), strict=True
         )
     ]
     bare = root_of_any(Node("neg"))
@@ -201,6 +196,7 @@ def install_tico(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make a converter like TICO's: nodes are replaced, tensors named, the file optimised."""
     module(monkeypatch, "tico")
     module(monkeypatch, "torch.fx", Node=Node)
+    module(monkeypatch, "torch._dynamo.output_graph", uninteresting_files=lambda: {"<string>", "own.py"})
 
     def finalise_tensor_names(graph: Any) -> None:
         for tensor in graph.tensors:
@@ -301,7 +297,14 @@ def test_stacks_keep_helper_functions(monkeypatch: pytest.MonkeyPatch, nothing_i
     frames = StackSummary.from_list([FrameSummary(*call) for call in calls])
     with ct.exporters.record():
         assert TracerBase()._filter_traceback_frames(frames) == frames[1:]
+        assert sys.modules["torch._dynamo.output_graph"].uninteresting_files() == {"own.py"}
     assert len(TracerBase()._filter_traceback_frames(frames)) == 1
+    monkeypatch.delattr(TracerBase, "_filter_traceback_frames")
+    monkeypatch.delitem(sys.modules, "tico.circle.export")  # came with TICO 0.2
+    expected = "^lines of helper functions are not recorded from tico .* with torch"
+    with pytest.warns(UserWarning, match=expected) as seen, ct.exporters.record() as log:
+        sys.modules["tico.utils.convert"].convert_exported_module_to_circle(program())
+    assert (len(seen), log.origins.sources) == (1, {0: "layers.0.q::linear"})
 
 
 def constant(name: str) -> Node:

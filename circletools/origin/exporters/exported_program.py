@@ -11,7 +11,7 @@ import os
 from circletools.errors import InvalidInputError
 from circletools.graph.build import model_graph
 from circletools.model.model import Model, open_model
-from circletools.origin.exporters.installed import imported
+from circletools.origin.exporters.patching import imported
 from circletools.origin.exporters.recording import record
 from circletools.origin.read import Origins
 from circletools.origin.tracking.tracker import track_from

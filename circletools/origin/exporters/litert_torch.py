@@ -23,7 +23,6 @@ from circletools.origin.read import NOTHING_KNOWN, Origins
 from circletools.origin.source import Source
 
 MODULE = "litert_torch"
-PACKAGE = "litert-torch"
 _CONVERTER, _CONVERT = "litert_torch._convert.litert_converter", "exported_programs_to_flatbuffer"
 
 
@@ -71,11 +70,9 @@ def _tagged(
 
         return locating
 
-    def unsigned(_: Callable[..., Any]) -> Callable[..., Any]:
-        return lambda *_args, **_kwargs: None
-
     interpreter = guard.attribute("litert_torch.backend.export", "LoweringInterpreter")
-    with guard.patched(interpreter, "_build_loc", locate), guard.patched(api, "set_signature", unsigned):
+    unsigned = guard.patched(api, "set_signature", lambda _: lambda *_args, **_kwargs: None)
+    with guard.patched(interpreter, "_build_loc", locate), unsigned:
         return bytes(convert([program], [signature], *args, **kwargs).to_bytes()), nodes
 
 

@@ -21,8 +21,8 @@ from circletools.graph import graph as graphs
 from circletools.graph.build import model_graph
 from circletools.graph.columns import Values
 from circletools.model.model import Model
-from circletools.origin.exporters.installed import imported
 from circletools.origin.exporters.onnx_nodes import sources_of_nodes
+from circletools.origin.exporters.patching import imported
 from circletools.origin.exporters.tagging import LAYOUT_CODES
 from circletools.origin.numbering import number_sources
 from circletools.origin.read import Origins

@@ -1,4 +1,4 @@
-"""Temporary wrappers around functions of another package, for recording.
+"""Imports of other packages, and temporary wrappers around their functions, for recording.
 
 Recording must never break a conversion: a failure here is a single warning, and the record stays empty.
 """
@@ -8,21 +8,36 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from functools import wraps
+from functools import reduce, wraps
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import packages_distributions, version
 from typing import Any, TypeVar
+
+from circletools.errors import UsageError
 
 T = TypeVar("T")
 Wrap = Callable[[Callable[..., Any]], Callable[..., Any]]
 Note = Callable[..., None]
 
 
+def imported(name: str, what: str) -> Any:
+    """Import a package that `what` needs. Raises UsageError where it is not installed."""
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise UsageError(f"{what} needs {name}: {error}", hint=f"pip install {name}") from error
+
+
+def _with_version(module: str) -> str:
+    installed = packages_distributions().get(module, ())
+    return next((f"{one} {version(one)}" for one in installed), f"{module} of an unknown version")
+
+
 class Guard:
     """Keeps failures of recording away from the recorded exporter; the first failure sets `failed`."""
 
-    def __init__(self, package: str) -> None:
-        self.package, self.failed = package, False
+    def __init__(self, exporter: str) -> None:
+        self.exporter, self.failed = exporter, False
 
     def run(self, note: Callable[[], T], otherwise: T) -> T:
         """Return the result of `note`, or `otherwise` if it fails."""
@@ -32,35 +47,34 @@ class Guard:
             self.fail(f"{type(error).__name__}: {error}")
             return otherwise
 
-    def fail(self, reason: str) -> None:
-        """Warn once."""
+    def fail(self, reason: str, lost: str = "origins") -> None:
+        """Warn once of what is lost; the record stays empty if that is all."""
         if not self.failed:
-            try:
-                found = version(self.package)
-            except PackageNotFoundError:
-                found = "of an unknown version"
-            hint = "the conversion is not affected; see docs/origins.md for the versions that are tried"
-            warnings.warn(f"origins of {self.package} {found} are not recorded ({reason}); {hint}", stacklevel=2)
-        self.failed = True
+            used = " with ".join(map(_with_version, (self.exporter, "torch")))
+            hint = "the conversion is not affected; see docs/origins.md for versions to use, or names alone"
+            warnings.warn(f"{lost} are not recorded from {used} ({reason}); {hint}", stacklevel=2)
+        self.failed |= lost == "origins"
 
-    def attribute(self, module: str, *names: str) -> Any:
-        """Look these names up in a module; None, with a warning, if one is missing."""
+    def attribute(self, module: str, *names: str, optional: str = "") -> Any:
+        """Look these names up in a module; None if one is missing, with a warning unless it is module `optional`."""
 
         def find() -> Any:
-            found = import_module(module)
-            for name in names:
-                found = getattr(found, name)
-            return found
+            try:
+                return reduce(getattr, names, import_module(module))
+            except ModuleNotFoundError as error:
+                if error.name == optional:
+                    return None
+                raise
 
         return self.run(find, None)
 
     @contextmanager
-    def patched(self, owner: Any, name: str, wrap: Wrap, *, required: bool = True) -> Iterator[None]:
+    def patched(self, owner: Any, name: str, wrap: Wrap, lost: str = "origins") -> Iterator[None]:
         """Replace an attribute of a module or class by `wrap(attribute)`, and restore it at the end."""
         original = getattr(owner, name, None)
         if original is None:
-            if owner is not None and required:
-                self.fail(f"it has no {getattr(owner, '__name__', owner)}.{name}")
+            if owner is not None:
+                self.fail(f"there is no {getattr(owner, '__name__', owner)}.{name}", lost)
             yield
             return
         setattr(owner, name, wraps(original)(wrap(original)))

@@ -87,7 +87,7 @@ def record(*, absolute_paths: bool = False) -> Iterator[Recording]:
 
     with ExitStack() as stack:
         for exporter in present:
-            guard = Guard(exporter.PACKAGE)
+            guard = Guard(exporter.MODULE)
             log.guards += (guard,)
             stack.enter_context(exporter.recording(note, guard))
             stack.enter_context(_whole_stacks(guard))
@@ -108,4 +108,4 @@ def _whole_stacks(guard: Guard) -> AbstractContextManager[None]:
         return choosing
 
     tracer = getattr(sys.modules.get("torch.fx.proxy"), "TracerBase", None)
-    return guard.patched(tracer, "_filter_traceback_frames", wrap, required=False)
+    return guard.patched(tracer, "_filter_traceback_frames", wrap, "lines of helper functions")

@@ -26,7 +26,7 @@ from circletools.origin.source import Source
 from circletools.origin.tracking.tracker import track_from
 
 MODULE = "tico"
-PACKAGE = "tico"
+_DYNAMO = "torch._dynamo.output_graph"
 
 
 @contextmanager
@@ -40,10 +40,14 @@ def recording(note: Callable[[bytes, Origins], None], guard: Guard) -> Iterator[
         log.begin(None)
 
     convert, serializer = "tico.utils.convert", "tico.serialize.circle_serializer"
+    dynamo = guard.attribute(_DYNAMO, optional=_DYNAMO)
+    optimizer = guard.attribute("tico.circle.export", optional="tico.circle")  # none before 0.2
     with (
+        # torch.export takes what was given to `python -c` for its own.
+        guard.patched(dynamo, "uninteresting_files", lambda files: lambda: files() - {"<string>"}, "lines"),
         guard.observed(guard.attribute(convert), "convert_exported_module_to_circle", log.begin, converted),
         guard.observed(guard.attribute(serializer), "finalise_tensor_names", log.unnamed, log.named),
-        guard.observed(guard.attribute("tico.circle.export"), "optimize_for_export", log.optimize),
+        guard.observed(optimizer, "optimize_for_export", log.optimize),
         # Record the node before the pass may copy its meta.
         guard.observed(guard.attribute("torch.fx", "Node"), "replace_all_uses_with", log.note),
     ):
