@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 
 from circletools.errors import shortened
 from circletools.findings import Finding
-from circletools.flatbuf.columns import Tables
 from circletools.flatbuf.roles import load_roles
-from circletools.flatbuf.schema import Field, schema_document
+from circletools.flatbuf.schema import schema_document
 from circletools.model.enums import enum_of_field
 from circletools.model.model import Model
 from circletools.model.places import findings_at
@@ -28,6 +27,7 @@ from circletools.soundness.whole import Whole, first_slots, is_rewritten
 _SCHEMA_VERSION = 3
 _MANY = 1 << 40
 _TYPES = 256  # more than there are
+_PLACEHOLDER = 127
 _STEPS = re.compile(r"(stride|dilation)_[dhw](_factor)?")
 _LONGEST_STEP = 1 << 16
 _LONGEST = 100
@@ -73,6 +73,8 @@ def operator_findings(model: Model, whole: Whole) -> Iterator[Finding]:
 
 
 def _codes(model: Model, used: list[int]) -> Iterator[Finding]:
+    tables = model.root.children("operator_codes", model.schema)[0]
+    read = tables.scalars("deprecated_builtin_code").tolist()
     for index in used:
         code = model.operator_codes[index]
         place = f"operator_codes[{index}]"
@@ -80,6 +82,9 @@ def _codes(model: Model, used: list[int]) -> Iterator[Finding]:
             yield Finding("UNKNOWN_OPERATOR", "warning", place, f"no operator has the code {code.code}; {CORRECT}")
         elif code.name == "CUSTOM:":
             yield Finding("UNKNOWN_OPERATOR", "warning", place, f"a custom operator has no name; {CORRECT}")
+        elif model.format == "tflite" and read[index] != min(code.code, _PLACEHOLDER):
+            message = f"only builtin_code is that of {code.name}; onert and OpenVINO read deprecated_builtin_code"
+            yield Finding("OLD_OPERATOR_CODE", "info", place, f"{message}; {CORRECT}")
 
 
 def unresolved_findings(model: Model, programs: Iterable[str]) -> Iterator[Finding]:
@@ -174,24 +179,16 @@ def _options(model: Model) -> Iterator[Finding]:
             kind = None if role is None else role.kind
             enum = enum_of_field(name, field.name)
             members = model.schema.enums.get(enum)
+            if kind != "subgraph" and members is None and not _STEPS.fullmatch(field.name):
+                continue
+            every = tables.vectors(field.name).flat() if field.kind == "vector" else tables.scalars(field.name)
+            values = np.unique(every)
             if kind == "subgraph":
-                values = _numbers(tables, field)
                 known, allowed = values >= 0, "not a subgraph"
             elif members is not None:
-                values = _numbers(tables, field)
                 known, allowed = np.isin(values, list(members)), f"not a member of {enum}"
-            elif _STEPS.fullmatch(field.name):
-                values = _numbers(tables, field)
-                known, allowed = (values > 0) & (values < _LONGEST_STEP), "not a valid step"
             else:
-                continue
+                known, allowed = (values > 0) & (values < _LONGEST_STEP), "not a valid step"
             for value in values[~known].tolist():
                 message = f"{name}.{field.name} is {value}, which is {allowed}; {CORRECT}"
                 yield Finding("UNKNOWN_OPTION", "warning", f"{name}.{field.name}", message)
-
-
-def _numbers(tables: Tables, field: Field) -> NDArray[Any]:
-    """Return the values that a field has, each once."""
-    if field.kind == "vector":
-        return np.unique(tables.vectors(field.name).flat())
-    return np.unique(tables.scalars(field.name))

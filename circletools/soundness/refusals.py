@@ -43,7 +43,7 @@ _REFUSED = {
         r"UNKNOWN_OPERATOR (?!.*: LiteRT has no kernel)",
         r"OUTPUT_TAP .* may use its memory again",
         r"UNKNOWN_OPTION .*SQUEEZE drops",
-        "NO_METADATA",
+        "NO_METADATA|OLD_OPERATOR_CODE",
     ),
 }
 """By program the codes, or beginnings of `CODE location: message`, of what it does not load or cannot run."""
@@ -52,6 +52,7 @@ _PARTLY = {
         r"UNKNOWN_OPTION .*SQUEEZE drops",
         r"INVALID_QUANTIZATION .*dimension -?\d+ of \d+ is quantized",
         r"DUPLICATE_NAME .*another type",
+        "OLD_OPERATOR_CODE",
     ),
     "tflm": (r"UNKNOWN_OPTION .*SQUEEZE drops",),
 }
@@ -62,7 +63,7 @@ _IGNORED = {
         "|CONSTANT_OUTPUT|DUPLICATE_INPUT|DUPLICATE_OUTPUT|INPUT_ALIASED_OUTPUT|OUTPUT_TAP",
         r"UNKNOWN_OPTION .*ActivationFunctionType",
         r"INDEX_OUT_OF_RANGE (metadata\[|.*external_buffer)",
-        "NO_METADATA",
+        "NO_METADATA|OLD_OPERATOR_CODE",
         r"INVALID_SIGNATURE .*\.name",
     ),
 }

@@ -111,6 +111,7 @@ PARTLY: list[tuple[Change, set[str]]] = [
     (squeezed([3]), {"litert", "onert", "openvino", "tflm"}),
     (squeezed([0, -4]), {"litert", "onert", "openvino", "tflm"}),
     (without_data, {"onert"}),
+    (lambda graph: setattr(graph.build.model.operator_codes[1], "deprecated_builtin_code", 0), {"onert", "openvino"}),
     (lambda graph: setattr(graph.table.tensors[2], "name", "x"), {"openvino"}),
     (lambda graph: setattr(graph.table.tensors[1], "name", "x"), set()),
 ]
