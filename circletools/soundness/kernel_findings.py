@@ -30,8 +30,6 @@ _INPUTS = 4
 _BIASES = {"FLOAT32": ("FLOAT32",), "INT8": ("INT32",), "UINT8": ("INT32",), "INT16": ("INT32", "INT64")}
 """By the type of a convolution's input the types of its bias (conv.cc, depthwise_conv.cc)."""
 _CONVOLUTIONS = ("CONV_2D", "DEPTHWISE_CONV_2D")
-_ALIKE = ("SLICE", "STRIDED_SLICE")
-_CHOICES = ("SELECT", "SELECT_V2")
 _PADS = ("PAD", "PADV2")
 _RATIOS = ("ADD", "SUB")
 _NARROW = ("INT8", "UINT8", "INT16")
@@ -120,12 +118,10 @@ def _not_joined(whole: Whole, rows: Indices) -> Iterator[Finding]:
     first = operands.values[operands.splits[readers]]
     kept, given = ~is_rewritten(whole, np.stack([first, read])), (whole.is_input | whole.has_data)[[first, read]]
     wrong = (kept.all(axis=0) & (types[first] != types[read])) | (given.all(axis=0) & (ranks[first] != ranks[read]))
-    message = f"the inputs of CONCATENATION differ in type or rank; {_REFUSED}"
-    yield from _at(whole, "OPERATOR_TYPES", np.unique(readers[wrong]), message)
     axis, rank = whole.graph.operators.option("axis", readers), ranks[first]
-    outside = given[0] & ((axis >= rank) | (axis < -rank))
-    message = f"CONCATENATION has an axis that its inputs do not have; {_REFUSED}"
-    yield from _at(whole, "UNKNOWN_OPTION", np.unique(readers[outside]), message)
+    wrong |= given[0] & ((axis >= rank) | (axis < -rank))
+    message = f"the inputs of CONCATENATION differ in type or rank, or do not have its axis; {_REFUSED}"
+    yield from _at(whole, "OPERATOR_SLOTS", np.unique(readers[wrong]), message)
 
 
 def _wrong_types(whole: Whole, name: str, slots: Indices, same: bool) -> Iterator[_Wrong]:
@@ -139,7 +135,7 @@ def _wrong_types(whole: Whole, name: str, slots: Indices, same: bool) -> Iterato
     if name in _PADS:
         wrong = has & (types[slots[:, 2]] != types[source])
         yield "OPERATOR_TYPES", wrong, f"{name} and the value it fills with have different types; {_REFUSED}"
-    if name in _CHOICES:
+    if name in ("SELECT", "SELECT_V2"):
         wrong = has & ~is_rewritten(whole, slots[:, 1:3]).any(axis=1) & (types[slots[:, 1]] != types[slots[:, 2]])
         yield "OPERATOR_TYPES", wrong, f"{name} chooses between tensors of different types; {_REFUSED}"
     if name == "STRIDED_SLICE":
@@ -166,7 +162,7 @@ def _wrong_shapes(whole: Whole, name: str, slots: Indices, needs: Mapping[str, A
         channels = whole.tensors.shapes.element(needs["channels"])[second]
         wrong = given[:, 1] & given[:, 2] & (ranks[third] <= 1) & (length[third] != channels)
         yield "OPERATOR_SLOTS", wrong, f"the bias of {name} must have one value for each channel; {_REFUSED}"
-    if name in _ALIKE:
+    if name in ("SLICE", "STRIDED_SLICE"):
         wrong = given[:, 1] & given[:, 2] & (length[second] != length[third])
         yield "OPERATOR_SLOTS", wrong, f"inputs 1 and 2 of {name} have different sizes; {_REFUSED}"
     if name in (*_PADS, "MIRROR_PAD"):

@@ -1,7 +1,7 @@
 """Operators whose window, a filter or a pool, is larger than its input: they compute nothing.
 
 With padding VALID a window has to lie within its input, `1 + (size - 1) * dilation` values on each axis. LiteRT
-refuses such a convolution; such a pool gives an empty output (`tflite::ComputeOutSize`).
+refuses such a convolution unless its output is empty; a pool's is (`tflite::ComputeOutSize`).
 """
 
 from __future__ import annotations
@@ -31,9 +31,11 @@ def window_findings(model: Model) -> Iterator[Finding]:
     if not any(code.name in _FIRST_AXIS for code in model.operator_codes):
         return
     for facts in model_graph(model).graphs:
-        rows, is_open = large_windows(facts)
+        rows, is_open, is_negative = large_windows(facts)
         names, inputs = facts.operators.code_names, facts.operands.values[facts.operands.splits[rows]]
-        refused = ~is_open & (facts.producer[inputs] < 0)  # the shape of what is computed is not read from the file
+        refused = (
+            ~is_open & is_negative & (facts.producer[inputs] < 0)
+        )  # the shape of what is computed is not read from the file
         refused[[not names[row].endswith("CONV_2D") for row in rows.tolist()]] = False
         yield from _findings_at(facts, rows[refused], "warning", f"LiteRT refuses the model; {CORRECT}")
         yield from _findings_at(facts, rows[~is_open & ~refused], "warning", CORRECT)
@@ -46,25 +48,27 @@ def _findings_at(facts: Graph, operators: NDArray[np.int64], severity: Severity,
     return findings_at("WINDOW_TOO_LARGE", operators, facts.place, lambda _: message, severity)
 
 
-def large_windows(facts: Graph) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return these operators of a subgraph, ascending, and whether each is one only on open dimensions of its input.
+def large_windows(facts: Graph) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return these operators of a subgraph, ascending.
+
+    Of each also whether it is one only on open dimensions of its input, and whether its output has a negative size.
 
     Raises ModelFormatError for an operator whose tensor does not exist.
     """
     facts.check_values()
     codes, known = facts.operators.code_indices, facts.operators.codes
-    found = [np.zeros((0, 2), np.int64)]
+    found = [np.zeros((0, 3), np.int64)]
     for code in np.unique(codes[codes < len(known)]).tolist():
         name = known[code].name
         if name in _FIRST_AXIS:
             found.append(_large(facts, np.flatnonzero(codes == code), _FIRST_AXIS[name]))
     every = np.concatenate(found)
-    operators, is_open = every[np.argsort(every[:, 0])].T
-    return operators, is_open > 0
+    operators, is_open, is_negative = every[np.argsort(every[:, 0])].T
+    return operators, is_open > 0, is_negative > 0
 
 
 def _large(facts: Graph, operators: NDArray[np.int64], first: int | None) -> NDArray[np.int64]:
-    """Return those of the operators, of one code, whose window is too large, and whether it is on open axes only."""
+    """Return those of the operators, of one code, whose window is too large, and what is known of each."""
     slots, count = facts.operands, 1 if first is None else 2
     operators = operators[np.diff(slots.splits)[operators] >= count]
     tensors = slots.values[slots.splits[operators, None] + np.arange(count)]
@@ -75,7 +79,7 @@ def _large(facts: Graph, operators: NDArray[np.int64], first: int | None) -> NDA
     def option(name: str) -> NDArray[np.float64]:
         return facts.operators.option(name, operators)
 
-    is_large, is_closed = np.zeros((2, len(operators)), np.bool_)
+    is_large, is_closed, is_negative = np.zeros((3, len(operators)), np.bool_)
     for at, letter in enumerate("hw" if first != 0 else "dhw"):
         if first is None:
             window = option(_POOL[letter])
@@ -83,8 +87,10 @@ def _large(facts: Graph, operators: NDArray[np.int64], first: int | None) -> NDA
             window = shapes.take(tensors[:, 1]).element(first + at)
             dilation = np.maximum(option(f"dilation_{letter}_factor"), 1)
             window = 1 + (window - 1) * dilation
-        wrong = window > shapes.take(tensors[:, 0]).element(1 + at)
-        is_large |= wrong
-        is_closed |= wrong & (signatures.element(1 + at) >= 0)
+        excess = window - shapes.take(tensors[:, 0]).element(1 + at)
+        closed = ~(signatures.element(1 + at) < 0)
+        is_large |= excess > 0
+        is_closed |= closed & (excess > 0)
+        is_negative |= closed & (excess >= 2 * option(f"stride_{letter}"))  # what is less is rounded to 0
     is_large &= option("padding") == facts.operators.schema.enum_value("Padding", "VALID")
-    return np.column_stack([operators, ~is_closed])[is_large]
+    return np.column_stack([operators, ~is_closed, is_negative])[is_large]

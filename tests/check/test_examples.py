@@ -82,7 +82,7 @@ def check_found(_: Path) -> Found:
     yield from chain(lambda graph: setattr(graph.table.tensors[2], "sparsity", sparse))
     build = Build()
     graph = build.graph()
-    x, weights = graph.tensor("x", (1, 2, 2, 1)), graph.constant("w", floats(1, 3, 3, 1))
+    x, weights = graph.tensor("x", (1, 2, 2, 1)), graph.constant("w", floats(1, 4, 3, 1))
     options = {"padding": "VALID", "stride_w": 1, "stride_h": 1}
     graph.operator("CONV_2D", [x, weights], [graph.tensor("y", (1, 1, 1, 1))], "Conv2DOptions", **options)
     graph.ends([x], [2])
@@ -96,6 +96,8 @@ def check_found(_: Path) -> Found:
     build.graph()
     build.metadata("min_runtime_version", b"1.5.0".ljust(16, b"\0"))
     build.model.buffers[-1].data = None
+    build.graph().operator("RESHAPE", [], [])
+    build.model.operator_codes[0].deprecated_builtin_code = 0
     yield from findings_of(build.to_bytes())
     with mock.patch("circletools.model.verify.MAX_TABLES", 3):
         yield from findings_of(MLP)

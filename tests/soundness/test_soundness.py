@@ -208,7 +208,6 @@ BROKEN: dict[str, tuple[Change, list[Found], str]] = {
         [("OPERATOR_VERSION", W, "operator_codes[1].version")],
         "no kernel for version 7 of ADD, only for 1 to 6",
     ),
-    "version 0": (code(1, version=0), [("OPERATOR_VERSION", W, "operator_codes[1].version")], "version 0 of ADD"),
     "no kernel": (
         code(0, builtin_code=CODES["STABLEHLO_LOGISTIC"], deprecated_builtin_code=127),
         [("OPERATOR_VERSION", W, "operator_codes[0].version")],
@@ -219,11 +218,6 @@ BROKEN: dict[str, tuple[Change, list[Found], str]] = {
         [("OPERATOR_SLOTS", W, "operators[1]"), ("NOT_USED", INFO, "tensors[2]")],
         "ADD has 1 inputs; LiteRT's kernel takes 2!",
     ),
-    "outputs": (
-        lambda graph: operator(1, "outputs", [3, graph.tensor("more")])(graph),
-        [("OPERATOR_SLOTS", W, "operators[1]")],
-        "ADD has 2 outputs; LiteRT's kernel takes 1",
-    ),
     "types": (
         tensor(2, type="INT32"),
         [("OPERATOR_TYPES", W, "operators[1]")],
@@ -233,11 +227,6 @@ BROKEN: dict[str, tuple[Change, list[Found], str]] = {
         with_options("AddOptions", fused_activation_function=6),
         [("UNKNOWN_OPTION", W, "AddOptions.fused_activation_function")],
         "is 6, which is not a member of ActivationFunctionType",
-    ),
-    "type in options": (
-        with_options("CastOptions", in_data_type=99),
-        [("UNKNOWN_OPTION", W, "CastOptions.in_data_type")],
-        "is 99, which is not a member of TensorType",
     ),
     "stride": (
         with_options("Pool2DOptions", stride_w=0, stride_h=1),
