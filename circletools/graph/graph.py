@@ -20,7 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from circletools.errors import ModelFormatError
-from circletools.flatbuf.budget import Budget
 from circletools.flatbuf.columns import Tables, Wire, grouped
 from circletools.flatbuf.schema import Schema
 from circletools.graph.algorithms import Indices, reachable
@@ -287,11 +286,6 @@ class ModelGraph:
     def schema(self) -> Schema:
         """The schema of the format."""
         return self.source.schema
-
-    @property
-    def budget(self) -> Budget:
-        """The budget of the file."""
-        return self.source.wire.budget
 
     @property
     def operator_codes(self) -> Sequence[OperatorCode]:

@@ -74,7 +74,7 @@ class Resources:
         """Read nothing yet."""
         self.model: ModelGraph = model
         self._known: dict[int, Uses] = {}
-        self._charge = model.budget.tally("what operators keep through calls")
+        self._charge = model.source.wire.budget.tally("what operators keep through calls")
 
     def uses(self, index: int) -> Uses:
         """Return the uses of a graph; a handle given to a recursive call uses UNKNOWN. Raises ModelFormatError."""

@@ -133,12 +133,11 @@ def read_origins(model: Model) -> Origins | None:
 def origins_in(model: ModelGraph) -> Origins | None:
     """Return the origins of a graph; see `read_origins`."""
     origins = decode_origins(model, model.metadata_value)
-    sources = {} if origins is None else origins.sources
-    long = {at: len(name) for at, name in sources.items() if len(name) > _LONG_NAME}
+    long = {at: len(name) for at, name in (origins.sources if origins else {}).items() if len(name) > _LONG_NAME}
     if origins is not None and long:
         used = (origin for operators in origins.operators for origin in operators.values())
         total = sum(long.get(source, 0) for origin in used for source in origin)
-        model.budget.charge("the names of operators' sources", total)
+        model.source.wire.budget.charge("the names of operators' sources", total)
     return origins
 
 

@@ -85,7 +85,7 @@ def is_report(memory: memoryview) -> bool:
 
 def parse(data: bytes) -> OperatorTrace:
     """Parse the report. Raises InvalidInputError."""
-    lines = data.decode("utf-8", "surrogateescape").split("\n")
+    lines = re.sub("\n{3,}", "\n\n", data.decode("utf-8", "surrogateescape")).split("\n")
     if any(_RUN_ORDER.fullmatch(_PREFIX.sub("", line, count=1)) and _PREFIX.match(line) for line in lines):
         lines = [_PREFIX.sub("", line, count=1) for line in lines]
     sections, whole = _sections(lines), _whole(lines)

@@ -26,7 +26,6 @@ _OF_DELEGATE = 1
 """The subgraph of delegates' operators, which are numbered within an execution; the method's subgraph is 0."""
 
 _LATEST = 1 << 62
-_EVENT_BYTES = 128  # of what becomes of an event that is listed again
 
 
 class _Event(NamedTuple):
@@ -84,7 +83,7 @@ def _events(data: bytes) -> Iterator[_Event]:
     root = Tables(wire, schema.tables[schema.root], wire.gather(np.zeros(1, np.int64), OFFSET).astype(np.int64))
     runs, _ = root.children("run_data", schema)
     held, of_run = runs.children("events", schema)
-    wire.budget.charge("the events of all runs", _EVENT_BYTES * len(held))
+    wire.budget.charge("the events of all runs", 128 * len(held))  # what becomes of each
     timed, rows = held.child("profile_event", schema)
     starts, ends = timed.scalars("start_time"), timed.scalars("end_time")
     if ((ends < starts) | (ends >= _LATEST)).any():
