@@ -58,6 +58,8 @@ def staying(model: bytes) -> list[tuple[str, str]] | None:
         ]
         environment = os.environ | {"LD_LIBRARY_PATH": libraries}
         done = subprocess.run(command, capture_output=True, check=False, env=environment, cwd=scratch)
+        if b"Selected plugin" not in done.stdout + done.stderr:
+            raise RuntimeError(f"{folder}: the plugin cannot be loaded; set LITERT_LIBRARIES to its libraries")
         if done.returncode or not made.exists():
             return None
         with ct.open(made) as partitioned:
