@@ -8,20 +8,23 @@ from pathlib import Path
 import pytest
 
 from tests.kit.notebooks import NOTEBOOKS, code_cells, kept, run
-from tests.kit.presence import Lazy
+from tests.kit.presence import Lazy, need
 
 nbformat = Lazy("nbformat")
 EACH = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 
 
 def test_there_are_notebooks() -> None:
-    assert len(NOTEBOOKS) == 2
+    assert len(NOTEBOOKS) == 3
 
 
 @EACH
 def test_its_cells_show_what_it_has(path: Path) -> None:
     cells = code_cells(path)
     assert [cell["execution_count"] for cell in cells] == list(range(1, len(cells) + 1))
+    for package in ("tico", "torch"):
+        if f"import {package}\n" in "".join(cells[0]["source"]):
+            need(package)
     assert run(path) == list(map(kept, cells))
 
 
