@@ -1,1 +1,1 @@
-"""The command `circletool`: arguments, wording, exit statuses. All else is in `circletools`."""
+"""The command `circletool`: arguments, wording, exit statuses. Everything else is in `circletools`."""

@@ -1,7 +1,7 @@
-"""The entry point: commands, and what an error becomes.
+"""The entry point: commands, and handling of errors.
 
 Exit statuses: 0 done, 1 findings, 2 usage, 3 unreadable or invalid input, 4 the edit cannot be made, 5 not known
-(fit). SIGINT, SIGTERM and SIGHUP end it as they end any program: 130, 143 and 129 in a shell.
+(fit). SIGINT, SIGTERM and SIGHUP end the process as usual (130, 143 and 129 in a shell).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .table import COMMANDS, GROUPS, VERBS, Row
 
 
 class _Grouped(AsGiven, TyperGroup):
-    """The list of commands, under headings."""
+    """The list of commands, grouped under headings."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write a section for each group."""
@@ -40,21 +40,21 @@ class _Grouped(AsGiven, TyperGroup):
                 formatter.write_dl([(f"{name:<{width}}", summary) for name, summary in section.items()])
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return a command; of one that moved, raise UsageError with its new place."""
+        """Return a command; if it moved, raise UsageError with its new place."""
         if cmd_name in moved.COMMANDS:
             raise ct.UsageError(f"'{cmd_name}' is now 'circletool {moved.COMMANDS[cmd_name]}'")
         return super().get_command(ctx, cmd_name)
 
 
 class _Deferred(TyperCommand):
-    """A command of the table, which is imported when its own words are to be read."""
+    """A command of the table, which is imported only when its arguments are parsed."""
 
     def __init__(self, row: Row) -> None:
         super().__init__(row.name, help=row.summary, rich_markup_mode=None)
         self._row = row
 
     def make_context(self, info_name: str | None, args: list[str], *more: Any, **settings: Any) -> Any:
-        """Read the words of the command: its context has the whole command."""
+        """Import the command, and parse its arguments."""
         words = [BETWEEN if self._row.sides and word == "--" else word for word in args]
         name, example = self._row.name, self._row.example
         whole = command_of(name, self._row.function, f"Example: circletool {name} {example}")
@@ -73,7 +73,7 @@ _Version = Annotated[
 
 
 def _options(version: _Version = False) -> None:
-    """Take the options that stand before the command."""
+    """Parse the options in front of the command."""
 
 
 def _command_line() -> Any:
@@ -103,8 +103,8 @@ app = _command_line()
 
 def main() -> None:
     """Run the command line; an error of the library becomes one line on standard error and an exit status."""
-    gc.disable()  # a short run that builds large plain values: looking for cycles costs a third of its time
-    # numpy's library starts threads that else turn for 0.1 s each before they sleep; 2**4 cycles are the least.
+    gc.disable()  # a short run builds many plain objects: searching for cycles would take a third of the time
+    # OpenBLAS threads otherwise spin for 0.1 s each before they sleep; 2**4 cycles are the minimum.
     os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
     if hasattr(signal, "SIGPIPE"):
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # end quietly when the reader of a pipe goes away
@@ -114,7 +114,7 @@ def main() -> None:
     except signals.Stopped as stopped:
         signals.end(stopped.number)
     finally:
-        gc.freeze()  # nor is it worth looking at the end, which takes a fifth of `--help`
+        gc.freeze()  # nor search for cycles at exit, which takes a fifth of the time of `--help`
 
 
 def _run() -> None:
@@ -123,9 +123,9 @@ def _run() -> None:
     except ct.CircleToolsError as error:
         sys.exit(fail(error))
     except MemoryError:
-        print_diagnostic("error", "out of memory: the input asks for more than this process may have")
+        print_diagnostic("error", "out of memory: the input needs more than this process may use")
         sys.exit(3)
-    except OSError as error:  # standard output is full, or gone
+    except OSError as error:  # standard output is full or closed
         print_diagnostic("error", f"cannot write: {error.strerror}")
         sys.exit(4)
     finally:
@@ -133,7 +133,7 @@ def _run() -> None:
 
 
 def _drop_output() -> None:
-    """Drop what standard output did not take, so that the interpreter does not try again at exit."""
+    """Drop unwritten output, so the interpreter does not try to write it again at exit."""
     if sys.stdout is None:
         return
     try:

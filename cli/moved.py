@@ -1,4 +1,4 @@
-"""The new places of commands and options from earlier versions."""
+"""The new names of commands and options from earlier versions."""
 
 COMMANDS = {
     "attest": "diff --attest",

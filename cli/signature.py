@@ -1,4 +1,4 @@
-"""The parameters of a command, declared by the annotations of a function.
+"""Declare the parameters of a command by annotations of a function.
 
 def expose(source: Input, tensor: Annotated[tuple[str, ...], option("--tensor", "A tensor.", "TENSOR")] = ()) -> None
 """
@@ -12,18 +12,18 @@ from functools import wraps
 from typing import Any
 
 Command = Callable[..., None]
-"""The function of a command; its first argument is the file. It must be a module's."""
+"""The function of a command; its first argument is the file. It must be defined at module level."""
 
 BETWEEN = "\0"
-"""Stands for the -- between the two sides of a command; no word of a command line contains it."""
+"""Stands for the -- between the two sides of a command; no argument can contain a NUL."""
 
 
 @dataclass(frozen=True, slots=True)
 class Declared:
     """The help of a parameter: an option where it has `names`, else an argument.
 
-    `settings` are min, max, parser (a function of the text), show_default, and shows: what the command does with the
-    value instead of anything else.
+    `settings` are min, max, parser (a function of the text), show_default, and shows (a function that the command
+    calls with the value instead of running).
     """
 
     help: str
@@ -43,12 +43,12 @@ def option(names: str, words: str, metavar: str | None = None, **settings: Any) 
 
 
 def parameters_of(command: Command) -> list[inspect.Parameter]:
-    """Return the parameters of a command, their types evaluated."""
+    """Return the parameters of a command, with evaluated types."""
     return list(inspect.signature(command, eval_str=True).parameters.values())
 
 
 def with_parameters(run: Command, command: Command, parameters: Sequence[inspect.Parameter]) -> Command:
-    """Return `run` with the name and the docstring of `command`, and with these parameters."""
+    """Return `run` with the name and docstring of `command`, and with `parameters`."""
     made = wraps(command)(run)
     vars(made)["__signature__"] = inspect.Signature(parameters)
     made.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}

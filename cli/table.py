@@ -1,7 +1,7 @@
-"""The table of commands: what each is called, where it is, and how it takes several files.
+"""The table of commands: name, location and handling of several files.
 
-A command is a function in a module of `commands`, which is imported when the command runs. Its docstring begins with
-the summary.
+A command is a function in a module of `commands`, imported when the command runs. Its docstring begins with the
+summary.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def _single(command: Command) -> Command:
 
 
 class Row(NamedTuple):
-    """A command, a function in `place`: MODULE, or MODULE:FUNCTION. `spread` makes one for many files of it."""
+    """A command: a function at `place`, MODULE or MODULE:FUNCTION. `spread` extends it to many files."""
 
     name: str
     place: str
@@ -34,7 +34,7 @@ class Row(NamedTuple):
 
     @property
     def function(self) -> Command:
-        """Import the module, and return what the command does."""
+        """Import the module, and return the function of the command."""
         module, _, name = self.place.partition(":")
         found = import_module(f".commands.{module}", __package__)
         return self.spread(getattr(found, name or self.name.replace("-", "_")))
@@ -63,11 +63,11 @@ GROUPS = {
             "in.tflite --by operator", many),
     ),
     "Edit": (
-        Row("fix-outputs", "outputs", "Give every output of a model a tensor of its own.",
+        Row("fix-outputs", "outputs", "Give every output of a model its own tensor.",
             "in.circle out.circle", mirrored),
         Row("repair", "repairing", "Fix findings that have only one remedy.",
             "in.tflite out.tflite", mirrored),
-        Row("extract", "surgery", "Write a part of a model as a model of its own.",
+        Row("extract", "surgery", "Write part of a model as a separate model.",
             "in.tflite head.tflite --operators 2-6"),
         Row("replace", "surgery", "Replace a model in a bundle.",
             "face.task!face.tflite face.tflite"),
@@ -103,7 +103,7 @@ GROUPS = {
     "Origins": (
         Row("embed-origins", "origins", "Write the source of each operator as metadata.",
             "in.circle out.circle", mirrored),
-        Row("dump-origins", "origins", "Show the sources of each operator, and their operators.",
+        Row("dump-origins", "origins", "Show the sources of each operator, and the operators of each source.",
             "out.circle --operators 0-10 --json", partial(many, output="tables")),
         Row("track-origins", "tracking", "Carry origins across a tool that does not keep them.",
             "in.circle b.circle out.circle"),
@@ -140,5 +140,5 @@ GROUPS = {
 
 COMMANDS = tuple(row for rows in GROUPS.values() for row in rows)
 
-VERBS = {"metadata": "List and change metadata entries, describe and label."}
-"""Commands that have commands of their own."""
+VERBS = {"metadata": "List and change metadata entries, descriptions and labels."}
+"""Commands with subcommands."""

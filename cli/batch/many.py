@@ -1,15 +1,15 @@
-"""Commands for one file extended to many. What a command does is written once, for one file.
+"""Extend commands for one file to many files. Each command is written only once, for a single file.
 
     many(inspect)                            # IN... instead of IN: files, and directories of models
     many(trace_stats, directories=False)
-    mirrored(compact)                        # IN may be a directory; OUT is one too, then
+    mirrored(compact)                        # IN may be a directory; then OUT is a directory too
 
-The command is a function of a module, so that another process finds it by its name. Its first parameter is the file;
-`mirrored` gives its second one, `output`, the name that the file has in the other directory. It writes
-by `terminal`, JSON by `show_json`, counts findings by `captured.record`, and ends with `Exit(status)`.
+The command must be a function of a module, so another process can find it by name. Its first parameter is the file;
+`mirrored` sets its second parameter, `output`, to the file's place in the other directory. The command writes through
+`terminal` (JSON by `show_json`), counts findings with `captured.record`, and ends with `Exit(status)`.
 
-One file runs as without this module. Several run by `batch`: text gets headings, JSON becomes a line for each file,
-CSV a column `file`. docs/many.md has it all.
+A single file runs as if this module did not exist. Several files run by `batch`: text gets headings, JSON becomes one
+line for each file, CSV gets a column `file` (docs/many.md).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from .sources import mirror, named, refuse_directories
 from .task import Heading, Task
 
 _Tasks = Callable[[list[str], dict[str, Any], BatchOptions, bool], Iterable[Task]]
-"""The tasks for files or directories, given options, and whether there are several files."""
+"""Makes the tasks for files or directories and given options; also returns whether there are several files."""
 
 
 def many(
@@ -39,7 +39,7 @@ def many(
 ) -> Command:
     """Return a command for several files; with `directories`, also for the models below them.
 
-    `output` is an option that names a directory to write to; where IN is one, each model gets a place below it.
+    `output` is the option with the directory to write to; if IN is a directory, each model gets a place below it.
     """
 
     def tasks(sources: list[str], given: dict[str, Any], batch: BatchOptions, several: bool) -> Iterable[Task]:
@@ -55,9 +55,9 @@ def many(
 
 
 def mirrored(command: Command, *, output: str = "output") -> Command:
-    """Return a command that also takes a directory, and writes what the models below it become below `output`.
+    """Return a command that also takes a directory, and writes the result of each model in it to `output`.
 
-    Each result has the place and name there that its model has in the directory.
+    Each result has the same relative path below `output` as its model below the input directory.
     """
 
     def tasks(sources: list[str], given: dict[str, Any], batch: BatchOptions, several: bool) -> Iterable[Task]:
@@ -69,7 +69,7 @@ def mirrored(command: Command, *, output: str = "output") -> Command:
 
 
 def _extended(command: Command, tasks: _Tasks, *, several: bool, directories: bool) -> Command:
-    """Return a command with the parameters of another one, the first widened, and those of `BatchOptions`."""
+    """Return a command with the parameters of `command`, whose first accepts several files, and of `BatchOptions`."""
     first, *others = parameters_of(command)
 
     def run(**given: Any) -> None:
@@ -94,7 +94,7 @@ def _extended(command: Command, tasks: _Tasks, *, several: bool, directories: bo
 
 
 def _alone(command: Command, source: str, given: dict[str, Any]) -> None:
-    """Run a command on one file; an error is also the JSON document of the file, as it is among several."""
+    """Run a command on one file; an error is also written as a JSON document, as for several files."""
     shown = bytes_shown()
     try:
         command(source, **given)

@@ -1,4 +1,4 @@
-"""The options that every command for several files has."""
+"""The options of every command for several files."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from ..signature import option
 
 
 def _jobs(given: str | int) -> int:
-    """Return how many processes that is. Raises BadParameter."""
-    number = str(given)  # the default comes as it is
+    """Return the number of processes. Raises BadParameter."""
+    number = str(given)  # the default needs no conversion
     if number in ("0", "auto"):
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if not number.isascii() or not number.isdigit():
@@ -21,7 +21,7 @@ def _jobs(given: str | int) -> int:
 
 
 class BatchOptions(NamedTuple):
-    """How to run over many files; the options that every such command has."""
+    """How to run over many files: the options of every command for several files."""
 
     jobs: int = 1
 
@@ -30,4 +30,4 @@ _JOBS = "Run several files in N processes; 0 or auto: one for each core."
 ANNOTATIONS: dict[str, Any] = {
     "jobs": Annotated[int, option("--jobs", _JOBS, "N", parser=_jobs)],
 }
-"""The types of these options, by their names."""
+"""The annotated types of these options, by name."""

@@ -1,4 +1,4 @@
-"""Running one command over many files: tasks to workers, outcomes in their order to standard output."""
+"""Run one command over many files: distribute tasks to workers, and print outcomes in order on standard output."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from .task import Outcome, Task
 from .workers import Processes, ThisProcess, Workers, without_interrupts
 
 UNKNOWN = 5
-"""The exit status of `fit` where it is not known whether a model runs."""
+"""The exit status of `fit` if it is unknown whether a model runs."""
 _HELD_BYTES = 64 << 20
-"""The most finished output that may wait for its turn before new tasks are held back."""
+"""The maximum number of bytes of finished output that may wait for its turn; beyond it no new tasks start."""
 
 
 def run(tasks: Iterable[Task], batch: BatchOptions) -> int:
-    """Run tasks as the options want it; return the exit status: the greatest of all, where UNKNOWN is less than 1."""
+    """Run tasks as `batch` says; return the highest exit status of all, where UNKNOWN ranks below 1."""
     statuses: list[int] = []
     with closing(_workers(batch)) as workers:
         printer = _Printer()
@@ -40,7 +40,7 @@ def run(tasks: Iterable[Task], batch: BatchOptions) -> int:
 
 
 def in_order(tasks: Iterable[Task], workers: Workers) -> Iterator[tuple[Task, Outcome]]:
-    """Yield each task with its outcome, in the order of the tasks, in whichever order the workers end them."""
+    """Yield each task with its outcome, in the order of the tasks, even if workers finish them in another order."""
     rest = enumerate(tasks)
     begun: dict[int, Task] = {}
     done: dict[int, Outcome] = {}
@@ -63,9 +63,9 @@ def in_order(tasks: Iterable[Task], workers: Workers) -> Iterator[tuple[Task, Ou
 
 
 class _Printer:
-    """Shows outcomes: results apart by an empty line under headings, tables under one line of column names.
+    """Shows outcomes: results under headings, separated by an empty line; tables under one line of column names.
 
-    Runs of SARIF become one, suites of JUnit and arrays of GitLab one document; findings are summed up.
+    SARIF runs are merged into one run, JUnit suites and GitLab arrays into one document; findings are counted.
     """
 
     def __init__(self) -> None:
@@ -104,7 +104,7 @@ class _Printer:
             self._statistics = task.options["statistics"]
 
     def end(self) -> None:
-        """Write what is to follow the last result."""
+        """Write the end of merged documents, and the summary."""
         if self._sarif is not None:
             self._end = self._sarif.end().encode()
         if self._end:

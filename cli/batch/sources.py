@@ -24,7 +24,7 @@ def named(
     several: bool,
     heading: Heading = "name",
 ) -> Iterator[Task]:
-    """Yield a task for each file that is named, and for each model below a directory that is."""
+    """Yield a task for each file in `sources`, and for each model below a directory in `sources`."""
     if "-" in sources and batch.jobs != 1:
         raise ct.UsageError("standard input cannot be used with --jobs", hint="name a file, or leave out the option")
     for source in sources:
@@ -34,9 +34,9 @@ def named(
 
 
 def mirror(command: Command, source: str, given: dict[str, Any], output: str) -> Iterator[Task]:
-    """Yield a task for each model below a directory; what is written has the same path below another one.
+    """Yield a task for each model below a directory; its result has the same relative path below `output`.
 
-    Raises UsageError, before there is a task, where a result would overwrite an input or another result.
+    Raises UsageError before the first task if a result would overwrite an input or another result.
     """
     target = given[output]
     models: Iterable[tuple[str, str]] = _below(source)
@@ -57,7 +57,7 @@ def mirror(command: Command, source: str, given: dict[str, Any], output: str) ->
 
 
 def identities(name: str | os.PathLike[str]) -> set[str | tuple[int, int]]:
-    """Return a key that is equal for all names of one file: its resolved path; device and inode, where it exists."""
+    """Return keys that identify a file under all its names: its resolved path, and device and inode if it exists."""
     found: set[str | tuple[int, int]] = {os.path.realpath(name)}
     with suppress(OSError):
         status = os.stat(name)
@@ -73,7 +73,7 @@ def refuse_directories(sources: Sequence[str]) -> None:
 
 
 def _below(directory: str) -> Iterator[tuple[str, str]]:
-    """Yield the models below a directory and their paths in it; the directory and no path when it has none."""
+    """Yield the models below a directory with their relative paths; the directory and no path if it has no models."""
     empty = True
     for path in ct.files.models_below(directory):
         empty = False
@@ -112,7 +112,7 @@ def _check_places(source: str, read: Sequence[str], places: Sequence[str]) -> No
 
 
 def _written(place: str) -> list[str]:
-    """Return the place of a result and, where it is a directory, what is in it: any of that may be written over."""
+    """Return the path of a result and, if it is a directory, the files in it, any of which may be overwritten."""
     with suppress(OSError):
         return [place, *(os.path.join(place, name) for name in os.listdir(place))]
     return [place]

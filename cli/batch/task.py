@@ -19,19 +19,18 @@ from ..console.terminal import fail, show
 from ..signature import Command
 
 Heading = Literal["name", "own", "line"]
-"""The heading of the text of one of several files: its name, nothing as the text begins with it, or nothing and no
-empty line either, as it has few lines."""
+"""The heading of one file's text among several: its name; none, since the text has one; or not even an empty line."""
 
 Message = tuple[str | None, str]
-"""Its kind (error, warning, note), or None where it has none; and the text."""
+"""The kind of a message (error, warning, note), or None; and its text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """`function(file, **options)`; the function is the one of the command, found by its name in another process.
+    """The call `function(file, **options)`, where `function` is a command, found by name in another process.
 
-    `path` is the file's path below the directory that was named, and `output` what is written, if anything is.
-    `several`: results of others stand beside this one, so that all its messages name the file.
+    `path` is the file's path below the given directory; `output` is the file to write, if any. `several`: other files
+    have results too, so all messages name the file.
     """
 
     function: Command
@@ -44,13 +43,13 @@ class Task:
 
     @property
     def form(self) -> str:
-        """Return the output format of the options: text, json, csv, sarif, github, gitlab, junit."""
+        """Return the output format in the options: text, json, csv, sarif, github, gitlab or junit."""
         return str(self.options.get("form", "text"))
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The outcome of a task. `fatal`: an error that is not about the file; the others would end with it too."""
+    """The outcome of a task. `fatal`: an error that does not concern the file, so all other tasks would fail too."""
 
     status: int
     out: bytes
@@ -61,7 +60,7 @@ class Outcome:
 
 
 def apply(task: Task) -> Outcome:
-    """Run a task. Whatever happens to it is in the outcome; no error leaves this function."""
+    """Run a task. Every error is part of the outcome; this function raises none."""
     with capturing(Captured(task.several and task.form in _OF_ERRORS)) as captured:
         fatal = False
         try:
@@ -74,7 +73,7 @@ def apply(task: Task) -> Outcome:
         except ct.CircleToolsError as error:
             status = fail(error)
             fatal = not captured.began and (isinstance(error, ct.UsageError) or not str(error).startswith(task.file))
-        except Exception as error:  # a defect of ours, or no memory: the other files must not suffer from it
+        except Exception as error:  # a bug in circletools, or no memory: the other files still run
             status = fail(ct.InvalidInputError(f"{type(error).__name__}: {error}", hint="run it alone to see more"))
     errors = [text for kind, text in captured.messages if kind == "error"]
     return _finished(
@@ -91,7 +90,7 @@ def apply(task: Task) -> Outcome:
 
 
 def lost(task: Task, reason: str) -> Outcome:
-    """Return the outcome of a task whose process has ended under it. Exit status 3: its contents are unknown."""
+    """Return the outcome of a task whose process died. The exit status is 3: whether the file is valid is unknown."""
     error = str(ct.InvalidInputError(reason, location=task.file, hint="run it alone to see more"))
     return _finished(task, Outcome(3, b"", (("error", error),), error=error))
 
@@ -100,12 +99,12 @@ def _make_parent(output: str) -> None:
     try:
         ct.files.make_directory(Path(output).parent)
     except ct.OutputError:
-        begin()  # it is about this model: the others may go elsewhere
+        begin()  # it concerns this model: the outputs of others may be writable
         raise
 
 
 def _finished(task: Task, outcome: Outcome) -> Outcome:
-    """Have all messages name the file, where there are several."""
+    """Add the file's name to all messages if there are several files."""
     if outcome.fatal:
         return outcome
     if not task.several:
@@ -152,7 +151,7 @@ _OF_ERRORS = {
     "junit": lambda *error: _judged(ct.render.junit_suite, *error),
     "gitlab": lambda *error: _judged(ct.render.judgement_gitlab, *error),
 }
-"""The placeholder of a file without a result, in formats that join the results of several in one document."""
+"""The placeholder for a file without a result, in formats that merge the results of several files."""
 
 
 def _error(outcome: Outcome) -> str:

@@ -1,7 +1,7 @@
-"""Workers for tasks: this process, or several others.
+"""Workers that run tasks: this process, or several child processes.
 
-All are used in the same way: a task is started while they are free, and while they are busy there is an outcome to
-wait for. Tasks end in any order.
+All have the same interface: start a task while `free()`, and wait for an outcome while `busy()`. Tasks may finish in
+any order.
 """
 
 from __future__ import annotations
@@ -24,35 +24,35 @@ _PATIENCE_SECONDS = 5.0
 
 
 class Workers(Protocol):
-    """A worker, or several, for tasks."""
+    """One or several workers that run tasks."""
 
     @property
     def free(self) -> bool:
-        """Return whether a further task can be started."""
+        """Return whether another task can be started."""
 
     @property
     def busy(self) -> bool:
         """Return whether there is an outcome to wait for."""
 
     def start(self, number: int, task: Task) -> None:
-        """Begin a task."""
+        """Start a task."""
 
     def wait(self) -> tuple[int, Outcome]:
-        """Return the outcome of a task that was started, and its number."""
+        """Return the number and outcome of a finished task."""
 
     def close(self) -> None:
-        """End, also in the middle of tasks."""
+        """End all workers, even in the middle of tasks."""
 
 
 class ThisProcess:
-    """This process, one task after the other."""
+    """Runs tasks in this process, one after the other."""
 
     def __init__(self) -> None:
         self._next: deque[tuple[int, Task]] = deque()
 
     @property
     def free(self) -> bool:
-        """Return whether a further task can be started."""
+        """Return whether another task can be started."""
         return not self._next
 
     @property
@@ -61,11 +61,11 @@ class ThisProcess:
         return bool(self._next)
 
     def start(self, number: int, task: Task) -> None:
-        """Take a task; it is worked on when it is waited for."""
+        """Store a task; `wait` runs it."""
         self._next.append((number, task))
 
     def wait(self) -> tuple[int, Outcome]:
-        """Run the task."""
+        """Run the stored task, and return its number and outcome."""
         number, task = self._next.popleft()
         outcome = apply(task)
         _tidy()
@@ -76,10 +76,10 @@ class ThisProcess:
 
 
 class _Process:
-    """A process that takes tasks from a pipe, and this end of the pipe.
+    """A child process that reads tasks from a pipe, and this process's end of the pipe.
 
-    It starts from nothing (spawn): a fork would inherit the pipes of the others, and with them their end would go
-    unnoticed. It never sees Ctrl-C, which is for the one who waits for it.
+    The process is spawned, not forked: a fork would inherit the pipes of other workers, so their end would go
+    unnoticed. It ignores Ctrl-C, which the parent process handles.
     """
 
     def __init__(self) -> None:
@@ -87,13 +87,13 @@ class _Process:
         self.pipe: Connection[Any, Any]
         self.pipe, theirs = context.Pipe()
         self.process: SpawnProcess = context.Process(target=_serve, args=(theirs,), daemon=True)
-        resource_tracker.ensure_running()  # else `start` starts it, and lets interrupts through meanwhile
+        resource_tracker.ensure_running()  # otherwise `start` would start it, with interrupts allowed
         with without_interrupts():
             self.process.start()
         theirs.close()
 
     def end(self) -> str:
-        """Return how the process ended, as text."""
+        """Return a text that says how the process ended."""
         self.process.join()
         code = self.process.exitcode or 0
         if code >= 0:
@@ -102,12 +102,12 @@ class _Process:
             name = signal.Signals(-code).name
         except ValueError:
             name = str(-code)
-        reason = ", as for lack of memory" if name == "SIGKILL" else ""
+        reason = ", perhaps for lack of memory" if name == "SIGKILL" else ""
         return f"the process that worked on it was ended by {name}{reason}"
 
 
 class Processes:
-    """Up to `count` processes. One that ends under its task costs that task only."""
+    """Up to `count` processes. If one dies, only its current task is lost."""
 
     def __init__(self, count: int) -> None:
         self._count = count
@@ -116,7 +116,7 @@ class Processes:
 
     @property
     def free(self) -> bool:
-        """Return whether a further task can be started."""
+        """Return whether another task can be started."""
         return len(self._busy) < self._count
 
     @property
@@ -125,18 +125,18 @@ class Processes:
         return bool(self._busy)
 
     def start(self, number: int, task: Task) -> None:
-        """Give a task to a process that has none, a new one if need be."""
+        """Give a task to an idle process, or to a new one."""
         while True:
             worker = self._idle.pop() if self._idle else _Process()
             self._busy[worker.pipe] = worker, number, task
             try:
                 worker.pipe.send(task)
                 return
-            except OSError:  # it has ended since its last task
+            except OSError:  # the process has died since its last task
                 del self._busy[worker.pipe]
 
     def wait(self) -> tuple[int, Outcome]:
-        """Return the first outcome that comes; that a process has ended is one, too."""
+        """Return the first outcome; the death of a process also counts as one."""
         pipe: Any = connection.wait(list(self._busy))[0]
         worker, number, task = self._busy.pop(pipe)
         try:
@@ -148,7 +148,7 @@ class Processes:
         return number, outcome
 
     def close(self) -> None:
-        """End the processes: at once those that work, the others when they see their pipe closed."""
+        """End the processes: kill the busy ones; idle ones end when their pipe is closed."""
         working = [worker for worker, _, _ in self._busy.values()]
         for worker in working:
             worker.process.terminate()
@@ -162,9 +162,9 @@ class Processes:
 
 @contextmanager
 def without_interrupts() -> Iterator[None]:
-    """Put off Ctrl-C until the end of what must not be torn. A process started meanwhile never sees it.
+    """Delay Ctrl-C until the end of the block. A process started in the block never receives it.
 
-    Windows cannot put it off; a line of the log that is cut off so is recognised.
+    Windows cannot delay it; readers of the log recognise a line that is cut off.
     """
     if not hasattr(signal, "pthread_sigmask"):
         yield
@@ -178,16 +178,16 @@ def without_interrupts() -> Iterator[None]:
 
 def _serve(pipe: Connection[Any, Any]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # as an exception: a file half written is removed
-    gc.disable()  # as in the command itself, and so is this
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # raises an exception, so a half-written file is removed
+    gc.disable()  # as in the command itself
     keep_freed()
-    with suppress(EOFError, OSError):  # whoever gave the tasks is gone, or wants no more
+    with suppress(EOFError, OSError):  # the parent process is gone, or has no more tasks
         while True:
             pipe.send(apply(pipe.recv()))
             _tidy()
 
 
 def _tidy() -> None:
-    """Let go of cycles, and spare what has been imported the next search for them."""
+    """Collect cyclic garbage, and exclude imported objects from later collections."""
     gc.collect()
     gc.freeze()

@@ -32,10 +32,10 @@ def annotate_affinity(
 ) -> None:
     """Write the device of each operator as metadata.
 
-    The partition of each operator is written too. Rules take precedence over capability tables; the last device takes
-    what is left. With --costs or --trace, devices are chosen for the least time among those that rules and tables
-    allow. Selectors are index:0-10,15, name:GLOB (an output tensor), origin:GLOB (a source) and op:GLOB (an
-    operator code); 1/ in front selects in subgraph 1.
+    The partition of each operator is written too. Rules take precedence over capability tables; the last device gets
+    all remaining operators. With --costs or --trace, devices are chosen for the least time, within rules and tables.
+    Selectors are index:0-10,15, name:GLOB (an output tensor), origin:GLOB (a source) and op:GLOB (an operator code);
+    1/ in front selects in subgraph 1.
     """
     shown = form if form == "json" else None
     if shown is not None:
@@ -52,9 +52,9 @@ def annotate_affinity(
 def partition(source: Input, request: ct.PlanRequest, by: By = "partition", form: TableForm = "text") -> None:
     """Show or plan the devices and partitions of a model.
 
-    With options for devices, plans them: shows what each device runs and refuses, and the partitions in the order
-    they run with their costs; nothing is written. Without, shows what annotate-affinity wrote into the model; exit
-    status 1 where that is nothing, or no longer describes the operators. CSV has a row for each operator.
+    With options for devices, plans devices: shows which operators each device runs and refuses, and the partitions in
+    execution order with their costs; nothing is written. Without these options, shows the affinity in the model; exit
+    status 1 if the model has none, or it no longer describes the operators. CSV has a row for each operator.
     """
     inputs = ct.planning.read_request(replace(request, explain=by == "operator"))
     with reading(source) as model:
@@ -70,7 +70,7 @@ def partition(source: Input, request: ct.PlanRequest, by: By = "partition", form
 
 
 def _planned(model: ct.Model, name: str, inputs: Any, form: str | None) -> ct.types.Plan:
-    """Return the plan for a model, and show it in a form."""
+    """Return the plan for a model, and show it in the format `form`."""
     plan = ct.plan(model, inputs)
     if form is not None:
         show_as(form, plan, text=ct.render.plan_text, json=ct.render.plan_json, csv=ct.render.rows_csv, file=name)

@@ -1,4 +1,4 @@
-"""The command that writes the affinity for other tools: export-affinity."""
+"""The command export-affinity, which writes the affinity for other tools."""
 
 from __future__ import annotations
 
@@ -23,10 +23,9 @@ def export_affinity(
 ) -> None:
     """Write the affinity in the format of another tool.
 
-    The target is a runtime, a compiler or a viewer. onert: shell lines that set its environment (as JSON:
-    --json). part: rules for circle-partitioner. openvino: JSON for HETERO. model-explorer: node data. dot: a graph
-    for Graphviz. What the target would ignore or get wrong is refused; docs/affinity-exports.md lists what each
-    supports.
+    Targets are runtimes, compilers and viewers. onert: shell lines that set its environment (as JSON: --json). part:
+    rules for circle-partitioner. openvino: JSON for HETERO. model-explorer: node data. dot: a graph for Graphviz.
+    Affinity that the target would ignore or get wrong is refused; docs/affinity-exports.md lists the limits of each.
     """
     if form == "json" and to in ("part", "dot"):
         raise ct.UsageError(f"there is no JSON for {to}")

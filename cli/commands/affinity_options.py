@@ -1,4 +1,4 @@
-"""The options of the commands for affinity, by the fields of the requests that they fill."""
+"""Options of the affinity commands, by the request fields that they set."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Mode = Literal["min", "seed"]
 
 
 def filling(request: type[ct.planning.CostRequest], options: Mapping[str, Any]) -> Callable[[Command], Command]:
-    """Let a command take options in place of its parameter `request`.
+    """Replace the parameter `request` of a command by options.
 
-    `options` has the type of each option by the field of `request` that it fills, whose default it has.
+    `options` maps fields of `request` to option types; the defaults are those of the fields.
     """
     defaults = {field.name: field.default for field in fields(request)}
     made = [
@@ -52,13 +52,13 @@ COSTS = {
     "costs": _option(Path | None, "--costs", "Times on each device (JSON); minimise the total time.", "FILE"),
     "traces": _repeated("--trace", "Times on a device, from an operator trace", "DEVICE=TRACE"),
     "copy_rate": _option(
-        float, "--copy-rate", "Bandwidth of copies between devices, unless in --costs.", "BYTES_PER_US", min=1e-9
+        float, "--copy-rate", "Bandwidth of copies between devices, if not in --costs.", "BYTES_PER_US", min=1e-9
     ),
 }
-"""Where the times of operators and copies come from."""
+"""Options for the times of operators and copies."""
 PLANNING = {
     "devices": _option(
-        Any, "--devices", "The devices, the preferred first; the last takes what is left.", "A,B,C", parser=listed
+        Any, "--devices", "Devices, the preferred first; the last gets all other operators.", "A,B,C", parser=listed
     ),
     "capabilities": _repeated(
         "--capabilities", "Operators that a device supports: FILE.json or a built-in table", "[DEVICE=]TABLE"
@@ -66,7 +66,7 @@ PLANNING = {
     "rules": _repeated("--set", "A rule, as in op:CONV_2D=npu", "SELECTOR=DEVICE"),
     "rules_file": _option(Path | None, "--rules", "Rules: JSON, or a .part file of circle-partitioner.", "FILE"),
     "allow_unmatched": _option(bool, "--allow-unmatched", "A rule that matches nothing is a warning, not an error."),
-    "default": _option(str | None, "--default", "The device of all remaining operators, unless the last.", "DEVICE"),
+    "default": _option(str | None, "--default", "The device of all remaining operators, if not the last.", "DEVICE"),
     "reproject": _option(
         str | None,
         "--reproject",
@@ -75,7 +75,7 @@ PLANNING = {
     ),
     **COSTS,
     "memory": _repeated("--memory", "Memory limit of a device", "DEVICE=BYTES"),
-    "min_size": _option(int, "--min-size", "Minimum operators in a partition; smaller ones move.", "N", min=1),
+    "min_size": _option(int, "--min-size", "Minimum operators in a partition; smaller partitions move.", "N", min=1),
     "limits": _repeated(
         "--limit", "Limit on a device's partitions, as in npu:max-partitions=4", "DEVICE:KIND=NUMBER"
     ),

@@ -1,4 +1,4 @@
-"""The commands profile and attribute: the time that a runtime measures, by operator, source and module."""
+"""The commands profile and attribute: times measured by a runtime, by operator, source and module."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def attribute(
 ) -> None:
     """Show where the time went, by operator and source.
 
-    TRACE is onert's trace.chrome.json, a system trace with LiteRT's marks, the events of its profiler, the report of
-    benchmark_model, or OpenVINO's detailed counters. Exit status 1 when the origins no longer describe the model's
+    TRACE is onert's trace.chrome.json, a system trace with LiteRT's marks, the events of LiteRT's profiler, a report
+    of benchmark_model, or OpenVINO's detailed counters. Exit status 1 if the origins no longer describe the model's
     operators.
     """
     if [*traces, model].count("-") > 1:
@@ -74,7 +74,7 @@ _STACKS = {"collapsed": ct.render.collapsed_text, "speedscope": ct.render.speeds
 
 
 def _shown(form: str, by: tuple[By, ...], named: bool) -> tuple[str, ...]:
-    """Return the tables to show; without origins, sources would repeat the operators."""
+    """Return the tables to show; without origins, no table of sources, which would repeat the operators."""
     return by or (("type", "operator") if named and form != "json" else get_args(By))
 
 
@@ -85,7 +85,7 @@ def profile(
     ],
     runs: Annotated[int, option("--runs", "Number of executions to record.", "N", min=1)] = 50,
     inputs: Annotated[
-        str | None, option("--inputs", "An .npz file with the inputs, in their order; by default random.", "F")
+        str | None, option("--inputs", "An .npz file with the inputs in order; random by default.", "F")
     ] = None,
     against: Annotated[
         str | None, option("--against", "Compare with this model, recorded in turns on one runtime.", "OLD")
@@ -94,7 +94,7 @@ def profile(
         int, option("--recordings", "Recordings of each model for --against to compare.", "N", min=2)
     ] = 6,
     output: Annotated[
-        str | None, option("--output -o", "Keep the trace here, in the runtime's format; of one runtime.", "TRACE")
+        str | None, option("--output -o", "Write one runtime's trace here, in its own format.", "TRACE")
     ] = None,
     form: ProfileForm = "text",
     by: Tables = (),
@@ -105,9 +105,9 @@ def profile(
 ) -> None:
     """Run a model and show where the time goes.
 
-    Runs it with the runtime's own profiler, one thread, in a process of its own, and shows what `attribute` shows of
-    the trace. With --against it records two models in turns, and compares their operators. Exit status 1 when origins
-    are stale or an operator became slower, 3 when a runtime does not run the model.
+    Runs the model with the runtime's own profiler, on one thread, in a separate process, and shows the trace as
+    `attribute` does. With --against, records two models in turns and compares their operators. Exit status 1 if
+    origins are stale or an operator became slower, 3 if a runtime does not run the model.
     """
     programs = listed(on)
     if form == "speedscope" and len(programs) > 1:
@@ -141,7 +141,7 @@ def profile(
 
 
 def _against(old: str, new: str, recordings: int, record: Callable[[ct.Model], ct.types.Profile], form: str) -> None:
-    """Record two models in turns, and show what became slower; exit status 1 where something did."""
+    """Record two models in turns, and show which operators became slower; exit status 1 if one did."""
     with reading(old) as before, reading(new) as after:
         traces = [record(one).trace for _ in range(recordings) for one in (before, after)]
     comparison = ct.compare_profiles(traces[::2], traces[1::2], paired=True)

@@ -1,4 +1,4 @@
-"""The command check: all findings about models, and what each means."""
+"""The command check: find problems in models, and explain findings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _explain(code: str) -> None:
 
 
 def _request(config: Path | None, **given: Any) -> Any:
-    """Read what is asked for: the settings of the project, and in their place what was given."""
+    """Read the settings of the project, overridden by the given options."""
     file = config or ct.checks.find_settings()
     settings = ct.checks.CheckRequest() if file is None else ct.checks.read_settings(file)
     return replace(settings, **{name: value for name, value in given.items() if value}).read()
@@ -60,12 +60,12 @@ def check(
     ignore: Annotated[str | None, option("--ignore", "Do not report these findings.", "CODE,...")] = None,
     fail_on: Annotated[
         Literal["warning", "error", "never"] | None,
-        option("--fail-on", "Lowest severity that gives exit status 1; by default that of the settings, or warning."),
+        option("--fail-on", "Lowest severity that gives exit status 1; by default from the settings, else warning."),
     ] = None,
     baseline: Baseline = None,
     config: Annotated[
         Path | None,
-        option("--config", "Settings; without it, circletools.toml or pyproject.toml here or above.", "FILE"),
+        option("--config", "Settings file; default: circletools.toml or pyproject.toml here or above.", "FILE"),
     ] = None,
     statistics: Annotated[bool, option("--statistics", "Count the findings of each code.")] = False,
     explain: Annotated[
@@ -75,9 +75,9 @@ def check(
     """Find problems in models.
 
     Checks the structure of the file and every index in it; then graph, tensors, signatures, aliased outputs, and
-    origins and devices that are broken or stale. --with also loads the model in litert, litert-gpu, onert, openvino,
-    vela or tflm; --for makes an error of what keeps litert or onert from running it. Exit status 3 when the structure
-    of a model is broken, 1 when there is a new error or warning.
+    broken or stale origins and devices. --with also loads the model in litert, litert-gpu, onert, openvino, vela or
+    tflm; --for rates findings that keep litert or onert from running the model as errors. Exit status 3 if the
+    structure of a model is broken, 1 if there is a new error or warning.
     """
     if statistics and form != "text":
         raise ct.UsageError("--statistics is for text", hint="count the findings of the document")

@@ -1,4 +1,4 @@
-"""The command diff: the differences of two models, or a statement by digests."""
+"""The command diff: the differences between two models, or a statement by digests."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ def diff(
         str | None, option("--only", "Compare only these: structure,metadata,origins,affinity,file.", "SECTIONS")
     ] = None,
     ignore: Annotated[
-        tuple[str, ...], option("--ignore", "Leave out matching paths and all below; may be repeated.", "PATHGLOB")
+        tuple[str, ...], option("--ignore", "Leave out a path and everything below it; may be repeated.", "PATHGLOB")
     ] = (),
     full: Annotated[bool, option("--full", "Show every difference, and whole values.")] = False,
     attest: Annotated[
-        bool, option("--attest", "Show which parts are identical, by digests; as JSON, what docs/attest.py checks.")
+        bool, option("--attest", "Show which parts are identical, by digests; docs/attest.py checks the JSON.")
     ] = False,
     form: Annotated[Literal["text", "json", "markdown", "in-toto"], FORMAT] = "text",
     on: Annotated[
         str | None,
-        option("--on", "With --format markdown, show what these targets refuse, as in fit --on.", "TARGETS"),
+        option("--on", "With --format markdown, show the refusals of these targets, as in fit --on.", "TARGETS"),
     ] = None,
     html: Annotated[
         str | None, option("--html", "Also write a page with both graphs side by side, and changes coloured.", "FILE")
@@ -42,10 +42,10 @@ def diff(
     """Show what differs between two models.
 
     Compares structure, metadata, origins, affinity and the files behind the model. Operators, tensors and buffers are
-    matched by content, not by index; their order in the file does not count. Exit status 1 when there is a
-    difference; docs/diff.md has the rules. --format markdown is a comment for a pull request. With --attest, proves
-    that two models are identical except for the parts it names: tensors with their data, operators, subgraphs,
-    signatures, metadata entries (docs/digest.md).
+    matched by content, not by index; their order in the file does not count. Exit status 1 if there is a difference;
+    docs/diff.md has the rules. --format markdown writes a comment for a pull request. --attest proves that two models
+    are identical except for the listed parts: tensors with their data, operators, subgraphs, signatures, metadata
+    entries (docs/digest.md).
     """
     if before == after == "-":
         raise ct.UsageError("only one of the models can be standard input")

@@ -1,4 +1,4 @@
-"""The command fit: does a model run on a target, and what stops it."""
+"""The command fit: whether a model runs on a target, and what stops it."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def fit(
 ) -> None:
     """Show whether models run on targets, and what stops them.
 
-    For each operator that a target does not take: why, what to change, and the source that it came from; then the
-    sources to change, the worst first. Exit status 1 when a model is not resident on a target, 5 when that is not
-    known of one; with --baseline only when an operator is refused that was not before, with --with also when a
-    program disagrees with the table. docs/fit.md has more.
+    For each operator that a target refuses, shows the reason, the remedy and the operator's source; then the sources
+    to change, the worst first. Exit status 1 if a model is not resident on a target, 5 if that is unknown; with
+    --baseline, 1 only if an operator is newly refused; with --with, also 1 if a program disagrees with the table. See
+    docs/fit.md.
     """
     request = ct.FitRequest(on=listed(on), baseline=baseline, with_=listed(with_), timeout_s=seconds).read()
     with reading(source) as model:

@@ -1,4 +1,4 @@
-"""The command inspect: what is in a model."""
+"""The command inspect: the contents of a model."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def inspect(
 ) -> None:
     """Show format, sizes, operators, signatures and metadata.
 
-    With --operators and --tensors, shows tables of all of them instead; the JSON has both.
+    With --operators or --tensors, shows a table of all operators or tensors instead; the JSON has both.
 
-    With --digest, shows digests instead, which are equal for models with the same content, however their files are
-    laid out (docs/digest.md).
+    With --digest, shows digests instead; models with the same content have equal digests, whatever the layout of
+    their files (docs/digest.md).
     """
     if digest and (operators or tensors or cost):
         raise ct.UsageError("--digest excludes --operators, --tensors and --cost")

@@ -1,4 +1,4 @@
-"""The command measure: a model whole and in parts on its devices."""
+"""The command measure: time a model as a whole and in parts on its devices."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def measure(
         option("--on", "The program for a device, as in npu=litert:xnnpack; may be repeated.", "DEVICE=PROGRAM"),
     ] = (),
     source: Annotated[
-        Path | None, option("--source", "The model that was split; by default, its name in or beside DIR.", "MODEL")
+        Path | None, option("--source", "The model that was split; by default searched in and next to DIR.", "MODEL")
     ] = None,
     output: Annotated[str | None, option("--output -o", "The file for the JSON document.", "FILE")] = None,
     seconds: Annotated[float, option("--seconds", "Seconds to run each plan.", "SECONDS", min=0.01)] = 2.0,
@@ -31,8 +31,8 @@ def measure(
 ) -> None:
     """Measure a split, and the whole model on each device.
 
-    Programs are litert, onert and openvino, with a variant after a colon; each runs one thread. The whole models and
-    the parts, one after the other, take turns. Exit status 1 when the parts do not run.
+    Programs are litert, onert and openvino, with a variant after a colon; each runs one thread. The whole model on
+    each device and the chain of parts run in turns. Exit status 1 if the parts do not run.
     """
     if output == "-" and form == "json":
         raise ct.UsageError("--json and an output of - would mix on standard output")

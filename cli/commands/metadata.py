@@ -28,7 +28,7 @@ def get_entry(
     source: Input,
     name: Annotated[str, argument("NAME", _WORDS)],
     output: Annotated[str | None, option("--output -o", "Write the value to FILE instead.", "FILE")] = None,
-    as_json: Annotated[bool, option("--json", "Write what TFLITE_METADATA describes, as JSON.")] = False,
+    as_json: Annotated[bool, option("--json", "Write the contents of TFLITE_METADATA as JSON.")] = False,
 ) -> None:
     """Write the value of a metadata entry to standard output."""
     if output is not None:
@@ -78,8 +78,8 @@ def remove_entries(
 ) -> None:
     """Remove metadata entries.
 
-    The data goes with the entry, unless another entry or a tensor shares it. A name that the model does not have
-    is an error. Without --erase, the old value stays in the file, unused.
+    The data is removed too, unless another entry or a tensor shares it. A missing name is an error. Without --erase,
+    the old value stays in the file, unused.
     """
     if not name and not origins and not affinity:
         raise ct.UsageError("nothing to remove", hint="use --name NAME, --origins or --affinity")
@@ -114,8 +114,8 @@ def labels(
 ) -> None:
     """Name the classes of an output.
 
-    The file goes into the ZIP archive behind the model, and TFLITE_METADATA names it, as tflite-support and MediaPipe
-    read it. Labels name the entries of the output's last dimension.
+    The label file is added to the ZIP archive behind the model and listed in TFLITE_METADATA, where tflite-support
+    and MediaPipe read it. Labels name the entries of the output's last dimension.
     """
     lines = read_text(file).splitlines()
 
@@ -129,24 +129,26 @@ def describe(
     source: Input,
     output: Output = None,
     name: Annotated[str | None, option("--name", "The name of the model.", "TEXT")] = None,
-    description: Annotated[str | None, option("--description", "What it does.", "TEXT")] = None,
+    description: Annotated[str | None, option("--description", "What the model does.", "TEXT")] = None,
     version: Annotated[str | None, option("--model-version", "Its version.", "TEXT")] = None,
-    author: Annotated[str | None, option("--author", "Who made it.", "TEXT")] = None,
+    author: Annotated[str | None, option("--author", "Who made the model.", "TEXT")] = None,
     license_: Annotated[str | None, option("--license", "Its licence.", "TEXT")] = None,
-    inputs: Annotated[tuple[str, ...], option("--input", "What an input is; may be repeated.", "INPUT=TEXT")] = (),
+    inputs: Annotated[tuple[str, ...], option("--input", "Describe an input; may be repeated.", "INPUT=TEXT")] = (),
     outputs: Annotated[
-        tuple[str, ...], option("--output", "What an output is; may be repeated.", "OUTPUT=TEXT")
+        tuple[str, ...], option("--output", "Describe an output; may be repeated.", "OUTPUT=TEXT")
     ] = (),
-    mean: Annotated[str | None, option("--mean", "The mean of the first input: one, or by channel.", "N,...")] = None,
-    std: Annotated[str | None, option("--std", "Its standard deviation.", "N,...")] = None,
-    json: Annotated[str | None, option("--json", "All of it, as `metadata get --json` has it.", "FILE")] = None,
+    mean: Annotated[str | None, option("--mean", "The mean of the first input, or one per channel.", "N,...")] = None,
+    std: Annotated[str | None, option("--std", "The standard deviation of the first input.", "N,...")] = None,
+    json: Annotated[
+        str | None, option("--json", "The whole description, as from `metadata get --json`.", "FILE")
+    ] = None,
     files: Annotated[tuple[str, ...], option("--file", "A file that the JSON names; may be repeated.", "FILE")] = (),
     in_place: InPlace = False,
 ) -> None:
     """Describe a model, its inputs and its outputs.
 
-    TFLITE_METADATA gets the texts, as tflite-support and MediaPipe read them; the rest of it stays. With --mean and
-    --std, the model wants (value - mean) / std. With --json, all of it is what the file has.
+    Writes the texts to TFLITE_METADATA, for tflite-support and MediaPipe; its other fields stay. --mean and --std say
+    that the model expects (value - mean) / std. --json replaces the whole description.
     """
     if files and json is None:
         raise ct.UsageError("--file goes with --json")

@@ -1,4 +1,4 @@
-"""The commands about wrong numbers: compare and reduce."""
+"""The commands that find wrong values: compare and reduce."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .rewriting import refuse_inputs, target
 
 
 def compare(
-    source: Annotated[str, argument("A", "The model that is right, or the only one; - is standard input.")],
+    source: Annotated[str, argument("A", "The correct model, or the only one; - is standard input.")],
     other: Annotated[str | None, argument("B", "A model that should compute the same.")] = None,
     on: Annotated[
         str, option("--on", "The programs, the reference first (docs/runtimes.md).", "PROGRAM,...")
@@ -29,7 +29,7 @@ def compare(
     seed: Annotated[int, option("--seed", "Seed of random inputs.", "N", min=0)] = 0,
     runs: Annotated[int, option("--runs", "Number of runs, each with different inputs.", "K", min=1)] = 1,
     by: Annotated[
-        Literal["operator", "source", "module"], option("--by", "What each row of the table stands for.")
+        Literal["operator", "source", "module"], option("--by", "What each row of the table represents.")
     ] = "operator",
     signature: Annotated[str | None, option("--signature", "The signature to run.", "KEY")] = None,
     min_snr: Annotated[float | None, option("--min-snr", "Report faults below this SNR.", "DB")] = None,
@@ -43,10 +43,10 @@ def compare(
 ) -> None:
     """Show which operators compute different values.
 
-    In a program other than the reference, or in another model. Each operator is cut out and fed the reference's
-    values: a difference that remains is its own error. Inherited is the difference when the whole model runs. Without
-    thresholds, a fault is what rounding does not explain. Exit status 1 when there is a fault, or a model does not
-    run; docs/compare.md has more.
+    Compares with another program, or another model. Each operator runs alone on the reference's values: a remaining
+    difference is its own error. The inherited error is the difference when the whole model runs. Without thresholds,
+    a fault is a difference that rounding does not explain. Exit status 1 if there is a fault, or a model does not
+    run. See docs/compare.md.
     """
     request = ct.CompareRequest(listed(on), inputs, seed, runs, signature, min_snr, max_abs, max_steps, timeout)
     with ExitStack() as stack:
@@ -70,24 +70,24 @@ def reduce(
     output: Output = None,
     while_: Annotated[
         str | None,
-        option("--while", "A command; {} is the model, and status 0 means that it still fails.", "COMMAND"),
+        option("--while", "A command; {} is the model; status 0 means that the model still fails.", "COMMAND"),
     ] = None,
     while_refused: Annotated[
         str | None, option("--while-refused", "A program that refuses the model, or crashes.", "PROGRAM")
     ] = None,
     while_differs: Annotated[
-        str | None, option("--while-differs", "Programs that disagree, the right one first.", "PROGRAM,...")
+        str | None, option("--while-differs", "Programs that disagree, the correct one first.", "PROGRAM,...")
     ] = None,
-    share_safe: Annotated[bool, option("--share-safe", "Write random weights and no names.")] = False,
+    share_safe: Annotated[bool, option("--share-safe", "Write random weights, and numbers for names.")] = False,
     timeout: Annotated[float, option("--timeout", "Time limit of a trial.", "SECONDS", min=0.1)] = 60.0,
     log: Annotated[str | None, option("--log", "Keep answers here, to resume after a stop.", "FILE")] = None,
     form: Form = "text",
 ) -> None:
     """Write the smallest part of a model that still fails.
 
-    Operators, outputs and constants are taken away as long as the failure stays the same. Exit status 4 when the
-    model does not fail, or not each time; 1 when it fails no more with the weights of --share-safe, which is written
-    all the same. docs/reduce.md has more.
+    Removes operators, outputs and constants as long as the failure stays the same. Exit status 4 if the model does
+    not fail, or not every time; 1 if it no longer fails with the weights of --share-safe, but is written anyway. See
+    docs/reduce.md.
     """
     to = target(source, output, in_place=False)
     refuse_inputs(to, [source])

@@ -24,14 +24,14 @@ def embed_origins(
     origins: Annotated[Path | None, option("--origins", "A JSON or CSV file with sources and operators.")] = None,
     names: Annotated[
         Literal["auto", "tensor-names", "debug-metadata", "output"] | None,
-        option("--names", "What to name sources after; by default auto, the best that the model has."),
+        option("--names", "What to name sources after; by default auto, the best names in the model."),
     ] = None,
     exported_program: Annotated[
         Path | None,
-        option("--exported-program", "The program that was converted (.pt2); runs the exporter again.", "FILE"),
+        option("--exported-program", "The exported program (.pt2) of the model; runs the exporter again.", "FILE"),
     ] = None,
     onnx: Annotated[
-        Path | None, option("--onnx", "The ONNX file that was converted, as the exporter wrote it.", "FILE")
+        Path | None, option("--onnx", "The ONNX file of the model, as written by torch.onnx.", "FILE")
     ] = None,
     replace: Annotated[bool, option("--replace", "Replace existing tables.")] = False,
     erase: Erase = False,
@@ -43,8 +43,8 @@ def embed_origins(
 ) -> None:
     """Write the source of each operator as metadata.
 
-    The ONE compiler keeps it up to date. Without --origins, sources are what the exporter of the model wrote into
-    it: source locations, or names of modules and nodes.
+    The ONE compiler keeps this metadata up to date. Without --origins, sources are taken from the exporter's notes in
+    the model: source locations, or names of modules and nodes.
     """
     if origins is not None and names is not None:
         raise ct.UsageError("--origins and --names exclude each other: the file has the names")
@@ -86,10 +86,10 @@ def dump_origins(
         option("--tables", "Write the tables to DIR instead, as .bin and origins.json.", "DIR"),
     ] = None,
 ) -> None:
-    """Show the sources of each operator, and their operators.
+    """Show the sources of each operator, and the operators of each source.
 
-    Exit status 1 when the model has no origins, or when they no longer describe its operators. The JSON and
-    the CSV are input for embed-origins --origins.
+    Exit status 1 if the model has no origins, or they no longer describe its operators. embed-origins --origins reads
+    the JSON and the CSV.
     """
     if depth is not None and form != "tree":
         raise ct.UsageError("--depth is for --format tree")
@@ -97,7 +97,7 @@ def dump_origins(
     with reading(source) as model:
         if tables is not None:
             if form != "text" or selection != ct.origins.Selection():
-                raise ct.UsageError("--tables writes all tables, as they are", hint="leave out the other options")
+                raise ct.UsageError("--tables writes all tables unchanged", hint="leave out the other options")
             table = _write_tables(model, tables)
         else:
             table = ct.origins.describe(model, selection)
@@ -110,7 +110,7 @@ def dump_origins(
 
 
 def _write_tables(model: ct.Model, directory: Path) -> ct.origins.OriginTable:
-    """Write the tables of origins to files; nothing where there are none."""
+    """Write the origin tables to files; none if the model has none."""
     tables = {f"{name}.bin": value for name, value in ct.origins.extract(model).items()}
     if not tables:
         return ct.origins.describe(model)
@@ -119,7 +119,7 @@ def _write_tables(model: ct.Model, directory: Path) -> ct.origins.OriginTable:
     with ct.files.making_directory(directory):
         for name, value in tables.items():
             _write(model, directory / name, value)
-        table = ct.origins.describe(model)  # fails for malformed tables, when these have been written
+        table = ct.origins.describe(model)  # fails for malformed tables, after these have been written
         document = json_module.dumps(ct.render.origins_json(table), indent=2) + "\n"
         _write(model, directory / "origins.json", document.encode())
     return table

@@ -24,10 +24,10 @@ def fix_outputs(
     ] = "auto",
     runtime: Annotated[
         Literal["auto", "litert", "onert", "both", "vela"],
-        option("--runtime", "The runtime of the copies; auto: that of the format."),
+        option("--runtime", "The runtime in which copies must be exact; auto: the runtime of the format."),
     ] = "auto",
     keep_constants: Annotated[
-        bool, option("--keep-constants", "Copy a constant only where it is listed again.")
+        bool, option("--keep-constants", "Copy a constant only if it is listed again.")
     ] = False,
     detach_taps: Annotated[bool, option("--detach-taps", "Also copy outputs that an operator reads.")] = False,
     with_: With = None,
@@ -35,12 +35,12 @@ def fix_outputs(
     dry_run: DryRun = False,
     form: Form = "text",
 ) -> None:
-    """Give every output of a model a tensor of its own.
+    """Give every output of a model its own tensor.
 
-    Outputs that are constants, inputs or other outputs get a copy, by an operator that copies exactly in the runtime
-    of the format: LiteRT for .tflite, onert for .circle; in onert too where one does in both. Run it after all other
+    Outputs that are constants, inputs or other outputs are copied by an operator that copies exactly in the runtime
+    of the format: LiteRT for .tflite (also onert if possible), onert for .circle. Run this after all other
     optimisers: some remove operators that only copy. With --with, programs that took the model must take the result,
-    or the next operator copies. docs/outputs.md has the rules.
+    or the next copy operator is tried. docs/outputs.md has the rules.
     """
     if form == "json" and not dry_run:
         refuse_mixing("--json", output, "name a file, or leave out --json")

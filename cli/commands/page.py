@@ -1,4 +1,4 @@
-"""The command report: all that is known about a model as a page to look at."""
+"""The command report: everything known about a model, as an HTML page."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ def report(
     on: Annotated[str | None, option("--on", "Targets for the model, as in fit --on.", "TARGETS")] = None,
     source_url: Annotated[
         str,
-        option("--source-url", "Link lines of sources to this, with {file} and {line}.", "URL", show_default=False),
+        option("--source-url", "Link source lines to this URL, with {file} and {line}.", "URL", show_default=False),
     ] = "",
     source_root: Annotated[
-        str, option("--source-root", "The folder from which --source-url names files.", "DIR", show_default=False)
+        str, option("--source-root", "The folder to which {file} is relative.", "DIR", show_default=False)
     ] = "",
 ) -> None:
     """Write one HTML page about a model and its traces.
 
-    It has the findings, graph, devices and origins, and where the time went. The page loads nothing and can be
-    opened from a disk or sent on. Exit status 1 when `check` has an error or a warning, `trace-stats` an error, or
-    a target refuses an operator; the page is written all the same. docs/report.md describes it.
+    The page has the findings, graph, devices and origins, and where the time went. It is self-contained: open it from
+    disk, or send it to others. Exit status 1 if `check` finds an error or a warning, `trace-stats` finds an error, or
+    a target refuses an operator; the page is written anyway. See docs/report.md.
     """
     inputs = [source, *traces]
     if inputs.count("-") > 1:

@@ -1,4 +1,4 @@
-"""Parameters that several commands share, and combinations that they must not form."""
+"""Parameters shared by several commands, and checks of forbidden combinations."""
 
 from __future__ import annotations
 
@@ -10,14 +10,12 @@ import circletools as ct
 from ..signature import argument, option
 
 Input = Annotated[str, argument("IN", "The model to read; - is standard input.")]
-Output = Annotated[
-    str | None, argument("OUT", "The file to write (a directory where IN is one); - is standard output.")
-]
+Output = Annotated[str | None, argument("OUT", "The file to write (a directory if IN is one); - is standard output.")]
 Directory = Annotated[Path, argument("DIR", "The directory to write to.")]
 InPlace = Annotated[bool, option("--in-place", "Overwrite IN.")]
 DryRun = Annotated[bool, option("--dry-run", "Show the result; write nothing.")]
-Erase = Annotated[bool, option("--erase", "Write a minimal file that holds no old value.")]
-Stamp = Annotated[bool, option("--stamp/--no-stamp", "Write a stamp, by which stale tables are recognized.")]
+Erase = Annotated[bool, option("--erase", "Write a minimal file without old values.")]
+Stamp = Annotated[bool, option("--stamp/--no-stamp", "Write a stamp, which makes stale tables recognizable.")]
 OneSubgraph = Annotated[int, option("--subgraph", "The subgraph to use.", "N", min=0)]
 With = Annotated[str | None, option("--with", "Also ask these programs (docs/runtimes.md).", "PROGRAM,...")]
 Timeout = Annotated[float, option("--timeout", "Time limit for each program of --with.", "SECONDS", min=0.1)]
@@ -36,7 +34,7 @@ def listed(words: str | None) -> tuple[str, ...]:
 
 
 def first_executions(words: str) -> int | Literal["auto"]:
-    """Return how many executions to skip. Raises UsageError."""
+    """Return the number of executions to skip. Raises UsageError."""
     if words == "auto":
         return "auto"
     if not (words.isascii() and words.isdigit() and len(words) < 10):
@@ -45,6 +43,6 @@ def first_executions(words: str) -> int | Literal["auto"]:
 
 
 def refuse_mixing(what: str, output: str | None, hint: str) -> None:
-    """Raise UsageError when standard output would get both a model and `what`."""
+    """Raise UsageError if both a model and `what` would go to standard output."""
     if output == "-":
         raise ct.UsageError(f"{what} and an output of - would mix on standard output", hint=hint)

@@ -21,8 +21,8 @@ def repair(
 ) -> None:
     """Fix findings that have only one remedy.
 
-    What programs refuse a model for is repaired; a model that runs stays as it is, byte for byte, unless a code is
-    named by --only. With --with, programs that took the model must take the result. docs/findings.md lists the codes.
+    Repairs findings that make programs refuse a model; a model that runs is not changed, unless --only names a code.
+    With --with, programs that took the model must take the result. docs/findings.md lists the codes.
     """
     rewrite(
         source,

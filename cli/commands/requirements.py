@@ -32,14 +32,14 @@ def requires(
         Path | None, option("--resolver", "Write C++ that registers the operators with TFLM.", "FILE")
     ] = None,
     also: Annotated[
-        str | None, option("--also", "With --resolver, these models' operators too.", "MODEL,...")
+        str | None, option("--also", "With --resolver, also register the operators of these models.", "MODEL,...")
     ] = None,
     form: TableForm = "text",
 ) -> None:
     """Show which TFLite and LiteRT releases load a model.
 
-    For older releases: what they lack. By what was measured of the releases on the package index, from tflite-runtime
-    2.8 on. Exit status 1 when a runtime of --runtime does not load the model. docs/requires.md has more.
+    For older releases, shows what they lack, as measured with the releases on the package index since tflite-runtime
+    2.8. Exit status 1 if a release in --runtime does not load the model. See docs/requires.md.
     """
     if lower or write:
         if runtime is not None:
@@ -56,7 +56,7 @@ def requires(
         ct.files.write(resolver, [text.encode("utf-8", "surrogateescape")])
         for name, one in fits:
             if one.verdict == "not_resident":
-                print_diagnostic("warning", f"{name}: TFLM does not run it as it is; `fit --on tflm` shows why")
+                print_diagnostic("warning", f"{name}: TFLM does not run this model; `fit --on tflm` shows why")
         return
     if output is not None or in_place:
         raise ct.UsageError("nothing to write", hint="use --lower, --write or both")
@@ -71,14 +71,14 @@ def requires(
 def cost(
     source: Input,
     by: Annotated[
-        Literal["code", "operator", "source", "module"], option("--by", "What each row of the table stands for.")
+        Literal["code", "operator", "source", "module"], option("--by", "What each row of the table represents.")
     ] = "code",
     form: TableForm = "text",
 ) -> None:
     """Show the MACs, parameters and memory of a model.
 
-    MACs are multiply-accumulates, counted from the shapes in the file, an open dimension as 1. docs/requires.md has
-    more.
+    MACs are multiply-accumulates, counted from the shapes in the file; an open dimension counts as 1. See
+    docs/requires.md.
     """
     with reading(source) as model:
         found = ct.cost(model, by=by)

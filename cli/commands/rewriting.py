@@ -18,14 +18,14 @@ from .parameters import InPlace, Input, Output
 
 
 def target(source: str, output: str | None, in_place: bool) -> str:
-    """Return where to write. Raises UsageError where that is unclear, or a terminal would get binary."""
+    """Return where to write. Raises UsageError if that is ambiguous, or binary data would go to a terminal."""
     if output is None:
         if not in_place:
             raise ct.UsageError("no output file", hint="name one, or use --in-place")
         output = source
         if source == "-":
             raise ct.UsageError("standard input cannot be overwritten", hint="name an output file")
-        if os.path.exists(source) and not os.path.isfile(source):  # to open a pipe would wait for its writer
+        if os.path.exists(source) and not os.path.isfile(source):  # opening a pipe would wait for its writer
             raise ct.UsageError("only a regular file can be overwritten", location=source, hint="name an output file")
     elif in_place and not ct.files.same_file(source, output):
         raise ct.UsageError("--in-place overwrites IN, but OUT is another file", hint="give one of the two")
@@ -40,15 +40,15 @@ def target(source: str, output: str | None, in_place: bool) -> str:
 
 
 def is_member(name: str) -> bool:
-    """Return whether a name is that of a model in a bundle, as in face.task!face.tflite."""
+    """Return whether a name refers to a model in a bundle, as in face.task!face.tflite."""
     return "!" in name and not Path(name).exists() and Path(name.partition("!")[0]).is_file()
 
 
 def refuse_inputs(output: str, inputs: Iterable[str | Path | None]) -> None:
-    """Raise UsageError when the output is one of the files that are read."""
+    """Raise UsageError if the output is one of the inputs."""
     for name in inputs:
         if name is not None and str(name) != "-" and ct.files.same_file(name, output):
-            raise ct.UsageError("the output is a file that is read", location=output, hint="name another file")
+            raise ct.UsageError("the output is also an input", location=output, hint="name another file")
 
 
 def rewrite(
@@ -64,11 +64,11 @@ def rewrite(
 ) -> ct.types.RewriteResult:
     """Apply `change` to a model and write it; list the changes on standard error.
 
-    With `rewires`, what `check` finds of the new file and not of the old one is reported, where that is a file.
-    With `erase`, old values of metadata go; with False, those that stay are reported, and with None nothing is.
+    With `rewires`, findings of `check` that only the new file has are reported, if the output is a regular file.
+    `erase` removes old values of metadata; with False, remaining old values are reported, with None they are not.
 
-    `inputs` are the other files that are read; none of them may be the output. A `dry` run writes nothing and needs
-    no output, but fails where writing would.
+    `inputs` are the other input files; none of them may be the output. A `dry` run writes nothing and needs no
+    output, but fails if writing would fail.
     """
     to = None if dry and output is None and not in_place else target(source, output, in_place)
     if to is not None:
@@ -81,7 +81,7 @@ def rewrite(
         else:
             if to is not None:
                 edit.check_target(to, in_place=in_place)
-            edit.parts()  # to fail where writing would
+            edit.parts()  # fails if writing would fail
         remaining = edit.remaining() if erase is False else ()
         caused = new_findings(model, to) if rewires and not dry else ()
     print_result(result, source)
@@ -91,16 +91,16 @@ def rewrite(
 
 
 def print_result(result: ct.types.RewriteResult, source: str = "") -> None:
-    """List the changes on standard error, and then the notes."""
+    """List the changes and then the notes on standard error."""
     for line in result.changes or ("nothing to change",):
         print_message(line)
     print_notes(result.notes, source)
 
 
 def new_findings(model: ct.Model, to: str | None) -> tuple[ct.Finding, ...]:
-    """Return the findings of the model that was written to a file, less those of the one that was read.
+    """Return the findings of the written model that the original model does not have.
 
-    Nothing where it went elsewhere, as to a pipe, or is too much to look at: it is written, and stays.
+    Returns nothing if the output is not a file, such as a pipe, or exceeds the budget for checking; it stays written.
     """
     if to is None or to == "-" or not Path(to).is_file():
         return ()
@@ -115,9 +115,9 @@ def compact(
     source: Input,
     output: Output = None,
     prune: Annotated[
-        bool, option("--prune", "Also drop tensors, buffers, operator codes and subgraphs that nothing uses.")
+        bool, option("--prune", "Also drop unused tensors, buffers, operator codes and subgraphs.")
     ] = False,
-    outputs: Annotated[bool, option("--outputs", "With --prune, also operators that no output needs.")] = False,
+    outputs: Annotated[bool, option("--outputs", "With --prune, also drop operators that no output needs.")] = False,
     strip_names: Annotated[
         bool, option("--strip-names", "Only drop the names of tensors; signatures keep theirs.")
     ] = False,
@@ -126,7 +126,7 @@ def compact(
     """Write a minimal file with only what the model uses.
 
     Each value is written once. External data and bytes behind the flatbuffer (an archive of associated files) are
-    kept. With --prune, what is left is numbered anew; docs/surgery.md has the rules.
+    kept. With --prune, the remaining objects are renumbered; docs/surgery.md has the rules.
     """
     if strip_names and prune:
         raise ct.UsageError("--strip-names excludes --prune", hint="run the command twice")

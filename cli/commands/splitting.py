@@ -19,7 +19,7 @@ def split(
     source: Input,
     directory: Directory,
     subgraph: OneSubgraph = 0,
-    force: Annotated[bool, option("--force", "Replace what an earlier split wrote to DIR.")] = False,
+    force: Annotated[bool, option("--force", "Replace the files of an earlier split in DIR.")] = False,
     runner: Annotated[
         Literal["openvino"] | None, option("--runner", "Also write a program that runs each part on its device.")
     ] = None,
@@ -27,9 +27,9 @@ def split(
 ) -> None:
     """Write a model for each partition of an annotated model.
 
-    DIR gets STEM.part.00001_DEVICE.circle (or .tflite) and so on, in the order they run, STEM.part.conn.json as
-    circle-partitioner writes it, and metadata/MANIFEST, which makes it a package for onert. docs/split.md explains
-    what parts contain.
+    Writes STEM.part.00001_DEVICE.circle (or .tflite) and so on to DIR, numbered in execution order,
+    STEM.part.conn.json in the format of circle-partitioner, and metadata/MANIFEST, which makes DIR a package for
+    onert. docs/split.md describes the contents of parts.
     """
     with reading(source) as model:
         done = ct.split(model, directory, subgraph=subgraph, force=force, runner=runner)
@@ -43,7 +43,7 @@ def split(
 def verify_split(
     directory: Annotated[Path, argument("DIR", "The directory that a split wrote.")],
     source: Annotated[
-        Path | None, option("--source", "The model that was split; by default, its name in or beside DIR.", "MODEL")
+        Path | None, option("--source", "The model that was split; by default searched in and next to DIR.", "MODEL")
     ] = None,
     runtime: Annotated[
         Literal["litert", "onert", "none"] | None,
@@ -56,9 +56,10 @@ def verify_split(
 ) -> None:
     """Check that the parts together equal the original.
 
-    First the files: every input is made before it is read, in the same type, shape and quantization, and the
-    operators of the parts are those of the source, each once, wired alike. Then the values: both are run with random
-    inputs, and every bit is compared. Exit status 1 when there is an error or a warning; docs/split.md has all codes.
+    First checks the files: every input must be computed before it is read, with the same type, shape and
+    quantization, and the parts must contain each operator of the source once, with the same connections. Then runs
+    the parts and the original with random inputs, and compares every bit. Exit status 1 if there is an error or a
+    warning; docs/split.md has all codes.
     """
     found = ct.verify_split(
         directory, source=source, runtime=runtime, subgraph=subgraph, seed=seed, timeout_s=seconds

@@ -25,16 +25,16 @@ def extract(
         str | None, option("--operators", "Operators by index instead, as in 0-10.", "RANGES")
     ] = None,
     origin: Annotated[str | None, option("--origin", "Operators by the name of a source instead.", "GLOB")] = None,
-    signature: Annotated[str | None, option("--signature", "The part of a signature instead.", "KEY")] = None,
+    signature: Annotated[str | None, option("--signature", "The operators of a signature instead.", "KEY")] = None,
     subgraph: OneSubgraph = 0,
     in_place: InPlace = False,
 ) -> None:
-    """Write a part of a model as a model of its own.
+    """Write part of a model as a separate model.
 
-    Between tensors: the operators that depend on --from and that --to depends on; without --from, from the inputs of
-    the model, without --to, up to its outputs. TENSOR is a name, or index:12. Constants, called subgraphs, origins
-    and devices go along, and the part gets a signature. Without options, a model in a bundle (BUNDLE!MODEL) is taken
-    out as it is. docs/surgery.md has the rules.
+    By default takes the operators that depend on --from (default: the inputs of the model) and are needed for --to
+    (default: its outputs). TENSOR is a name, or index:12. Constants, called subgraphs, origins and devices are
+    included, and the part gets a signature. Without options, a model in a bundle (BUNDLE!MODEL) is copied unchanged.
+    docs/surgery.md has the rules.
     """
     request = ct.surgery.ExtractRequest(from_, to, operators, origin, signature, subgraph)
     out = target(source, output, in_place)
@@ -51,9 +51,7 @@ def extract(
 def rename(
     source: Input,
     output: Output = None,
-    tensor: Annotated[
-        Pairs, option("--tensor", "Rename a tensor, or those of a glob; may be repeated.", "OLD=NEW")
-    ] = (),
+    tensor: Annotated[Pairs, option("--tensor", "Rename tensors by name or glob; may be repeated.", "OLD=NEW")] = (),
     input_: Annotated[Pairs, option("--input", "Name an input, as in 0=image; may be repeated.", "N=NEW")] = (),
     output_: Annotated[Pairs, option("--output", "Name an output, as in 0=boxes; may be repeated.", "N=NEW")] = (),
     signature: Annotated[Pairs, option("--signature", "Rename a signature; may be repeated.", "OLD=NEW")] = (),
@@ -65,15 +63,15 @@ def rename(
     ] = (),
     regex: Annotated[bool, option("--regex", "OLD of --tensor is a regular expression.")] = False,
     subgraph: Annotated[
-        int | None, option("--subgraph", "The only subgraph to rename in; for inputs and outputs 0.", "N", min=0)
+        int | None, option("--subgraph", "Rename only in this subgraph; for inputs and outputs 0.", "N", min=0)
     ] = None,
     in_place: InPlace = False,
 ) -> None:
     """Rename tensors, inputs, outputs and signatures.
 
-    OLD of --tensor is a name, a glob (a * of NEW stands for what the next * or ? matched) or
-    index:12. --input and --output rename a tensor and what signatures call it. All names change at once. The
-    original bytes are never rewritten; renaming back restores the file. docs/surgery.md has the rules.
+    OLD of --tensor is a name, a glob (each * in NEW stands for the match of the next * or ?) or index:12. --input and
+    --output rename a tensor and its names in signatures. All names change at once. The original bytes are never
+    rewritten; renaming back restores the file. docs/surgery.md has the rules.
     """
     request = ct.surgery.RenameRequest(
         tensors=tensor,
@@ -95,10 +93,12 @@ def signature(
     output: Output = None,
     add: Annotated[str | None, option("--add", "The key of a signature to add.", "KEY")] = None,
     inputs: Annotated[
-        Pairs, option("--input", "An input of it; by default all, named as their tensors are.", "NAME=TENSOR")
+        Pairs,
+        option("--input", "An input of the signature; by default all, under their tensor names.", "NAME=TENSOR"),
     ] = (),
     outputs: Annotated[
-        Pairs, option("--output", "An output of it; by default all, named as their tensors are.", "NAME=TENSOR")
+        Pairs,
+        option("--output", "An output of the signature; by default all, under their tensor names.", "NAME=TENSOR"),
     ] = (),
     remove: Annotated[Pairs, option("--remove", "The key of a signature to remove; may be repeated.", "KEY")] = (),
     subgraph: OneSubgraph = 0,
@@ -106,7 +106,7 @@ def signature(
 ) -> None:
     """Add and remove signatures.
 
-    What is removed goes first, so that both together replace a signature. TENSOR is a name, or index:12.
+    Removals are done first, so --remove and --add together can replace a signature. TENSOR is a name, or index:12.
     """
     if add is None and not remove:
         raise ct.UsageError("nothing to change", hint="use --add KEY or --remove KEY")
@@ -130,7 +130,7 @@ def reorder(
 ) -> None:
     """Reorder inputs and outputs.
 
-    Signatures find them by name, and stay as they are.
+    Signatures refer to inputs and outputs by name, and do not change.
     """
     if inputs is None and outputs is None:
         raise ct.UsageError("nothing to reorder", hint="use --inputs or --outputs")
@@ -158,8 +158,7 @@ def expose(
 ) -> None:
     """Make tensors outputs, to see their values.
 
-    They stand behind the outputs that there are, and in the signatures of the subgraph. TENSOR is a name, or
-    index:12.
+    They are appended to the outputs, and added to the signatures of the subgraph. TENSOR is a name, or index:12.
     """
     if not tensor and not every:
         raise ct.UsageError("nothing to expose", hint="use --tensor TENSOR or --every CODE")
@@ -172,13 +171,13 @@ def expose(
 
 def replace(
     member: Annotated[str, argument("MEMBER", "The model in a bundle, as in face.task!face.tflite.")],
-    model: Annotated[str, argument("MODEL", "The model to put in its place.")],
+    model: Annotated[str, argument("MODEL", "The replacement model.")],
     output: Output = None,
 ) -> None:
     """Replace a model in a bundle.
 
-    The bundle (.task, .litertlm) is replaced whole or not at all; every other byte of it stays, and models keep their
-    alignment. With OUT, a copy is written instead.
+    The bundle (.task, .litertlm) is replaced whole or not at all; all other bytes stay, and models keep their
+    alignment. With OUT, a changed copy is written instead.
     """
     if output is not None:
         refuse_inputs(output, [member.partition("!")[0], model])

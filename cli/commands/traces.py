@@ -32,8 +32,8 @@ def trace_stats(
 ) -> None:
     """Show where the time of an NNAPI trace went.
 
-    By layer and phase, run, execution and function. Reads systrace HTML, ftrace text, atrace -z and Perfetto,
-    each also in gzip. Exit status 1 when a diagnostic is an error, 3 with --strict.
+    Shows times by layer and phase, run, execution and function. Reads systrace HTML, ftrace text, atrace -z and
+    Perfetto, also compressed with gzip. Exit status 1 if a diagnostic is an error, 3 with --strict.
     """
     analysis = ct.read_trace(source, strict=strict)
     if by is None and form == "csv":
@@ -72,18 +72,16 @@ def trace_compare(
         tuple[str, ...],
         option("--history", "An earlier recording, or a directory of them; may be repeated.", "PATH"),
     ] = (),
-    paired: Annotated[
-        bool, option("--paired", "The recordings of both sides were made in turns: compare them pair by pair.")
-    ] = False,
+    paired: Annotated[bool, option("--paired", "Compare pair by pair; both sides were recorded in turns.")] = False,
     plan: Annotated[
         bool,
-        option("--plan", "Show which changes of operators would be found, from recordings of one model."),
+        option("--plan", "Show which changes of operators could be detected, from recordings of one model."),
     ] = False,
 ) -> None:
     """Show statistically significant changes between traces.
 
     Compares layers and phases, or operators. Give several recordings of each (A1 A2 A3 -- B1 B2 B3): one of each
-    shows only large differences, unless a history shows how much recordings differ. Exit status 1 when something is
+    shows only large differences, unless --history shows how much recordings vary. Exit status 1 if something is
     significantly slower by more than the threshold.
     """
     if plan:
@@ -112,13 +110,13 @@ def trace_compare(
 
 
 def _recordings(path: str) -> list[str]:
-    """Return the files of a directory, or the one that is given."""
+    """Return the files of a directory, or the given file."""
     folder = Path(path)
     return sorted(map(str, folder.iterdir())) if folder.is_dir() else [path]
 
 
 def _sides(traces: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the traces before and after. Raises UsageError where nothing separates the two sides."""
+    """Return the traces before and after. Raises UsageError if nothing separates the two sides."""
     if BETWEEN in traces:
         at = traces.index(BETWEEN)
         before, after = traces[:at], traces[at + 1 :]
@@ -137,8 +135,8 @@ def trace_export(
 ) -> None:
     """Write the marks of a trace as nested slices.
 
-    For chrome://tracing or ui.perfetto.dev, with layer and phase. Executions become a separate track. The result
-    can be read in place of the trace.
+    The slices have layer and phase, for chrome://tracing or ui.perfetto.dev. Executions become a separate track. All
+    trace commands can also read the result.
     """
     refuse_inputs(output, [source])
     exported = ct.export_trace(source, to, strict=strict)

@@ -14,9 +14,9 @@ from ..signature import argument, option
 from .parameters import DryRun, Erase, Form, Stamp, refuse_mixing
 from .rewriting import rewrite
 
-Before = Annotated[str, argument("BEFORE", "The model before the tool, with origins or without.")]
+Before = Annotated[str, argument("BEFORE", "The model before the tool, with or without origins.")]
 After = Annotated[
-    str, argument("AFTER", "The model after it; one of the two may be -. With --tag the file to write.")
+    str, argument("AFTER", "The model after the tool; one of both may be -. With --tag, the file to write.")
 ]
 
 
@@ -27,12 +27,14 @@ def track_origins(
     min_confidence: Annotated[
         float, option("--min-confidence", "Leave out origins of lower confidence.", "X", min=0.0, max=1.0)
     ] = 0.25,
-    replace: Annotated[bool, option("--replace", "Replace origins of AFTER that are not those of BEFORE.")] = False,
+    replace: Annotated[
+        bool, option("--replace", "Replace origins of AFTER that differ from those of BEFORE.")
+    ] = False,
     erase: Erase = False,
     stamp: Stamp = True,
     strict: Annotated[bool, option("--strict", "Exit with status 1 if an operator has no origin.")] = False,
     tag: Annotated[
-        bool, option("--tag", "Write BEFORE to AFTER with tags for names, for a tool that keeps names.")
+        bool, option("--tag", "Write BEFORE to AFTER with tags as names, for a tool that keeps names.")
     ] = False,
     in_place: Annotated[bool, option("--in-place", "Overwrite AFTER.")] = False,
     dry_run: DryRun = False,
@@ -40,12 +42,13 @@ def track_origins(
 ) -> None:
     """Carry origins across a tool that does not keep them.
 
-    AFTER is what an optimiser, quantizer or converter made of BEFORE. Its operators get the origins of BEFORE, and
-    OUT is AFTER with these. Each origin is shown with its evidence and confidence; docs/tracking.md explains both.
-    Where BEFORE has no origins, its operators are the sources.
+    AFTER is the model that an optimiser, quantizer or converter made from BEFORE. Its operators get the origins of
+    BEFORE, and OUT is AFTER with these origins. Each origin is shown with its evidence and confidence;
+    docs/tracking.md explains both. If BEFORE has no origins, its operators are the sources.
 
-    With --tag nothing is tracked: AFTER becomes BEFORE with tensors named after their operators. Give it to the tool;
-    what this command finds behind it is exact where the tool kept names, and OUT has the names of BEFORE again.
+    With --tag nothing is tracked: AFTER is written as BEFORE with tensors named after their operators. Run the tool
+    on this file, then track its result: origins are exact if the tool kept names, and OUT has the original names
+    again.
     """
     if tag:
         if output is not None or in_place or form == "json" or replace or strict:

@@ -8,29 +8,31 @@ from contextvars import ContextVar
 
 import circletools as ct
 
-TEXT_TIMES, TEXT_BYTES = 10, 200 << 20  # what is written about models: so many times their files, and so many bytes
+TEXT_TIMES, TEXT_BYTES = 10, 200 << 20  # the text limit: this many times the size of the models, plus this many bytes
 
 
 class Allowance:
-    """The most text that the models read so far justify: a small crafted one could produce gigabytes."""
+    """The maximum amount of text for the models read so far: a small crafted model could produce gigabytes."""
 
     def __init__(self) -> None:
         self.read = self.written = 0
 
     def write(self, count: int) -> None:
-        """Note that so many bytes are written. Raises InvalidInputError where models do not justify them."""
+        """Count written bytes. Raises InvalidInputError if they exceed the allowance."""
         self.written += count
         if self.read and self.written > TEXT_TIMES * self.read + TEXT_BYTES:
             message = f"more than {self.written} bytes would be written about models of {self.read}"
-            raise ct.InvalidInputError(message, hint="it was made to produce excessive text; the rest is left out")
+            raise ct.InvalidInputError(
+                message, hint="a model was crafted to produce excessive text; the remaining text is left out"
+            )
 
 
 class Captured:
     """The bytes for standard output, and the messages (kind, text) for standard error.
 
-    With `is_one_of_several`, a JSON document becomes one line, and a SARIF log its run on one line.
-    `counts` is None for commands that are not summed up. `began`: a model was opened; an error before that may be one
-    of the command line.
+    With `is_one_of_several`, a JSON document becomes one line, and a SARIF log becomes its run on one line. `counts`
+    is None for commands without a summary. `began`: a model was opened; an earlier error may concern the command
+    line.
     """
 
     def __init__(self, is_one_of_several: bool = False) -> None:
@@ -50,18 +52,18 @@ _alone = Allowance()
 
 
 def allowance() -> Allowance:
-    """Return the allowance of the model that is worked on, or of all that are read in this process."""
+    """Return the allowance of the current model, or of all models read in this process."""
     return _alone if (captured := _current.get()) is None else captured.allowance
 
 
 def current() -> Captured | None:
-    """Return where output goes; None where it is to be shown."""
+    """Return the capture that receives output, or None if output is shown."""
     return _current.get()
 
 
 @contextmanager
 def capturing(captured: Captured) -> Iterator[Captured]:
-    """Capture the output meanwhile, in this thread."""
+    """Capture this thread's output inside the block."""
     token = _current.set(captured)
     try:
         yield captured
@@ -76,9 +78,9 @@ def begin() -> None:
 
 
 def record(error: str | None, counts: Mapping[tuple[str, str], int] | None) -> bool:
-    """Record an error shown among a model's findings, and their counts; return whether it was recorded.
+    """Record an error shown with a model's findings, and their counts; return whether output is captured.
 
-    `counts` are those of each severity and code, to be summed up behind the last model.
+    `counts` has the number of each severity and code, for the summary after the last model.
     """
     if (captured := _current.get()) is not None:
         captured.error, captured.counts = error, counts

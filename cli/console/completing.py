@@ -10,7 +10,7 @@ import circletools as ct
 
 
 def _entries(ctx: typer.Context) -> Iterable[str]:
-    with ct.open(ctx.params["source"] or ctx.args[0]) as model:  # behind an option without value nothing is read
+    with ct.open(ctx.params["source"] or ctx.args[0]) as model:  # no value follows an option that takes none
         return [entry.name for entry in model.metadata]
 
 
@@ -35,7 +35,7 @@ _OFFERS: Mapping[str, Callable[[typer.Context], Iterable[str]]] = {
 
 
 def completion_of(metavar: str | None) -> Callable[..., list[str]] | None:
-    """Return the callback that offers values; after a comma or an equals sign, those of the next name."""
+    """Return the callback that completes values; after a comma or an equals sign, it completes the next name."""
     names = _OFFERS.get((metavar or "").removesuffix(",..."))
     return None if names is None else lambda ctx, incomplete: _offered(names, ctx, incomplete)
 
@@ -44,5 +44,5 @@ def _offered(names: Callable[[typer.Context], Iterable[str]], ctx: typer.Context
     end = max(incomplete.rfind(","), incomplete.rfind("=")) + 1
     try:
         return [incomplete[:end] + name for name in names(ctx) if name.startswith(incomplete[end:])]
-    except (ct.CircleToolsError, LookupError):  # no model is named yet, or none that can be read
+    except (ct.CircleToolsError, LookupError):  # no model is given yet, or it cannot be read
         return []

@@ -7,13 +7,13 @@ from collections.abc import Iterable
 from itertools import chain
 from typing import Any
 
-_BREAK = "\0"  # which JSON spells out in texts
+_BREAK = "\0"  # characters that JSON escapes
 _PLAIN = frozenset({str, int, float, bool, type(None)})
 _flat = json.JSONEncoder(separators=("," + _BREAK, ": ")).encode
 
 
 def indented(value: Any, line: str = "\n") -> str:
-    """Return a value as JSON, an indentation of two for each level; `line` is what begins a line around it."""
+    """Return a value as JSON, indented by two per level; `line` is the line break and indentation of its parent."""
     if not isinstance(value, dict | list | tuple) or not value:
         return json.dumps(value)
     deeper = line + "  "

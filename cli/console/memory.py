@@ -9,9 +9,9 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # M_TRIM_THRESHOLD and M_MMAP_THRESHO
 
 
 def keep_freed() -> None:
-    """Have glibc reuse freed memory for the next array, which else faults in new pages; others stay unchanged.
+    """Make glibc reuse freed memory, since new arrays would fault in new pages; other C libraries are unchanged.
 
-    An array of more than 8 MiB still gets pages of its own, and no more than 64 MiB are kept.
+    Arrays above 8 MiB still get their own pages, and at most 64 MiB are kept.
     """
     with suppress(AttributeError, OSError, TypeError):  # another C library
         mallopt = ctypes.CDLL(None).mallopt

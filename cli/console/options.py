@@ -1,4 +1,4 @@
-"""Fields of the library as options: its messages have `min_size=0`, the command line --min-size 0."""
+"""Translate fields to options: library messages say `min_size=0`, the command line --min-size 0."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _OTHERS = {
     "traces": "trace",
     "with_": "with",
 }
-"""Options that are not called as their field."""
+"""Options with names other than their field's."""
 _FIELD = re.compile(r"`([a-z_]+)=([^`]*)`")
 
 
 def as_options(message: str) -> str:
-    """Return a message with options in place of fields and parameters: `field=value`, or `field=` alone."""
+    """Return a message in which options replace fields and parameters (`field=value`, or `field=` alone)."""
     return _FIELD.sub(_option, message)
 
 

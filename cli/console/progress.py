@@ -1,8 +1,7 @@
 """A progress line on stderr, shown once a command has run for a second.
 
-It stands on standard error while nothing else is written, and is gone before anything is. It has no colours and no
-escape codes, so that every terminal shows it. Pipes never get it, neither as standard error nor, for the sake of
-pagers, beside a piped standard output.
+The line is erased before anything else is written. It has no colours or escape codes, so every terminal can show it.
+It is not shown if standard error is a pipe or, because of pagers, if standard output is one.
 """
 
 from __future__ import annotations
@@ -23,17 +22,17 @@ _USUAL_COLUMNS = 80
 
 
 class _Line:
-    """The line of one command. A daemon thread draws it; a line that has ended is not drawn again."""
+    """The progress line of one command. A daemon thread draws it; after `end` it is not drawn again."""
 
     def __init__(self, name: str) -> None:
         self.detail = ""
         self.in_line = False
-        self.lock = RLock()  # a signal may come upon whoever holds it, and who then erases
+        self.lock = RLock()  # reentrant: a signal handler may erase the line while its own thread holds the lock
         self._name = name
         self._began = time.monotonic()
         self._ended = Event()
         self._columns = self._steps = 0
-        with suppress(RuntimeError):  # no more threads to be had
+        with suppress(RuntimeError):  # no more threads can be started
             Thread(target=self._draw_on, daemon=True).start()
 
     def _draw_on(self) -> None:
@@ -53,13 +52,13 @@ class _Line:
         self._columns = len(text)
 
     def erase(self) -> None:
-        """Leave an empty line, if it was drawn."""
+        """Clear the line if it was drawn."""
         if self._columns:
             _write(f"\r{' ' * self._columns}\r")
             self._columns = 0
 
     def end(self) -> None:
-        """Erase it for good."""
+        """Erase the line permanently."""
         self._ended.set()
         with self.lock:
             self.erase()
@@ -70,7 +69,7 @@ _line: _Line | None = None
 
 @contextmanager
 def working(name: str) -> Iterator[None]:
-    """Show on a terminal that waits for longer than a second that the command `name` is at work."""
+    """Show a progress line for the command `name` on a terminal, once it has run for a second."""
     global _line  # noqa: PLW0603 - there is one terminal
     if not _wanted():
         yield
@@ -96,7 +95,7 @@ def of_bytes(done: int, total: int) -> None:
 
 @contextmanager
 def hidden(data: bytes) -> Iterator[None]:
-    """Make way for data that is written meanwhile; the line does not come back in the middle of a line."""
+    """Hide the progress line while data is written; it returns only at the beginning of a line."""
     if _line is None:
         yield
         return

@@ -1,4 +1,4 @@
-"""Opening a model so that errors name its file."""
+"""Open models and files so that errors name the file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .captured import allowance, begin
 def reading(source: str) -> Iterator[ct.Model]:
     """Open a model; an error about its contents gets the file's name in front of its location.
 
-    Raises InvalidInputError at the end when the file was written to meanwhile: what was read may be half of each.
+    Raises InvalidInputError at the end if the file changed meanwhile: the data read may mix both versions.
     """
     begin()
     with naming(source), ct.open(source) as model:
@@ -27,7 +27,7 @@ def reading(source: str) -> Iterator[ct.Model]:
 
 @contextmanager
 def naming(source: str) -> Iterator[None]:
-    """Give an error about the contents of a file its name in front of the location, unless it has that of another."""
+    """Put the file's name in front of the location of errors about its contents, unless they name another file."""
     try:
         yield
     except ct.UsageError:
@@ -48,5 +48,5 @@ def read_bytes(path: str | Path) -> bytes:
 
 
 def read_text(path: Path) -> str:
-    """Return the text of a file; names in it may be bytes that are not UTF-8. Raises InvalidInputError."""
+    """Return the text of a file; bytes that are not UTF-8 become surrogate escapes. Raises InvalidInputError."""
     return read_bytes(path).decode("utf-8-sig", "surrogateescape")

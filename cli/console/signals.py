@@ -1,4 +1,4 @@
-"""Signals that end the program: SIGINT, SIGTERM and SIGHUP first remove the file in the making."""
+"""Signals that end the program: SIGINT, SIGTERM and SIGHUP first remove an unfinished output file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _ENDING = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP"
 
 
 class Stopped(BaseException):
-    """A signal that ends the program. It passes through the code that runs, so that this can clean up."""
+    """A signal that ends the program, raised as an exception so that running code can clean up."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -20,14 +20,14 @@ class Stopped(BaseException):
 
 
 def listen() -> None:
-    """Raise Stopped where such a signal arrives; those that are ignored (as under nohup) stay so."""
+    """Raise Stopped when one of these signals arrives; ignored signals (as under nohup) stay ignored."""
     for number in _ENDING:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _stop)
 
 
 def _stop(number: int, _frame: FrameType | None) -> None:
-    for other in _ENDING:  # cleaning up takes no time, and must not be stopped in turn
+    for other in _ENDING:  # cleaning up is quick, and must not be interrupted
         signal.signal(other, signal.SIG_IGN)
     raise Stopped(number)
 
@@ -36,4 +36,4 @@ def end(number: int) -> NoReturn:
     """End by the signal itself, so that a shell sees 128 + `number` and ends its loop as well."""
     signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)
-    sys.exit(128 + number)  # the first process of a container is not killed so
+    sys.exit(128 + number)  # a signal does not kill the first process of a container

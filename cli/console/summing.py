@@ -11,7 +11,7 @@ from .terminal import print_message, show
 
 
 def sum_up(models: Iterable[tuple[ct.render.Tally, bool]], *, statistics: bool) -> None:
-    """Show the counts of models, of which some could not be read: as a table if asked for, and several in a line."""
+    """Show the counts for all models: as a table with `statistics`, and as one line if there are several models."""
     read = list(models)
     counts: Counter[tuple[str, str]] = Counter()
     for some, _ in read:

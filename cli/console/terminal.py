@@ -1,4 +1,4 @@
-"""Standard output is for results, standard error for messages."""
+"""Write results to standard output and messages to standard error."""
 
 from __future__ import annotations
 
@@ -47,20 +47,20 @@ def print_message(message: str) -> None:
 
 
 def print_notes(notes: Iterable[ct.Finding], source: str = "") -> None:
-    """Write notes of a result to standard error: `warning: net.circle: subgraphs[0]: …`, with the place they have."""
+    """Write the notes of a result to standard error, with their location: `warning: net.circle: subgraphs[0]: …`."""
     for note in notes:
         kind = "note" if note.severity == "info" else note.severity
         print_diagnostic(kind, ": ".join(filter(None, (source, note.location, note.message))))
 
 
 def fail(error: ct.CircleToolsError) -> int:
-    """Write an error to standard error; return the exit status it stands for."""
+    """Write an error to standard error; return its exit status."""
     print_diagnostic("error", str(error))
     return error.exit_code
 
 
 def show(lines: Iterable[str]) -> None:
-    """Write lines for people to standard output, as they come."""
+    """Write lines of text to standard output as they are produced."""
     screen = sys.stdout is not None and sys.stdout.isatty()
     width = get_terminal_size().columns if screen else 0
     rest = (ct.render.fitted(line, width) for line in lines) if width else iter(lines)
@@ -70,9 +70,9 @@ def show(lines: Iterable[str]) -> None:
 
 
 def show_as(form: str, *values: Any, file: str | None = None, **writers: Callable[..., Any]) -> None:
-    """Write a result to standard output in a form (text, json, and so on), by its writer among `writers`.
+    """Write a result to standard output in a format (text, json, ...), with the writer for this format in `writers`.
 
-    `file` is what the result is about, as the command line names it; a JSON document begins with it.
+    `file` is the input as named on the command line; a JSON document begins with it.
     """
     if form == "json":
         show_json(writers[form](*values), file)
@@ -87,12 +87,12 @@ def bytes_shown() -> int:
 
 
 def show_text(text: str) -> None:
-    """Write text to standard output as it is."""
+    """Write text to standard output unchanged."""
     show_bytes(_encoded(text))
 
 
 def show_bytes(data: bytes) -> None:
-    """Write bytes to standard output. Raises InvalidInputError where the models do not justify so many."""
+    """Write bytes to standard output. Raises InvalidInputError if they exceed the allowance for the models."""
     captured.allowance().write(len(data))
     if (keep := captured.current()) is not None:
         keep.out.append(data)
@@ -105,15 +105,15 @@ def show_bytes(data: bytes) -> None:
 
 
 def _plain(text: str) -> str:
-    """Spell out control characters: a name in a model must not command the terminal."""
+    """Escape control characters, because names in a model must not control the terminal."""
     return text if text.isprintable() else text.translate(_CONTROLS)
 
 
 def show_json(document: dict[str, Any], file: str | None = None) -> None:
-    """Write a JSON document to standard output, `file` first: on a line of its own where it is one of several.
+    """Write a JSON document to standard output, `file` first; on a single line if it is one of several.
 
-    What is not UTF-8 in a name stays a surrogate escape. Values of the document that are iterators become arrays, and
-    are written as they come.
+    Bytes of names that are not UTF-8 stay surrogate escapes. Iterators in the document become arrays, and are written
+    as they are consumed.
     """
     whole = document if file is None else {"file": file} | document
     keep = captured.current()
@@ -128,7 +128,7 @@ def show_json(document: dict[str, Any], file: str | None = None) -> None:
 
 
 def _json_pieces(document: dict[str, Any]) -> Iterator[str]:
-    """Yield the text of `json.dumps` for a document with lists for the iterators."""
+    """Yield the text of `json.dumps` for a document, with iterators written as lists."""
     for number, (key, value) in enumerate(document.items()):
         yield f"{',' if number else '{'}\n  {json.dumps(key)}: "
         if not isinstance(value, Iterator):
@@ -143,7 +143,7 @@ def _json_pieces(document: dict[str, Any]) -> Iterator[str]:
 
 
 def show_sarif(run: Any) -> None:
-    """Write a run as a SARIF log to standard output; of one of several models only the run, on one line."""
+    """Write a run as a SARIF log to standard output; for one of several models only the run, on one line."""
     keep = captured.current()
     if keep is not None and keep.is_one_of_several:
         show_text(json.dumps(run) + "\n")
@@ -152,14 +152,14 @@ def show_sarif(run: Any) -> None:
 
 
 def show_junit(suite: str) -> None:
-    """Write a suite as a document of JUnit to standard output; of one of several models only the suite."""
+    """Write a suite as a JUnit document to standard output; for one of several models only the suite."""
     keep = captured.current()
     alone = keep is None or not keep.is_one_of_several
     show_text(ct.render.JUNIT_BEGIN + suite + ct.render.JUNIT_END if alone else suite)
 
 
 def _encoded(text: str) -> bytes:
-    try:  # names are bytes: what could not be decoded leaves as it came
+    try:  # bytes that are not UTF-8 are written unchanged
         return text.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:  # a surrogate that stands for no byte, as JSON can spell one
+    except UnicodeEncodeError:  # a surrogate that is no escaped byte, which JSON can contain
         return text.encode("utf-8", "backslashreplace")

@@ -1,4 +1,4 @@
-"""Commands of typer made from annotated functions, and how their help and usage errors look."""
+"""Make typer commands from annotated functions, with our own help and usage errors."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _TEXTS = (str, str | None, list[str])
 
 
 def typer_of(**settings: Any) -> typer.Typer:
-    """Return a typer with plain help: half the start-up time, and the same in every terminal."""
+    """Return a typer with plain help, which halves the start-up time and looks the same in every terminal."""
     return typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, context_settings=HELP, **settings)
 
 
 class AsGiven:
-    """A command that takes texts, choices and defaults as they are.
+    """A command that does not convert texts, choices and defaults.
 
-    typer converts them by a library that takes longer to import than most models to check.
+    typer converts them with a library whose import takes longer than checking most models.
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -47,7 +47,7 @@ class AsGiven:
 
 
 def _choices(kind: Any) -> tuple[Any, ...]:
-    """Return the words among which a parameter of a type has to be; none where it takes others."""
+    """Return the allowed words for a parameter type; empty if it accepts any text."""
     return next((get_args(one) for one in (kind, *get_args(kind)) if get_origin(one) is Literal), ())
 
 
@@ -62,7 +62,7 @@ def _taken(parameter: Any, is_text: bool, choices: tuple[Any, ...], ctx: Any, va
 
 
 class Command(AsGiven, TyperCommand):
-    """A command whose arguments are shown by their names alone, in brackets where they can be left out."""
+    """A command whose usage line shows arguments by name, in brackets if they are optional."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """Return the arguments part of the usage line."""
@@ -70,7 +70,7 @@ class Command(AsGiven, TyperCommand):
         return ["[OPTIONS]", *(name if required else f"[{name}]" for name, required in arguments)]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the sections about arguments and options."""
+        """Write the sections for arguments and options."""
         arguments = [(one.metavar, one.help) for one in self._only("argument", ctx)]
         options = [one.get_help_record(ctx) for one in self._only("option", ctx)]
         for title, records in (("Arguments", arguments), ("Options", options)):
@@ -101,21 +101,21 @@ class Command(AsGiven, TyperCommand):
         return rest
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command; a terminal that waits sees that it works."""
+        """Run the command with a progress line."""
         keep_freed()
         with working(str(ctx.info_name)):
             return super().invoke(ctx)
 
 
 def command_of(name: str, function: Function, epilog: str) -> Any:
-    """Return the command that reads the parameters of a function, and calls it."""
+    """Return the command that parses the parameters of a function and calls it."""
     whole = typer_of(add_completion=False)
     whole.command(name, cls=Command, epilog=epilog)(_annotated(function))
     return typer.main.get_command(whole)
 
 
 def _annotated(function: Function) -> Function:
-    """Return the function with its parameters as typer declares them."""
+    """Return the function with its parameters declared for typer."""
     parameters = []
     several = set()
     for one in parameters_of(function):
@@ -167,7 +167,7 @@ def _among(words: Sequence[str]) -> Callable[[list[str]], list[str]]:
 
 
 def _showing(shows: Callable[[str], None]) -> Callable[[str | None], None]:
-    """Return the callback of an option that shows something in place of running the command."""
+    """Return the callback of an option that shows something instead of running the command."""
 
     def show(value: str | None) -> None:
         if value is not None:

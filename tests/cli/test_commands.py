@@ -261,7 +261,7 @@ def test_exports_to_a_file_and_to_standard_output(devices: Path, tmp_path: Path)
         ran = run("export-affinity", devices, "--to", to, "--json")
         assert (ran.status, ran.err) == (2, f"error: there is no JSON for {to}\n")
     ran = run("export-affinity", devices, "--to", "part", "-o", devices)
-    assert ran.err == f"error: {devices}: the output is a file that is read (name another file)\n"
+    assert ran.err == f"error: {devices}: the output is also an input (name another file)\n"
 
 
 # --- models and traces --------------------------------------------------------------------------------------

@@ -172,7 +172,7 @@ def test_a_process_that_ends_costs_its_own_file_only() -> None:
         *(("a", 0), ("die", 3), ("b", 0), ("crash", 3), ("leave", 3), ("memory", 3), ("find", 1), ("c", 0)),
     ]
     said = {file: "".join(text for _, text in outcome.messages) for file, outcome in ended}
-    assert "was ended by SIGKILL, as for lack of memory" in (said["die"])
+    assert "was ended by SIGKILL, perhaps for lack of memory" in (said["die"])
     assert "was ended by SIGSEGV" in (said["crash"])
     assert "ended with exit status 7" in (said["leave"])
     assert "memory: MemoryError" in (said["memory"])

@@ -81,7 +81,7 @@ def worker(process: Ended, pipe: object = None) -> Any:
         (0, "ended with exit status 0"),
         (1, "ended with exit status 1"),
         (-1, "was ended by SIGHUP"),
-        (-9, "was ended by SIGKILL, as for lack of memory"),
+        (-9, "was ended by SIGKILL, perhaps for lack of memory"),
         (-11, "was ended by SIGSEGV"),
         (-99, "was ended by 99"),
     ],
@@ -200,7 +200,7 @@ def test_signals_that_end_the_program(name: str, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize(
     ("error", "status", "said"),
     [
-        (MemoryError(), 3, "error: out of memory: the input asks for more than this process may have\n"),
+        (MemoryError(), 3, "error: out of memory: the input needs more than this process may use\n"),
         (OSError(28, "No space left on device"), 4, "error: cannot write: No space left on device\n"),
         (ct.OutputError("full", location="out"), 4, "error: out: full\n"),
         (ct.InvalidInputError("bad", hint="do"), 3, "error: bad (do)\n"),

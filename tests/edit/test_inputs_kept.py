@@ -37,4 +37,4 @@ def test_a_file_that_is_read_is_not_the_output(case: str, tmp_path: Path) -> Non
     before = other.read_bytes()
     ran = run(*(word.format(model=model, other=other) for word in words))
     assert (ran.status, other.read_bytes() == before) == (2, True), ran.err
-    assert "the output is a file that is read" in ran.err
+    assert "the output is also an input" in ran.err

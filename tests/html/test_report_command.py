@@ -65,8 +65,8 @@ def refusals(folder: Path) -> dict[str, tuple[list[str | Path], int, str]]:
         "no trace": ([model, "--trace", text, "-o", target], 3, "neither operator times nor NNAPI marks"),
         "no file": ([model, "--trace", folder / "none", "-o", target], 3, "cannot read it"),
         "another model's trace": ([model, "--trace", other, "-o", target], 3, "the trace is not of this model"),
-        "the output is the model": ([model, "-o", model], 2, "the output is a file that is read"),
-        "the output is a trace": ([model, "--trace", other, "-o", other], 2, "the output is a file that is read"),
+        "the output is the model": ([model, "-o", model], 2, "the output is also an input"),
+        "the output is a trace": ([model, "--trace", other, "-o", other], 2, "the output is also an input"),
         "a directory": ([model, "-o", folder], 2, "the output is a directory"),
         "nowhere": ([model, "-o", folder / "no" / "r.html"], 4, "cannot write it"),
     }
