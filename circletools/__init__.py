@@ -6,7 +6,7 @@
         for operator in model.subgraphs[0].operators:
             print(operator.index, operator.code.name)
 
-The names in `__all__`, and those in `__all__` of the modules among them, are what programs can rely on.
+The stable API consists of the names in `__all__`, and in `__all__` of the modules among them.
 """
 
 from circletools.lazy import lazy_exports

@@ -1,7 +1,7 @@
-"""Arguments of calls of the public API, compared with annotations before anything is done.
+"""Check arguments of public functions against their annotations before the call.
 
-Only what an annotation surely excludes is refused: numpy's numbers count as numbers, a list as a tuple; a text is not
-a sequence of texts, since it would be taken letter by letter.
+Only values that an annotation certainly excludes are refused: numpy's numbers count as numbers, a list as a tuple. A
+string is not accepted as a sequence of strings, since it would be split into letters.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NUMBERS = {int: "__index__", float: "__float__"}
 
 
 class CallError(UsageError, TypeError):
-    """A call with arguments that the function or request does not take."""
+    """A call with arguments that the function or request does not accept."""
 
 
 def check_arguments(
@@ -50,11 +50,11 @@ def check_arguments(
 
 @cache
 def _declared(call: Callable[..., Any]) -> tuple[inspect.Signature, Mapping[str, Any]]:
-    """Return the parameters of a function, and the annotations of those that take one value each."""
+    """Return the parameters of a function, and the annotations of those that are not variadic."""
     signature = inspect.signature(call)
     try:
         hints = get_type_hints(call)
-    except NameError:  # it is imported for type checkers only
+    except NameError:  # the name is imported for type checkers only
         hints = {}
     several = {
         name for name, one in signature.parameters.items() if one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD)
@@ -63,7 +63,7 @@ def _declared(call: Callable[..., Any]) -> tuple[inspect.Signature, Mapping[str,
 
 
 def _fits(value: Any, hint: Any) -> bool:
-    """Return whether a value may be of a type; where that cannot be known, it may."""
+    """Return whether a value may be of a type; True if that is unknown."""
     arguments = get_args(hint)
     if get_origin(hint) in (Union, UnionType):
         return any(_fits(value, one) for one in arguments)

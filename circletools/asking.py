@@ -1,4 +1,4 @@
-"""Asking programs that are installed about a model: the file they read, and which operators they mean."""
+"""Ask installed programs about a model: provide its file, and find the operators in their answers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["as_file", "operators_of"]
 
 @contextmanager
 def as_file(model: Model) -> Iterator[Path]:
-    """Give the model a file with the ending of its format: some programs go by that."""
+    """Provide the model as a file with the suffix of its format, which some programs require."""
     with TemporaryDirectory() as directory:
         path = Path(directory) / f"model.{model.format}"
         if model.source.path is not None:
@@ -27,5 +27,5 @@ def as_file(model: Model) -> Iterator[Path]:
 
 
 def operators_of(model: ModelGraph) -> list[runtimes.Operators]:
-    """Return the operators of each subgraph, to find those that a program refers to."""
+    """Return the operators of each subgraph, to find the operators that a program refers to."""
     return [(graph.operators.code_names, graph.operators.result_names) for graph in model.graphs]

@@ -1,6 +1,6 @@
-"""Functions, requests and classes of the public API that answer calls that cannot work.
+"""Wrap functions, requests and classes of the public API so that wrong calls raise a helpful error.
 
-What compares arguments is imported at the first call: `circletool --help` does without.
+The argument checks are imported at the first call, so `circletool --help` does not load them.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def explained(kind: _Kind) -> _Kind:
 
 
 def _checking(call: Callable[..., Any], title: str) -> Callable[..., Any]:
-    """Return a function that looks at its arguments before it does anything."""
+    """Return a function that checks its arguments before the call."""
 
     @wraps(call)
     def run(*given: Any, **named: Any) -> Any:

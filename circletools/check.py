@@ -1,4 +1,4 @@
-"""All findings about a model in one list."""
+"""Collect all findings about a model."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _ENDS = {
     "memory": "needs too much memory",
     "differs": "returns other values",
 }
-_LISTED = 5  # of the sources that operators came from
+_LISTED = 5  # sources of operators that a message lists
 
 
 def check(
@@ -40,15 +40,16 @@ def check(
     structure_only: bool = False,
     timeout_s: float = 600.0,
 ) -> Findings:
-    """Return all findings about a model: indices and external data out of range; if there are none, all others.
+    """Return all findings about a model: indices and external data out of range, or if there are none, all others.
 
-    The rest, which `structure_only` leaves out: graph, tensors, operators, signatures, names, outputs, and unless
-    metadata lies outside the file, origins and affinity.
+    These others, which `structure_only` omits, concern graph, tensors, operators, signatures, names, outputs and,
+    unless metadata lies outside the file, origins and affinity.
 
     `with_` names runtimes and compilers to load the model in, as `PROGRAM` or `PROGRAM:VARIANT` (docs/runtimes.md);
-    each may take `timeout_s` seconds. `for_` names those that are meant to run it, installed or not: what keeps one
-    from doing so is an error, what all of them ignore is for information (`soundness.refusals.weighed`).
-    Raises ModelFormatError when the structure is broken, UsageError where a program is not known or not installed.
+    each may take `timeout_s` seconds. `for_` names the runtimes that should run the model, installed or not: a
+    finding that keeps one of them from running it is an error, a finding that all of them ignore is an info
+    (`soundness.refusals.weighed`). Raises ModelFormatError if the structure is broken, UsageError if a program is
+    unknown or not installed.
     """
     findings = check_model(model)
     findings += unresolved_findings(model, for_) if for_ and not structure_only else ()
@@ -72,7 +73,7 @@ def check(
 
 
 def newly_found(before: Model, after: Model) -> tuple[Finding, ...]:
-    """Return the errors and warnings that `check` has for an edited model, and not for the one before.
+    """Return the errors and warnings of `check` about an edited model that the original model does not have.
 
     >>> with ct.open("in.tflite") as before, ct.open("out.tflite") as after:
     ...     ct.checks.newly_found(before, after)
@@ -105,7 +106,7 @@ def _loaded(model: ModelGraph, path: Path, name: str, timeout_s: float, origins:
 
 
 def _describe_operators(model: ModelGraph, places: Iterable[tuple[int, int]], origins: Origins | None) -> str:
-    """Return the operators that a reason is about, and the sources they came from, as text."""
+    """Return a text with the operators that a reason concerns, and their sources."""
     found: dict[tuple[int, str], list[int]] = {}
     sources: set[int] = set()
     for subgraph, operator in places:

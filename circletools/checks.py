@@ -1,4 +1,4 @@
-"""Selecting findings, and their explanations: `ct.checks`."""
+"""Select and explain findings: `ct.checks`."""
 
 from circletools.lazy import lazy_exports
 

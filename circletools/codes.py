@@ -1,7 +1,7 @@
-"""The registry of findings: what each code means, how severe it is, what to do about it, and how it looks.
+"""The registry of findings: meaning, severity, remedy and an example of each code.
 
-`codes.json` has the words, by subject. `Finding` refuses a code that is not there. The tables of docs/findings.md,
-`circletool explain`, `--select`, `--ignore` and the rules of SARIF are made of it.
+`codes.json` has the texts, by subject. `Finding` refuses other codes. The tables of docs/findings.md, `--explain`,
+`--select`, `--ignore` and the SARIF rules are made from this file.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ Severity = Literal["error", "warning", "info"]
 class Explanation:
     """The explanation of a code.
 
-    `subject`: what it is about, or `check` for all that `check` reports. `severity`: in words, where it differs from
-    case to case. `example`: the location and message of a case. `repair`: whether `repair` mends it always, or where
-    it is asked to.
+    `subject`: the subject of the code, or `check` for all codes that `check` reports. `severity`: one word, or a text
+    if it varies. `example`: location and message of one case. `repair`: whether `repair` fixes it always, or only if
+    asked to.
     """
 
     code: str
@@ -39,7 +39,7 @@ class Explanation:
 
 @cache
 def explanations() -> Mapping[str, Explanation]:
-    """Return all codes, those of the file itself first."""
+    """Return all codes, starting with the codes of `check`."""
     document = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
     return {
         code: Explanation(code, subject, **words)
@@ -58,7 +58,7 @@ def severities() -> Mapping[str, tuple[Severity, ...]]:
 
 
 def explain(code: str) -> Explanation:
-    """Return the meaning of a code. Raises UsageError for one that does not exist."""
+    """Return the explanation of a code. Raises UsageError if the code does not exist."""
     known = explanations()
     if code not in known:
         raise UsageError(f"there is no finding {code!r}", hint=suggestion(code, known))

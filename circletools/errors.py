@@ -1,11 +1,9 @@
-"""The one exception tree, and the exit status of each class.
+"""All exceptions, and the exit status of each class.
 
-CircleToolsError              whatever circletools raises on purpose
-├── UsageError           (2)  the request makes no sense (an unknown subgraph, a bad selector)
-├── InvalidInputError    (3)  a file cannot be read, or is not what it claims to be
-│   ├── ModelFormatError      the FlatBuffers structure or an index of the model is broken
-│   └── TableFormatError      a metadata table (origins, stamp) is malformed
-└── EditError            (4)  the input is fine, but this edit cannot be made on it
+CircleToolsError    all errors that circletools raises on purpose ├── UsageError      (2) the request is invalid (an
+unknown subgraph, a bad selector) ├── InvalidInputError (3) a file cannot be read, or is not what it claims to be │
+├── ModelFormatError  the FlatBuffers structure or an index of the model is broken │ └── TableFormatError a metadata
+table (origins, stamp) is malformed └── EditError   (4) the input is fine, but this edit cannot be made on it
     └── OutputError           the result cannot be written
 """
 
@@ -16,12 +14,12 @@ _LONGEST = 1500  # characters of each part of an error; a hostile file can have 
 
 
 class CircleToolsError(Exception):
-    """An error with a place and a next step.
+    """An error with a location and a suggestion.
 
     `location` is a path such as `subgraphs[0].operators[5].inputs`, a file and line, or a byte offset; `hint`
-    suggests what to do about it. Both are optional and part of `str(error)`. `names_file`: the location begins
-    with the name of the file, so that who reads several does not put another one's in front.
-    `exit_code` is the exit status of a command that fails with it.
+    suggests a remedy. Both are optional and part of `str(error)`. `names_file`: the location begins with a file name,
+    so callers that read several files do not add another. `exit_code` is the exit status of a command that fails with
+    this error.
     """
 
     exit_code = 3
@@ -34,7 +32,7 @@ class CircleToolsError(Exception):
         self.names_file: bool = False
 
     def name_file(self, name: str) -> None:
-        """Put the name of a file in front of the location, unless that of another is there; `-` is standard input."""
+        """Put a file's name in front of the location, unless it has a file name already; `-` is standard input."""
         name = "<standard input>" if name == "-" else name
         if not self.names_file and self.location != name:
             self.location = name if self.location is None else f"{name}: {self.location}"
@@ -49,12 +47,12 @@ class CircleToolsError(Exception):
 
 
 def shortened(text: str, longest: int = _LONGEST_NAME) -> str:
-    """Shorten a text from a file, a name unless `longest` is another length, by leaving out its middle."""
+    """Shorten a text from a file to `longest` characters (by default for a name) by leaving out its middle."""
     return text if len(text) <= longest else f"{text[: longest // 2]} … {text[-longest // 2 :]}"
 
 
 class UsageError(CircleToolsError):
-    """The request makes no sense, whatever the file holds."""
+    """The request is invalid, whatever the file contains."""
 
     exit_code = 2
 
@@ -66,7 +64,7 @@ class InvalidInputError(CircleToolsError):
 class ModelFormatError(InvalidInputError):
     """The model's FlatBuffers structure is broken, or an index in it is out of range.
 
-    `offset` is the byte offset in the file, where there is one.
+    `offset` is the byte offset in the file, if known.
     """
 
     def __init__(

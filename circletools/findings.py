@@ -1,4 +1,4 @@
-"""Findings: the results of a check."""
+"""Findings: observations about a model or another file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Finding:
     """One observation about a model.
 
     `code` is stable, and one of `circletools/codes.json`; `location` is a path such as `subgraphs[0].operators[5]`.
-    Raises ValueError for another code.
+    Raises ValueError for an unknown code.
     """
 
     code: str
@@ -35,7 +35,7 @@ class Finding:
 
 
 class Findings(Tabular, list[Finding]):
-    """Findings, in the order in which they were found; a list, which a notebook shows as a table."""
+    """A list of findings, in the order in which they were found; a notebook shows it as a table."""
 
     __slots__ = ()
     __repr__ = list.__repr__
@@ -46,15 +46,15 @@ class Findings(Tabular, list[Finding]):
 
 
 def finding_of(fields: Mapping[str, Any]) -> Finding:
-    """Return the finding of a JSON object. Raises KeyError, TypeError and ValueError where it is none."""
+    """Return the finding in a JSON object. Raises KeyError, TypeError or ValueError if it is none."""
     return Finding(*(fields[name] for name in ("code", "severity", "location", "message")))
 
 
 def against(findings: Sequence[Finding], earlier: Sequence[Finding]) -> tuple[tuple[bool, ...], int]:
-    """Return which findings are new against those of an earlier run, and how many of these are gone.
+    """Return which findings are new since an earlier run, and how many earlier findings are gone.
 
-    A finding is known by its code, severity, place and message; a second one of the same, or one whose numbers alone
-    differ, is as many times known as it was there.
+    A finding is identified by code, severity, location and message, ignoring numbers; findings that are equal in this
+    sense are compared by their count.
     """
     new = [True] * len(findings)
     for key in (_exactly, _but_for_numbers):
@@ -65,7 +65,7 @@ def against(findings: Sequence[Finding], earlier: Sequence[Finding]) -> tuple[tu
 def _match(
     findings: Sequence[Finding], earlier: Sequence[Finding], new: list[bool], key: Callable[[Finding], Hashable]
 ) -> Iterator[Finding]:
-    """Mark in `new` the findings that have a partner among the earlier ones; yield those left over."""
+    """Clear in `new` the findings that match an earlier one; yield the earlier findings without a match."""
     left = Counter(map(key, earlier))
     for number, finding in enumerate(findings):
         if new[number] and left[key(finding)]:
@@ -82,11 +82,11 @@ def _exactly(finding: Finding) -> Hashable:
 
 
 def _but_for_numbers(finding: Finding) -> tuple[str, ...]:
-    message = re.sub(r"('[^']*')|\d+", lambda found: found[1] or "", finding.message)  # names keep theirs
+    message = re.sub(r"('[^']*')|\d+", lambda found: found[1] or "", finding.message)  # but not numbers in names
     return finding.code, finding.severity, re.sub(r"\d+", "", finding.location), message
 
 
 def fingerprint(finding: Finding) -> str:
-    """Return eight bytes, in hexadecimal, by which a finding is known though its numbers change."""
+    """Return a hexadecimal fingerprint (8 bytes) of a finding that does not depend on numbers in its message."""
     words = "\0".join(_but_for_numbers(finding)).encode("utf-8", "surrogatepass")
     return blake2b(words, digest_size=8).hexdigest()

@@ -38,7 +38,7 @@ class ExternalSummary:
 
 @dataclass(frozen=True, slots=True)
 class TensorSummary:
-    """An input or output; of a tensor that does not exist, its index alone. -1 in `shape` is an open dimension."""
+    """An input or output; if the tensor does not exist, only its index. -1 in `shape` is an open dimension."""
 
     tensor: int
     name: str
@@ -48,7 +48,7 @@ class TensorSummary:
 
 @dataclass(frozen=True, slots=True)
 class SubgraphSummary:
-    """A subgraph; `operators` is how often it has each operator code, the most frequent first."""
+    """A subgraph; `operators` counts each operator code, the most frequent first."""
 
     index: int
     name: str
@@ -61,7 +61,7 @@ class SubgraphSummary:
 
 @dataclass(frozen=True, slots=True)
 class MetadataSummary:
-    """A metadata entry; `bytes` is None where its buffer does not exist."""
+    """A metadata entry; `bytes` is None if its buffer does not exist."""
 
     name: str
     buffer: int
@@ -72,8 +72,9 @@ class MetadataSummary:
 class Inspection(Tabular):
     """The contents of a model file.
 
-    `flatbuffer_bytes` is where the flatbuffer ends, `prefix_bytes` what edits put in front of the original file,
-    `trailing_bytes` what stands behind all that the model uses. `tables` counts each table once per reference.
+    `flatbuffer_bytes` is the end of the flatbuffer, `prefix_bytes` the size of the prefix that edits put in front of
+    the original file, `trailing_bytes` the size of the data behind everything that the model uses. `tables` counts
+    each table once per reference.
     """
 
     format: str
@@ -114,8 +115,8 @@ def inspect_model(
 ) -> Inspection:
     """Return the contents of a model file.
 
-    With `operators` and `tensors`, also a row for each, as `to_rows` gives them; with `subgraph`, of this one only.
-    Raises ModelFormatError when the structure is broken, UsageError for a subgraph that does not exist.
+    With `operators` and `tensors`, also return a row for each, as from `to_rows`; with `subgraph`, only for this
+    subgraph. Raises ModelFormatError if the structure is broken, UsageError if the subgraph does not exist.
 
     >>> with ct.open("in.tflite") as model:
     ...     ct.inspect(model).operators
@@ -191,7 +192,7 @@ def _tensor(subgraph: Subgraph, index: int) -> TensorSummary:
 
 
 def metadata_summaries(model: Model) -> tuple[MetadataSummary, ...]:
-    """Return the metadata entries of a model in their order."""
+    """Return the metadata entries of a model in file order."""
     buffers, found = model.buffers, []
     for entry in model.metadata:
         size = len(buffers[entry.buffer].data) if entry.buffer < len(buffers) else None

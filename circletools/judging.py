@@ -1,4 +1,4 @@
-"""Selection of findings: those that are asked for and that an earlier run did not have."""
+"""Select findings by code, and compare them with a baseline."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _FAILING: Mapping[str, frozenset[str]] = {
 class CheckRequest:
     """The selection of findings of `check`.
 
-    `select`: only these codes, all where it is empty; `ignore`: not these. `baseline`: the JSON of an earlier run;
-    what it has is not new. `fail_on`: the least severity for which a model fails, or `never`.
-    `per_file_ignores`: more codes to ignore, by patterns of `fnmatch` of paths from `folder`, or of names of files.
+    `select`: report only these codes, or all if empty; `ignore`: do not report these codes. `baseline`: the JSON of
+    an earlier run, whose findings are not new. `fail_on`: the lowest severity for which a model fails, or `never`.
+    `per_file_ignores`: more codes to ignore, by `fnmatch` patterns for paths relative to `folder`, or for file names.
     """
 
     select: tuple[str, ...] = ()
@@ -42,7 +42,7 @@ class CheckRequest:
     folder: Path = Path()
 
     def __post_init__(self) -> None:
-        """Raise UsageError for a code that `check` never reports."""
+        """Raise UsageError if `check` never reports one of the codes."""
         with naming_files():
             for code in (*self.select, *self.ignore, *chain(*self.per_file_ignores.values())):
                 if (subject := explain(code).subject) != "check":
@@ -51,7 +51,7 @@ class CheckRequest:
     def ignored(self, file: str) -> frozenset[str]:
         """Return the codes that do not count for a file."""
         names = {file, os.path.basename(file)}
-        with suppress(ValueError):  # no name, or one on another drive
+        with suppress(ValueError):  # no path, or a path on another drive
             names.add(os.path.relpath(file, self.folder).replace(os.sep, "/"))
         more = (
             codes for pattern, codes in self.per_file_ignores.items() if any(fnmatch(one, pattern) for one in names)
@@ -66,7 +66,7 @@ class CheckRequest:
 
 @dataclass(frozen=True, slots=True)
 class CheckInputs:
-    """A request, and the findings of its baseline by file; None where there is no baseline."""
+    """A request, and the findings of its baseline by file, or None without a baseline."""
 
     request: CheckRequest
     baseline: Mapping[str, Sequence[Finding]] | None
@@ -76,7 +76,8 @@ class CheckInputs:
 class Judgement(Tabular):
     """The findings that count, and which of them are new.
 
-    `fixed`: how many of the baseline are gone, None where there is none. `fails`: severities that make a model fail.
+    `fixed`: the number of baseline findings that are gone, None without a baseline. `fails`: severities that make a
+    model fail.
     """
 
     findings: tuple[Finding, ...]
@@ -86,12 +87,12 @@ class Judgement(Tabular):
 
     @property
     def new(self) -> tuple[Finding, ...]:
-        """The findings that the baseline does not have; all, where there is none."""
+        """The findings that are not in the baseline; all findings without a baseline."""
         return tuple(finding for finding, new in zip(self.findings, self.is_new, strict=True) if new)
 
     @property
     def failing(self) -> bool:
-        """Whether a new finding is as severe as the request asks."""
+        """Whether a new finding has a severity that makes the model fail."""
         return any(finding.severity in self.fails for finding in self.new)
 
     def to_rows(self) -> list[dict[str, Any]]:
@@ -109,16 +110,16 @@ def _baseline(path: str | os.PathLike[str]) -> dict[str, list[Finding]]:
 
 
 def _findings(document: Mapping[str, Any]) -> tuple[str, list[Finding]]:
-    """Return the file that a document is about, and its findings; a file that could not be read has none."""
+    """Return the file of a document, and its findings; a file that could not be read has none."""
     rows = () if "exit_status" in document else document["findings"]
     return document["file"], list(map(finding_of, rows))
 
 
 def judge(findings: Sequence[Finding], file: str, request: CheckRequest | CheckInputs) -> Judgement:
-    """Return which findings about a file count.
+    """Return the findings about a file that count.
 
-    `findings.against` finds those that are new. Of a baseline about one model, the file may have had another name.
-    Raises InvalidInputError for a baseline that cannot be read.
+    `findings.against` determines the new ones. If the baseline is about a single model, its file may have another
+    name. Raises InvalidInputError if the baseline cannot be read.
     """
     inputs = request.read() if isinstance(request, CheckRequest) else request
     request = inputs.request

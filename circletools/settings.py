@@ -1,4 +1,4 @@
-"""Settings of a project, in `circletools.toml` or in the table `tool.circletools` of `pyproject.toml`.
+"""Read the settings of a project, from `circletools.toml` or the table `tool.circletools` of `pyproject.toml`.
 
 [check]                                # [tool.circletools.check] in pyproject.toml
 ignore = ["NOT_USED"]
@@ -27,7 +27,7 @@ _MOST_DOTS = 1000  # the reader of TOML takes memory by the square of the parts 
 
 
 def find_settings(folder: str | os.PathLike[str] = ".") -> Path | None:
-    """Return the file with settings that is nearest, in a folder or above it; None where there is none."""
+    """Return the nearest file with settings, in a folder or above it, or None."""
     start = Path(folder).resolve()
     for place in (start, *start.parents):
         for name in NAMES:
@@ -38,9 +38,9 @@ def find_settings(folder: str | os.PathLike[str] = ".") -> Path | None:
 
 
 def read_settings(path: str | os.PathLike[str]) -> CheckRequest:
-    """Read the settings of `check` from a file. Raises InvalidInputError, and UsageError without a reader of TOML.
+    """Read the settings of `check` from a file. Raises InvalidInputError, and UsageError without a TOML parser.
 
-    Patterns of files are those of `fnmatch`, of paths from the folder of the file, or of the last part of a path.
+    File patterns are `fnmatch` patterns for paths relative to the folder of the settings, or for file names.
     """
     name, data = os.fspath(path), read_bytes(path)
     try:

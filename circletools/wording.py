@@ -1,4 +1,4 @@
-"""Words and numbers for people, and the version of the documents for programs."""
+"""Format words and numbers for people; the schema version of documents for programs."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Any
 SCHEMA_VERSION = 1
 """`schema_version` of every JSON document that circletools writes, and of those that it reads."""
 
-_LONGEST_COMPARED = 200  # comparing takes the square of the lengths
+_LONGEST_COMPARED = 200  # comparison takes time quadratic in the length
 _LISTED = 8
-_MOST_ROWS = 200  # of a table of HTML
+_MOST_ROWS = 200  # rows of an HTML table
 
 
 class Word(str, Enum):
-    """A kind of something, which is written as its value; Python 3.10 has no StrEnum."""
+    """An enum whose members print as their values (Python 3.10 has no StrEnum)."""
 
     def __str__(self) -> str:
         return str.__str__(self)
@@ -38,7 +38,7 @@ def microseconds(time_ns: int) -> str:
 
 
 def counted(count: int, what: str, many: str | None = None) -> str:
-    """Write how many there are of something, as in `1 run` and `2,000 runs`; `many` where an `s` does not do."""
+    """Write a count with its noun, as in `1 run` and `2,000 runs`; `many` is an irregular plural."""
     return f"{count:,} {what if count == 1 else many or what + 's'}"
 
 
@@ -54,7 +54,7 @@ def ranges(numbers: Iterable[int]) -> str:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return `did you mean 'npu'?` with the nearest known word, whatever its case; empty where none is near."""
+    """Return `did you mean 'npu'?` with the nearest known word, ignoring case; empty if no word is near."""
     folded: dict[str, str] = {}
     for name in sorted(known):
         folded.setdefault(name.casefold(), name)
@@ -63,19 +63,19 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
-    """Return a hint: the known word that was probably meant, or else what there is."""
+    """Return a hint: the known word that was probably meant, or else a list of known words."""
     names = sorted(known)
     listed = ", ".join(names[:_LISTED])
     return did_you_mean(word, names) or f"there are {listed}{', …' if len(names) > _LISTED else ''}"
 
 
 class Tabular:
-    """A value that is a table: dicts of plain values for dataframes, HTML for notebooks, else a line."""
+    """A value that can be shown as a table: rows for dataframes, HTML for notebooks, one line in a terminal."""
 
     __slots__ = ()
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """Return a dict of plain values for each row, all with the same keys, as `pandas.DataFrame` takes them."""
+        """Return a dict of plain values for each row, all with the same keys, as for `pandas.DataFrame`."""
         raise NotImplementedError
 
     def __repr__(self) -> str:
@@ -87,7 +87,7 @@ class Tabular:
 
 
 def html_table(rows: Iterable[Mapping[str, object]], count: int) -> str:
-    """Write a table of `count` rows as HTML, the first 200 of them; all rows have the same keys."""
+    """Write the first 200 of `count` rows as an HTML table; all rows have the same keys."""
     rows = list(islice(rows, _MOST_ROWS))
     lines = [rows[0], *(row.values() for row in rows)] if rows else []
     tags = ["th", *["td"] * len(rows)] if rows else []

@@ -103,7 +103,7 @@ GROUPS = {
     "Origins": (
         Row("embed-origins", "origins", "Write the source of each operator as metadata.",
             "in.circle out.circle", mirrored),
-        Row("dump-origins", "origins", "Show the sources of each operator, and the operators of each source.",
+        Row("dump-origins", "origins", "Show the sources of each operator, and vice versa.",
             "out.circle --operators 0-10 --json", partial(many, output="tables")),
         Row("track-origins", "tracking", "Carry origins across a tool that does not keep them.",
             "in.circle b.circle out.circle"),

@@ -1,4 +1,4 @@
-"""The wire: FlatBuffers as bytes, columns and an overlay. Knows the format, knows nothing of models.
+"""The FlatBuffers encoding as bytes, columns and an overlay, without knowledge of models.
 
 Format: https://flatbuffers.dev/internals/
 """

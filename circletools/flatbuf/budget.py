@@ -1,4 +1,4 @@
-"""A limit on reading shared objects again: a small file can describe gigabytes."""
+"""A limit on repeated reads of shared objects, since a small file can describe gigabytes."""
 
 from __future__ import annotations
 
@@ -6,27 +6,27 @@ from collections.abc import Callable
 
 from circletools.errors import ModelFormatError
 
-REPEATS, REPEATED_BYTES = 2, 8 << 20  # what is shared, over all readers: so many times the file, and so many bytes
-OBJECT_BYTES = 256  # what each further place of one table counts for, as it may become an object of ours
-SUBGRAPH_BYTES = 32 << 10  # and each further place of a subgraph: it is looked at as one
+REPEATS, REPEATED_BYTES = 2, 8 << 20  # repeated reads by all readers: this many times the file, plus this many bytes
+OBJECT_BYTES = 256  # bytes charged for each further reference to a table, which may become a Python object
+SUBGRAPH_BYTES = 32 << 10  # and for each further reference to a subgraph, which is processed again
 
 
 class Budget:
-    """The one budget of an open file, charged by all that read it and all that is made of it.
+    """The budget of an open file, charged by all its readers and for everything built from it.
 
-    Each reader may look at as many bytes as the file has; what is more is looked at again, as it is shared.
+    Each reader may read as many bytes as the file has; the excess is repeated reading of shared objects.
     """
 
     def __init__(self, size: int) -> None:
-        """Start with nothing, for a file of so many bytes."""
+        """Start with an unused budget for a file of `size` bytes."""
         self.size: int = size
         self.most: int = REPEATS * size + REPEATED_BYTES
         self._repeated: dict[str, int] = {}
 
     def charge(self, what: str, count: int) -> None:
-        """Note that a reader looks at `count` bytes in all; the same reader again costs nothing more.
+        """Charge a reader's total of `count` bytes; the same reader is charged only once.
 
-        Raises ModelFormatError where all readers together repeat more than the file justifies.
+        Raises ModelFormatError if all readers together exceed the budget.
         """
         if count - self.size <= self._repeated.get(what, 0):
             return
@@ -34,12 +34,12 @@ class Budget:
         if sum(repeated.values()) > self.most:
             raise ModelFormatError(
                 f"{what} have {count} bytes together, in a file of {self.size}",
-                hint="it describes so much more than it holds that reading all of it is refused",
+                hint="it describes far more data than it contains, so it is not read",
             )
         self._repeated = repeated
 
     def tally(self, what: str) -> Callable[[int], None]:
-        """Return a function that is given the bytes one by one, and charges them all."""
+        """Return a function that charges the sum of the byte counts passed to it."""
         total = 0
 
         def add(count: int) -> None:

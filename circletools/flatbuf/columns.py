@@ -1,14 +1,13 @@
 """The columnar reader: fields of many tables at once, bounds-checked on the whole array.
 
-A Python loop over generated accessors costs microseconds a field. Here the unit is *all tables of one type*:
-positions are an array, one gather reads their vtables, one gather reads a field of all of them.
+A Python loop over generated accessors costs microseconds per field. Here the unit is *all tables of one type*: their
+positions are an array, one gather reads all vtables, and one gather reads a field of all tables.
 
     subgraph = Tables(wire, schema.tables["SubGraph"], positions)
     tensors, owner = subgraph.children("tensors", schema)
     buffers = tensors.scalars("buffer")
 
-Positions are byte offsets from the start of the file (int64); 0 means absent, since an object can never
-stand on the root offset.
+Positions are byte offsets from the start of the file (int64); 0 means absent, since the root offset is there.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ _I4 = np.dtype("<i4")
 
 
 def too_large() -> EditError:
-    """Return the error of an edit whose flatbuffer would pass the limit."""
+    """Return the error for an edit whose flatbuffer would exceed 2 GiB."""
     return EditError(
         "the flatbuffer would grow past 2 GiB, the most that the format can address",
         hint="keep the data of large buffers outside the flatbuffer (external buffers)",
@@ -42,7 +41,7 @@ def too_large() -> EditError:
 
 
 def places_in_rows(counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the place of each element in its row, for rows of these lengths, one after the other."""
+    """Return the index of each element in its row, for consecutive rows of these lengths."""
     ends = np.cumsum(counts)
     return np.arange(counts.sum(), dtype=np.int64) - np.repeat(ends - counts, counts)
 
@@ -54,12 +53,12 @@ def grouped(size: int, keys: NDArray[np.int64], items: list[T]) -> list[list[T]]
 
 
 class Wire:
-    """The bytes of a file. `size` is all of it, `limit` the part that FlatBuffers objects can lie in."""
+    """The bytes of a file. `size` is its size, `limit` the end of the part that can contain FlatBuffers objects."""
 
     __slots__ = ("address", "budget", "data", "limit", "memory", "size")
 
     def __init__(self, data: Any) -> None:
-        """Look at `data`, any object with the buffer protocol; nothing is copied."""
+        """Wrap `data`, any object with the buffer protocol, without a copy."""
         self.memory: memoryview = memoryview(data).cast("B")
         self.data: NDArray[np.uint8] = np.frombuffer(self.memory, np.uint8)
         self.address: int = int(self.data.__array_interface__["data"][0])
@@ -68,7 +67,7 @@ class Wire:
         self.budget: Budget = Budget(self.size)
 
     def gather(self, positions: Positions, dtype: np.dtype[Any]) -> NDArray[Any]:
-        """Read one `dtype` at each position, aligned or not; raise ModelFormatError outside the file."""
+        """Read one value of `dtype` at each position, aligned or not. Raises ModelFormatError outside the file."""
         width = dtype.itemsize
         if positions.size == 0:
             return np.zeros(positions.shape, dtype)
@@ -80,12 +79,12 @@ class Wire:
             aligned = self.data[: self.limit // width * width].view(dtype)
             values: NDArray[Any] = aligned.take(positions >> width.bit_length() - 1)
             return values
-        # A view that starts at every byte: indexing it reads unaligned values without copying the file.
+        # A view with an element at every byte: indexing it reads unaligned values without copying the file.
         every_byte = np.ndarray((self.limit - width + 1,), dtype, cast(Any, self.memory), 0, (1,))
         return every_byte[positions]
 
     def gather_present(self, positions: Positions, dtype: np.dtype[Any], absent: Any = 0) -> NDArray[Any]:
-        """Read one `dtype` at each position, and take `absent` where that is 0."""
+        """Read one value of `dtype` at each position, or `absent` where the position is 0."""
         present = positions != 0
         if present.all():
             return self.gather(positions, dtype)
@@ -100,7 +99,7 @@ class Wire:
 
 @dataclass(frozen=True, slots=True)
 class Vectors:
-    """One vector (or none) for each row: where its elements start, and how many there are; `what` they are."""
+    """One vector (or none) for each row: the start and number of its elements; `what` names them in errors."""
 
     wire: Wire
     dtype: np.dtype[Any]
@@ -118,7 +117,7 @@ class Vectors:
         return Vectors(self.wire, self.dtype, self.start[rows], self.count[rows], self.what)
 
     def element(self, at: int) -> NDArray[np.float64]:
-        """Return one element of each row, counted from its end where `at` is negative; NaN where a row has none."""
+        """Return element `at` of each row, counted from the end if negative; NaN for rows without it."""
         found = np.full(len(self.count), np.nan)
         places = at if at >= 0 else self.count + at
         there = (places < self.count) & (places >= 0)
@@ -127,7 +126,7 @@ class Vectors:
         return found
 
     def element_positions(self) -> Positions:
-        """Return where each element of each row stands, rows one after the other; see `check_total`."""
+        """Return the positions of all elements, row by row; see `check_total`."""
         self.check_total()
         ends, width = np.cumsum(self.count), self.dtype.itemsize
         begins = np.repeat(self.start - (ends - self.count) * width, self.count)
@@ -140,7 +139,7 @@ class Vectors:
         return self
 
     def flat(self) -> NDArray[Any]:
-        """Return the elements of all rows, one row after the other; `splits` is where rows end."""
+        """Return the elements of all rows, concatenated; `splits` has the row bounds."""
         return self.wire.gather(self.element_positions(), self.dtype)
 
     def lists(self) -> list[list[Any]]:
@@ -153,7 +152,7 @@ class Vectors:
         return np.concatenate(([0], np.cumsum(self.count)))
 
     def rows_where(self, mask: Mask) -> NDArray[np.int64]:
-        """Return the rows, each once, that have an element of `flat()` that is true in `mask`."""
+        """Return the rows with a true element in `mask`, a mask of `flat()`; each row once."""
         return np.unique(np.searchsorted(self.splits(), np.flatnonzero(mask), "right") - 1)
 
 
@@ -163,7 +162,7 @@ class Tables:
     __slots__ = ("_vectors", "at", "type", "vtable", "vtable_bytes", "wire")
 
     def __init__(self, wire: Wire, table_type: TableType, at: Positions) -> None:
-        """Read the vtables of the tables at `at`; raise ModelFormatError when one is outside the file."""
+        """Read the vtables of the tables at `at`. Raises ModelFormatError if one is outside the file."""
         self._vectors: dict[str, Vectors] = {}
         self.wire: Wire = wire
         self.type: TableType = table_type
@@ -187,7 +186,7 @@ class Tables:
         return picked
 
     def slot_positions(self, slot: int) -> Positions:
-        """Return where the field in `slot` stands in each table, 0 where it is absent."""
+        """Return the position of the field in `slot` for each table, 0 where it is absent."""
         entry = 4 + 2 * slot
         has = self.vtable_bytes > entry + 1
         if not has.any():
@@ -211,17 +210,17 @@ class Tables:
         return self.wire.gather_present(self.slot_positions(field.slot), field.dtype, field.default)
 
     def union_codes(self, field: Field) -> NDArray[np.uint8]:
-        """Return the member's code of a union field of every table."""
+        """Return the member code of a union field for every table."""
         return self.scalars(next(other.name for other in self.type.fields if other.slot == field.type_slot))
 
     def targets(self, name: str) -> Positions:
-        """Return where the object that a reference field names stands, 0 where the field is absent."""
+        """Return the position of the object that a reference field refers to, 0 where the field is absent."""
         positions = self.slot_positions(self.field(name).slot)
         targets: Positions = positions + self.wire.gather_present(positions, OFFSET)
         return targets
 
     def vectors(self, name: str) -> Vectors:
-        """Return a vector (or string) field of every table; absent is empty."""
+        """Return a vector (or string) field of every table; an absent one is empty."""
         found = self._vectors.get(name)
         if found is None:
             element, what = self.field(name).element, f"{self.type.name}.{name}"
@@ -229,19 +228,19 @@ class Tables:
         return found
 
     def numbers(self, field: Field) -> list[list[int]]:
-        """Return the numbers of a field of every table: one of a scalar, those of a vector."""
+        """Return the numbers in a field of every table: one for a scalar, all elements for a vector."""
         if field.kind == "scalar":
             return [[number] for number in self.scalars(field.name).tolist()]
         return self.vectors(field.name).check_total().lists()
 
     def strings(self, name: str) -> list[bytes]:
-        """Return a string field of every table without its NUL; absent is empty."""
+        """Return a string field of every table without its NUL; an absent one is empty."""
         vectors = self.vectors(name).check_total()
         memory, steps = self.wire.memory, np.diff(vectors.start)
         bounds = zip(vectors.start.tolist(), (vectors.start + vectors.count).tolist(), strict=True)
         if (steps > 0).all() or (steps < 0).all():
             return [memory[start:end].tobytes() for start, end in bounds]
-        known: dict[int, bytes] = {}  # what is shared is one object, however often it is used
+        known: dict[int, bytes] = {}  # shared strings become one object
         found = []
         for start, end in bounds:
             text = known.get(start)
@@ -251,21 +250,21 @@ class Tables:
         return found
 
     def children(self, name: str, schema: Schema) -> tuple[Tables, Vectors]:
-        """Return the tables of a vector-of-tables field, rows one after the other, and the vectors."""
+        """Return the tables of a vector-of-tables field, row by row, and the vectors."""
         vectors = self.vectors(name)
         at = vectors.element_positions()
         target = schema.tables[str(self.field(name).target)]
         return Tables(self.wire, target, at + self.wire.gather(at, OFFSET)), vectors
 
     def child(self, name: str, schema: Schema) -> tuple[Tables, NDArray[np.int64]]:
-        """Return the tables that a table field refers to, and the rows that have one."""
+        """Return the tables that a table field refers to, and the rows that have the field."""
         targets = self.targets(name)
         rows = np.flatnonzero(targets)
         return Tables(self.wire, schema.tables[str(self.field(name).target)], targets[rows]), rows
 
 
 def vectors_at(wire: Wire, positions: Positions, dtype: np.dtype[Any], what: str = "vectors") -> Vectors:
-    """Read the vector headers at these positions (0: no vector); raise when one ends outside the file."""
+    """Read the vector headers at these positions (0: no vector). Raises ModelFormatError outside the file."""
     count = wire.gather_present(positions, OFFSET).astype(np.int64)
     start = np.where(positions != 0, positions + 4, 0)
     bad = start + count * dtype.itemsize > wire.limit
@@ -275,7 +274,7 @@ def vectors_at(wire: Wire, positions: Positions, dtype: np.dtype[Any], what: str
 
 
 def unknown_slots(tables: Tables) -> NDArray[np.bool_]:
-    """Return for each table whether it has a field beyond those that the schema knows."""
+    """Return for each table whether it has a field that is not in the schema."""
     unknown = np.zeros(len(tables), np.bool_)
     known_bytes = 4 + 2 * tables.type.slots
     long = np.flatnonzero(tables.vtable_bytes > known_bytes + 1)

@@ -1,10 +1,10 @@
-"""A flatbuffer written anew and minimal: what is reachable, equal values once, nothing else.
+"""Write a minimal flatbuffer: only reachable objects, with equal values written once.
 
-Like the walk, it works on all tables of one type at once. Tables with the same fields get the same vtable and
-stand side by side, so that writing them is one assignment for each field. The order makes every reference
-point forward: the header, the vtables, then for each type (users before used) its tables and their vectors of
-references, at last strings and vectors of scalars. Within that, everything stands in the order in which a walk
-from the root meets it, so that the result does not depend on how the old file was laid out:
+Like the walk, this works on all tables of one type at once. Tables with the same fields share a vtable and are
+adjacent, so each field is written by one assignment. The order makes every reference point forward: header, vtables,
+then for each type (users before used) its tables and their vectors of references, and finally strings and vectors of
+scalars. Within these groups, objects are in the order in which a walk from the root meets them, so the result does
+not depend on the layout of the old file:
 
     [root offset, identifier][vtables]([tables of a type][their vectors of references])*[strings, vectors]
 """
@@ -46,20 +46,20 @@ Chunk = bytes | tuple[int, int]
 def compact(
     wire: Wire, schema: Schema, reachable: Reachable, file_offsets: FileOffsets, moved: int
 ) -> Iterator[Chunk]:
-    """Yield the flatbuffer, minimal. Positions in the file (see `Overlay`) are moved by `moved` bytes.
+    """Yield the chunks of the minimal flatbuffer. Positions in the file (see `Overlay`) are moved by `moved` bytes.
 
-    Nothing in it may be of a newer schema (`is_known`). Raises EditError when the result would pass 2 GiB.
+    All its fields must be in the schema (`is_known`). Raises EditError if the result would exceed 2 GiB.
     """
     return _Compaction(wire, schema, reachable, file_offsets, moved).chunks()
 
 
 def is_known(schema: Schema, reachable: Reachable) -> bool:
-    """Return whether the schema knows all fields and members of unions of the tables."""
+    """Return whether all fields and union members of the tables are in the schema."""
     return not any(unknown_in(schema, tables) for tables in reachable.tables.values())
 
 
 def unknown_in(schema: Schema, tables: Tables) -> str:
-    """Return what tables have that the schema does not know: `field`, or the name of a union; empty if nothing."""
+    """Return what is not in the schema: "field", the name of a union with an unknown member, or an empty string."""
     found = ["field"] if unknown_slots(tables).any() else []
     for item in (item for item in tables.type.fields if item.kind == "union"):
         codes = np.unique(tables.union_codes(item)[tables.has(item.name)]).tolist()
@@ -69,10 +69,10 @@ def unknown_in(schema: Schema, tables: Tables) -> str:
 
 @dataclass(slots=True)
 class _Group:
-    """Tables of one type with the same fields: `rows` of the type's tables, and where the first one goes."""
+    """Tables of one type with the same fields: `rows` of the type's tables, and the new position of the first."""
 
     rows: NDArray[np.int64]
-    fields: list[tuple[Field, int]]  # with the field's offset in the table
+    fields: list[tuple[Field, int]]  # each with its offset in the table
     size: int
     alignment: int
     start: int = 0
@@ -84,7 +84,7 @@ class _Group:
 
 @dataclass(slots=True)
 class _Leaf:
-    """A string or a vector of scalars: its element count, and its bytes in the old file or `data` instead."""
+    """A string or vector of scalars: its element count, and its bytes in the old file, or `data`."""
 
     count: int
     start: int
@@ -106,11 +106,13 @@ class _Compaction:
         self.file_offsets, self.moved = file_offsets, moved
         self.vtables: dict[bytes, int] = {}
         self.groups: dict[str, list[_Group]] = {}
-        self.met: defaultdict[str, list[NDArray[np.int64]]] = defaultdict(list)  # type -> rows as the walk meets them
+        self.met: defaultdict[str, list[NDArray[np.int64]]] = defaultdict(
+            list
+        )  # type -> rows in the order of the walk
         self.new_at: dict[str, Positions] = {}  # type -> new position of each table
         self.vectors: dict[tuple[str, str], tuple[Positions, Positions]] = {}  # (type, field) -> old, new positions
         self.leaves: dict[tuple[str, str], tuple[Positions, NDArray[np.int64]]] = {}  # -> old positions, leaf index
-        self.known: dict[tuple[bool, int, int, int, bytes], int] = {}  # what a leaf holds -> its index
+        self.known: dict[tuple[bool, int, int, int, bytes], int] = {}  # contents of a leaf -> its index
         self.leaf_list: list[_Leaf] = []
         self.leaf_at: list[int] = []
 
@@ -122,14 +124,14 @@ class _Compaction:
         end = self.place_structure()
         order = self.place_leaves(end)
         if order and self.leaf_at[order[-1]] + self.leaf_list[order[-1]].size > MAX_FLATBUFFER_BYTES:
-            raise too_large()  # it has what was misaligned aligned now
+            raise too_large()  # misaligned data is now aligned
         out = np.zeros(end, np.uint8)
         self.write_structure(out)
         yield out.tobytes()
         yield from self.write_leaves(end, order)
 
     def arrange(self, tables: Tables, order: NDArray[np.int64]) -> None:
-        """Group the tables of a type, and follow what they refer to, in the order in which they were met."""
+        """Group the tables of a type, and follow their references, in the order of the walk."""
         name = tables.type.name
         self.groups[name] = list(self.group(tables, order))
         ordered = tables.take(order)
@@ -152,7 +154,7 @@ class _Compaction:
                 self.collect_leaves(name, item, met)
 
     def members(self, tables: Tables, item: Field, targets: Positions) -> Iterator[tuple[str, Mask]]:
-        """Yield the table types that a reference field leads to, each with the rows of the tables that do."""
+        """Yield the table types that a reference field refers to, each with the rows of the referring tables."""
         present = targets != 0
         codes = np.zeros(len(tables), np.uint8) if item.kind == "table" else tables.union_codes(item)
         for code in np.unique(codes[present]).tolist():
@@ -160,7 +162,7 @@ class _Compaction:
             yield member, present & (codes == code)
 
     def group(self, tables: Tables, order: NDArray[np.int64]) -> Iterator[_Group]:
-        """Split the tables of a type by which fields they have."""
+        """Split the tables of a type by their sets of fields."""
         present = np.zeros(len(tables), np.int64)
         for item in tables.type.fields:
             present |= (tables.slot_positions(item.slot) != 0).astype(np.int64) << item.slot
@@ -171,7 +173,7 @@ class _Compaction:
             yield group
 
     def place_structure(self) -> int:
-        """Give every vtable, table and vector of references its place; return where they end."""
+        """Place every vtable, table and vector of references; return the end position."""
         at = _HEADER_BYTES
         for vtable in self.vtables:
             self.vtables[vtable] = at
@@ -191,7 +193,7 @@ class _Compaction:
         return align(at, OFFSET.itemsize)
 
     def collect_leaves(self, name: str, item: Field, met: Positions) -> None:
-        """List the strings or vectors of scalars of a field, those with equal contents once."""
+        """Collect the strings or vectors of scalars of a field; equal contents are collected once."""
         text, width = item.kind == "string", item.element.itemsize
         mover = self.file_offsets.get((name, item.name))
         vectors = vectors_at(self.wire, met, item.element, f"{name}.{item.name}")
@@ -212,7 +214,7 @@ class _Compaction:
         return bytes(data) if length <= blake2b.MAX_DIGEST_SIZE else blake2b(data).digest()
 
     def place_leaves(self, at: int) -> list[int]:
-        """Give every leaf its place; small ones fill the gaps in front of aligned ones. Return their order."""
+        """Place every leaf; small leaves fill the gaps in front of aligned ones. Return their order."""
         fillers: defaultdict[int, list[int]] = defaultdict(list)
         aligned, plain = [], []
         for index, leaf in enumerate(self.leaf_list):
@@ -282,12 +284,12 @@ class _Compaction:
 
     def moved_tables(self, name: str, old: Positions) -> Positions:
         """Return the new positions of tables."""
-        if not len(old):  # an empty vector: there may be no such table at all
+        if not len(old):  # an empty vector: there may be no table of this type
             return old
         return self.new_at[name][np.searchsorted(self.tables[name].at, old)]
 
     def moved_targets(self, tables: Tables, item: Field) -> Positions:
-        """Return the new position of what a reference field leads to, for tables that all have it."""
+        """Return the new positions of the targets of a reference field, for tables that all have it."""
         old, key = tables.targets(item.name), (tables.type.name, item.name)
         if key in self.leaves:
             return np.array(self.leaf_at, np.int64)[_looked_up(*self.leaves[key], old)]

@@ -1,11 +1,11 @@
-"""Two flatbuffers compared table by table, driven by the schema, so that no field is forgotten.
+"""Compare two flatbuffers table by table, driven by the schema, so no field is forgotten.
 
-Like the reader, it works in columns: matched tables of one type are compared field by field, all rows at
-once, and only what differs is looked at row by row. How the elements of a vector of tables are matched, and what
-a number stands for, is up to the caller (`Rules`); without a rule elements go by their place, numbers by value.
+Like the reader, this works in columns: matched tables of one type are compared field by field, all rows at once, and
+only differing rows are examined one by one. The caller's `Rules` match the elements of vectors of tables and
+interpret numbers; without a rule, elements are matched by index and numbers compared by value.
 
-Absent is the schema's default for a number, as readers see it. For a vector, a string or a table, absent and empty
-are different.
+An absent number equals the schema's default, as for readers. An absent vector, string or table differs from an empty
+one.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ Place = Callable[[int], tuple[str, str]]
 class Difference(NamedTuple):
     """One difference. `path` is the place in the first file, `path_after` in the second.
 
-    What was added has only a place in the second, what was removed only in the first: both fields have it then.
-    Values are plain (numbers, text, lists, dicts); None is absent.
+    An added object has a path only in the second file, a removed one only in the first; then both fields have this
+    path. Values are plain (numbers, text, lists, dicts); None means absent.
     """
 
     kind: Kind
@@ -46,9 +46,9 @@ class Difference(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """Tables of one type: row i of `before` belongs to row i of `after`; `place(i)` names both.
+    """Tables of one type: row i of `before` is matched with row i of `after`; `place(i)` returns both paths.
 
-    `owners` has for each row the table of another type that holds it, for rules that need it.
+    `owners` has the owner of each row, a table of another type, for rules that need it.
     """
 
     before: Tables
@@ -69,10 +69,10 @@ class Pairs:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Rules that the schema does not have, by (table type, field).
+    """Rules beyond the schema, by (table type, field).
 
-    `fields` compares a field in another way. `numbers` translates the numbers of a field, before they are compared:
-    from (pairs, the row of each number, the numbers before, the numbers after).
+    `fields` has functions that compare a field. `numbers` has functions that translate the numbers of a field before
+    the comparison; arguments: pairs, the row of each number, the numbers before, the numbers after.
     """
 
     fields: Mapping[tuple[str, str], Callable[[Pairs], Iterator[Difference]]]
@@ -83,7 +83,7 @@ class Rules:
 
 @dataclass(slots=True)
 class Comparison:
-    """Compares tables of two files. `unknown` collects places that the schemas do not describe."""
+    """Compares tables of two files. `unknown` collects paths of fields that are in neither schema."""
 
     before: Schema
     after: Schema
@@ -148,7 +148,7 @@ class Comparison:
                 yield _changed(there, *(values[index].item() for values in elements))
 
     def _translated(self, pairs: Pairs, item: Field, old: Vectors, new: Vectors, equal_length: Mask) -> Mask:
-        """Return for vectors of equal length whether they differ, where numbers have to be translated first."""
+        """Return whether vectors of equal length differ, if their numbers must be translated first."""
         differs = np.zeros(len(equal_length), np.bool_)
         rows = np.flatnonzero(equal_length)
         if rows.size:
@@ -197,7 +197,7 @@ class Comparison:
                 self.unknown.append(_below(pairs.place(int(rows[0])), item.name)[0])
 
     def _appeared(self, pairs: Pairs, item: Field, before: Rows, after: Rows, which: Mask) -> Iterator[Difference]:
-        """Yield tables that are there on one side only, or of different types, as they are."""
+        """Yield tables that exist on one side only, or have different types, as whole values."""
         rows = np.flatnonzero(which)
         if not rows.size:
             return
@@ -207,7 +207,7 @@ class Comparison:
             yield _changed(_below(pairs.place(row), item.name), old[index], new[index])
 
     def _vectors_of_tables(self, pairs: Pairs, item: Field) -> Iterator[Difference]:
-        """Compare elements by their place."""
+        """Compare elements by index."""
         before, after, old, new = _vectors(pairs, item, OFFSET)
         one_sided = ((before == 0) != (after == 0)) & (old.count == new.count)
         for row in np.flatnonzero(one_sided).tolist():
@@ -245,7 +245,7 @@ class Comparison:
     def one_sided(
         self, pairs: Pairs, name: str, kind: Literal["added", "removed"], which: Elements
     ) -> Iterator[Difference]:
-        """Yield elements that only one of the files has, as they are."""
+        """Yield elements that only one of the files has, as whole values."""
         if not which[0].size:
             return
         added = kind == "added"
@@ -257,7 +257,7 @@ class Comparison:
             yield Difference(kind, path, path, None if added else value, value if added else None)
 
     def _unknown(self, pairs: Pairs) -> Iterator[Difference]:
-        """Compare which fields beyond the schema's are there; their contents are not known."""
+        """Compare the presence of fields outside the schema; their contents are unknown."""
         most = max(int(tables.vtable_bytes.max(initial=0)) for tables in (pairs.before, pairs.after))
         for slot in range(min(pairs.before.type.slots, pairs.after.type.slots), (most - 4) // 2):
             old, new = (
@@ -286,7 +286,7 @@ def _below(place: tuple[str, str], name: str) -> tuple[str, str]:
 def _whole(
     place: tuple[str, str], item: Field, before: tuple[Vectors, bool], after: tuple[Vectors, bool], row: int
 ) -> Difference:
-    """Return the difference between two vectors as wholes: of long ones, where it begins."""
+    """Return the difference between two whole vectors; for long ones, the first difference."""
     values = [shortened(vectors, row, item) if present else None for vectors, present in (before, after)]
     if isinstance(values[0], dict) and isinstance(values[1], dict):
         index = first_difference(before[0], after[0], row)
@@ -298,7 +298,7 @@ def _whole(
 
 
 def _scalars(tables: Tables, item: Field) -> NDArray[Any]:
-    """Return a scalar field, its default where this format does not have it."""
+    """Return a scalar field, or its default if this format lacks the field."""
     if item.name in tables.type.by_name:
         return tables.scalars(item.name)
     return np.full(len(tables), item.default, item.dtype)
@@ -309,7 +309,7 @@ def _targets(tables: Tables, item: Field) -> Rows:
 
 
 def _vectors(pairs: Pairs, item: Field, dtype: np.dtype[Any]) -> tuple[Rows, Rows, Vectors, Vectors]:
-    """Return where the vectors of a field stand in both files, and the vectors."""
+    """Return the positions and contents of the vectors of a field in both files."""
     before, after = (_targets(tables, item) for tables in (pairs.before, pairs.after))
     return before, after, vectors_at(pairs.before.wire, before, dtype), vectors_at(pairs.after.wire, after, dtype)
 

@@ -1,4 +1,4 @@
-"""Tables as plain values, for people and JSON: what is written in them, long vectors by their length."""
+"""Tables as plain values, for people and JSON: the fields that are present; long vectors by their length."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _SHOWN_CHARACTERS = 1000
 
 
 def described(tables: Tables, schema: Schema, leaf: Leaf | None = None) -> list[dict[str, Any]]:
-    """Return each table as a dict of the fields that are written in it.
+    """Return each table as a dict of the fields that are present.
 
-    Without `leaf`, a union member has its `type`, and of a long vector, and of a vector of tables, there is only the
-    `count`. With it, the codes of unions are fields like others; it returns what scalars, strings and vectors are.
+    Without `leaf`, a union member gets a field `type`, and long vectors and vectors of tables become their `count`.
+    With `leaf`, union codes are ordinary fields, and `leaf` converts scalars, strings and vectors.
     """
     values: list[dict[str, Any]] = [{} for _ in range(len(tables))]
     codes = {item.type_slot for item in tables.type.fields if item.kind == "union" and leaf is None}
@@ -62,9 +62,9 @@ def _union(tables: Tables, item: Field, schema: Schema, leaf: Leaf | None) -> li
 
 
 def union_members(tables: Tables, item: Field, schema: Schema) -> tuple[NDArray[np.int64], list[str]]:
-    """Return for each table which member a union field has, and the names of these; unknown codes are members too.
+    """Return the member of a union field for each table, and the members' names; unknown codes are members too.
 
-    A field that is a table has that one member.
+    A table field has its type as the only member.
     """
     if item.kind == "table":
         return np.zeros(len(tables), np.int64), [str(item.target)]
@@ -77,7 +77,7 @@ def union_members(tables: Tables, item: Field, schema: Schema) -> tuple[NDArray[
 
 
 def shortened(vectors: Vectors, row: int, item: Field) -> Any:
-    """Return a string or a vector of numbers, of a long one its `count` only."""
+    """Return a string or vector of numbers; for a long vector only its `count`."""
     count = int(vectors.count[row])
     if item.kind == "string":
         raw = vectors.row(row)[:_SHOWN_CHARACTERS].tobytes().decode("utf-8", "surrogateescape")

@@ -18,7 +18,7 @@ DIGEST_BYTES = 16
 
 
 def digest(*parts: bytes | memoryview) -> bytes:
-    """Return BLAKE2b (16 bytes) of the parts, each with its length."""
+    """Return BLAKE2b (16 bytes) of the parts, each preceded by its length."""
     state = blake2b(digest_size=DIGEST_BYTES)
     for part in parts:
         state.update(len(part).to_bytes(8, "little"))
@@ -30,9 +30,8 @@ def digest(*parts: bytes | memoryview) -> bytes:
 class Digests:
     """Digests of the tables of a file that passed `walk`.
 
-    Fields in `left_out` do not count; `instead` gives others by a function of their value, for what is a number of
-    something that has no place here. A field that is written with the schema's default is as one
-    that is absent.
+    Fields in `left_out` are ignored; `instead` replaces others by a function of their value, such as indices of
+    objects outside these tables. A field that contains the schema's default counts as absent.
     """
 
     wire: Wire
@@ -44,7 +43,7 @@ class Digests:
     defaults: dict[tuple[str, int], bytes] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Note what the schema's defaults are as bytes."""
+        """Store the schema's defaults as bytes."""
         self.memory = self.wire.memory
         self.defaults = {
             (name, item.slot): np.array(item.default, item.dtype).tobytes()
@@ -71,7 +70,7 @@ class Digests:
         return found
 
     def _value(self, name: str, item: Field, at: int, offsets: Mapping[int, int]) -> bytes | memoryview | None:
-        """Return the value of a field, None where that is the default."""
+        """Return the value of a field, or None for the default."""
         position = at + offsets[item.slot]
         if item.kind == "scalar":
             raw = bytes(self.memory[position : position + item.width])

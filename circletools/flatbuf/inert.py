@@ -1,8 +1,8 @@
-"""Fields that no schema knows: carried where they can be no references.
+"""Unknown fields, which are carried over if they cannot be references.
 
-A field of at least four bytes could be a reference. It is none where the bytes, read as one, lead outside the file,
-to an odd place, into the middle of something else, or to what is neither a table nor a vector that has room there.
-All that is not a reference means the same wherever it stands, and so can be copied.
+A field of at least four bytes could be a reference. It is not a reference if the bytes, read as an offset, lead
+outside the file, to an odd position, into the middle of another object, or to bytes that form neither a table nor a
+vector. Everything else is independent of its position, and can be copied.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ MOST_ALIGNMENT = 16
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """The bytes of a table from its first field that no schema knows to the end of the last.
+    """The bytes of a table from its first unknown field to the end of the last.
 
-    `slots` has each with its place in the bytes, which begin at `phase` past a multiple of `alignment`.
+    `slots` maps each unknown field to its offset in the bytes, which begin `phase` past a multiple of `alignment`.
     """
 
     data: bytes
@@ -48,7 +48,7 @@ class _Form:
 
     @property
     def alignment(self) -> int:
-        """The most that a field of these sizes can need."""
+        """The largest alignment that a field of these sizes can need."""
         longest = max(end - start for _, start, end in self.unknown)
         return min(MOST_ALIGNMENT, 1 << (longest.bit_length() - 1))
 
@@ -56,31 +56,31 @@ class _Form:
 class Inert:
     """Finds unknown fields that cannot be references.
 
-    The file must have passed `walk`, which gave `reachable`. What is in front of `base` was written by an earlier
-    edit, and no field that the schema does not know leads there.
+    The file must have passed `walk`, which returned `reachable`. An earlier edit wrote everything before `base`, and
+    no unknown field refers to it.
     """
 
     def __init__(self, wire: Wire, schema: Schema, reachable: Callable[[], Reachable], base: int = 0) -> None:
-        """Look at nothing yet."""
+        """Read nothing yet."""
         self._wire, self._memory, self._base = wire, wire.memory, base
         self._format, self._reachable = schema.format, reachable
         self._forms: dict[tuple[str, int], _Form] = {}
         self._charge = wire.budget.tally("fields of newer schemas")
 
     def carried(self, table_type: TableType, at: int) -> Carried:
-        """Return the fields of a table that its type does not have, of which there are some; see `check`."""
+        """Return the unknown fields of a table, which must have some; see `check`."""
         form = self.check(table_type, at)
         start, end = form.unknown[0][1], max(end for _, _, end in form.unknown)
         data = bytearray(self._memory[at + start : at + end])
         for first, last in form.known:
             if start < last <= end:
-                # Bytes that make no reference of what stands before them.
+                # Padding that cannot form a reference with the bytes before it.
                 data[first - start : last - start] = b"\xff" * (last - first)
         slots = tuple((slot, offset - start) for slot, offset, _ in form.unknown)
         return Carried(bytes(data), slots, form.alignment, (at + start) % form.alignment)
 
     def check(self, table_type: TableType, at: int) -> _Form:
-        """Raise EditError where a field of a table that its type does not have could be a reference."""
+        """Raise EditError if an unknown field of a table could be a reference."""
         vtable = at - _I4.unpack_from(self._memory, at)[0]
         form = self._forms.get((table_type.name, vtable))
         if form is None:
@@ -135,12 +135,12 @@ class Inert:
 
     @cached_property
     def _spans(self) -> tuple[Positions, Positions]:
-        """Where things start, ascending, and the furthest end of all that start up to there."""
+        """The start positions of objects, ascending, and the largest end of all objects up to each."""
         starts: list[Positions] = []
         ends: list[Positions] = []
         for tables in self._reachable().tables.values():
             size = self._wire.gather(tables.vtable + 2, np.dtype("<u2"))
-            starts += [tables.at, tables.vtable - 1]  # nothing refers to a vtable like this
+            starts += [tables.at, tables.vtable - 1]  # no reference leads to a vtable
             ends += [tables.at + size, tables.vtable + tables.vtable_bytes]
             for item in tables.type.fields:
                 if item.kind in ("string", "vector") and not item.deprecated:

@@ -1,4 +1,4 @@
-"""Where the fields of a table stand, and its vtable."""
+"""The layout of a table: field offsets and vtable."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from circletools.flatbuf.schema import Field
 
 _I4, _U2 = Struct("<i"), Struct("<H")
-DATA_ALIGNMENT = 16  # of byte vectors, unless they are shorter: the schemas have force_align: 16
+DATA_ALIGNMENT = 16  # of byte vectors with at least this length: the schemas have force_align: 16
 
 
 def align(position: int, alignment: int) -> int:
@@ -19,12 +19,12 @@ def align(position: int, alignment: int) -> int:
 
 
 def data_alignment(length: int) -> int:
-    """Return the alignment for a byte vector: what an element of it can need, if it has no more than that."""
+    """Return the alignment for a byte vector of `length`: 16, or less for a shorter one."""
     return next(alignment for alignment in (DATA_ALIGNMENT, 8, 4, 1) if length >= alignment or alignment == 1)
 
 
 def field_offsets(memory: memoryview, at: int) -> dict[int, int]:
-    """Return slot -> offset of the fields that the table at `at` has, by its vtable, which must lie in the file."""
+    """Return slot -> offset of the fields of the table at `at`; its vtable must lie in the file."""
     vtable = at - _I4.unpack_from(memory, at)[0]
     slots = _U2.unpack_from(memory, vtable)[0] // 2 - 2
     entries = unpack_from(f"<{slots}H", memory, vtable + 4) if slots > 0 else ()
@@ -32,7 +32,7 @@ def field_offsets(memory: memoryview, at: int) -> dict[int, int]:
 
 
 def place_fields(fields: Sequence[Field]) -> tuple[list[tuple[Field, int]], int, int]:
-    """Place fields behind a table's vtable offset with as little padding as there can be.
+    """Place fields behind a table's vtable offset with minimal padding.
 
     Returns the fields with their offsets, the size of the table, and its alignment.
     """

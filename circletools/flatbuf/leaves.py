@@ -1,4 +1,4 @@
-"""Strings and vectors of numbers of two files, compared byte by byte where they lie."""
+"""Compare strings and vectors of numbers of two files byte by byte, in place."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from numpy.typing import NDArray
 
 from circletools.flatbuf.columns import Vectors
 
-_SMALL_BYTES = 1 << 10  # up to here many are compared at once
+_SMALL_BYTES = 1 << 10  # vectors up to this length are compared in batches
 _CHUNK_BYTES = 1 << 20
 
 
 def differing_vectors(before: Vectors, after: Vectors) -> NDArray[np.bool_]:
-    """Return for each row whether the bytes differ; a pair that stands in several rows is compared once.
+    """Return for each row whether the bytes differ; a pair that occurs in several rows is compared once.
 
-    Raises ModelFormatError where rows overlap so much that comparing all would take longer than the files justify.
+    Raises ModelFormatError if rows overlap so much that the comparison would exceed the budget.
     """
     width = before.dtype.itemsize
     differs: NDArray[np.bool_] = before.count != after.count
@@ -40,7 +40,7 @@ def _bytes_of(vectors: Vectors, rows: NDArray[np.int64]) -> Vectors:
 
 
 def _small(before: Vectors, after: Vectors) -> NDArray[np.bool_]:
-    """Compare rows of the same lengths, none of them empty."""
+    """Compare non-empty rows of equal lengths."""
     if not len(before.count):
         return np.zeros(0, np.bool_)
     unequal: NDArray[np.bool_] = np.logical_or.reduceat(before.flat() != after.flat(), before.splits()[:-1])

@@ -1,11 +1,11 @@
-"""A file together with what replaces parts of it: new tables that refer to old ones where those lie.
+"""A file with replaced parts: new tables that refer to old tables in place.
 
-A changed table is opened: copied with references to the same children. So is each table above it, up to the
-root (path copying, as in a persistent tree). All else stays where it is, untouched.
+A changed table is opened: copied with references to the same children. So is each table above it, up to the root
+(path copying, as in a persistent tree). Everything else stays untouched in its place.
 
-A file that was edited before begins with a prefix (see `prefix`). That prefix is not kept: `settle` brings out
-what is alive in it, and drops objects that equal the original file's own. What is written depends on the
-result alone, not on the edits that led there; undoing all of them gives the original file.
+A file that was edited before begins with a prefix (see `prefix`). That prefix is not kept: `settle` copies the live
+objects out of it, and drops objects that equal those of the original file. The output depends only on the result, not
+on the edits that led to it; undoing all edits gives the original file.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from circletools.flatbuf.schema import OFFSET, Field, Schema, TableType
 from circletools.flatbuf.verify import check_header
 
 FileOffsets: TypeAlias = Mapping[tuple[str, str], Callable[[bytes, int], bytes | None]]
-# What a field of a new table can hold. An int is always the position of an existing object; bytes are a raw
-# scalar, a string or a vector of scalars, according to the field; a list is a vector of tables, a tuple of strings.
+# The value of a field of a new table. An int is the position of an existing object; bytes are a raw scalar, a string
+# or a vector of scalars, according to the field; a list is a vector of tables, a tuple a vector of strings.
 References: TypeAlias = "list[int | NewTable]"
 Value: TypeAlias = "int | bytes | NewTable | References | tuple[bytes, ...]"
 FieldValue: TypeAlias = "float | str | bytes | ArrayLike | NewTable | None"
@@ -34,9 +34,9 @@ FieldValue: TypeAlias = "float | str | bytes | ArrayLike | NewTable | None"
 
 @dataclass(eq=False, slots=True)
 class NewTable:
-    """A table to be written: slot -> value. A slot that is missing is absent in the file.
+    """A table to be written: slot -> value. A missing slot is absent in the file.
 
-    `carried` are the fields that no schema knows.
+    `carried` are the unknown fields.
     """
 
     type: TableType
@@ -44,13 +44,13 @@ class NewTable:
     carried: Carried | None = None
 
     def __getitem__(self, name: str) -> Value | None:
-        """Return the value of a field, None where it is absent."""
+        """Return the value of a field, or None if it is absent."""
         return self.fields.get(self.type.by_name[name].slot)
 
     def set(self, name: str, value: FieldValue) -> None:
         """Set a field to a number, text, numbers or a table, according to its kind; None removes it.
 
-        Raises UsageError for a number that the field cannot hold, or for text that no bytes decode to.
+        Raises UsageError if the field cannot hold the number, or the text cannot be encoded.
         """
         item = self.type.by_name[name]
         if value is None:
@@ -66,14 +66,14 @@ class NewTable:
                 raise UsageError(f"{self.type.name}.{name} cannot hold this: {error}") from error
 
     def share(self, name: str, other: NewTable) -> None:
-        """Refer to the same object as `other` does, or to none where it has none."""
+        """Refer to the same object as `other` does, or to none if `other` refers to none."""
         self.set(name, None)
         if (value := other[name]) is not None:
             self.fields[self.type.by_name[name].slot] = value
 
 
 def _raw(value: ArrayLike, item: Field) -> bytes:
-    """Return numbers as they stand in the file. Raises OverflowError or TypeError where they do not fit."""
+    """Return the encoded bytes of numbers. Raises OverflowError or TypeError if they do not fit."""
     given = np.asarray(value)
     if given.size and given.dtype.kind == "f" and item.dtype.kind != "f":
         raise TypeError("a whole number is needed")
@@ -84,11 +84,11 @@ def _raw(value: ArrayLike, item: Field) -> bytes:
 
 
 class Overlay:
-    """A file together with what replaces parts of it. `root` is the root table, open for changes.
+    """A file with replaced parts. `root` is the root table, open for changes.
 
-    `file_offsets` names the fields (table type, field name) that can hold a position in the *file*, no reference:
-    its functions move the position in a field's bytes by a distance, or return None where there is none. In a
-    NewTable such positions count from the start of the original file.
+    `file_offsets` names the fields (table type, field name) that can hold a position in the *file* rather than a
+    reference; its functions move the position in a field's bytes by a distance, or return None if there is no
+    position. In a NewTable these positions count from the start of the original file.
 
     `base` is where the original file starts. The file and the original in it must both have passed `walk`.
     """
@@ -101,16 +101,16 @@ class Overlay:
         self.base: int = base
         self.file_offsets: FileOffsets = file_offsets
         self._inert = inert
-        self.moves: bool = False  # whether an opened table holds a position in the file
+        self.moves: bool = False  # whether an opened table contains a position in the file
         self._opened: dict[tuple[str, int], NewTable] = {}
-        self._settled: dict[int, int | NewTable] = {}  # id of a table -> what became of it
+        self._settled: dict[int, int | NewTable] = {}  # id of a table -> its settled form
         self.root: NewTable = self.open(schema.root, root)
 
     def open(self, type_name: str, at: int) -> NewTable:
         """Return the existing table at `at` as a new one that refers to the same children.
 
-        The same table gives the same object, so that what is shared stays shared. Raises EditError for a field that
-        the schema does not know and that could be a reference: it could not be carried.
+        The same table gives the same object, so shared tables stay shared. Raises EditError if an unknown field could
+        be a reference, since it could not be carried over.
         """
         known = self._opened.get((type_name, at))
         if known is None:
@@ -118,7 +118,7 @@ class Overlay:
         return known
 
     def copy(self, type_name: str, at: int) -> NewTable:
-        """Return a new table like the one at `at`, that nothing else refers to; see `open`."""
+        """Return a new unshared table with the contents of the table at `at`; see `open`."""
         memory, table_type = self.wire.memory, self.schema.tables[type_name]
         offsets = field_offsets(memory, at)
         copy = NewTable(table_type)
@@ -163,27 +163,27 @@ class Overlay:
         return table
 
     def own(self, references: References, type_name: str, index: int) -> NewTable:
-        """Return an element for changes of its own: in a file, one table can stand for several elements."""
+        """Return an unshared element, open for changes: in a file, several elements can be the same table."""
         table = references[index]
         if isinstance(table, int):
             table = references[index] = self.copy(type_name, table)
         return table
 
     def below(self, table: NewTable, name: str, type_name: str) -> NewTable | None:
-        """Return the table that a field refers to, a copy where it is one of the file; None where there is none."""
+        """Return the table that a field refers to, copied if it is in the file; None if there is none."""
         known = table[name]
         assert known is None or isinstance(known, int | NewTable)
         return self.copy(type_name, known) if isinstance(known, int) else known
 
     def text(self, table: NewTable, name: str) -> bytes:
-        """Return a string field of a new table; absent is empty."""
+        """Return a string field of a new table; an absent one is empty."""
         value = table[name]
         return b"" if value is None else self._data(value, table.type.by_name[name])
 
     def settle(self) -> NewTable | None:
-        """Return the root to write: live objects leave the old prefix, those equal to the original are dropped.
+        """Return the root to write: live objects are copied out of the old prefix, unchanged objects are dropped.
 
-        None when all equals the original file, so that no prefix is needed. The overlay itself is not changed.
+        Returns None if everything equals the original file, so no prefix is needed. The overlay is not changed.
         """
         original = check_header(self.wire, self.schema, self.base)
         self._settled = {}
@@ -193,7 +193,7 @@ class Overlay:
     def _settle_table(self, value: int | NewTable, type_name: str, original: int) -> int | NewTable:
         """Return a table of the original file, or a new one whose fields are settled.
 
-        `original` is the table that stood in its place in the original file, 0 if none did.
+        `original` is the table at the same path in the original file, or 0.
         """
         if isinstance(value, int):
             if value >= self.base:
@@ -212,7 +212,7 @@ class Overlay:
             comparable = item.kind != "union" or twin.get(item.type_slot) == fields.get(item.type_slot)
             settled = self._settle_field(value, item, there if comparable and isinstance(there, int) else 0)
             if settled == [] and not there:
-                del fields[item.slot]  # emptied again
+                del fields[item.slot]  # the vector is empty again
             else:
                 fields[item.slot] = settled
         same = original and fields == twin and value.carried == before.carried
@@ -236,7 +236,7 @@ class Overlay:
                 target = self.schema.member(owner.type, item, int.from_bytes(code, "little"))
             return self._settle_table(value, target, original)
         if isinstance(value, bytes) and (owner.type.name, item.name) in self.file_offsets:
-            return value  # to be moved when it is written
+            return value  # moved when the table is written
         data = self._data(value, item)
         return original if original and self._data(original, item) == data else data
 

@@ -1,15 +1,15 @@
-"""The prefix: new objects in front, the old file behind, byte for byte.
+"""The prefix: new objects in front of the old file, which follows byte for byte.
 
-A FlatBuffers reference only points forward, so what is new is written *before* the old file:
+A FlatBuffers reference only points forward, so new objects are written *before* the old file:
 
     [root offset, identifier, marker, new objects][the old file]
 
-`flatbuffers.Builder` counts offsets from the end of what it has built. The old file follows that end, so an
-object at position p of it simply has the offset -p. The length of the prefix is a multiple of 64, so that
-everything in the old file keeps its alignment; where the old file is large, of 4096, so that a copy-on-write
-file system can share its blocks; where it is huge, of 1 MiB, since a page cache that works in large folios
-copies a third faster between places that are aligned alike (measured on ext4: 0.30 s a GiB, not 0.43 s). Close to
-2 GiB, where such a multiple is more than there is room for, the next smaller one is taken.
+`flatbuffers.Builder` counts offsets from the end of its output. The old file follows that end, so an object at
+position p in it has the offset -p. The length of the prefix is a multiple of 64, so everything in the old file keeps
+its alignment. For a large file it is a multiple of 4096, so a copy-on-write file system can share blocks; for a huge
+file, of 1 MiB, because a page cache with large folios copies a third faster between equally aligned positions
+(measured on ext4: 0.30 s per GiB instead of 0.43 s). Close to 2 GiB, if there is no room for such a multiple, the
+next smaller one is used.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from circletools.flatbuf.schema import OFFSET, Field, Schema
 from circletools.flatbuf.verify import check_header
 
 MARKER = b"CIRTOOL1"
-"""Stands at byte 8 of a file with a prefix, followed by the prefix's length (u64)."""
+"""The marker at byte 8 of a file with a prefix, followed by the prefix's length (u64)."""
 
 _HEADER_BYTES, _MARKER_BYTES = 8, 16
 _LEAST_ALIGNMENT = 64
@@ -52,8 +52,8 @@ def find_base(wire: Wire, schema: Schema) -> int:
 def write_prefix(overlay: Overlay, root: NewTable, end: int) -> bytes:
     """Return the bytes to put in front of the old file.
 
-    `root` is what `overlay.settle` gave, `end` where the last FlatBuffers object of the old file ends. Raises
-    EditError when the flatbuffer would reach 2 GiB.
+    `root` is the result of `overlay.settle`, `end` the end of the last FlatBuffers object in the old file. Raises
+    EditError if the flatbuffer would reach 2 GiB.
     """
     old_bytes = overlay.wire.size - overlay.base
     for least, alignment in _ALIGNMENTS:
@@ -68,7 +68,7 @@ def _written(overlay: Overlay, root: NewTable, alignment: int) -> bytes:
     try:
         prefix = _Writer(overlay, 0, alignment).write(root)
         if overlay.moves:
-            # Only now is it known how far the old file moves. The positions in it have a fixed width.
+            # Only now is the length of the prefix known. Positions in the file have a fixed width.
             prefix = _Writer(overlay, len(prefix), alignment).write(root)
     except BuilderSizeError as error:
         raise too_large() from error
@@ -76,7 +76,7 @@ def _written(overlay: Overlay, root: NewTable, alignment: int) -> bytes:
 
 
 class _Writer:
-    """Writes a settled overlay; children first, by ascending slot, so that equal trees give equal bytes."""
+    """Writes a settled overlay, children first, by ascending slot, so equal trees give equal bytes."""
 
     def __init__(self, overlay: Overlay, shift: int, alignment: int) -> None:
         self.overlay, self.shift, self.alignment = overlay, shift, alignment
@@ -123,7 +123,7 @@ class _Writer:
         return at
 
     def start(self, table: NewTable) -> None:
-        """Begin a table; at its end stand the bytes of fields that no schema knows."""
+        """Begin a table; the bytes of unknown fields are at its end."""
         builder, carried = self.builder, table.carried
         if carried is None:
             builder.StartObject(table.type.slots)
@@ -137,13 +137,13 @@ class _Writer:
             builder.current_vtable[slot] = builder.Offset() - offset
 
     def place(self, raw: bytes) -> None:
-        """Put bytes in front; `Prep` has made the room."""
+        """Prepend bytes; `Prep` has made the room."""
         head = self.builder.Head() - len(raw)
         self.builder.head = head
         self.builder.Bytes[head : head + len(raw)] = raw
 
     def moved(self, table: NewTable, item: Field) -> bytes:
-        """Return the bytes of a field, with a position in the file moved to where it will be."""
+        """Return the bytes of a field, in which a position in the file is moved to its new value."""
         raw = cast(bytes, table.fields[item.slot])
         mover = self.overlay.file_offsets.get((table.type.name, item.name))
         moved = None if mover is None else mover(raw, self.shift)

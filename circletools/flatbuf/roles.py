@@ -1,6 +1,6 @@
 """The targets of the schema's integers: tensors, buffers, subgraphs, ...; schema/roles.json has all fields.
 
-An integer is a plain number, or it has a role. What checks, moves or compares indices asks here for those that do.
+An integer is a plain number, or has a role. Code that checks, moves or compares indices looks up the fields here.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """The target of a field; a value in `none` points at nothing.
+    """The target of a field; a value in `none` refers to nothing.
 
     A subgraph that is a `pattern` is not executed: runtimes recognise it by its operators.
     """
@@ -44,7 +44,7 @@ def load_roles() -> Mapping[Key, Role]:
 
 
 def fields_with_role(table_type: TableType, *kinds: Kind) -> tuple[Field, ...]:
-    """Return the fields of a table that point at something of one of these kinds, by ascending slot."""
+    """Return the fields of a table that refer to objects of one of these kinds, by ascending slot."""
     roles = load_roles()
     return tuple(
         item
@@ -54,13 +54,13 @@ def fields_with_role(table_type: TableType, *kinds: Kind) -> tuple[Field, ...]:
 
 
 def keys_with_role(*kinds: Kind) -> frozenset[Key]:
-    """Return the fields, of all tables, that point at something of one of these kinds."""
+    """Return the fields of all tables that refer to objects of one of these kinds."""
     return frozenset(key for key, role in load_roles().items() if role.kind in kinds)
 
 
 @cache
 def types_below(schema: Schema, kinds: frozenset[Kind]) -> Mapping[str, frozenset[str]]:
-    """Return for each table type which types have fields with such a role: of itself and what it leads to."""
+    """Return for each table type the types reachable from it (including itself) that have fields with such a role."""
     below: dict[str, frozenset[str]] = {}
     for name in reversed(schema.order):  # users come before what they use
         table_type = schema.tables[name]

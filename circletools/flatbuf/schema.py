@@ -31,17 +31,17 @@ _DTYPES: Mapping[str, np.dtype[Any]] = {
     "float32": np.dtype("<f4"),
     "float64": np.dtype("<f8"),
 }
-_NAMED_BY = {"vector": "element", "table": "type", "union": "union"}  # what a field consists of or refers to
+_NAMED_BY = {"vector": "element", "table": "type", "union": "union"}  # the kind of a field's value or target
 OFFSET = np.dtype("<u4")
-"""A reference, as it stands in a table or a vector."""
+"""The encoding of a reference in a table or vector."""
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
     """One field of a table.
 
-    `dtype` is that of the scalar, or of a vector's elements (`OFFSET` where these are references). `target` is
-    the table type, or the union's name, or None. `type_slot` is where a union keeps its member's code.
+    `dtype` is the type of the scalar, or of a vector's elements (`OFFSET` for references). `target` is the table
+    type, the name of the union, or None. `type_slot` is the slot of a union's member code.
     """
 
     name: str
@@ -60,7 +60,7 @@ class Field:
 
     @property
     def width(self) -> int:
-        """The bytes that the field takes in its table."""
+        """The number of bytes of the field in its table."""
         return self.dtype.itemsize if self.kind == "scalar" else OFFSET.itemsize
 
     @property
@@ -71,9 +71,9 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class TableType:
-    """A table type: its fields by ascending slot. `slots` counts those that the schema knows.
+    """A table type: its fields by ascending slot. `slots` is the number of slots in the schema.
 
-    `widest_first` are the fields in the order that needs the least padding.
+    `widest_first` has the fields in the order that needs the least padding.
     """
 
     name: str
@@ -101,7 +101,7 @@ class Schema:
         return {known: value for value, known in self.enums[enum].items()}[name]
 
     def member(self, owner: TableType, field: Field, code: int) -> str:
-        """Return the table type that a union's code stands for. Raises EditError for an unknown one."""
+        """Return the table type for a union code. Raises EditError for an unknown code."""
         member = self.unions[str(field.target)].get(code)
         if member is None:
             raise EditError(f"{owner.name}.{field.name} has the unknown union code {code}")
@@ -130,7 +130,7 @@ def _field(description: Mapping[str, Any]) -> Field:
 
 
 def table_type(name: str, slots: int, fields: Sequence[Field]) -> TableType:
-    """Return a table type of these fields, which are given by ascending slot."""
+    """Return a table type with these fields, which must be in ascending order of slots."""
     return TableType(
         name,
         slots,
@@ -160,7 +160,7 @@ def schema_document(name: str) -> dict[str, Any]:
     """Return the contents of schema/<name>.json."""
     try:
         text = resources.files("circletools.schema").joinpath(f"{name}.json").read_text(encoding="utf-8")
-    except ModuleNotFoundError:  # a checkout that is not installed: the folder stands beside the package
+    except ModuleNotFoundError:  # a checkout that is not installed: the folder is next to the package
         text = (Path(__file__).parents[2] / "schema" / f"{name}.json").read_text(encoding="utf-8")
     document: dict[str, Any] = json.loads(text)
     return document
@@ -189,7 +189,7 @@ def load_schema(format_name: SchemaName) -> Schema:
 
 def format_of(identifier: bytes) -> Literal["circle", "tflite"] | None:
     """Return the format whose files carry this four-byte identifier, or None."""
-    # The schemas have it too, but loading both costs more than reading a small model.
+    # The schemas have identifiers too, but loading both costs more than reading a small model.
     if identifier == b"CIR0":
         return "circle"
     return "tflite" if identifier == b"TFL3" else None

@@ -1,11 +1,11 @@
-"""A flatbuffer made of some objects of another: what a tree of tables names is copied, and nothing else.
+"""Write a flatbuffer with some objects of another: only the objects that a tree of tables refers to are copied.
 
-A tree is made of `Altered` tables. Each stands for a table of the old file (or for none) with some fields replaced;
-all other fields are carried, with everything they refer to. An object that is named twice is copied once.
+The tree consists of `Altered` tables. Each represents a table of the old file (or none) with some fields replaced;
+all other fields are copied, with everything they refer to. An object that is referred to twice is copied once.
 
-The file is written from its end to its start, as `flatbuffers.Builder` does: a reference only points forward, so what
-is referred to is written first. Places are therefore distances from the end. The inline bytes of a table are taken as
-they are, and the references in them set anew; large vectors of scalars stay ranges of the old file.
+The file is written from its end to its start, as by `flatbuffers.Builder`: a reference only points forward, so its
+target is written first. Places are therefore distances from the end. The inline bytes of a table are copied, and the
+references in them are updated; large vectors of scalars stay ranges of the old file.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _SMALL_BYTES = 64  # equal data up to this is written once
 
 @dataclass(eq=False, slots=True)
 class Altered:
-    """The table of the old file at `at` (0: none) with fields, by slot, replaced; None leaves a field out.
+    """The table of the old file at `at` (0: none) with some fields replaced, by slot; None removes a field.
 
     A value is the position of an object of the old file, the bytes of a scalar, a string or a vector of scalars, a
     table, or the tables of a vector.
@@ -51,7 +51,7 @@ Value: TypeAlias = "int | bytes | Altered | References | None"
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """The layout of tables with one vtable: their own vtable, inline size, alignment, and where their fields are."""
+    """The layout of tables with the same vtable: the vtable, inline size, alignment and field offsets."""
 
     vtable: bytes
     size: int
@@ -62,7 +62,7 @@ class _Form:
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """The policy where indices do not change: fields that no schema knows go along, positions are moved."""
+    """The policy if indices do not change: unknown fields are kept, and positions are moved."""
 
     inert: Inert
     file_offsets: FileOffsets
@@ -72,15 +72,14 @@ class Keep:
 def transplant(wire: Wire, schema: Schema, root: Altered, keep: Keep | None = None) -> list[Chunk]:
     """Return the flatbuffer with this root table; its length is a multiple of 16.
 
-    The old file must have passed `walk`. Raises EditError when a table that is carried has a field that the schema
-    does not know, and that could be a reference, or, without `keep`, an index; and when the flatbuffer would reach
-    2 GiB.
+    The old file must have passed `walk`. Raises EditError if an unknown field of a copied table could be a reference,
+    or (without `keep`) an index, and if the flatbuffer would reach 2 GiB.
     """
     return _Writer(wire, schema, keep).write(root)
 
 
 def end_of(wire: Wire, schema: Schema, root: Altered, keep: Keep) -> int:
-    """Return where the last of all objects ends, also of those that the walk does not follow; see `transplant`."""
+    """Return the end of the last object, including objects that the walk does not follow; see `transplant`."""
     writer = _Writer(wire, schema, keep)
     writer.write(root)
     return writer.end
@@ -90,7 +89,7 @@ class _Writer:
     def __init__(self, wire: Wire, schema: Schema, keep: Keep | None) -> None:
         self.wire, self.memory, self.schema, self.keep = wire, wire.memory, schema, keep
         self.depth = self.end = 0
-        self.chunks: list[Chunk] = []  # the last of the file comes first
+        self.chunks: list[Chunk] = []  # from the last to the first
         self.size = 0  # of the chunks
         self.known: dict[tuple[str, int], int] = {}  # (type of a table, old position) -> place
         self.vectors: dict[tuple[str, int, int], int] = {}  # (type or kind, width, old position) -> place
@@ -110,13 +109,13 @@ class _Writer:
     # ------------------------------------------------------------------ bytes, last first
 
     def put(self, data: bytes | bytearray) -> int:
-        """Put bytes in front; return their place."""
+        """Prepend bytes; return their place."""
         self.chunks.append(bytes(data))
         self.size += len(data)
         return self.size
 
     def pad(self, length: int, alignment: int, phase: int = 0) -> None:
-        """Make room so that `length` bytes in front of it start at `phase` past a multiple of `alignment`."""
+        """Pad so that `length` bytes in front start `phase` past a multiple of `alignment`."""
         missing = -(self.size + length + phase) % alignment
         if missing:
             self.put(bytes(missing))
@@ -124,7 +123,7 @@ class _Writer:
     # ------------------------------------------------------------------ tables
 
     def table(self, table_type: TableType, at: int) -> int:
-        """Copy a table with all that it refers to; return its place."""
+        """Copy a table with everything that it refers to; return its place."""
         known = self.known.get((table_type.name, at))
         if known is None:
             self.depth += 1
@@ -142,7 +141,7 @@ class _Writer:
         return self.fresh(table_type, table.fields)
 
     def carried(self, table_type: TableType, at: int, changes: Mapping[int, Value]) -> int:
-        """Write a table of the old file: in its old form, unless the changes give it other fields."""
+        """Write a table of the old file in its old form, unless the changes add or remove fields."""
         form = self.form(table_type, at)
         fields: dict[int, Value] = {}
         if form.unknown and self.keep:
@@ -165,7 +164,7 @@ class _Writer:
         return self.fresh(table_type, fields)
 
     def target(self, position: int, raw: bytes) -> int:
-        """Return where a reference leads."""
+        """Return the target of a reference."""
         distance = int.from_bytes(raw, "little")
         if not distance or position + distance > self.wire.limit - 4:
             raise ModelFormatError("a reference leads outside the file", offset=position)
@@ -177,7 +176,7 @@ class _Writer:
         return self.inline(table_type, _Form(vtable_bytes(placed, size), size, alignment, placed), fields, 0)
 
     def inline(self, table_type: TableType, form: _Form, fields: Mapping[int, Value], at: int) -> int:
-        """Write a table behind its vtable; what is between its fields is taken from `at`, if it stood there."""
+        """Write a table behind its vtable; bytes between fields are copied from the old table at `at`, if any."""
         inline = bytearray(self.memory[at : at + form.size] if at else form.size)
         places = []
         for item, offset in form.placed:
@@ -217,7 +216,7 @@ class _Writer:
     # ------------------------------------------------------------------ what tables refer to
 
     def reference(self, owner: TableType, item: Field, fields: Mapping[int, Value]) -> int:
-        """Write what a reference field of a table with these fields refers to; return its place."""
+        """Write the target of a reference field of a table with these fields; return its place."""
         value = fields[item.slot]
         if item.target not in self.schema.unions or not isinstance(value, int):
             return self.value(item, value)
@@ -230,7 +229,7 @@ class _Writer:
         return self.table(self.schema.tables[name], at)
 
     def value(self, item: Field, value: Value) -> int:
-        """Write what a reference field refers to; return its place."""
+        """Write the target of a reference field; return its place."""
         if isinstance(value, Altered):
             return self.altered(value)
         if isinstance(value, list):
@@ -254,7 +253,7 @@ class _Writer:
         return bytes(self.memory[start:end])
 
     def span(self, at: int, width: int) -> tuple[int, int]:
-        """Return where a vector's elements start and end; the walk does not check deprecated fields."""
+        """Return start and end of a vector's elements; the walk does not check deprecated fields."""
         length = 0 if at + 4 > self.wire.limit else _U4.unpack_from(self.memory, at)[0] * width
         if at + 4 + length > self.wire.limit:
             raise ModelFormatError("a vector or string ends outside the file", offset=at)
@@ -341,13 +340,13 @@ def _form(table_type: TableType, vtable: bytes) -> _Form:
             raise EditError(f"{table_type.name}.{item.name} overlaps another field", hint="mend the writer")
         end = offset + item.width
     alignment = max((item.alignment for item, _ in placed), default=4)
-    if unknown:  # the table stays as it is
+    if unknown:  # the table is unchanged
         return _Form(vtable, _U2.unpack_from(vtable, 2)[0], max(alignment, MOST_ALIGNMENT), placed, True)
     return _Form(vtable_bytes(placed, end), end, max(alignment, 4), placed)
 
 
 def _joined(chunks: list[Chunk]) -> list[Chunk]:
-    """Join bytes that stand side by side."""
+    """Join adjacent chunks of bytes."""
     result: list[Chunk] = []
     pending: list[bytes] = []
     for chunk in chunks:

@@ -1,9 +1,8 @@
-"""Walk every reachable byte by the schema, and check it as the official C++ verifier does.
+"""Walk all reachable objects along the schema, and check them like the official C++ verifier.
 
-The walk is a worklist of table type -> positions. The schema's types form a DAG, so taking them users first
-visits each distinct table once, however often it is shared. The official verifier visits it once per
-reference, and gives up after a number of visits; those are counted along (as weights), so that the verdicts
-agree.
+The walk is a worklist of table type -> positions. The schema's types form a DAG, so processing users first visits
+each distinct table once, however often it is shared. The official verifier visits a table once per reference, and
+gives up after a number of visits; these are counted as weights, so the verdicts agree.
 
 Rules: flatbuffers/include/flatbuffers/verifier.h, version 2.0.8.
 """
@@ -21,30 +20,30 @@ from circletools.errors import ModelFormatError
 from circletools.flatbuf.columns import Mask, Positions, Tables, Vectors, Wire, places_in_rows, vectors_at
 from circletools.flatbuf.schema import OFFSET, Field, Schema, TableType
 
-MAX_TABLES = 1_000_000  # what the official verifier, and with it LiteRT, accepts by default
+MAX_TABLES = 1_000_000  # the default limits of the official verifier, and so of LiteRT
 _HEADER_BYTES = 8
 _I4 = np.dtype("<i4")
 _U2 = np.dtype("<u2")
 
 
 class _Edges(NamedTuple):
-    """References to tables of one type: where they lead, how often they are visited, where they stand."""
+    """References to tables of one type: their targets, numbers of visits and own positions."""
 
     at: Positions
     visits: NDArray[np.float64]
     parent: str
     parent_rows: NDArray[np.int64]
     field: str
-    elements: NDArray[np.int64] | None  # the index in the vector, where the reference is in one
+    elements: NDArray[np.int64] | None  # the index in the vector, if the reference is in one
 
 
 @dataclass(frozen=True, slots=True)
 class Reachable:
     """The result of the walk: each distinct table once, by type, and the end of the last reachable object.
 
-    `visits` counts tables as the official verifier does, once per reference; `places` does so by type.
-    `described` has the bytes of tables with their vtables, by type, and of strings and vectors, by type and field
-    (`Tensor.name`), as they would be if none were shared.
+    `visits` counts tables as the official verifier does, once per reference; `places` does so by type. `described`
+    has the total bytes of tables with their vtables, by type, and of strings and vectors, by type and field
+    (`Tensor.name`), as if none were shared.
     """
 
     tables: Mapping[str, Tables]
@@ -68,10 +67,10 @@ def check_header(wire: Wire, schema: Schema, start: int = 0) -> int:
 
 
 def walk(wire: Wire, schema: Schema, *, max_tables: int | None = MAX_TABLES) -> Reachable:
-    """Check the structure of the whole flatbuffer; return what is reachable.
+    """Check the structure of the whole flatbuffer; return the reachable objects.
 
-    Raises ModelFormatError with the path of the first broken object: `subgraphs[0].tensors[5].name`.
-    `max_tables` None takes any number of tables.
+    Raises ModelFormatError with the path of the first broken object: `subgraphs[0].tensors[5].name`. `max_tables`
+    None allows any number of tables.
     """
     root = np.array([check_header(wire, schema)], np.int64)
     return _Walk(wire, schema, max_tables).run(root)
@@ -84,7 +83,7 @@ class _Outside(NamedTuple):
     ends: Positions
 
     def hint(self, size: int) -> str | None:
-        """Return the size that the file must have had, if an object ends outside of it. No flatbuffer has 2 GiB."""
+        """Return a hint with the original file size if an object ends outside the file. No flatbuffer has 2 GiB."""
         needed = int(self.ends.max())
         return f"truncated? it has {size:,} bytes, and needs at least {needed:,}" if size < needed < 1 << 31 else None
 
@@ -111,7 +110,7 @@ class _Walk:
         return Reachable(self.tables, int(self.visits), self.end, self.places, self.described)
 
     def visit(self, table_type: TableType, edges: list[_Edges]) -> None:
-        """Check all tables of one type, and queue what they refer to."""
+        """Check all tables of one type, and queue their targets."""
         referred = np.concatenate([edge.at for edge in edges])
         at, first, visits = _distinct(referred, np.concatenate([edge.visits for edge in edges]))
         self.edges[table_type.name] = (edges, first)
@@ -147,7 +146,7 @@ class _Walk:
         return Tables(self.wire, table_type, at)
 
     def inline_bytes(self, tables: Tables) -> NDArray[np.int64]:
-        """Return how long each table says that it is; 0 where its vtable is too short to say so."""
+        """Return the size of each table according to its vtable; 0 if the vtable is too short."""
         says = np.where(tables.vtable_bytes >= 4, tables.vtable + 2, 0)
         return self.wire.gather_present(says, _U2).astype(np.int64)
 
@@ -185,7 +184,7 @@ class _Walk:
         self.pending.setdefault(target, []).append(edges)
 
     def queue_union(self, tables: Tables, field: Field, edges: _Edges) -> None:
-        """Queue each member by its code; an unknown code is left alone, as officially."""
+        """Queue each member by its code; unknown codes are ignored, as in the official verifier."""
         rows = edges.parent_rows
         codes = tables.union_codes(field)[rows]
         members = self.schema.unions[str(field.target)]
@@ -230,7 +229,7 @@ class _Walk:
         if self.max_tables is not None and self.visits + float(vectors.count @ weights) > self.max_tables:
             self.count(float(vectors.count @ weights))
         positions = vectors.element_positions()
-        # Unlike a field's, an element's offset is not checked by itself: the table it leads to is.
+        # Unlike a field's offset, an element's offset is not checked itself; its target table is.
         at_elements = positions + self.wire.gather(positions, OFFSET)
         visits, parents = np.repeat(weights, vectors.count), np.repeat(edges.parent_rows[first], vectors.count)
         elements = places_in_rows(vectors.count)
@@ -249,7 +248,7 @@ class _Walk:
         rows: Positions | None = None,
         field: str = "",
     ) -> None:
-        """Raise for the first row of `good` that does not hold."""
+        """Raise ModelFormatError for the first row that is false in `good`."""
         if good.all():
             return
         index = int(np.argmin(good))
@@ -259,7 +258,7 @@ class _Walk:
         raise ModelFormatError(message, offset=int(where[index]), location=location, hint=hint)
 
     def path(self, owner: str, row: int) -> str:
-        """Name the first way from the root to this table."""
+        """Return the first path from the root to this table."""
         parts: list[str] = []
         while owner:
             edges, first = self.edges[owner]

@@ -86,7 +86,7 @@ def dump_origins(
         option("--tables", "Write the tables to DIR instead, as .bin and origins.json.", "DIR"),
     ] = None,
 ) -> None:
-    """Show the sources of each operator, and the operators of each source.
+    """Show the sources of each operator, and vice versa.
 
     Exit status 1 if the model has no origins, or they no longer describe its operators. embed-origins --origins reads
     the JSON and the CSV.
