@@ -11,7 +11,7 @@ from circletools.model.model import Model
 
 @dataclass(frozen=True, slots=True)
 class PartChange:
-    """A part that changed, by its path; the digest is None where there is no such part."""
+    """A part that changed, by its path; the digest is None if there is no such part."""
 
     part: str
     before: str | None

@@ -48,7 +48,7 @@ class Pairing(NamedTuple):
 class ModelDifference(Tabular):
     """The differences. `identical`: the files are equal byte for byte; `notes` name what was not compared.
 
-    `pairing` is None where nothing had to be matched: the files are identical.
+    `pairing` is None if nothing had to be matched: the files are identical.
     """
 
     changes: tuple[Change, ...]

@@ -49,7 +49,7 @@ def _end(model: Model) -> int:
 
 
 def _members(model: Model, behind: memoryview) -> _Members | None:
-    """Return the files of an archive behind the model, None where there is none that can be read."""
+    """Return the files of an archive behind the model, or None that can be read."""
     entries = None if directory_start(behind) is None else archive_entries(model)
     if entries is None:
         return None

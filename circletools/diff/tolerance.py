@@ -25,7 +25,7 @@ def read_or_note(read: Callable[[Model], T | None], model: Model, what: str, not
 
 
 def between(path: str | tuple[str, str], old: Any, new: Any) -> Difference:
-    """Return the difference of two values, None where there is none; `path` is one for both models, or two."""
+    """Return the difference of two values, or None; `path` is one for both models, or two."""
     kind: Kind = "added" if old is None else "removed" if new is None else "changed"
     return Difference(kind, *((path, path) if isinstance(path, str) else path), old, new)
 

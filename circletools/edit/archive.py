@@ -1,9 +1,9 @@
 """The ZIP archive that TFLite metadata keeps behind the flatbuffer (labels, vocabularies).
 
-Its offsets count from the start of the file, or from the start of the archive. Readers work out which by where the
-central directory stands, and so take an archive that has moved *back* in its file. One that has moved *forward*
-would start before the file does, and is refused (minizip, in the TFLite task library; unzip). Then its offsets
-must be changed.
+Its offsets count from the start of the file, or from the start of the archive. Readers infer which from the position
+of the central directory, so they accept an archive that has moved *back* in its file. An archive that has moved
+*forward* would start before the file, and is refused (by minizip in the TFLite task library, and unzip); then its
+offsets must be changed.
 
 Format: APPNOTE.TXT of PKWARE, 4.3.12 and 4.3.16.
 """
@@ -28,9 +28,9 @@ from circletools.storage.zips import (
 
 
 def move_archive(model: Model, start: int, by: int) -> list[Part]:
-    """Return the file from `start` on, which moves by `by` bytes, so that an archive at its end stays readable.
+    """Return the file from `start` on, adjusted for a move by `by` bytes so an archive at its end stays readable.
 
-    Raises EditError where the archive's offsets would have to be changed and cannot be.
+    Raises EditError if the archive's offsets need a change that is impossible.
     """
     rest = Range(model.source, start, model.wire.size)
     if by >= 0:
@@ -43,7 +43,7 @@ def move_archive(model: Model, start: int, by: int) -> list[Part]:
 
 
 def archive_entries(model: Model) -> list[ZipInfo] | None:
-    """Return the central directory of an archive behind a model, None where there is none that can be read."""
+    """Return the central directory of an archive behind a model, or None if there is no readable one."""
     try:
         with ZipFile(model.source.path or io.BytesIO(model.wire.memory)) as archive:
             return archive.infolist()
@@ -52,9 +52,9 @@ def archive_entries(model: Model) -> list[ZipInfo] | None:
 
 
 def moved_directory(file: memoryview, by: int) -> bytes:
-    """Return the central directory and all behind it, for an archive that moves by `by` bytes in its file.
+    """Return the central directory and everything behind it, for an archive that moves by `by` bytes in its file.
 
-    It comes back unchanged where readers find their way. Raises EditError where its offsets cannot be changed.
+    It is unchanged if readers can still find the entries. Raises EditError if its offsets cannot be changed.
     """
     start, end = directory_start(file), end_place(file)
     assert start is not None

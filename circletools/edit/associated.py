@@ -1,6 +1,6 @@
-"""Associated files of a model: entries of a ZIP archive behind it, which tools for ZIP files open too.
+"""Associated files of a model: entries of a ZIP archive behind it, which ordinary ZIP tools can also open.
 
-Data of entries that are there stays where it is; the central directory is written anew behind the new ones.
+Existing entries stay in place; the central directory is written again behind the new entries.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from circletools.storage.zips import END, END_FIELDS, END_OFFSET, ENTRY_OFFSET, 
 
 
 def with_files(parts: Sequence[Part], files: Mapping[str, bytes]) -> list[Part]:
-    """Return the parts of a file with these files in its archive. Raises EditError where that is not possible."""
+    """Return the parts of a file with `files` added to its archive. Raises EditError if that is impossible."""
     *front, last = parts
     directory = central_directory(view(last))
     kept: list[bytes] = []
@@ -49,7 +49,7 @@ def has_file(model: Model, name: str, data: bytes) -> bool:
 
 
 def _stored(name: str, data: bytes) -> tuple[bytes, bytes]:
-    """Return an entry of an archive, with its data, and its line in the directory; without a time."""
+    """Return an entry of an archive with its data, and its directory record; without a time."""
     stream = io.BytesIO()
     with ZipFile(stream, "w") as archive:
         info = ZipInfo(name)

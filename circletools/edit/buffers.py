@@ -1,4 +1,4 @@
-"""The buffers of an edit: which are named, which can be used again."""
+"""The buffers of an edit, with reference counts and reuse of free indices."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from circletools.model.model import Model
 
 
 def _names(model: Model) -> list[int]:
-    """Return how often each buffer of a model is named."""
+    """Return the number of references to each buffer of a model."""
     named = np.zeros(len(model.buffers), np.int64)
     for indices in model_indices(model, "buffer"):
         named += np.bincount(indices.values, minlength=len(named))[: len(named)]
@@ -24,18 +24,18 @@ def _names(model: Model) -> list[int]:
 class BufferPool:
     """Adds, replaces and releases buffers without ever moving one to another index.
 
-    The first buffers, `original`, belong to the file before any edit. Behind them a buffer that nothing names and
-    that holds nothing is a free place: it is filled first, and dropped when it stands at the end.
+    The first buffers, `original`, belong to the file before any edit. Behind them, an empty unreferenced buffer is a
+    free place: it is filled first, and dropped if it is at the end.
     """
 
     def __init__(self, model: Model, overlay: Overlay, original: Model) -> None:
-        """Count how often each buffer is named; `original` is the model before any edit."""
+        """Count the references to each buffer; `original` is the model before any edit."""
         self._overlay, self._original, self._before, self._model = overlay, len(original.buffers), original, model
         self._buffers = overlay.references(overlay.root, "buffers")
         self._named = _names(model)
-        self._reserved: set[int] = set()  # added, counted as named, and named by nothing yet
-        self.put_back: set[int] = set()  # those that are the original file's again, in this edit
-        # Only what an edit wrote, in front of the original file, can be a place that an edit left free.
+        self._reserved: set[int] = set()  # added and counted as referenced, but not referenced yet
+        self.put_back: set[int] = set()  # restored to the original file's buffers in this edit
+        # Only buffers that an edit wrote, in front of the original file, can be free places.
         written = model.buffers.tables.at < overlay.base
         self._external = model.buffers.external.tolist()
         self._empty = ((model.buffers.data.count == 0) & written).tolist()
@@ -46,7 +46,7 @@ class BufferPool:
         return len(self._buffers)
 
     def add(self, data: bytes) -> int:
-        """Store `data` in a free place or a new one; return its index. It counts as named once."""
+        """Store `data` in a free place or a new one; return its index. It gets one reference."""
         if not self._buffers:
             self._append(None)  # buffer 0 is the sentinel
         free = (index for index in range(self._original, len(self._buffers)) if self._is_free(index))
@@ -58,7 +58,7 @@ class BufferPool:
         return index
 
     def restore(self, index: int, data: bytes) -> int | None:
-        """Give a buffer back the data that it had in the original file; None where that is other, or it is named."""
+        """Restore a buffer's data from the original file; None if that data differs, or the buffer is referenced."""
         if index >= self._original or not self._is_free(index):
             return None
         if self._before.buffers.external[index] or self._before.buffers[index].data != data:
@@ -84,13 +84,13 @@ class BufferPool:
         return self._empty[index] and not self._named[index]
 
     def shared(self, index: int) -> bool:
-        """Return whether more than one tensor or metadata entry names this buffer."""
+        """Return whether more than one tensor or metadata entry refers to this buffer."""
         return self._named[index] > 1
 
     def replace(self, index: int, data: bytes | None) -> None:
-        """Give a buffer other data, or none.
+        """Replace the data of a buffer, or remove it.
 
-        Other fields of its table are kept, so that the old data gives the old table.
+        Other fields of its table are kept, so restoring the old data restores the old table.
         """
         table, old = self._table(data), self._buffers[index]
         if isinstance(old, int):
@@ -107,13 +107,13 @@ class BufferPool:
         return _names(self._before)
 
     def reserve(self, data: bytes) -> int:
-        """Store `data` for what will name it; return its index."""
+        """Store `data` for a future reference; return its index."""
         index = self.add(data)
         self._reserved.add(index)
         return index
 
     def name(self, index: int) -> None:
-        """Count one more name of a buffer. Raises UsageError for one that does not exist."""
+        """Add a reference to a buffer. Raises UsageError if the buffer does not exist."""
         check_index("buffer", index, self.count)
         if index in self._reserved:
             self._reserved.remove(index)
@@ -121,10 +121,10 @@ class BufferPool:
             self._named[index] += 1
 
     def assign(self, index: int, data: bytes, original: int | None) -> int:
-        """Give `data` to the one tensor that names buffer `index` here; return the buffer that it has to name.
+        """Store `data` for a single tensor that refers to buffer `index`; return the buffer that it must refer to.
 
-        `original` is the buffer that it names in the original file, None where it is not in there. A buffer with
-        several names there keeps its data, so that a tensor that gets it again can go back.
+        `original` is the tensor's buffer in the original file, None if the tensor is new. A buffer with several
+        references there keeps its data, so a tensor can return to it.
         """
         if index < len(self._buffers) and self._data(index) == data:
             return index
@@ -153,28 +153,28 @@ class BufferPool:
         return 0
 
     def _data(self, index: int) -> bytes | memoryview:
-        """Return the data of a buffer as it stands in the edit."""
+        """Return the current data of a buffer in the edit."""
         table = self._buffers[index]
         if isinstance(table, NewTable):
             return self._overlay.text(table, "data")
         return (self._before if index in self.put_back else self._model).buffers[index].data
 
     def _leave(self, index: int) -> None:
-        """Take one name away; a buffer of the original file keeps its data."""
+        """Remove one reference; a buffer of the original file keeps its data."""
         if index >= self._original:
             self.release(index)
         elif index < len(self._named):
             self._named[index] -= 1
 
     def release(self, index: int) -> None:
-        """Take one name away; the data goes with the last."""
+        """Remove one reference; the last removal also removes the data."""
         self._named[index] -= 1
         if not self._named[index] and index:
             self.replace(index, None)
 
     def trim(self) -> None:
         """Drop free places at the end."""
-        # Alone, a sentinel that was added is not needed either.
+        # An added sentinel is not needed either if it is alone.
         while len(self._buffers) > self._original and (
             self._is_free(len(self._buffers) - 1) or len(self._buffers) == 1
         ):

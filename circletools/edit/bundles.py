@@ -1,4 +1,4 @@
-"""A member of a bundle taken out or replaced: every other byte stays, at the alignment that it had."""
+"""Extract or replace a member of a bundle: all other bytes and their alignment are preserved."""
 
 from __future__ import annotations
 
@@ -41,11 +41,10 @@ def extract_member(name: str, target: str | os.PathLike[str]) -> RewriteResult:
 def replace_member(
     name: str, model: str | os.PathLike[str], target: str | os.PathLike[str] | None = None
 ) -> RewriteResult:
-    """Put a model in the place of a member, `BUNDLE!MEMBER`: in the bundle itself, or in a copy at `target`.
+    """Replace a member, `BUNDLE!MEMBER`, by a model: in the bundle itself, or in a copy at `target`.
 
-    Raises UsageError for a member that does not exist, InvalidInputError for anything but a model, EditError
-    for a bundle
-    whose members overlap, or that would become too large.
+    Raises UsageError if the member does not exist, InvalidInputError if `model` is not a model, EditError if members
+    of the bundle overlap or it would become too large.
     """
     parts = split_member(name)
     if parts is None:
@@ -73,7 +72,7 @@ def _check_apart(members: Iterable[Member], member: Member, name: str) -> None:
 
 
 def _sections(bundle: Source, members: list[Member], member: Member, data: Range) -> list[Part]:
-    """Move the sections behind by whole blocks, and write their new offsets into the header."""
+    """Move later sections by whole blocks, and write their new offsets into the header."""
     later = [other for other in members if other.start >= member.end and other is not member]
     after = min((other.start for other in later), default=None)
     end, moved = member.start + len(data), 0
@@ -92,7 +91,7 @@ def _sections(bundle: Source, members: list[Member], member: Member, data: Range
 
 
 def _archive(bundle: Source, members: list[Member], member: Member, data: Range) -> list[Part]:
-    """Move the files behind by a multiple of what they are aligned to, and write their new places."""
+    """Move later files by a multiple of their alignment, and update their positions."""
     memory, shift = bundle.memory, member.entry[1]
     start, end = directory_start(memory), end_place(memory)
     assert start is not None
@@ -107,7 +106,7 @@ def _archive(bundle: Source, members: list[Member], member: Member, data: Range)
     check = _U4.pack(zlib.crc32(data.source.memory)) + _U4.pack(len(data)) * 2
     local = bytearray(memory[member.head : member.start])
     local[14:26] = check
-    local[6] &= ~8  # sizes stand in front, no longer behind
+    local[6] &= ~8  # sizes are in front of the data, no longer behind it
     directory = bytearray(memory[start:])
     for other in members:
         line = other.entry[0] - start

@@ -1,4 +1,4 @@
-"""Compacting a model file: a minimal flatbuffer, the external data, and what stands behind."""
+"""Compact a model file: a minimal flatbuffer, the external data, and trailing data."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from circletools.model.model import Model
 from circletools.storage.files import Part, Progress, write
 
 _PIECE_BYTES = 1 << 20
-_EXTERNAL_ALIGNMENT = 64  # external data keeps its alignment up to this
+_EXTERNAL_ALIGNMENT = 64  # external data keeps its alignment up to this value
 
 
 def compact(
@@ -27,9 +27,8 @@ def compact(
 ) -> int:
     """Write the model to `target` as a minimal file; return its size in bytes.
 
-    Raises EditError when it has fields that no schema knows and that could be references, or cannot be written;
-    UsageError when the target is the file being read and `in_place` is not set, InvalidInputError when the file
-    changed since it was opened.
+    Raises EditError if unknown fields could be references or the target cannot be written; UsageError if the target
+    is the file being read and `in_place` is not set, InvalidInputError if the file changed since it was opened.
     """
     model.source.check_other(target, in_place=in_place)
     parts = compact_parts(model)
@@ -63,14 +62,14 @@ def _all(wire: Wire, schema: Schema, reachable: Reachable, moved: int = 0) -> tu
 
 
 def _end(wire: Wire, schema: Schema, reachable: Reachable) -> int:
-    """Return where the last object ends, also of fields that the schema does not know."""
+    """Return the end of the last object, including objects in unknown fields."""
     if is_known(schema, reachable):
         return reachable.end
     return max(reachable.end, end_of(wire, schema, *_all(wire, schema, reachable)))
 
 
 def _rest(model: Model) -> tuple[int, bool]:
-    """Return from where on the file is kept as it is, and whether external data lies there."""
+    """Return where the part of the file begins that is kept unchanged, and whether it contains external data."""
     first = min((int(data.offsets.min()) for data in external_data(model)), default=None)
     if first is not None:
         if first < _end(model.wire, model.schema, model.reachable):
@@ -82,14 +81,14 @@ def _rest(model: Model) -> tuple[int, bool]:
 
 
 def tail_start(model: Model) -> int:
-    """Return where what stands behind all that the model uses begins, such as an archive; else where the file ends.
+    """Return the start of trailing data (such as an archive) behind everything the model uses, or the file's end.
 
-    Zeros in front are padding; if they were kept, what is padded anew would grow with each time.
+    Leading zeros are padding; if they were kept, the file would grow with every compaction.
     """
     ends = (int((data.offsets + data.sizes).max()) for data in external_data(model))
     end, base = max(_end(model.wire, model.schema, model.reachable), *ends, 0), original_start(model)
     if base:
-        # What the original file had at its end and no longer uses is not "behind the flatbuffer".
+        # Data at the end of the original file that is no longer used does not count as trailing data.
         wire = Wire(model.wire.memory[base:])
         end = max(end, base + _end(wire, model.schema, walk(wire, model.schema, max_tables=None)))
     for at in range(end, model.wire.size, _PIECE_BYTES):

@@ -1,11 +1,11 @@
-"""The one editing surface: changes are collected, then written as a small prefix in front of the old file.
+"""The editing interface: changes are collected, then written as a small prefix in front of the old file.
 
     with ct.open("in.circle") as model, ct.edit(model) as edit:
         edit.set_metadata("note", b"checked")
         edit.save("out.circle")
 
-Existing indices never change: tensors, operators, operator codes and buffers are only appended. `index_map`
-lists for followers (tables that name operators by index) what was added, and on behalf of which operators.
+Existing indices never change: tensors, operators, operator codes and buffers are only appended. `index_map` lists the
+added operators, and the operators whose work they continue, for followers (tables that refer to operators by index).
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ from circletools.model.verify import OPTIONAL
 from circletools.model.views import OperatorCode
 from circletools.storage.files import Part, Progress, check_target, view, write
 
-_PLACEHOLDER_CODE = 127  # stands in deprecated_builtin_code (a byte) for every code from 127 on
+_PLACEHOLDER_CODE = 127  # the value of deprecated_builtin_code (a byte) for every code from 127 on
 
 
 @explained
 class ModelEdit:
     """An edit of one model; `save` writes it. The model itself is not changed.
 
-    Raises ModelFormatError when the file's structure is broken, and EditError when an index in it is out of
-    range: new entries could make it valid.
+    Raises ModelFormatError if the file's structure is broken, and EditError if an index in it is out of range, since
+    new entries could make it valid.
     """
 
     def __init__(self, model: Model) -> None:
@@ -66,7 +66,7 @@ class ModelEdit:
         self._entries = Entries(model, self._overlay, self._original)
         self._codes = list(model.operator_codes)
         self._code_at = {(one.code, one.version, one.custom_code): one.index for one in reversed(self._codes)}
-        self._new_tensors: Counter[int] = Counter()  # subgraph -> how many were added
+        self._new_tensors: Counter[int] = Counter()  # subgraph -> number of added tensors
         self._added: list[AddedOperator] = []
         self.renamed: dict[tuple[int, int], bytes] = {}  # (subgraph, tensor) -> the new name
         self._ends: dict[tuple[int, Direction], list[int]] = {}  # that were set
@@ -74,7 +74,7 @@ class ModelEdit:
         self._followers: list[Callable[[ModelEdit], None]] = []
 
     def __enter__(self) -> ModelEdit:
-        """Return the edit; leaving the block writes nothing, `save` does."""
+        """Return the edit; leaving the block writes nothing, only `save` does."""
         return self
 
     def __exit__(self, *_error: object) -> None:
@@ -82,19 +82,19 @@ class ModelEdit:
 
     @property
     def index_map(self) -> IndexMap:
-        """The operators that were added so far."""
+        """The operators added so far."""
         return IndexMap(tuple(self._added))
 
     def before_save(self, follower: Callable[[ModelEdit], None]) -> None:
-        """Have `follower(edit)` called before writing, to bring a table up to `index_map`."""
+        """Register `follower(edit)`, which is called before writing to update a table by `index_map`."""
         self._followers.append(follower)
 
     def metadata_value(self, name: str) -> bytes | memoryview | None:
-        """Return the value of a metadata entry as it stands in the edit, None where there is none."""
+        """Return the current value of a metadata entry in the edit, or None."""
         return self._entries.value(name)
 
     def set_metadata(self, name: str, value: bytes) -> None:
-        """Give the metadata entry `name` this value; it is appended where there is none.
+        """Set the value of the metadata entry `name`; a missing entry is appended.
 
         Further entries of the same name are removed. Raises UsageError for a name that is not a string.
         """
@@ -103,32 +103,32 @@ class ModelEdit:
         self._entries.put(name, value)
 
     def remove_metadata(self, name: str) -> int:
-        """Remove all entries of this name, and the data that only they name; return how many there were."""
+        """Remove all entries with this name, and data that only they use; return their number."""
         return self._entries.remove(name)
 
     @property
     def metadata_names(self) -> list[str]:
-        """The names of the metadata entries as they stand in the edit."""
+        """The current names of the metadata entries in the edit."""
         return [entry.name for entry in self._entries.now]
 
     def rename_metadata(self, index: int, name: str) -> None:
-        """Give a metadata entry another name, by its index in `metadata_names`."""
+        """Rename a metadata entry, given by its index in `metadata_names`."""
         check_index("metadata entry", index, len(self._entries.now))
         self._entries.rename(index, name)
 
     def associate(self, name: str, data: bytes) -> bool:
-        """Put a file into the ZIP archive behind the model, in place of one of its name; return whether it is new."""
+        """Add or replace a file in the ZIP archive behind the model; return whether this changes the archive."""
         changed = not has_file(self.model, name, data)
         if changed:
             self._files[name] = data
         return changed
 
     def add_buffer(self, data: bytes) -> int:
-        """Append a buffer, 16-byte aligned, and return its index (a place that an edit left free is used first)."""
+        """Append a buffer, 16-byte aligned, and return its index; free places of earlier edits are used first."""
         return self._entries.pool.reserve(data)
 
     def drop_empty_data(self, buffer: int) -> bool:
-        """Leave out the data vector of a buffer where it is there without a byte; return whether it was."""
+        """Drop the data vector of a buffer if it is present but empty; return whether it was."""
         found = self.model.buffers.tables.take(slice(buffer, buffer + 1))
         is_empty = bool(found.has("data").any() and not self.model.buffers.data.count[buffer])
         if is_empty:
@@ -174,7 +174,7 @@ class ModelEdit:
         return self._append_tensor(subgraph, table)
 
     def _table(self, type_name: str, /, **fields: FieldValue) -> NewTable:
-        """Return a new table with these fields; None leaves one out."""
+        """Return a new table with these fields, except those that are None."""
         table = NewTable(self.model.schema.tables[type_name])
         for name, value in fields.items():
             table.set(name, value)
@@ -201,11 +201,11 @@ class ModelEdit:
 
     @property
     def operator_codes(self) -> tuple[OperatorCode, ...]:
-        """The operator code list as it stands in the edit."""
+        """The current operator code list in the edit."""
         return tuple(self._codes)
 
     def set_operator_version(self, code: int, version: int) -> None:
-        """Give an entry of the operator code list another version. Raises UsageError where there is none."""
+        """Set the version of an entry of the operator code list. Raises UsageError if it does not exist."""
         check_index("operator code", code, len(self._codes))
         codes = self._overlay.references(self._overlay.root, "operator_codes")
         self._overlay.own(codes, "OperatorCode", code).set("version", version)
@@ -244,7 +244,7 @@ class ModelEdit:
         return count
 
     def set_option(self, subgraph: int, operator: int, name: str, value: FieldValue) -> None:
-        """Set an option of an operator. Raises UsageError where there is no such operator or option."""
+        """Set an option of an operator. Raises UsageError if the operator or option does not exist."""
         operators = self._list(subgraph, "operators")
         check_index("operator", operator, len(operators))
         change_option(self._overlay, operators, operator, name, value)
@@ -278,11 +278,11 @@ class ModelEdit:
         self._ends[subgraph, "outputs"] = list(tensors)
 
     def ends(self, subgraph: int, side: Direction) -> list[int]:
-        """Return the inputs or outputs of a subgraph as they stand in the edit."""
+        """Return the current inputs or outputs of a subgraph in the edit."""
         return list(self._ends.get((subgraph, side), getattr(self.model.subgraphs[subgraph], side).tolist()))
 
     def rename_tensor(self, subgraph: int, tensor: int, name: str | None) -> None:
-        """Give a tensor another name, or none (None). Raises UsageError for a tensor or a name that cannot be."""
+        """Rename a tensor, or remove its name (None). Raises UsageError for a missing tensor or an invalid name."""
         self._check_tensors(subgraph, [tensor])
         if name is not None and (not name or "\0" in name):
             raise UsageError(f"{name!r} is not a name", hint="a name has at least one character, and no NUL")
@@ -291,25 +291,25 @@ class ModelEdit:
             self.renamed[subgraph, tensor] = self._tensor_name(subgraph, tensor)
 
     def _tensor(self, subgraph: int, index: int) -> NewTable:
-        """Return the table of a tensor for changes."""
+        """Return the table of a tensor, open for changes."""
         self._check_tensors(subgraph, [index])
         return self._overlay.own(self._list(subgraph, "tensors"), "Tensor", index)
 
     def set_shape(
         self, subgraph: int, tensor: int, shape: Sequence[int], shape_signature: Sequence[int] | None = None
     ) -> None:
-        """Set a tensor's shape and shape signature, not its data. Raises UsageError for what is no 32-bit integer."""
+        """Set a tensor's shape and shape signature, not its data. Raises UsageError beyond 32 bits."""
         resize(self._tensor(subgraph, tensor), self._before(subgraph, tensor), shape, shape_signature)
 
     def set_quantized_dimension(self, subgraph: int, tensor: int, axis: int) -> None:
-        """Set the dimension that a tensor's scales are for. Raises UsageError where it is not quantized."""
+        """Set the quantized dimension of a tensor. Raises UsageError if it is not quantized."""
         change_quantized_dimension(self._overlay, self._tensor(subgraph, tensor), axis)
 
     def set_constant(self, subgraph: int, tensor: int, data: bytes | NDArray[Any]) -> None:
-        """Give a tensor other data, which other tensors and entries that shared it do not get; empty is none.
+        """Set a tensor's data, without changing tensors and entries that shared the old data; empty removes it.
 
-        An array is written as it is. Raises UsageError for a tensor that does not exist or an array of another type,
-        EditError for one whose data is in another file.
+        An array is written unchanged. Raises UsageError if the tensor does not exist or the array has another type,
+        EditError if the tensor's data is in another file.
         """
         table, before = self._tensor(subgraph, tensor), self._before(subgraph, tensor)
         raw = constant_bytes(table, data, self.model.schema.enums["TensorType"])
@@ -323,11 +323,11 @@ class ModelEdit:
 
     @cached_property
     def signatures(self) -> Signatures:
-        """The signatures as they stand in the edit."""
+        """The current signatures in the edit."""
         return Signatures(self.model, self._overlay)
 
     def set_signature(self, key: str, inputs: Ends, outputs: Ends, subgraph: int = 0) -> None:
-        """Write a signature: names, each with the tensor that it stands for. One of this key is replaced.
+        """Write a signature: names, each with its tensor. A signature with the same key is replaced.
 
         Raises UsageError for a tensor that does not exist.
         """
@@ -335,9 +335,9 @@ class ModelEdit:
         self.signatures.put(key, subgraph, inputs, outputs)
 
     def set_signature_entry(self, signature: int, direction: Direction, entry: int, tensor: int) -> None:
-        """Let one named input or output of a signature (both by index) stand for another tensor.
+        """Change the tensor of a named input or output of a signature (both given by index).
 
-        Raises UsageError for a signature, an entry or a tensor that does not exist.
+        Raises UsageError if the signature, entry or tensor does not exist.
         """
         check_index("signature", signature, len(self.signatures.now))
         self._check_tensors(self.signatures.now[signature].subgraph, [tensor])
@@ -370,10 +370,10 @@ class ModelEdit:
     ) -> None:
         """Write the result to `target` whole or not at all (`-`: standard output).
 
-        With `erase` it is a minimal file, as `compact` writes it, without values of metadata that were removed.
+        With `erase` it is a minimal file, as from `compact`, without values of removed metadata.
 
-        Raises UsageError when the target is the file being read and `in_place` is not set, or when the model is
-        closed; EditError when it cannot be written; InvalidInputError when the file changed since it was opened.
+        Raises UsageError if the target is the file being read and `in_place` is not set, or if the model is closed;
+        EditError if the target cannot be written; InvalidInputError if the file changed since it was opened.
         """
         self.check_target(target, in_place=in_place)
         if not erase:
@@ -390,6 +390,6 @@ class ModelEdit:
         return self._entries.remaining(self._base)
 
     def check_target(self, target: str | os.PathLike[str], *, in_place: bool = False) -> None:
-        """Raise what `save` would, as far as it shows without writing."""
+        """Raise the errors of `save` that can be detected without writing."""
         self.model.source.check_other(target, in_place=in_place)
         check_target(target)

@@ -1,4 +1,4 @@
-"""Whether a model can be edited, and where the original file in it starts."""
+"""Check whether a model can be edited, and find the start of the original file in it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from circletools.model.verify import check_model, is_dangling
 def check_editable(model: Model) -> None:
     """Raise ModelFormatError for a broken structure, EditError for an index or a position out of range.
 
-    New entries could make such an index valid, and moving the file such a position.
+    New entries could make an index valid, and moving the file could make a position valid.
     """
     broken = next(filter(is_dangling, check_model(model)), None)
     if broken is not None:
@@ -26,7 +26,7 @@ def check_editable(model: Model) -> None:
 
 
 def original_start(model: Model) -> int:
-    """Return how long the prefix of an earlier edit is, 0 where there is none or the file cannot do without it."""
+    """Return the length of an earlier edit's prefix, 0 if there is none or the file depends on it."""
     base = find_base(model.wire, model.schema)
     if base:
         try:
@@ -39,7 +39,7 @@ def original_start(model: Model) -> int:
         for data in external_data(model):
             tables = model.buffers.tables if data.kind == "Buffer" else model.operator_columns.tables
             if (tables.at[data.rows] >= base).any() or (data.offsets < base).any():
-                return 0  # such a table would have been written into the prefix
+                return 0  # an edit would have written such a table into the prefix
     return base
 
 

@@ -12,12 +12,12 @@ from circletools.findings import Finding
 from circletools.flatbuf.overlay import NewTable, Overlay, References
 from circletools.model.model import Model
 
-_SHARING, _MANY = 16, 1 << 16  # an entry may stand in several places; with more, every change takes too long
+_SHARING, _MANY = 16, 1 << 16  # one table may be several entries; with more, every change takes too long
 
 
 @dataclass(slots=True)
 class Entry:
-    """The name of an entry, its buffer, and its table: one of the file, or a new one."""
+    """The name of an entry, its buffer, and its table (in the file, or a new one)."""
 
     name: str
     buffer: int
@@ -25,7 +25,7 @@ class Entry:
 
 
 class Entries:
-    """Sets, removes and renames metadata entries; `now` are those that there are."""
+    """Sets, removes and renames metadata entries; `now` are the current entries."""
 
     def __init__(self, model: Model, overlay: Overlay, original: Model) -> None:
         """Read the entries of the file; `original` is the model before any edit."""
@@ -35,7 +35,7 @@ class Entries:
             message = f"{len(tables)} metadata entries are {len(set(tables))} tables"
             raise ModelFormatError(message, location="metadata")
         self.now = [Entry(one.name, one.buffer, at) for one, at in zip(model.metadata, tables, strict=True)]
-        self._values: dict[str, bytes | None] = {}  # of those that were set or removed
+        self._values: dict[str, bytes | None] = {}  # of entries that were set or removed
 
     @cached_property
     def pool(self) -> BufferPool:
@@ -44,15 +44,15 @@ class Entries:
 
     @property
     def put_back(self) -> set[int]:
-        """The buffers that are those of the original file again."""
+        """The buffers that were restored to those of the original file."""
         return self.pool.put_back if "pool" in self.__dict__ else set()
 
     def value(self, name: str) -> bytes | memoryview | None:
-        """Return the value of an entry, None where there is none."""
+        """Return the value of an entry, or None."""
         return self._values[name] if name in self._values else self._model.metadata_value(name)
 
     def put(self, name: str, value: bytes) -> None:
-        """Give an entry a value, and remove further ones of its name; one that has it already stays as it is."""
+        """Set the value of an entry, and remove others with its name; an entry with this value stays unchanged."""
         same = [entry for entry in self.now if entry.name == name]
         if len(same) == 1 and self.value(name) == value:
             return
@@ -70,7 +70,7 @@ class Entries:
         self._drop(same[1:])
 
     def _add(self, name: str, value: bytes) -> None:
-        """Append an entry; one that the original file has with this value comes back where it was."""
+        """Append an entry; an entry of the original file with this value returns to its old place."""
         known = {entry.name: entry.index for entry in reversed(self._original.metadata)}
         at, buffer = len(self.now), None
         if name in known:
@@ -86,14 +86,14 @@ class Entries:
         self.now.insert(at, Entry(name, buffer, table))
 
     def remove(self, name: str) -> int:
-        """Remove all entries of this name; return how many there were."""
+        """Remove all entries with this name; return their number."""
         same = [entry for entry in self.now if entry.name == name]
         self._values[name] = None
         self._drop(same)
         return len(same)
 
     def rename(self, index: int, name: str) -> None:
-        """Give an entry another name."""
+        """Rename an entry."""
         self._open(self.now[index]).set("name", name)
         self.now[index].name = name
 
@@ -117,7 +117,7 @@ class Entries:
         self.now = [entry for entry in self.now if id(entry) not in gone]
 
     def remaining(self, base: int) -> tuple[Finding, ...]:
-        """Return a note for each entry that the edit changes or removes, whose old value is behind `base`."""
+        """Return a note for each changed or removed entry whose old value is behind `base`."""
         model, notes = self._model, []
         for entry in model.metadata:
             old = model.buffers[entry.buffer]

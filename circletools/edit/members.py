@@ -1,4 +1,4 @@
-"""Indices and names that callers of an edit give."""
+"""Check indices and names given by callers of an edit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def check_index(what: str, index: int, count: int) -> None:
 
 
 def member_number(members: Mapping[int, str], name: str, what: str) -> int:
-    """Return the number of a member of an enum. Raises EditError where the format does not have it."""
+    """Return the value of an enum member. Raises EditError if the format does not have it."""
     for value, known in members.items():
         if known == name:
             return value
@@ -25,7 +25,7 @@ def member_number(members: Mapping[int, str], name: str, what: str) -> int:
 
 
 def change_option(overlay: Overlay, operators: References, index: int, name: str, value: FieldValue) -> None:
-    """Set a field in the options of an operator. Raises UsageError for options that do not have it."""
+    """Set a field in the options of an operator. Raises UsageError if the options do not have it."""
     operator = overlay.own(operators, "Operator", index)
     for field in OPTION_FIELDS:
         item = operator.type.by_name.get(field)
@@ -42,9 +42,9 @@ def change_option(overlay: Overlay, operators: References, index: int, name: str
 
 
 def options_member(schema: Schema, member: str, fields: Iterable[str]) -> tuple[str, int]:
-    """Return the field of an operator that an options table goes to, and its number there.
+    """Return the operator's union field for an options table, and the table's union code.
 
-    Raises UsageError for a table or a field that the format does not have.
+    Raises UsageError if the format does not have the table or a field.
     """
     fields_of = dict(zip(("BuiltinOptions", "BuiltinOptions2"), OPTION_FIELDS, strict=True))
     union = next((name for name in fields_of if member in schema.unions[name].values()), None)

@@ -1,4 +1,4 @@
-"""Positions in the file that an edit moves: the tables that hold them are written anew."""
+"""Rewrite tables that contain positions in the file, which an edit moves."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from circletools.model.model import Model
 
 
 def open_file_offsets(model: Model, overlay: Overlay, root: NewTable, put_back: Iterable[int]) -> None:
-    """Write anew each table that holds a position in the file, since the file is about to move.
+    """Open each table that contains a position in the file for changes, since the file is about to move.
 
-    `put_back` are buffers of the original file that the model no longer has, and the edit does.
+    `put_back` are buffers of the original file that the model lacks and the edit restored.
     """
     splits = model.operator_columns.splits
     buffers = set(put_back)

@@ -29,7 +29,7 @@ class IndexMap:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RewriteResult(Tabular):
-    """The changes of a rewrite, a line each (none when the output equals the input), and notes for the user."""
+    """The changes of a rewrite, one line each (none if the output equals the input), and notes for the user."""
 
     changes: tuple[str, ...]
     notes: tuple[Finding, ...] = ()

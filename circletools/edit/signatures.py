@@ -1,4 +1,4 @@
-"""The signatures of an edit: written, renamed, removed; an entry of them stands for another tensor."""
+"""The signatures of an edit: add, rename and remove them, and change their entries."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from circletools.model.model import Model
 Direction = Literal["inputs", "outputs"]
 SIDES: tuple[Direction, ...] = ("inputs", "outputs")
 Ends = Sequence[tuple[str, int]]
-"""Names, each with the tensor that it stands for."""
+"""Names, each with its tensor."""
 
 
 @dataclass(slots=True)
@@ -32,10 +32,10 @@ class SignatureNow:
 
 
 class Signatures:
-    """The signatures of a model in an edit, by index; `now` has them as they stand."""
+    """The signatures of a model in an edit, by index; `now` has their current state."""
 
     def __init__(self, model: Model, overlay: Overlay) -> None:
-        """Start with those of the model."""
+        """Start with the signatures of the model."""
         self._overlay = overlay
         self.now: list[SignatureNow] = [
             SignatureNow(one.key, one.subgraph, list(one.inputs), list(one.outputs)) for one in model.signatures
@@ -58,14 +58,14 @@ class Signatures:
         self.now.append(SignatureNow(key, subgraph, list(inputs), list(outputs)))
 
     def put(self, key: str, subgraph: int, inputs: Ends, outputs: Ends) -> None:
-        """Write a signature in place of all those of its key, unless it is there as it is."""
+        """Replace all signatures with this key by one, unless it exists unchanged."""
         wanted = SignatureNow(key, subgraph, list(inputs), list(outputs))
         if [one for one in self.now if one.key == key] != [wanted]:
             self.remove(key)
             self.add(key, subgraph, inputs, outputs)
 
     def remove(self, key: str) -> int:
-        """Remove all signatures of this key; return how many there were."""
+        """Remove all signatures with this key; return their number."""
         same = [index for index, one in enumerate(self.now) if one.key == key]
         for index in reversed(same):
             del self._tables()[index]
@@ -84,7 +84,7 @@ class Signatures:
         return entry
 
     def rename(self, index: int, key: str) -> None:
-        """Give a signature another key."""
+        """Change the key of a signature."""
         if self.now[index].key != key:
             self._table(index).set("signature_key", key)
             self.now[index].key = key
@@ -94,7 +94,7 @@ class Signatures:
     ) -> None:
         """Point an entry at another tensor, or rename it.
 
-        Raises UsageError for a signature or an entry that does not exist.
+        Raises UsageError if the signature or entry does not exist.
         """
         check_index("signature", index, len(self.now))
         ends = self.now[index].side(side)

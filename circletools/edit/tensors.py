@@ -13,14 +13,14 @@ from circletools.model.model import Model
 
 
 def number(table: NewTable, name: str) -> int:
-    """Return a number of a new table; absent is 0."""
+    """Return a numeric field of a new table, 0 if absent."""
     value = table[name] or b""
     assert isinstance(value, bytes)
     return int.from_bytes(value, "little", signed=True)
 
 
 def original_tensor(original: Model, overlay: Overlay, subgraph: int, index: int) -> NewTable | None:
-    """Return the table of a tensor in the original file, None where it is not in there."""
+    """Return the table of a tensor in the original file, or None if it is new."""
     columns = original.tensor_columns
     if subgraph >= len(columns.splits) - 1 or index >= len(columns.rows_of(subgraph)):
         return None
@@ -30,9 +30,9 @@ def original_tensor(original: Model, overlay: Overlay, subgraph: int, index: int
 def resize(
     table: NewTable, before: NewTable | None, shape: Sequence[int], shape_signature: Sequence[int] | None
 ) -> None:
-    """Give a tensor a shape, and a shape signature or none.
+    """Set the shape of a tensor, and its shape signature, if any.
 
-    `before` is the tensor of the original file: an empty vector is present or absent as it is there.
+    `before` is the tensor in the original file, which decides whether an empty vector is present or absent.
     """
     shape, shape_signature = list(shape), None if shape_signature is None else list(shape_signature)
     table.set("shape", None if before is not None and not shape and before["shape"] is None else shape)
@@ -41,7 +41,7 @@ def resize(
 
 
 def change_quantized_dimension(overlay: Overlay, table: NewTable, axis: int) -> None:
-    """Set the dimension of a tensor's scales. Raises UsageError for a tensor that is not quantized."""
+    """Set the quantized dimension of a tensor. Raises UsageError if the tensor is not quantized."""
     quantization = overlay.below(table, "quantization", "QuantizationParameters")
     if quantization is None:
         raise UsageError("the tensor is not quantized")
@@ -50,9 +50,9 @@ def change_quantized_dimension(overlay: Overlay, table: NewTable, axis: int) -> 
 
 
 def constant_bytes(table: NewTable, data: bytes | NDArray[Any], types: Mapping[int, str]) -> bytes:
-    """Return data of a tensor as it stands in a buffer.
+    """Return data of a tensor as encoded in a buffer.
 
-    Raises UsageError for an array of another type, EditError for a tensor whose data is in another file.
+    Raises UsageError if the array has another type, EditError if the tensor's data is in another file.
     """
     if "external_buffer" in table.type.by_name and number(table, "external_buffer"):
         raise EditError("the values are in another file (external_buffer)", hint="change that file")

@@ -44,7 +44,7 @@ class Naming:
                 yield ((-1, (text(tensors[first]) if first >= 0 else "") or NO_NAME),)
 
     def details(self, sources: Iterable[Source]) -> tuple[SourceDetails, ...]:
-        """Return the details of each of these sources; empty where no source has any."""
+        """Return the details of each of these sources; empty if no source has any."""
         known = self._origins.details
         if not known:
             return ()

@@ -55,14 +55,14 @@ def reads_signatures(target: str) -> bool:
 
 
 def program_of(target: str) -> str:
-    """Return the program that loads a model for a target, empty where none decides."""
+    """Return the program that loads a model for a target, empty if none decides."""
     program = JUDGES[target].program if target in JUDGES else ""
     return "litert" if program == "litert-gpu" else program
 
 
 @dataclass(frozen=True, slots=True)
 class ProgramAnswer:
-    """The answer of a program about a model; its operators are located. None where it does not read the format."""
+    """The answer of a program about a model; its operators are located. None if it does not read the format."""
 
     program: str
     version: str

@@ -65,7 +65,7 @@ class Cuts:
 class Disagreement:
     """Where a table is wrong: it takes an operator that the program refuses, or the other way round.
 
-    `operator` is None where the two differ about the model as a whole only. `words` are those of the program.
+    `operator` is None if the two differ about the model as a whole only. `words` are those of the program.
     """
 
     subgraph: int | None

@@ -1,1 +1,1 @@
-"""A model as graphs of columns, and what follows from them: between the file and the verbs."""
+"""A model as graphs in columns, and algorithms on them: the layer between the file and the commands."""

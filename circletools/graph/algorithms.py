@@ -15,7 +15,7 @@ Indices = NDArray[np.int64]
 
 
 def rows_by_key(size: int, keys: Indices, numbers: Indices) -> list[list[int]]:
-    """Return the numbers of each key from 0 to `size` - 1, in the order in which they stand."""
+    """Return the numbers for each key from 0 to `size` - 1, in their given order."""
     if keys.size and (keys[1:] < keys[:-1]).any():
         order = np.argsort(keys, kind="stable")
         keys, numbers = keys[order], numbers[order]
@@ -31,7 +31,7 @@ def distinct_edges(size: int, sources: Indices, targets: Indices) -> tuple[Indic
 
 
 def topological_order(successors: Sequence[Sequence[int]]) -> list[int]:
-    """Return the topological order of the numbers (Kahn's algorithm); those of a cycle are left out.
+    """Return the topological order of the numbers (Kahn's algorithm), without those on or behind a cycle.
 
     Among ready operators, the one that became ready first comes first.
     """
@@ -49,7 +49,7 @@ def topological_order(successors: Sequence[Sequence[int]]) -> list[int]:
 
 
 def reachable(start: Iterable[int], further: Mapping[int, Iterable[int]] | Sequence[Iterable[int]]) -> set[int]:
-    """Return the numbers of `start` and those that can be reached from them; a mapping may lack some numbers."""
+    """Return the numbers in `start` and all that are reachable from them; `further` may lack some numbers."""
     pending, found = list(start), set[int]()
     rows = further if isinstance(further, Mapping) else dict(enumerate(further))
     while pending:
@@ -63,11 +63,11 @@ def reachable(start: Iterable[int], further: Mapping[int, Iterable[int]] | Seque
 class UnionFind:
     """Union-find over the numbers 0..n-1; each set is represented by one of its numbers.
 
-    With halving of paths; joining keeps the lower number, so that a set is known by its lowest.
+    With path halving; merging keeps the lower representative, so a set is identified by its lowest number.
     """
 
     def __init__(self, size: int) -> None:
-        """Begin with a set for each number."""
+        """Start with a separate set for each number."""
         self._root = list(range(size))
 
     def find(self, number: int) -> int:
@@ -84,7 +84,7 @@ class UnionFind:
         return low != high
 
     def labels(self) -> list[int]:
-        """Return the lowest number of the set of each."""
+        """Return for each number the lowest number of its set."""
         return [self.find(number) for number in range(len(self._root))]
 
 
@@ -97,7 +97,7 @@ def components(size: int, sources: Iterable[int], targets: Iterable[int]) -> lis
 
 
 def renumbered(labels: Iterable[Any]) -> list[int]:
-    """Return the labels as numbers from 0, by their first appearance."""
+    """Return the labels renumbered from 0, in order of first appearance."""
     first: dict[Any, int] = {}
     return [first.setdefault(label, len(first)) for label in labels]
 

@@ -1,4 +1,4 @@
-"""The graphs of a model: the only place that reads them from it."""
+"""Build the graphs of a model; no other module reads them from the file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from circletools.model.options import OPTION_FIELDS, union_tables
 
 @dataclass(frozen=True, slots=True)
 class Called:
-    """The subgraphs that the options of operators name, by subgraph and operator; `patterns` are not programs."""
+    """The subgraphs that options of operators refer to, by subgraph and operator; `patterns` are not executed."""
 
     by_graph: dict[int, dict[int, list[int]]]
     patterns: frozenset[int]
@@ -37,9 +37,9 @@ def model_graph(model: Model) -> ModelGraph:
 
 
 def joined_graph(model: Model) -> Graph:
-    """Return all subgraphs as one graph, whose operators and values are the rows of the model's columns.
+    """Return all subgraphs as one graph; its operators and values are the rows of the model's columns.
 
-    Ends and slots that are left out stay -1. Raises ModelFormatError.
+    Omitted inputs, outputs and slots stay -1. Raises ModelFormatError.
     """
     operators, tensors = model.operator_columns, model.tensor_columns
     owners = np.repeat(np.arange(len(model.subgraph_tables)), np.diff(operators.splits))
@@ -112,7 +112,7 @@ def _slots(vectors: Vectors) -> Slots:
 
 
 def _called(model: Model) -> Called:
-    """Return the subgraphs that options of If, While, CallOnce, composites etc. name. Raises ModelFormatError."""
+    """Return the subgraphs in options of If, While, CallOnce, composites etc. Raises ModelFormatError."""
     found: dict[int, dict[int, list[int]]] = {}
     patterns: set[int] = set()
     columns, roles = model.operator_columns, load_roles()

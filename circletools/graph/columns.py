@@ -1,4 +1,4 @@
-"""The operators and the values of a graph as columns, each read when it is first asked for, and then kept."""
+"""The operators and values of a graph as columns, each of which is read at first use and then cached."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from circletools.model.views import OperatorCode, text
 Mask = NDArray[np.bool_]
 _LONG_NAME = 200
 Rows = Indices | slice
-"""The rows of a subgraph among those of a whole model."""
+"""The rows of a subgraph among the rows of the whole model."""
 
 
 def _count(rows: Rows) -> int:
@@ -33,7 +33,7 @@ def _count(rows: Rows) -> int:
 
 
 class Uses(NamedTuple):
-    """Operator and value of slots, slots in order."""
+    """Operator and value of each slot, in slot order."""
 
     operators: Indices
     values: Indices
@@ -41,7 +41,7 @@ class Uses(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Slots:
-    """The value in each slot of all operators, -1 where it is left out; `splits[i]` is where operator i begins."""
+    """The value in each slot of all operators, -1 if omitted; the slots of operator i begin at `splits[i]`."""
 
     values: Indices
     splits: Indices
@@ -61,7 +61,7 @@ class Slots:
         return np.diff(self.splits)
 
     def uses(self) -> Uses:
-        """Return the operator and the value of each slot that is not left out."""
+        """Return the operator and value of each slot that is not omitted."""
         operators = np.repeat(np.arange(len(self.splits) - 1), self.counts)
         present = self.values >= 0
         return Uses(operators[present], self.values[present])
@@ -69,7 +69,7 @@ class Slots:
 
 @dataclass(frozen=True, eq=False)
 class Operators:
-    """The operators of a graph, 0..n-1: `rows` of all operators of a model. `codes` are the codes of the model."""
+    """The operators of a graph, 0..n-1: `rows` of all operators of a model, and the operator `codes` of the model."""
 
     columns: OperatorColumns
     rows: Rows
@@ -94,39 +94,39 @@ class Operators:
 
     @property
     def codes(self) -> Sequence[OperatorCode]:
-        """The operator codes of the model; `code_indices` are numbers of these."""
+        """The operator codes of the model, to which `code_indices` refer."""
         return self.read_codes()
 
     @cached_property
     def code_indices(self) -> Indices:
-        """The number of the code of each operator."""
+        """The operator code index of each operator."""
         return self.columns.code_indices[self.rows].astype(np.int64)
 
     @cached_property
     def code_names(self) -> list[str]:
-        """The name of the code of each operator. Raises ModelFormatError for a code that does not exist."""
+        """The code name of each operator. Raises ModelFormatError if a code does not exist."""
         return self.read_code_names()
 
     @cached_property
     def result_names(self) -> list[tuple[bytes, ...]]:
-        """The names of what each operator makes, empty for a slot left out. Raises ModelFormatError."""
+        """The names of each operator's outputs, empty for an omitted one. Raises ModelFormatError."""
         return self.read_result_names()
 
     @cached_property
     def first_result_names(self) -> list[str]:
-        """The name of what each operator makes first, empty where that is nothing. Raises ModelFormatError."""
+        """The name of each operator's first output, empty if there is none. Raises ModelFormatError."""
         raw = [names[0] if names else b"" for names in self.result_names]
-        long = {name: text(name) for name in raw if len(name) > _LONG_NAME}  # one text, of however many operators
+        long = {name: text(name) for name in raw if len(name) > _LONG_NAME}  # one text, shared by all operators
         return [name.decode("utf-8", "surrogateescape") if len(name) <= _LONG_NAME else long[name] for name in raw]
 
     def option(self, name: str, chosen: Indices | slice = slice(None)) -> NDArray[np.float64]:
-        """Return an option of operators, 0 where an operator has none of that name; of a text, its number."""
+        """Return an option of operators, 0 if an operator lacks it; a text is returned as its number."""
         return options_of(self.tables.take(chosen), name, self.schema)
 
 
 @dataclass(frozen=True, eq=False)
 class Values:
-    """The values of a graph, 0..n-1: `rows` of all tensors of a model. `place` is where errors are."""
+    """The values of a graph, 0..n-1: `rows` of all tensors of a model. `place` is the path for errors."""
 
     columns: TensorColumns
     rows: Rows
@@ -145,7 +145,7 @@ class Values:
 
     @cached_property
     def names(self) -> list[bytes]:
-        """The name of each value, as it is in the file."""
+        """The name of each value, as bytes in the file."""
         names = self.columns.names
         return names[self.rows] if isinstance(self.rows, slice) else [names[row] for row in self.rows.tolist()]
 
@@ -155,12 +155,12 @@ class Values:
 
     @cached_property
     def type_numbers(self) -> Indices:
-        """The number of the type of each value."""
+        """The type number of each value."""
         return self.columns.types[self.rows].astype(np.int64)
 
     @cached_property
     def types(self) -> list[str]:
-        """The name of the type of each value."""
+        """The type name of each value."""
         names = self.schema.enums["TensorType"]
         return [names.get(number, f"UNKNOWN:{number}") for number in self.type_numbers.tolist()]
 
@@ -176,24 +176,24 @@ class Values:
 
     @cached_property
     def shape_signatures(self) -> Vectors:
-        """The shape signature of each value, empty where it has none."""
+        """The shape signature of each value, empty if it has none."""
         return self.columns.shape_signatures.take(self.rows)
 
     @cached_property
     def bytes(self) -> NDArray[np.float64]:
-        """The bytes of each value, an open dimension counting as 1 and a type of unknown size as nothing."""
+        """The bytes of each value; an open dimension counts as 1, a type of unknown size as 0 bytes."""
         return least_bytes(
             self.shapes, self.shape_signatures, self.columns.types[self.rows], self.schema.enums["TensorType"]
         )
 
     def size_bytes(self, value: int) -> int | None:
-        """Return the bytes of one value, None where its shape or the size of an element is not known."""
+        """Return the bytes of one value, None if its shape or element size is unknown."""
         kind = self.schema.enums["TensorType"].get(int(self.type_numbers[value]), "")
         return size_bytes(kind, self.shapes.row(value).tolist(), self.shape_signatures.row(value).tolist())
 
     @cached_property
     def buffers(self) -> Indices:
-        """The number of the buffer of each value."""
+        """The buffer index of each value."""
         return self.columns.buffers[self.rows].astype(np.int64)
 
     @property
@@ -203,19 +203,19 @@ class Values:
 
     @cached_property
     def is_variable(self) -> Mask:
-        """Whether each value is kept from run to run."""
+        """Whether each value is kept between runs."""
         variable: Mask = self.columns.variable[self.rows] != 0
         return variable
 
     @cached_property
     def is_constant(self) -> Mask:
-        """Whether each value is in the file and no variable: then LiteRT takes it for a constant.
+        """Whether each value has data in the file and is not a variable, and so is a constant in LiteRT.
 
         Raises ModelFormatError for a buffer that does not exist.
         """
         buffers, indices = self.read_buffers(), self.buffers
         if not len(buffers) and not indices.any():
-            return np.zeros(indices.shape, np.bool_)  # buffer 0 is the empty one, whether it is there or not
+            return np.zeros(indices.shape, np.bool_)  # buffer 0 counts as empty even if it is missing
         if indices.size and int(indices.max()) >= len(buffers):
             raise ModelFormatError(f"buffer {indices.max()} does not exist", location=self.place)
         constant: Mask = buffers.filled[indices] & ~self.is_variable

@@ -12,10 +12,10 @@ from circletools.graph.algorithms import Indices, distinct_edges, rows_by_key, t
 class Dag:
     """Operators 0..n-1; `successors` and `predecessors` of each ascend without duplicates.
 
-    `order` is a valid execution order: the file's own if it is one. `constants` are the operators that depend on
-    constants only, ascending: they are not work, and belong to their readers. `beside` has sets of operators;
-    those of one device in a set may be one partition though nothing connects them. `share` is the fraction of the
-    model's operators that are here, and so of the search effort for the model.
+    `order` is a valid execution order: the order in the file if it is valid. `constants` are the operators that
+    depend only on constants, ascending: they do not count as work, and belong to their readers. `beside` has sets of
+    operators; operators of one device in the same set may form a partition even if they are not connected. `share` is
+    the graph's fraction of the model's operators, and so of the search effort for the model.
     """
 
     successors: list[list[int]]
@@ -31,7 +31,7 @@ class Dag:
 
     @property
     def joins_any(self) -> bool:
-        """Return whether any operators of a device may be one partition."""
+        """Return whether any operators of a device may form a partition."""
         return any(len(row) == len(self) - len(self.constants) for row in self.beside)
 
 

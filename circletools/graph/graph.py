@@ -2,11 +2,11 @@
 
     graph = graph_of(model, 0)
     graph.operators.code_names[3]       # "ADD"
-    graph.producer[5]                   # the operator that makes value 5, or -1
+    graph.producer[5]                   # the operator that produces value 5, or -1
     graph.readers[5]                    # the operators that read it
-    graph.dag.successors[3]             # the operators that read what operator 3 makes
+    graph.dag.successors[3]             # the operators that read outputs of operator 3
 
-A value is a tensor of the file. Nothing is read or computed before it is asked for, and each thing once.
+A value is a tensor in the file. Everything is read or computed at first use, and only once.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from circletools.model.views import OperatorCode, Signature, text
 
 _CONTROL_FLOW = ("IF", "WHILE", "CALL_ONCE")
 NAMING = {"VAR_HANDLE": "VarHandleOptions", "HASHTABLE": "HashtableOptions"}
-"""Operators that name what the runtime holds, with the options that have the name."""
+"""Operators that name a resource of the runtime, with the options that contain the name."""
 _BY_NAME = ("READ_VARIABLE", "ASSIGN_VARIABLE", "HASHTABLE_FIND", "HASHTABLE_IMPORT", "HASHTABLE_SIZE")
 _OTHER_EACH_TIME = ("MULTINOMIAL", "RANDOM_STANDARD_NORMAL", "RANDOM_UNIFORM", "CUSTOM", "DELEGATE")
 
@@ -39,10 +39,10 @@ _OTHER_EACH_TIME = ("MULTINOMIAL", "RANDOM_STANDARD_NORMAL", "RANDOM_UNIFORM", "
 class Graph:
     """The operators of one subgraph, 0..len-1, and its values, 0..len(values)-1.
 
-    `inputs` and `outputs` are the values of the graph's ends, as in the file: they may be -1, or out of range. So may
-    the values of slots; what needs them to exist raises ModelFormatError. `callees` has the subgraphs that operators
-    name in their options, by operator, in the order of their fields; -1 names none. `share` is the part of the
-    model's operators that these are, and `table` the subgraph in the file.
+    `inputs` and `outputs` are the values of the graph's inputs and outputs, as in the file: they may be -1 or out of
+    range, and so may values of slots; methods that need existing values raise ModelFormatError. `callees` has the
+    subgraphs in the options of each operator, in the order of their fields; -1 means none. `share` is the graph's
+    fraction of the model's operators, and `table` the subgraph in the file.
     """
 
     index: int
@@ -71,7 +71,7 @@ class Graph:
 
     @property
     def debug_metadata_index(self) -> int:
-        """The number of the subgraph in the debug metadata."""
+        """The index of the subgraph in the debug metadata."""
         return int(self.table.scalars("debug_metadata_index")[0])
 
     @cached_property
@@ -86,7 +86,7 @@ class Graph:
 
     @cached_property
     def callees(self) -> Mapping[int, Sequence[int]]:
-        """The subgraphs that operators name, by operator. Raises ModelFormatError for a broken structure."""
+        """The subgraphs that operators refer to, by operator. Raises ModelFormatError for a broken structure."""
         return self.read_callees()
 
     def called(self, operators: Iterable[int]) -> set[int]:
@@ -95,16 +95,16 @@ class Graph:
 
     @cached_property
     def uses(self) -> Uses:
-        """Pairs of reader and value; an operator may read a value twice."""
+        """Pairs (reader, value); an operator may read a value twice."""
         return self.operands.uses()
 
     @cached_property
     def definitions(self) -> Uses:
-        """Pairs of producer and value."""
+        """Pairs (producer, value)."""
         return self.results.uses()
 
     def check_values(self) -> None:
-        """Raise ModelFormatError for an operator whose tensor does not exist."""
+        """Raise ModelFormatError if an operator's tensor does not exist."""
         for operators, values in (self.definitions, self.uses):
             beyond = np.flatnonzero(values >= len(self.values))
             if beyond.size:
@@ -113,7 +113,7 @@ class Graph:
 
     @cached_property
     def producer(self) -> Indices:
-        """The operator that makes each value, -1 where none does; of several the last. Raises ModelFormatError."""
+        """The producer of each value, the last of several, -1 if there is none. Raises ModelFormatError."""
         self.check_values()
         producer = np.full(len(self.values), -1, np.int64)
         producer[self.definitions.values] = self.definitions.operators
@@ -130,12 +130,12 @@ class Graph:
 
     @cached_property
     def readers(self) -> list[list[int]]:
-        """The operators that read each value, ascending, none twice. Raises ModelFormatError."""
+        """The operators that read each value, ascending, without duplicates. Raises ModelFormatError."""
         return grouped(len(self.values), self.reads.values, self.reads.operators.tolist())
 
     @cached_property
     def operand_bytes(self) -> NDArray[np.float64]:
-        """The bytes of all inputs and outputs of each operator, as `values.bytes` has them."""
+        """The total bytes of all inputs and outputs of each operator, according to `values.bytes`."""
         found = np.zeros(len(self), np.float64)
         for operators, values in (self.uses, self.definitions):
             there = values < len(self.values)
@@ -144,7 +144,7 @@ class Graph:
 
     @cached_property
     def first_results(self) -> Indices:
-        """The value in the first output slot of each operator, -1 where it has none."""
+        """The value in the first output slot of each operator, -1 if it has none."""
         splits, values = self.results.splits, self.results.values
         first = np.full(len(self), -1, np.int64)
         some = splits[1:] > splits[:-1]
@@ -153,10 +153,10 @@ class Graph:
 
     @cached_property
     def is_handle(self) -> Mask:
-        """Whether each value is not data, but names what the runtime holds.
+        """Whether each value is a handle of a resource in the runtime, and not data.
 
-        By its type (RESOURCE, VARIANT), or because operators take it for that: LiteRT reads INT32 there too. Raises
-        ModelFormatError.
+        A handle is recognised by its type (RESOURCE, VARIANT) or by the operators that use it, since LiteRT also
+        accepts INT32 handles. Raises ModelFormatError.
         """
         held = self.values.is_type("RESOURCE", "VARIANT")
         if not {*NAMING, *_BY_NAME}.isdisjoint(self.operators.code_names):
@@ -169,7 +169,7 @@ class Graph:
 
     @cached_property
     def effects(self) -> Indices:
-        """The operators with side effects, ascending: those that touch a resource or call a subgraph.
+        """The operators with side effects, ascending: those that use a resource or call a subgraph.
 
         They keep their order, as in LiteRT (`Subgraph::OpMightHaveSideEffect`).
         """
@@ -182,7 +182,7 @@ class Graph:
     def dag(self) -> Dag:
         """The order of operators: producers before readers, and operators with side effects in file order.
 
-        Raises ModelFormatError for a tensor that does not exist or has two producers, and for a cycle.
+        Raises ModelFormatError if a tensor does not exist or has two producers, or if there is a cycle.
         """
         makers, made = self.definitions
         twice = np.flatnonzero(self.producer[made] != makers)
@@ -203,21 +203,21 @@ class Graph:
 
     @cached_property
     def folded(self) -> tuple[int, ...]:
-        """The operators that depend on constants only (`Dag.constants`), none where there is no order."""
+        """The operators that depend only on constants (`Dag.constants`); empty if there is no order."""
         try:
             return self.dag.constants
         except ModelFormatError:
             return ()
 
     def _folded(self, dag: Dag) -> tuple[int, ...]:
-        """Return the operators that depend on constants only and have readers, such as DEQUANTIZE of weights.
+        """Return the operators that depend only on constants and have readers, such as DEQUANTIZE of weights.
 
-        A runtime runs them once, before anything else. An output of the graph is work, and so is what has side
-        effects, is custom or gives other numbers each time.
+        A runtime runs them once, before all others. Operators that produce graph outputs, have side effects, are
+        custom or are not deterministic count as work.
         """
         try:
             fixed: Mask = self.values.is_constant & (self.producer < 0)
-        except ModelFormatError:  # of a buffer that does not exist nothing is known
+        except ModelFormatError:  # nothing is known about a missing buffer
             return ()
         fixed[self.inputs[(self.inputs >= 0) & (self.inputs < len(self.values))]] = False
         readers, read = self.uses
@@ -238,7 +238,7 @@ class Graph:
 
 
 class Source(Protocol):
-    """The parts of a `Model` besides its graphs."""
+    """The parts of a `Model` other than its graphs."""
 
     @property
     def format(self) -> Literal["circle", "tflite"]: ...
@@ -261,7 +261,7 @@ class Source(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class ModelGraph:
-    """The graphs of a model, one a subgraph, and what it has beside them; `name` is that of its file."""
+    """The graphs of a model, one for each subgraph, and its other contents; `name` is the file name."""
 
     name: str
     source: Source
@@ -279,7 +279,7 @@ class ModelGraph:
 
     @property
     def format(self) -> Literal["circle", "tflite"]:
-        """The format of the file: one of two."""
+        """The format of the file."""
         return self.source.format
 
     @property
@@ -303,12 +303,12 @@ class ModelGraph:
         return self.source.buffers
 
     def metadata_value(self, name: str) -> memoryview | None:
-        """Return the value of a metadata entry, None where there is none. Raises ModelFormatError."""
+        """Return the value of a metadata entry, or None. Raises ModelFormatError."""
         return self.source.metadata_value(name)
 
     @property
     def entries(self) -> list[int]:
-        """The graphs that a user of the model calls: the main one, and those that a signature names."""
+        """The graphs that users of the model call: the main graph, and the graphs of signatures."""
         named = {signature.subgraph for signature in self.signatures}
         return [index for index in range(len(self)) if index == 0 or index in named]
 
@@ -326,11 +326,11 @@ class ModelGraph:
         return {graph.index: graph.called(graph.callees) for graph in self.graphs if graph.callees}
 
     def reached(self, graphs: Iterable[int]) -> set[int]:
-        """Return these graphs, and those that are called from them, however indirectly."""
+        """Return these graphs, and all graphs that they call directly or indirectly."""
         return reachable(graphs, self.callees)
 
     def reaching(self, graphs: Iterable[int]) -> set[int]:
-        """Return these graphs, and those from which one of them is called, however indirectly."""
+        """Return these graphs, and all graphs that call one of them directly or indirectly."""
         callers: dict[int, list[int]] = {}
         for caller, called in self.callees.items():
             for graph in called:

@@ -1,4 +1,4 @@
-"""Operators that values of a graph depend on, and operators that depend on values."""
+"""Find the operators that values of a graph depend on, and the operators that depend on values."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from circletools.graph.graph import Graph
 
 @dataclass(frozen=True, eq=False)
 class Reach:
-    """Walks along the values of a graph; slots that are left out are skipped."""
+    """Walks along the values of a graph; omitted slots are skipped."""
 
     graph: Graph
 
     @cached_property
     def producer(self) -> list[int]:
-        """The operator that makes each value, -1 where none does."""
+        """The producer of each value, -1 if there is none."""
         return list(self.graph.producer.tolist())
 
     @cached_property
@@ -27,23 +27,23 @@ class Reach:
 
     @cached_property
     def results(self) -> list[list[int]]:
-        """The values that each operator makes."""
+        """The values that each operator produces."""
         return [[value for value in row if value >= 0] for row in self.graph.results.lists()]
 
     def read_by(self, operators: Iterable[int]) -> list[int]:
-        """Return the values that these operators read, one operator after the other."""
+        """Return the values that these operators read, operator by operator."""
         return [value for operator in operators for value in self.operands[operator]]
 
     def made_by(self, operators: Iterable[int]) -> list[int]:
-        """Return the values that these operators make, one operator after the other."""
+        """Return the values that these operators produce, operator by operator."""
         return [value for operator in operators for value in self.results[operator]]
 
     def behind(
         self, values: Iterable[int], stop: Collection[int] = (), only: Collection[int] | None = None
     ) -> set[int]:
-        """Return the operators that values depend on; what makes those of `stop` is not looked for.
+        """Return the operators that values depend on; the walk ends at values in `stop`.
 
-        With `only`, other operators are neither taken nor looked behind.
+        With `only`, the walk also ends at all other operators, which are not included.
         """
         found, pending = set[int](), list(values)
         while pending:
@@ -67,7 +67,7 @@ class Reach:
         return found
 
     def given(self, operators: Iterable[int]) -> list[int]:
-        """Return the values that these operators need from outside: not made by them, in the file or kept there."""
+        """Return the values that these operators need as inputs: not produced by them, not constant or variable."""
         chosen, values = list(operators), self.graph.values
         made, inputs = set(self.made_by(chosen)), set(self.graph.inputs.tolist())
         return [
@@ -77,7 +77,7 @@ class Reach:
         ]
 
     def seen_outside(self, operators: Iterable[int]) -> list[int]:
-        """Return the values made by these operators that others read, nobody reads, or the graph returns."""
+        """Return the values produced by these operators that others read, no operator reads, or the graph returns."""
         chosen, ends, readers = set(operators), set(self.graph.outputs.tolist()), self.graph.readers
         made = dict.fromkeys(self.made_by(sorted(chosen)))
         return [

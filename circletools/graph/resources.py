@@ -1,11 +1,11 @@
-"""Resources that a runtime keeps besides tensors, and the operators that use them, through all calls.
+"""The resources that a runtime keeps apart from tensors, and the operators that use them, through all calls.
 
-A variable tensor keeps its value from run to run. Variables and hash tables live in the interpreter: operators name
-them (`VAR_HANDLE` by container and name, `HASHTABLE` by number) and hand the name on in a handle, which may also be
-an argument or a result of a subgraph that is called. `CALL_ONCE` sets initial values.
+A variable tensor keeps its value between runs. Variables and hash tables live in the interpreter: operators name them
+(`VAR_HANDLE` by container and name, `HASHTABLE` by number) and pass the name on in a handle, which may also be an
+argument or result of a called subgraph. `CALL_ONCE` sets initial values.
 
-                   handle                     VAR_HANDLE names a resource, and is copied to who needs it
-    VAR_HANDLE ----------+--> READ_VARIABLE   these two use it: where anything writes it, all its users
+                   handle                     VAR_HANDLE names a resource, and is copied with its users
+    VAR_HANDLE ----------+--> READ_VARIABLE   these two use it: if it is written anywhere, all its users
                          +--> ASSIGN_VARIABLE have to run in one model
 """
 
@@ -23,10 +23,10 @@ from circletools.graph.graph import NAMING, Graph, ModelGraph
 from circletools.model.views import text
 
 Resource = str
-"""A resource, in words."""
+"""A resource, described in words."""
 
 Reference = Resource | int
-"""The resource of a handle; a number stands for that of the graph's input of that number, known only to a caller."""
+"""The resource of a handle; a number is the index of the graph's input whose resource only a caller knows."""
 
 UNKNOWN: Resource = "what resources hold"
 
@@ -36,12 +36,12 @@ _ONCE, _SETTING = "CALL_ONCE", "ASSIGN_VARIABLE"
 _LOOPS = frozenset(("WHILE", "STABLEHLO_WHILE"))
 
 Access = dict[Reference, int]
-"""The resources that an operator uses, and how: _READ, _WRITTEN, both, or 0 where it only names it."""
+"""The resources that an operator uses, and how: _READ, _WRITTEN, both, or 0 if it only names the resource."""
 
 
 @dataclass(frozen=True, slots=True)
 class Uses:
-    """The resources that the operators of a graph use, those that they call included.
+    """The resources that the operators of a graph use, directly or through calls.
 
     `initialisers` run once, to set initial values; `naming` are the operators that only name a resource. `returned`
     is what each output may refer to.
@@ -57,9 +57,9 @@ class Uses:
 class State:
     """The resources that operators of a graph share.
 
-    `users` has the operators that use a resource which is written, ascending. `copied` are the operators that name a
-    resource or set its initial value, with those that use it: each model with one of these needs its own.
-    `initialised` has the operators that set initial values, and of what.
+    `users` has the operators that use a written resource, ascending. `copied` maps operators that name a resource or
+    set its initial value to its users: each model with one of these users needs its own copy. `initialised` maps
+    operators to the resources whose initial value they set.
     """
 
     users: Mapping[Resource, list[int]]
@@ -77,9 +77,9 @@ class Resources:
         self._charge = model.source.wire.budget.tally("what operators keep through calls")
 
     def uses(self, index: int) -> Uses:
-        """Return the uses of a graph; a handle given to a recursive call uses UNKNOWN. Raises ModelFormatError."""
+        """Return the uses of a graph; a handle passed to a recursive call is UNKNOWN. Raises ModelFormatError."""
         pending, begun = [index], set[int]()
-        while pending:  # those that are called come first
+        while pending:  # called graphs come first
             begun.add(pending[-1])
             further = self.model.callees.get(pending[-1], set()) - begun
             if further:
@@ -102,10 +102,12 @@ class Resources:
         for maker, reader, value in _handles(graph):
             if maker in own.naming:
                 users_of[maker].add(reader)
-            else:  # such a handle cannot go from one model to another
+            else:  # a handle cannot be passed from one model to another
                 users[name := f"what tensor {value} names"] += [maker, reader]
                 written.add(name)
-        for later, earlier in combinations(reversed(initialised), 2):  # one may read what an earlier one set
+        for later, earlier in combinations(
+            reversed(initialised), 2
+        ):  # a later initialiser may read values set by an earlier one
             if initialised[earlier] & initialised[later]:
                 users_of[earlier] |= users_of[later]
         return State(
@@ -115,7 +117,7 @@ class Resources:
         )
 
     def written(self, index: int) -> set[Resource]:
-        """Return the resources that a graph writes, initial values aside. Raises ModelFormatError."""
+        """Return the resources that a graph writes, except for initial values. Raises ModelFormatError."""
         return _initializers(self.uses(index))[1]
 
     def _read(self, graph: Graph) -> Uses:
@@ -138,7 +140,7 @@ class Resources:
                 if code in _LOOPS:
                     taken = self._in_loop(called, taken)
                 back = self._call(called, taken, len(made), this)
-                if code in _LOOPS:  # a loop without iterations returns what it was given
+                if code in _LOOPS:  # a loop without iterations returns its arguments
                     for after, before in zip(back, taken, strict=False):
                         after.update(before)
                 refers |= dict(zip(made, back, strict=True))
@@ -163,11 +165,11 @@ class Resources:
     def _call(
         self, called: Iterable[int], taken: list[set[Reference]], count: int, access: Access
     ) -> list[set[Reference]]:
-        """Add what these graphs use to the access of their caller; return what its outputs may refer to."""
+        """Add the resources of these graphs to the access of their caller; return what its outputs may refer to."""
         back: list[set[Reference]] = [set() for _ in range(count)]
         for index in called:
             uses = self._known.get(index)
-            if uses is None:  # it is being read: a recursive call
+            if uses is None:  # the graph is being processed: a recursive call
                 _add(access, [UNKNOWN] if any(taken) else [], _READ | _WRITTEN)
                 continue
             # a condition or an index comes before the arguments
@@ -186,7 +188,7 @@ def _add(access: Access, names: Iterable[Reference], mode: int) -> None:
 
 
 def _for_caller(rows: Iterable[set[Reference]], arguments: Sequence[set[Reference]]) -> set[Reference]:
-    """Return the caller's names of these resources."""
+    """Return the caller's references to these resources."""
     result = set[Reference]()
     for name in set[Reference]().union(*rows):
         if isinstance(name, str):
@@ -197,14 +199,14 @@ def _for_caller(rows: Iterable[set[Reference]], arguments: Sequence[set[Referenc
 
 
 def _known_here(names: Iterable[Reference]) -> set[Resource]:
-    """Return the resources, where the inputs of the graph refer to unknown ones."""
+    """Return the resources, with UNKNOWN for the inputs of the graph."""
     return {name if isinstance(name, str) else UNKNOWN for name in names}
 
 
 def _initializers(uses: Uses) -> tuple[list[int], set[Resource]]:
-    """Return the operators that only set initial values, and the resources that others write.
+    """Return the operators that only set initial values, and the resources that other operators write.
 
-    One that reads what others write sets what these left there: it cannot be copied.
+    An initialiser that reads resources written by others depends on their values, and cannot be copied.
     """
     chosen = list(uses.initialisers)
     while True:
@@ -220,7 +222,7 @@ def _initializers(uses: Uses) -> tuple[list[int], set[Resource]]:
 
 
 def _handles(graph: Graph) -> Iterator[tuple[int, int, int]]:
-    """Yield the producers and readers of each handle, and its value."""
+    """Yield the producers and readers of each handle, with its value."""
     is_handle = graph.is_handle[graph.reads.values]
     for reader, value in zip(*(numbers[is_handle].tolist() for numbers in graph.reads), strict=True):
         if (maker := int(graph.producer[value])) >= 0:
@@ -228,7 +230,7 @@ def _handles(graph: Graph) -> Iterator[tuple[int, int, int]]:
 
 
 def _variable_values(graph: Graph) -> dict[int, Access]:
-    """Return the variable tensors that operators read or make: they both read and write them."""
+    """Return the variable tensors that operators read or produce; each of these operators reads and writes them."""
     access: dict[int, Access] = defaultdict(dict)
     if graph.values.is_variable.any():
         called = Counter(graph.values.names)
@@ -243,7 +245,7 @@ def _variable_values(graph: Graph) -> dict[int, Access]:
 
 
 def _naming(graph: Graph) -> Iterator[tuple[int, Resource]]:
-    """Yield the operators that name a resource, and which."""
+    """Yield the operators that name a resource, and the resource."""
     schema, tables = graph.operators.schema, graph.operators.tables
     members = {name: number for number, name in schema.unions["BuiltinOptions"].items()}
     for operator, code in enumerate(graph.operators.code_names):

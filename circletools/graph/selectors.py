@@ -1,11 +1,11 @@
-"""Choosing operators by words.
+"""Select operators by textual selectors.
 
     index:0-10,15     by operator index
     name:block1/*     by the name of an output tensor, a glob
     origin:attn.*     by the name of a source, a glob
     op:CONV_2D        by operator code name, a glob; op:* is all
 
-`1/index:3` chooses in subgraph 1. Without that, indices are those of subgraph 0, and names and codes are looked for
+`1/index:3` selects in subgraph 1. Without this prefix, indices refer to subgraph 0, and names and codes are searched
 in every subgraph.
 """
 
@@ -25,7 +25,7 @@ from circletools.wording import suggestion
 
 Kind = Literal["index", "name", "origin", "op"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-"""From the most particular to the most general."""
+"""From the most specific to the most general."""
 
 Ranges = tuple[tuple[int, int], ...]
 _LONGEST_GLOB = 10_000  # matching takes time by the square of the length
@@ -37,9 +37,9 @@ _SELECTOR = re.compile(r"(?:(\d{1,6})/)?(index|name|origin|op):(.+)", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """A choice of operators: `pattern` is a glob, or the text of `ranges` (both ends included) for an index.
+    """A selector of operators: `pattern` is a glob, or the text of `ranges` (both ends included) for an index.
 
-    A `literal` pattern is a name, whatever is in it; of operators with several outputs, that of the first.
+    A `literal` pattern is a name without wildcards; operators with several outputs have the name of the first.
     """
 
     kind: Kind
@@ -49,13 +49,13 @@ class Selector:
     literal: bool = False
 
     def __str__(self) -> str:
-        """Return the selector as it is written."""
+        """Return the text of the selector."""
         prefix = "" if self.subgraph is None else f"{self.subgraph}/"
         return f"{prefix}{self.kind}:{self.pattern}"
 
     @property
     def is_exact(self) -> bool:
-        """Whether it names what it chooses: a bracket may stand in a name as well as for a set of characters."""
+        """Whether the pattern is a full name: a bracket may be part of a name, or begin a set of characters."""
         return self.literal or not re.search(r"[*?]", self.pattern)
 
 
@@ -87,9 +87,9 @@ def parse_ranges(words: str) -> Ranges:
 
 
 class Chooser:
-    """Finds the operators of a model that selectors choose.
+    """Finds the operators of a model that match selectors.
 
-    `origins` has the names of the sources of each operator, by subgraph; without it no origin is known.
+    `origins` has the source names of each operator, by subgraph; without it no origins are known.
     """
 
     def __init__(self, model: ModelGraph, origins: Sequence[Mapping[int, Iterable[str]]] = ()) -> None:
@@ -99,9 +99,9 @@ class Chooser:
         self._tried = 0
 
     def choose(self, selector: Selector) -> dict[int, list[int]]:
-        """Return the operators, ascending, by subgraph; subgraphs without any are left out.
+        """Return the matching operators, ascending, by subgraph; subgraphs without matches are omitted.
 
-        Raises UsageError for a selector that chooses nothing, or names an index or a subgraph that does not exist.
+        Raises UsageError if the selector matches nothing, or its index or subgraph does not exist.
         """
         count = len(self.model)
         if selector.subgraph is not None and selector.subgraph >= count:
@@ -142,7 +142,7 @@ class Chooser:
         return sorted(found)
 
     def _named(self, selector: Selector, subgraph: int) -> dict[str, list[int]]:
-        """Return the operators, ascending, by each name that the selector may mean."""
+        """Return the operators, ascending, by each name that the selector can match."""
         key = (selector.kind, subgraph, selector.literal)
         if key not in self._operators:
             found = self._operators[key] = defaultdict[str, list[int]](list)

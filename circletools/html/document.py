@@ -57,7 +57,7 @@ def page_document(
 
     `fitted` is what targets take of it, where that was asked for; `links` has addresses for the lines of sources.
 
-    Broken indices and tables are findings, and what they name is left out. Raises ModelFormatError when the
+    Broken indices and tables are findings, and what they name is left out. Raises ModelFormatError if the
     structure is broken, InvalidInputError for a trace that is not of this model.
     """
     findings, whole = check(model), model_graph(model)
@@ -200,7 +200,7 @@ def _state(freshness: Freshness) -> dict[str, Any]:
 
 
 def _fitting(affinity: Affinity | None, subgraph: int, count: int) -> SubgraphAffinity | None:
-    """Return the affinity of a subgraph, its devices numbered in order of their ids; None where it does not fit."""
+    """Return the affinity of a subgraph, its devices numbered in order of their ids; None if it does not fit."""
     known = None if affinity is None else affinity.subgraphs.get(subgraph)
     if affinity is None or known is None or len(known.devices) != count:
         return None

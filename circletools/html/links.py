@@ -31,7 +31,7 @@ class SourceLinks:
             raise UsageError(f"`source_url=` {self.template!r} {wrong}", hint=f"write it as {_EXAMPLE}")
 
     def of(self, details: SourceDetails) -> str:
-        """Return the address of the line that called a source, empty where it has none."""
+        """Return the address of the line that called a source, empty if it has none."""
         start = self.root.rstrip("/") + "/" if self.root else ""
         if not self.template or not details.file or (details.file[0] == "/" and not details.file.startswith(start)):
             return ""
@@ -40,7 +40,7 @@ class SourceLinks:
 
 
 def _fault(template: str) -> str:
-    """Return why a template gives no addresses, empty where it does."""
+    """Return why a template gives no addresses, empty if it does."""
     plain = template.replace("{file}", "").replace("{line}", "")
     web = re.match(r"https?://", template, re.IGNORECASE)
     checks = (

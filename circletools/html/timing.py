@@ -44,7 +44,7 @@ class ReadTrace:
 def read_times(source: str, skip: int = 0) -> ReadTrace:
     """Read a trace of either kind, without the first `skip` executions of operators; `-` is standard input.
 
-    Raises InvalidInputError when it cannot be read, or has neither; UsageError when so many cannot be left out.
+    Raises InvalidInputError if it cannot be read, or has neither; UsageError when so many cannot be left out.
     """
     content = bytes(open_source(source).memory) if source == "-" else source
     name = "<standard input>" if source == "-" else source
@@ -70,7 +70,7 @@ def operator_times(
 ) -> dict[str, Any]:
     """Return the times of a trace's operators, by operator, source and module.
 
-    Raises InvalidInputError when the trace is not of this model.
+    Raises InvalidInputError if the trace is not of this model.
     """
     try:
         found = attribute_to(model, times, origins)

@@ -57,7 +57,7 @@ def encode_name(name: str, what: str = "the name") -> bytes:
 
 
 def check_ids(numbers: Collection[int]) -> None:
-    """Raise UsageError where a number is not a u32."""
+    """Raise UsageError if a number is not a u32."""
     for number in (min(numbers), max(numbers)) if numbers else ():
         if not 0 <= number < _LIMIT:
             raise UsageError(f"{number} is not an id: ids are integers below 2^32")

@@ -47,7 +47,7 @@ Stamp = tuple[SubgraphStamp, ...]
 class Freshness:
     """Whether tables still describe the operators they were written for.
 
-    For `stale`, `subgraph` and `operator` are the first that differs (`operator` is None where only the
+    For `stale`, `subgraph` and `operator` are the first that differs (`operator` is None if only the
     fingerprint differs); `reason` is for people.
     """
 

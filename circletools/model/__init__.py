@@ -1,1 +1,1 @@
-"""The two formats as one vocabulary, read only: models, subgraphs, operators, tensors, buffers, signatures."""
+"""Both formats through one read-only interface: models, subgraphs, operators, tensors, buffers, signatures."""

@@ -1,4 +1,4 @@
-"""The values of constants as arrays of numpy."""
+"""The values of constants as numpy arrays."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ DTYPES = {
     "COMPLEX64": "<c8",
     "COMPLEX128": "<c16",
 }
-"""The types whose elements numpy has as they lie in a file."""
+"""The types whose encoding in a file is a numpy type."""
 _PACKED_BITS = {"INT2": 2, "INT4": 4, "UINT4": 4}
 _FLOATS = {"BFLOAT16": "<u2", "FLOAT8_E5M2": "u1", "FLOAT8_E4M3FN": "u1"}  # numpy lacks these types
 
 
 def array_of(tensor: Tensor, data: memoryview, tables: Tables, schema: Schema) -> NDArray[Any]:
-    """Return the values of a tensor, read only; `data` are its bytes, `tables` its table alone.
+    """Return the values of a tensor, read only; `data` are its bytes, `tables` contains only its table.
 
-    Raises UsageError for a type that numpy cannot show, ModelFormatError where data, shape and sparsity disagree.
+    Raises UsageError if numpy cannot represent the type, ModelFormatError if data, shape and sparsity disagree.
     """
     place = f"subgraphs[{tensor.subgraph}].tensors[{tensor.index}]"
     compressed = "compression_type" in tables.type.by_name and tables.scalars("compression_type").any()
@@ -66,7 +66,7 @@ def array_of(tensor: Tensor, data: memoryview, tables: Tables, schema: Schema) -
 
 
 def _values(kind: str, data: memoryview, count: int) -> NDArray[Any] | None:
-    """Return the elements one after the other, None where there are not so many."""
+    """Return the elements as a flat array, or None if `data` does not have `count` elements."""
     if kind == "STRING":
         return _strings(bytes(data), count)
     if kind in _PACKED_BITS:
@@ -75,7 +75,7 @@ def _values(kind: str, data: memoryview, count: int) -> NDArray[Any] | None:
     if len(data) != count * dtype.itemsize:
         return None
     raw = np.frombuffer(data, dtype)
-    if kind == "BOOL":  # a byte that is neither 0 nor 1 would be a bool that equals neither
+    if kind == "BOOL":  # a byte other than 0 and 1 would become a bool that equals neither
         numbers = raw.view(np.uint8)
         return raw if not (numbers > 1).any() else numbers != 0
     return _floats(kind, raw) if kind in _FLOATS else raw
@@ -95,7 +95,7 @@ def _floats(kind: str, raw: NDArray[Any]) -> NDArray[np.float32]:
 
 
 def _unpacked(data: memoryview, count: int, bits: int, *, signed: bool) -> NDArray[Any] | None:
-    """Return numbers that share bytes, the first in the lowest bits."""
+    """Return numbers packed into bytes, the first in the lowest bits."""
     each = 8 // bits
     if len(data) != -(-count // each):
         return None
@@ -107,7 +107,7 @@ def _unpacked(data: memoryview, count: int, bits: int, *, signed: bool) -> NDArr
 
 
 def _strings(data: bytes, count: int) -> NDArray[Any] | None:
-    """Return texts: their number, where each begins and where the last ends, then all of them (`string_util.h`)."""
+    """Return strings, stored as count, start of each, end of the last, and all bytes (`string_util.h`)."""
     head = np.frombuffer(data, "<i4", min(len(data) // 4, count + 2)).astype(np.int64)
     if len(head) < count + 2 or head[0] != count or head[1] < 4 * len(head) or head[-1] > len(data):
         return None

@@ -1,9 +1,8 @@
 """Models in bundles: `.task` of MediaPipe, a ZIP archive of stored files, and `.litertlm` of LiteRT-LM, sections.
 
-A member is named behind the bundle, as in `face.task!face_detector.tflite`: a file of the archive, or a section by
-its number or its `model_type`. It is mapped where it lies. Nothing is ever uncompressed.
-Formats: APPNOTE.TXT of PKWARE, 4.3.7; schema/litertlm.json, for a header that begins at byte 32 and whose end stands
-at byte 24.
+The member's name follows the bundle's, as in `face.task!face_detector.tflite`: a file of the archive, or a section by
+its number or `model_type`. It is mapped in place; nothing is ever decompressed. Formats: APPNOTE.TXT of PKWARE,
+4.3.7; schema/litertlm.json, for a header that begins at byte 32 and whose end is stored at byte 24.
 """
 
 from __future__ import annotations
@@ -28,11 +27,11 @@ from circletools.storage.zips import central_directory
 from circletools.wording import suggestion
 
 BLOCK_BYTES = 16 << 10
-"""Sections of a `.litertlm` begin at multiples of it."""
+"""Sections of a `.litertlm` begin at multiples of this size."""
 LOCAL, LOCAL_BYTES = b"PK\3\4", 30
 HEADER_BYTES = 32
 MODEL = 3
-"""The type of a section that is a model."""
+"""The section type of a model."""
 _MAGIC, _HEADER_END = b"LITERTLM", 24
 _U2, _U4, _U8 = Struct("<H"), Struct("<I"), Struct("<Q")
 _MOST = 65535
@@ -40,10 +39,10 @@ _MOST = 65535
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A file of an archive, or a section: its bytes in the bundle from `start` to `end`, and where its entry stands.
+    """A file of an archive, or a section: its bytes `start` to `end` in the bundle, and the position of its entry.
 
-    `entry`: its line in the directory of an archive, from which on the bundle counts its positions (`shift`); or the
-    places of a section's two offsets. `reason`: why it cannot be read, else empty.
+    `entry`: the position of its directory record in an archive, whose positions count from `shift`; or the positions
+    of a section's two offsets. `reason`: why it cannot be read, else empty.
     """
 
     name: str
@@ -56,7 +55,7 @@ class Member:
 
 
 def bundle_members(memory: memoryview) -> list[Member]:
-    """Return the members of a bundle, none for a file that is none. Raises ModelFormatError for a broken one."""
+    """Return the members of a bundle; empty for other files. Raises ModelFormatError for a broken bundle."""
     if bytes(memory[:8]) == _MAGIC:
         return list(_sections(memory))
     if bytes(memory[:4]) == LOCAL:
@@ -68,7 +67,7 @@ def bundle_members(memory: memoryview) -> list[Member]:
 
 
 def split_member(name: str) -> tuple[str, str] | None:
-    """Return bundle and member of `BUNDLE!MEMBER`, None for the name of a file."""
+    """Return bundle and member of `BUNDLE!MEMBER`, or None for a plain file name."""
     if "!" not in name or os.path.exists(name):
         return None
     for at in (at for at, character in enumerate(name) if character == "!"):
@@ -78,14 +77,14 @@ def split_member(name: str) -> tuple[str, str] | None:
 
 
 def open_member(name: str) -> Source | None:
-    """Map a member of a bundle, None for the name of a file.
+    """Map a member of a bundle; return None for a plain file name.
 
-    Raises UsageError for a member that does not exist, InvalidInputError for one that cannot be read.
+    Raises UsageError if the member does not exist, InvalidInputError if it cannot be read.
     """
     parts = split_member(name)
     if parts is None:
         return None
-    with closing(open_source(parts[0])) as opened:  # the mapping stays as long as the view
+    with closing(open_source(parts[0])) as opened:  # the mapping lives as long as the view
         member = find_member(bundle_members(opened.memory), *parts)
         if member.reason:
             raise InvalidInputError(member.reason, location=name)
@@ -93,7 +92,7 @@ def open_member(name: str) -> Source | None:
 
 
 def find_member(members: list[Member], bundle: str, words: str) -> Member:
-    """Return a member by its name, or a section by its number. Raises UsageError, InvalidInputError."""
+    """Return a member by name, or a section by number. Raises UsageError, InvalidInputError."""
     if not members:
         raise InvalidInputError("it is not a bundle: neither .task nor .litertlm", location=bundle)
     same = [member for member in members if member.name == words]

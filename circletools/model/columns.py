@@ -1,4 +1,4 @@
-"""The tables of a model, and their fields as arrays: all tensors, and all operators, one subgraph after the other."""
+"""The tables of a model, and their fields as arrays: all tensors and all operators, subgraph by subgraph."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ Indices = NDArray[np.int32]
 Mentions = Iterable[tuple[NDArray[np.int64], int]]
 
 MOST_SUBGRAPHS = 10_000
-"""Each costs time of its own."""
-_OPERAND_TIMES = 15  # what an operand's four bytes count for besides: it becomes objects of ours, in many lists
+"""Each subgraph costs a fixed amount of time."""
+_OPERAND_TIMES = 15  # bytes charged for an operand besides its own four: it becomes Python objects in many lists
 
 
 class _Columns:
@@ -44,10 +44,10 @@ class TensorColumns(_Columns):
 
     @cached_property
     def names(self) -> list[bytes]:
-        """The names, as they are in the file. Raises ModelFormatError.
+        """The names, as bytes in the file. Raises ModelFormatError.
 
-        Indices lead to them, so that a long one may be in very many places of what is made of the file. All of these
-        are held against the file's size here, once, and so for every reader.
+        Names are used through indices, so a long name may appear in very many places of the output. All these uses
+        are charged to the budget here, once for all readers.
         """
         lengths = self.tables.vectors("name").count
         whole = int(lengths.sum())
@@ -68,7 +68,7 @@ class TensorColumns(_Columns):
 
     @cached_property
     def variable(self) -> NDArray[np.uint8]:
-        """Whether the runtime keeps each tensor's value between runs; 0 is no."""
+        """Whether the runtime keeps each tensor's value between runs (0: no)."""
         return self.tables.scalars("is_variable")
 
     @cached_property
@@ -83,7 +83,7 @@ class TensorColumns(_Columns):
 
     @cached_property
     def shape_signatures(self) -> Vectors:
-        """The shape signature of each tensor, empty where it has none."""
+        """The shape signature of each tensor, empty if it has none."""
         return self.tables.vectors("shape_signature")
 
 
@@ -107,14 +107,14 @@ class OperatorColumns(_Columns):
 
     @cached_property
     def first_outputs(self) -> NDArray[np.int64]:
-        """The tensor index of output 0 of each operator, -1 where it has none."""
+        """The tensor index of output 0 of each operator, -1 if it has none."""
         return np.nan_to_num(self.outputs.element(0), nan=-1).astype(np.int64)
 
 
 class ModelColumns:
     """A model's tables by type; `Model` adds views of single ones.
 
-    `root` is the Model table, of length 1. Everything is read when it is asked for, and then kept.
+    `root` is the Model table, of length 1. Everything is read at first use, and then cached.
     """
 
     def __init__(self, wire: Wire, schema: Schema, root: Tables) -> None:
@@ -124,16 +124,16 @@ class ModelColumns:
 
     @cached_property
     def reachable(self) -> Reachable:
-        """All that can be reached in the file, its structure checked; raises ModelFormatError."""
+        """All reachable objects in the file, with a checked structure. Raises ModelFormatError."""
         return walk(self.wire, self.schema, max_tables=None)
 
     @cached_property
     def root(self) -> Tables:
-        """The Model table, of length 1, from which all is read. Raises ModelFormatError.
+        """The Model table, of length 1, from which everything is read. Raises ModelFormatError.
 
-        What a file describes is held against its size here, once, and so for every reader: objects may be shared, and
-        a small file can describe gigabytes. Data of buffers, in the file or behind the flatbuffer, counts once by its
-        place, however many share it: who reads it does so by its place.
+        The described data is charged to the budget here, once for all readers: objects may be shared, so a small file
+        can describe gigabytes. Buffer data, in the flatbuffer or behind it, counts once for each range of the file,
+        since readers read each range once.
         """
         found = self.reachable
         whole = sum(size for what, size in found.described.items() if what != "Buffer.data")
@@ -145,7 +145,7 @@ class ModelColumns:
         return self._root
 
     def _data_bytes(self, buffers: Tables) -> int:
-        """Return the bytes of the data of buffers: of each range of the file, once."""
+        """Return the bytes of buffer data, each range of the file counted once."""
         inside, far, sizes = buffers.vectors("data"), buffers.scalars("offset"), buffers.scalars("size")
         end = np.uint64(self.wire.size)
         behind = (far > 1) & (far <= end) & (sizes <= end - np.minimum(far, end))
@@ -159,11 +159,11 @@ class ModelColumns:
 
     @cached_property
     def operator_codes(self) -> tuple[OperatorCode, ...]:
-        """The operator code list. Raises ModelFormatError where long names stand at very many operators."""
+        """The operator code list. Raises ModelFormatError if very many operators have long names."""
         tables, _ = self.root.children("operator_codes", self.schema)
         old = tables.scalars("deprecated_builtin_code").astype(np.int64)
         new = tables.scalars("builtin_code").astype(np.int64)
-        # Codes from 127 on only fit the new field, which old files lack; Circle's own codes are negative.
+        # Codes from 127 on only fit the new field, which old files lack; Circle-specific codes are negative.
         negative = (np.minimum(old, new) < 0) & (self.format == "circle")
         codes = np.where(negative, np.minimum(old, new), np.maximum(old, new)).tolist()
         names = self.schema.enums["BuiltinOperator"]
@@ -198,7 +198,7 @@ class ModelColumns:
         return OperatorColumns(*self.subgraph_tables.children("operators", self.schema))
 
     def _mentioned(self) -> Mentions:
-        """Yield the rows of tensors that operators, subgraphs and signatures name, and the bytes of each object."""
+        """Yield the rows of tensors in operators, subgraphs and signatures, and the bytes of each reference."""
         splits, subgraphs = self.tensor_columns.splits, self.subgraph_tables
         firsts, counts = splits[:-1], np.diff(splits)
         operators = self.operator_columns
@@ -216,7 +216,7 @@ class ModelColumns:
     def code_names(self, subgraph: int) -> list[str]:
         """Return the code name of each operator of a subgraph.
 
-        Raises ModelFormatError for a code that does not exist.
+        Raises ModelFormatError if a code does not exist.
         """
         rows = self.operator_columns.rows_of(subgraph)
         indices = self.operator_columns.code_indices[rows.start : rows.stop]
@@ -226,7 +226,7 @@ class ModelColumns:
 
     @cached_property
     def _code_names(self) -> list[str]:
-        """The code name of each operator of all subgraphs, empty where the code does not exist."""
+        """The code name of each operator of all subgraphs, empty if the code does not exist."""
         names = [*(code.name for code in self.operator_codes), ""]
         indices = self.operator_columns.code_indices
         return [names[index] for index in np.minimum(indices, len(names) - 1).tolist()]
@@ -234,7 +234,7 @@ class ModelColumns:
     def output_names(self, subgraph: int) -> list[tuple[bytes, ...]]:
         """Return the names of the output tensors of each operator of a subgraph; -1 has the empty name.
 
-        Raises ModelFormatError for a tensor that does not exist.
+        Raises ModelFormatError if a tensor does not exist.
         """
         operators, rows = self.operator_columns.rows_of(subgraph), self.tensor_columns.rows_of(subgraph)
         names = [*self.tensor_columns.names[rows.start : rows.stop], b""]
@@ -251,7 +251,7 @@ class ModelColumns:
 def _rows(
     tensors: NDArray[Any], subgraphs: NDArray[np.int64], firsts: NDArray[np.int64], counts: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Return the rows of tensors of subgraphs, of those that exist."""
+    """Return the rows of those tensors of subgraphs that exist."""
     here = (subgraphs >= 0) & (subgraphs < len(firsts))
     indices, owners = tensors[here].astype(np.int64), subgraphs[here]
     there = (indices >= 0) & (indices < counts[owners])

@@ -1,7 +1,7 @@
-"""The metadata entry `debug_metadata`: a flatbuffer of its own, which TFLite's converter can write.
+"""The metadata entry `debug_metadata`: a separate flatbuffer, which TFLite's converter can write.
 
-`debug_metadata_index` of subgraphs and operators lead into it.
-Schema: tensorflow/compiler/mlir/lite/schema/debug_metadata.fbs.
+`debug_metadata_index` of subgraphs and operators refers to its tables. Schema:
+tensorflow/compiler/mlir/lite/schema/debug_metadata.fbs.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ DEBUG_METADATA = "debug_metadata"
 
 
 class DebugMetadata:
-    """The debug metadata of the first conversion: `subgraphs` has a table for each subgraph that is described."""
+    """The debug metadata of the first conversion: `subgraphs` has a table for each described subgraph."""
 
     def __init__(self, data: memoryview) -> None:
-        """Read the tables at the top. Raises ModelFormatError when there are none."""
+        """Read the top-level tables. Raises ModelFormatError if there are none."""
         self.wire, self.schema = Wire(data), load_schema("debug_metadata")
         root = self.table(self.schema.root, self.wire.one(0, np.dtype("<u4")))
         conversions, _ = root.children("debug_metadata", self.schema)

@@ -1,8 +1,8 @@
 """Digests of a model's contents: equal for equal contents, whatever the layout of the files.
 
 A part is a tensor with its data, an operator with its code, a subgraph without both, a signature, a metadata entry
-with its value, or the rest of the model. docs/digest.md lists the bytes that a digest is made of. Data behind the
-flatbuffer that no table names, such as an archive, has no part.
+with its value, or the rest of the model. docs/digest.md defines the digested bytes. Data behind the flatbuffer that
+no table refers to, such as an archive, belongs to no part.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LEFT_OUT = {
 
 @dataclass(frozen=True, slots=True)
 class ContentDigests:
-    """The digest of a model, and of each of its parts by their place in it: 32 hexadecimal digits each."""
+    """The digest of a model, and of each of its parts by path: 32 hexadecimal digits each."""
 
     format: str
     digest: str
@@ -41,8 +41,7 @@ class ContentDigests:
 def content_digests(model: Model) -> ContentDigests:
     """Return the digests of a model's contents.
 
-    Raises ModelFormatError for a broken model, and where a table has something that the schema does not know, as it
-    would be left out.
+    Raises ModelFormatError for a broken model, and if a table has an unknown field, which a digest would omit.
 
     >>> with ct.open("in.tflite") as model, ct.open("compacted.tflite") as other:
     ...     assert ct.digests(model).digest == ct.digests(other).digest
@@ -82,11 +81,11 @@ class _Parts:
                     self.large[row] = memory[offset : offset + size]
 
     def instead(self, table: str, item: Field, value: bytes) -> bytes | None:
-        """Return a stand-in for custom options that name a position in the file."""
+        """Return a substitute for custom options that contain a position in the file."""
         return self.programs.get(value) if (table, item.name) == ("Operator", "custom_options") else None
 
     def all(self) -> Iterator[tuple[str, bytes]]:
-        """Yield each part and its digest."""
+        """Yield each part with its digest."""
         model = self.model
         named = model.root.vectors("metadata_buffer").row(0).tolist()
         yield "model", digest(self.digests.table("Model", int(model.root.at[0])), *map(self.value, named))
@@ -124,9 +123,9 @@ class _Parts:
 
 
 def metadata_labels(model: Model) -> Iterator[tuple[str, Metadata]]:
-    """Yield the metadata entries, each with a name of its own: the second entry `note` is `note#2`.
+    """Yield the metadata entries, each with a unique name: the second entry `note` is `note#2`.
 
-    A `#` that a name has is doubled.
+    A `#` in a name is doubled.
     """
     met: Counter[str] = Counter()
     for entry in model.metadata:

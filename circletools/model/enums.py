@@ -1,4 +1,4 @@
-"""The enums that fields hold, by the names of the fields."""
+"""The enum types of fields, by field name."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ OPTION_ENUMS = {
     "weights_format": "FullyConnectedOptionsWeightsFormat",
     "kernel_type": "LSTMKernelType",
 }
-"""The enums of fields of options; fields whose name has another enum in the format are left out."""
+"""The enum types of option fields, except fields whose name is that of another enum in the format."""
 
 
 def enum_of(path: str) -> str:
-    """Return the enum that a field holds, as in `subgraphs[0].tensors[1].type`; empty where it holds none."""
+    """Return the enum type of a field, such as `subgraphs[0].tensors[1].type`; empty if it has none."""
     owner, _, field = path.rpartition(".")
-    if field == "type" and "tensors[" not in owner.rpartition(".")[2]:  # which options have for another enum
+    if field == "type" and "tensors[" not in owner.rpartition(".")[2]:  # options use this name for another enum
         return ""
     if any(name == field and role.kind == "tensor_type" for (_, name), role in load_roles().items()):
         return "TensorType"
@@ -24,6 +24,6 @@ def enum_of(path: str) -> str:
 
 
 def enum_of_field(table: str, field: str) -> str:
-    """Return the enum that a field of a table of options holds; empty where none is known."""
+    """Return the enum type of a field of an options table; empty if none is known."""
     role = load_roles().get((table, field))
     return "TensorType" if role is not None and role.kind == "tensor_type" else OPTION_ENUMS.get(field, "")

@@ -28,7 +28,7 @@ _UNREADABLE = (ValueError, KeyError, IndexError, TypeError, OverflowError, struc
 
 @dataclass(frozen=True, slots=True)
 class ExternalData:
-    """Ranges of one kind: `rows` of the buffers, or of the operators of all subgraphs; in bytes of the file."""
+    """File ranges of one kind, for `rows` of the buffers or of the operators of all subgraphs."""
 
     kind: str
     rows: NDArray[np.int64]
@@ -37,7 +37,7 @@ class ExternalData:
 
 
 def external_data(model: Model) -> Iterator[ExternalData]:
-    """Yield the ranges of each kind that a model has outside its flatbuffer."""
+    """Yield the ranges of each kind of data outside a model's flatbuffer."""
     tables = model.operator_columns.tables
     of_buffers = model.buffers.offsets, model.buffers.sizes
     of_options = [tables.scalars(f"large_custom_options_{name}") for name in ("offset", "size")]
@@ -58,7 +58,7 @@ def external_data(model: Model) -> Iterator[ExternalData]:
 
 
 def external_ranges(model: Model) -> dict[tuple[str, int], tuple[int, int]]:
-    """Return where each piece of external data starts and ends in the file, by its kind and row."""
+    """Return start and end of each piece of external data in the file, by kind and row."""
     return {
         (data.kind, row): (start, start + size)
         for data in external_data(model)
@@ -67,7 +67,7 @@ def external_ranges(model: Model) -> dict[tuple[str, int], tuple[int, int]]:
 
 
 def _bytecode(options: bytes) -> tuple[int, int] | None:
-    """Return offset and size of a compiled program, None where the options name none."""
+    """Return offset and size of a compiled program, or None if the options have none."""
     if _BYTECODE_OFFSET.encode() not in options:
         return None
     try:
@@ -88,7 +88,7 @@ def _move_bytecode(options: bytes, distance: int) -> bytes | None:
     if place is None:
         return None
     moved = bytearray(options)
-    # LiteRT writes the position eight bytes wide, so that it can be set once the file is laid out.
+    # LiteRT writes the position eight bytes wide, so it can be filled in once the layout is known.
     fields: Any = flexbuffers.GetRoot(moved).AsMap
     if not fields[_BYTECODE_OFFSET].MutateInt(place[0] + distance):
         raise EditError("the custom options have no room for the new offset of the compiled program")
@@ -100,11 +100,11 @@ FILE_OFFSETS: Mapping[tuple[str, str], Callable[[bytes, int], bytes | None]] = {
     ("Operator", "large_custom_options_offset"): _move_position,
     ("Operator", "custom_options"): _move_bytecode,
 }
-"""(table type, field) -> a function that moves the position in its bytes; None where there is none."""
+"""(table type, field) -> a function that moves the position in its bytes, or returns None if there is none."""
 
 
 def buffer_sizes(model: Model) -> NDArray[np.int64]:
-    """Return the bytes of each buffer's data, wherever it is, -1 where it has none."""
+    """Return the size of each buffer's data, in or outside the flatbuffer, -1 if it has none."""
     sizes: NDArray[np.int64] = model.buffers.data.count.copy()
     sizes[sizes == 0] = -1
     for data in external_data(model):

@@ -1,7 +1,7 @@
-"""Recognise files of other formats by their first bytes or, in an archive, their members, and suggest what to do.
+"""Recognise files of other formats by their first bytes or archive members, and suggest a remedy.
 
-The beginnings are those of the formats' own documents; ONNX and TensorFlow write protobufs, which have none. Those
-begin with field 1, the version: 1 of a SavedModel, 3 and more of an ONNX model of today.
+The first bytes are from the formats' documents. ONNX and TensorFlow write protobufs, which have no magic number but
+begin with field 1, the version: 1 in a SavedModel, 3 or more in a current ONNX model.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 
 _HEAD_BYTES, _TAIL_BYTES = 512, 1 << 16
 _EXPORT = "export that with litert-torch (TFLite) or TICO (Circle)"
-_UNPACK = "unpack it, and name a model that is in it"
+_UNPACK = "unpack it, and use a model in it"
 _UNPACK_LM = "unpack it with litert-lm-peek, and name a model that is in it"
 _CONVERT_ONNX = "convert it with onnx2tf (TFLite) or one-import-onnx (Circle)"
 _UNCOMPRESS = "decompress it first"
@@ -43,7 +43,7 @@ _MEMBERS: tuple[tuple[bytes, str, str], ...] = (
 
 
 def foreign_format(data: memoryview) -> tuple[str, str] | None:
-    """Return the format of a file and a remedy, None for an unknown format."""
+    """Return the format of a file and a remedy, or None for an unknown format."""
     head = bytes(data[:_HEAD_BYTES])
     if head.startswith(b"PK\x03\x04"):
         names = head + bytes(data[-_TAIL_BYTES:])  # the list of members is at the end

@@ -1,8 +1,8 @@
-"""Every index in a model, in columns: its target, its place and its subgraph.
+"""Every index in a model, in columns: its target, path and subgraph.
 
-schema/roles.json lists which fields are indices. The walk goes down from the root by the table types that lead to
-such fields, all tables of one level at once. A table that several others share comes once for each way to it, since
-a tensor index means another tensor in another subgraph.
+schema/roles.json lists which fields are indices. The walk descends from the root through the table types that lead to
+these fields, all tables of one level at once. A shared table is visited once for each path to it, since a tensor
+index means different tensors in different subgraphs.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ Rows = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Level:
-    """Tables at the end of one way from the root: those that a field of the tables of `parent` refers to.
+    """Tables at the end of one path of fields from the root: the targets of a field of the tables in `parent`.
 
-    Where the field is a vector, `counts` has the length of each; where it is not, `chosen` the rows of `parent` that
-    have it, with a member of this type. `subgraphs` is the subgraph that each table belongs to, None outside of them.
+    For a vector field, `counts` has the length of each vector; otherwise `chosen` has the rows of `parent` with this
+    field and a member of this type. `subgraphs` has the subgraph of each table, None outside of subgraphs.
     """
 
     tables: Tables
@@ -55,12 +55,12 @@ class Level:
         return f"{above}.{here}" if above else here
 
     def way(self, row: int) -> list[tuple[str, Level, int]]:
-        """Return the levels from the root down to this one, each with the field that leads there and the row."""
+        """Return the levels from the root down to this one, each with the field and row that lead to it."""
         above = [] if self.parent is None else self.parent.way(int(self.rows[row]))
         return [*above, (self.field, self, row)]
 
     def rows_of(self, name: str) -> Rows | None:
-        """Return for each row that of the table of a type above it, or of itself; None where there is none."""
+        """Return for each row the row of its ancestor of type `name` (or itself); None if there is none."""
         if self.tables.type.name == name:
             return np.arange(len(self.tables))
         above = None if self.parent is None else self.parent.rows_of(name)
@@ -69,7 +69,7 @@ class Level:
 
 @dataclass(frozen=True, eq=False)
 class Indices:
-    """One field of all tables of a level: its values one after the other, and how many each table has of a vector."""
+    """One field of all tables of a level: its values, concatenated, and for a vector the number in each table."""
 
     role: Role
     level: Level
@@ -90,7 +90,7 @@ class Indices:
 
     @property
     def subgraphs(self) -> Rows | None:
-        """The subgraph that each value belongs to, None outside of subgraphs."""
+        """The subgraph of each value, None outside of subgraphs."""
         owners = self.level.subgraphs
         return owners if owners is None or self.counts is None else np.repeat(owners, self.counts)
 
@@ -102,7 +102,7 @@ class Indices:
 
 
 def model_indices(model: Model, *kinds: Kind) -> Iterator[Indices]:
-    """Yield the indices of these kinds, fields from the root down, by ascending slot; checks the structure first.
+    """Yield the indices of these kinds, from the root down, by ascending slot, after checking the structure.
 
     Raises ModelFormatError for a broken structure.
     """
@@ -110,15 +110,15 @@ def model_indices(model: Model, *kinds: Kind) -> Iterator[Indices]:
 
 
 def indices_as_read(model: Model, *kinds: Kind) -> Iterator[Indices]:
-    """Like `model_indices`; the structure is checked only where the indices are stored.
+    """Like `model_indices`, but check the structure only where the indices are stored.
 
-    Raises ModelFormatError for one that is broken there.
+    Raises ModelFormatError if it is broken there.
     """
     yield from _from_root(model, kinds, frozenset(model.schema.tables))
 
 
 def _from_root(model: Model, kinds: Sequence[Kind], present: frozenset[str]) -> Iterator[Indices]:
-    """Yield the indices below the root; tables of types that are not `present` need not be looked for."""
+    """Yield the indices below the root; tables of types that are not `present` are skipped."""
     below = types_below(model.schema, frozenset(kinds))
     leading = frozenset(name for name, types in below.items() if not present.isdisjoint(types))
     yield from _below(model, Level(model.root), kinds, leading)
@@ -144,7 +144,7 @@ def _indices(level: Level, item: Field, role: Role) -> Indices:
 
 
 def _children(model: Model, level: Level, item: Field, leading: frozenset[str]) -> Iterator[Level]:
-    """Yield the tables that a field refers to; those of a union by their type."""
+    """Yield the tables that a field refers to; for a union, grouped by type."""
     tables, schema = level.tables, model.schema
     if item.kind == "vector":
         children, counts = _elements(model, level, item)
@@ -166,7 +166,7 @@ def _children(model: Model, level: Level, item: Field, leading: frozenset[str]) 
 
 
 def _elements(model: Model, level: Level, item: Field) -> tuple[Tables, Rows]:
-    """Return the tables of a vector, and how many each row has; the model has read the most numerous."""
+    """Return the tables of a vector field, and their number in each row; reuse tables that the model has read."""
     if level.tables is model.subgraph_tables and item.name in ("tensors", "operators"):
         columns = model.tensor_columns if item.name == "tensors" else model.operator_columns
         return columns.tables, np.diff(columns.splits)
@@ -177,7 +177,7 @@ def _elements(model: Model, level: Level, item: Field) -> tuple[Tables, Rows]:
 
 
 def _subgraphs(level: Level, children: Tables, counts: Rows) -> Rows | None:
-    """Return the subgraph that each table belongs to: a SubGraph itself, and what a signature is about."""
+    """Return the subgraph of each table: for a SubGraph itself, for a signature the one it refers to."""
     if children.type.name == "SubGraph":
         return np.arange(len(children))
     if children.type.name == "SignatureDef":

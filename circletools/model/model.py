@@ -1,4 +1,4 @@
-"""A model as it lies in its file: lazy views by index, and columns over all subgraphs."""
+"""A model in its file: lazy views by index, and columns over all subgraphs."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from circletools.storage.files import Source, open_source
 
 @explained
 class Model(ModelColumns):
-    """A TFLite or Circle model; use `open_model`. Raises ModelFormatError wherever the file turns out broken.
+    """A TFLite or Circle model; use `open_model`. All members raise ModelFormatError if the file is broken.
 
-    Nothing is read before it is asked for, and reading never copies the file. `walk()` checks all of it.
+    Data is read at first use, and reading never copies the file. `walk()` checks the whole file.
     """
 
     def __init__(self, source: Source) -> None:
-        """Look at the header; raise ModelFormatError when this is neither format."""
+        """Check the header. Raises ModelFormatError if this is neither format."""
         self.source = source
         wire = Wire(source.memory)
         schema = self._schema(bytes(wire.memory[:8]))
@@ -107,9 +107,9 @@ class Model(ModelColumns):
         )
 
     def metadata_value(self, name: str) -> memoryview | None:
-        """Return the value of a metadata entry, None where there is none.
+        """Return the value of a metadata entry, or None.
 
-        Of several entries of one name the last counts, as it does in LiteRT and in the ONE compiler.
+        If several entries have the same name, the last one counts, as in LiteRT and the ONE compiler.
         """
         entry = next((entry for entry in reversed(self.metadata) if entry.name == name), None)
         if entry is None:
@@ -139,7 +139,7 @@ class Model(ModelColumns):
 
 
 def _models_in(source: Source) -> str:
-    """Return how the models of a bundle are named, empty for what is not a bundle, or a broken one."""
+    """Return the names of the models in a bundle; empty if the file is not a bundle, or broken."""
     try:
         members = bundle_members(source.memory)
     except ModelFormatError:
@@ -151,7 +151,7 @@ def _models_in(source: Source) -> str:
 def open_model(source: str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO) -> Model:
     """Open a model: a path (mapped, `-` is standard input), `BUNDLE!MEMBER`, bytes, or a binary file object.
 
-    Use the model as a context manager. Raises InvalidInputError when it cannot be read or is not a model.
+    Use the model as a context manager. Raises InvalidInputError if it cannot be read or is not a model.
     """
     opened = (open_member(os.fspath(source)) if isinstance(source, str | os.PathLike) else None) or open_source(
         source

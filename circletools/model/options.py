@@ -1,4 +1,4 @@
-"""Options of operators, as names and values, and as numbers."""
+"""Options of operators, as named values and as numbers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OPTION_FIELDS = ("builtin_options", "builtin_options_2")
 
 
 def options_of(operators: Tables, name: str, schema: Schema) -> NDArray[np.float64]:
-    """Return an option of each operator, 0 where its options table has none of that name."""
+    """Return an option of each operator, 0 if its options table has no field with this name."""
     values = np.zeros(len(operators))
     for field in OPTION_FIELDS:
         for rows, chosen in union_tables(operators, field, schema):
@@ -31,9 +31,9 @@ def options_of(operators: Tables, name: str, schema: Schema) -> NDArray[np.float
 
 
 def union_tables(owners: Tables, field: str, schema: Schema) -> Iterator[tuple[NDArray[np.int64], Tables]]:
-    """Yield the tables that a union field refers to, by type, with the rows that have them; not unknown types."""
+    """Yield the tables that a union field refers to, by known type, with the rows that have them."""
     if field not in owners.type.by_name:
-        return  # Circle has one union of options only
+        return  # Circle has only one union of options
     members, targets = owners.union_codes(owners.field(field)), owners.targets(field)
     for member in np.unique(members[targets != 0]).tolist():
         table = schema.tables.get(schema.unions[str(owners.field(field).target)].get(member, ""))
@@ -69,12 +69,12 @@ def _column(tables: Tables, field: Field, schema: Schema) -> list[Any]:
         vectors = tables.vectors(field.name)
         return [vectors.row(row).tolist() for row in range(len(tables))]
     values = tables.scalars(field.name)
-    if values.dtype == np.uint8:  # no table of options or details has small numbers without a sign
+    if values.dtype == np.uint8:  # no table of options or details has small unsigned numbers
         return list((values != 0).tolist())
     members = schema.enums.get(enum_of_field(tables.type.name, field.name), {})
     return [members.get(value, value) for value in values.tolist()]
 
 
 def text_number(text: bytes) -> float:
-    """Return the number that stands for the text of an option; none is 0."""
+    """Return the number that represents the text of an option; never 0."""
     return float(int.from_bytes(blake2b(text, digest_size=6).digest(), "big")) if text else 0.0

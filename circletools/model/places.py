@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from circletools.findings import Finding, Severity
 
-SHOWN = 20  # findings of one kind that are listed one by one
+SHOWN = 20  # findings of one kind that are listed individually
 
 
 def place_of(field: str, splits: NDArray[np.int64], row: int) -> str:
@@ -25,7 +25,7 @@ def findings_at(
     message: Callable[[int], str],
     severity: Severity = "warning",
 ) -> Iterator[Finding]:
-    """Yield a finding for each of the first 20 rows, and one with the number of the others."""
+    """Yield a finding for each of the first 20 rows, and one with the number of further rows."""
     for row in rows[:SHOWN].tolist():
         yield Finding(code, severity, place(row), message(row))
     if len(rows) > SHOWN:

@@ -11,7 +11,7 @@ from circletools.model.views import Quantization
 
 
 def quantizations(tensors: Tables, schema: Schema) -> dict[int, Quantization]:
-    """Return the quantization of each tensor that has one, by its place among them."""
+    """Return the quantization of each quantized tensor, by its row in `tensors`."""
     tables, owners = tensors.child("quantization", schema)
     details: dict[int, tuple[str, dict[str, Any]]] = {}
     for rows, some in union_tables(tables, "details", schema):

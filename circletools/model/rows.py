@@ -1,4 +1,4 @@
-"""Rows: the subgraphs, operators, tensors and buffers of a model by index, made when asked for."""
+"""Rows: the subgraphs, operators, tensors and buffers of a model by index, created on demand."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _SHOWN = 5
 
 
 class Rows(Sequence[_Row]):
-    """A sequence whose items are made when asked for."""
+    """A sequence whose items are created on demand."""
 
     def __init__(self, count: int, make: Callable[[int], _Row]) -> None:
         self._count, self._make = count, make
@@ -45,7 +45,7 @@ class Rows(Sequence[_Row]):
     @overload
     def __getitem__(self, index: slice) -> Sequence[_Row]: ...
     def __getitem__(self, index: int | slice) -> _Row | Sequence[_Row]:
-        """Return an item, or a list of items; raises IndexError, and TypeError for what is not an index."""
+        """Return an item, or a list of items for a slice. Raises IndexError, or TypeError for a wrong index type."""
         if not isinstance(index, slice) and not hasattr(index, "__index__"):
             one, many = "next(one for one in items if one.name == name)", "[items[one] for one in indices]"
             find = f"; by its name: {one}" if isinstance(index, str) else f"; several: {many}"
@@ -56,12 +56,12 @@ class Rows(Sequence[_Row]):
         return self._make(picked) if isinstance(picked, int) else [self._make(item) for item in picked]
 
     def __repr__(self) -> str:
-        """Show the first items, and how many there are."""
+        """Show the first items and the number of items."""
         shown = [*map(repr, islice(self, _SHOWN)), *(["…"] if len(self) > _SHOWN else [])]
         return f"<{counted(len(self), 'item')}: {', '.join(shown)}>"
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """Return each item as a dict of plain values, as `pandas.DataFrame` takes them."""
+        """Return each item as a dict of plain values, as for `pandas.DataFrame`."""
         return [item.to_row() for item in self]
 
     def _repr_html_(self) -> str:
@@ -90,7 +90,7 @@ class Subgraph:
 
     @cached_property
     def outputs(self) -> Indices:
-        """The tensor indices of the outputs; a tensor may stand in several slots."""
+        """The tensor indices of the outputs; a tensor may occur several times."""
         return self._table.vectors("outputs").row(0)
 
     @cached_property
@@ -142,7 +142,7 @@ class Subgraph:
         return attach(view, self)
 
     def __repr__(self) -> str:
-        """Show index, name and how much there is."""
+        """Show index, name and numbers of operators and tensors."""
         sizes = f"{counted(len(self.operators), 'operator')}, {counted(len(self.tensors), 'tensor')}"
         return f"<Subgraph {self.index} {self.name!r}: {sizes}>"
 
@@ -169,7 +169,7 @@ class Subgraph:
         return self._quantizations.get(tensor)
 
     def producer_of(self, tensor: int) -> Operator | None:
-        """Return the operator that makes a tensor, of several the last."""
+        """Return the operator that produces a tensor, the last of several."""
         makers = self._users[1][tensor]
         return self.operators[makers[-1]] if makers else None
 
@@ -178,7 +178,7 @@ class Subgraph:
         return tuple(self.operators[index] for index in self._users[0][tensor])
 
     def has_data(self, tensor: int) -> bool:
-        """Return whether the file has values of a tensor."""
+        """Return whether the file contains values of a tensor."""
         buffer, outside = self.tensors[tensor].buffer, self._outside(tensor)
         if not outside and buffer >= max(len(self._buffers()), 1):
             location = f"subgraphs[{self.index}].tensors[{tensor}]"
@@ -195,7 +195,7 @@ class Subgraph:
         return array_of(view, self._buffers()[view.buffer].data, self._tensor_table(tensor), self.columns.schema)
 
     def _outside(self, tensor: int) -> bool:
-        """Return whether a tensor names a buffer of another file."""
+        """Return whether a tensor's buffer is in another file."""
         table = self._tensor_table(tensor)
         return "external_buffer" in table.type.by_name and bool(table.scalars("external_buffer")[0])
 
@@ -218,7 +218,7 @@ class Subgraph:
 
     @cached_property
     def _users(self) -> tuple[list[list[int]], ...]:
-        """The operators that read each tensor, and those that make it, none twice."""
+        """The readers and producers of each tensor, without duplicates."""
         columns, count = self.columns.operator_columns, len(self.tensors)
         rows = columns.rows_of(self.index)
         found = []
@@ -245,7 +245,7 @@ class Buffers(Rows[Buffer]):
 
     @cached_property
     def offsets(self) -> NDArray[np.uint64]:
-        """Where data outside the flatbuffer starts in the file; 0 and 1 mean that there is none."""
+        """The file position of data outside the flatbuffer; 0 and 1 mean none."""
         return self.tables.scalars("offset")
 
     @cached_property
@@ -265,7 +265,7 @@ class Buffers(Rows[Buffer]):
         return filled
 
     def place(self, index: int) -> tuple[int, int]:
-        """Return where a buffer's data starts in the file, and how many bytes it has: buffers may share it."""
+        """Return start and size of a buffer's data in the file; several buffers may share it."""
         if self.external[index]:
             return int(self.offsets[index]), int(self.sizes[index])
         return int(self.data.start[index]), int(self.data.count[index])

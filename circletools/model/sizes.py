@@ -1,4 +1,4 @@
-"""The bytes that a tensor's value takes."""
+"""The size of a tensor's value in bytes."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from circletools.flatbuf.columns import Vectors
 
 MOST_DIMENSIONS = 32
-"""Of an array of NumPy 1, and so of a value here; kernels take fewer."""
+"""The maximum of NumPy 1, and so of values here; kernels accept fewer."""
 _LARGEST = 1 << 62  # a hostile shape must not become infinite
 
 
 def size_bytes(type_name: str, shape: Sequence[int], signature: Sequence[int] = ()) -> int | None:
-    """Return the bytes of a tensor's value, None where the shape or the size of an element is not known."""
+    """Return the bytes of a tensor's value, None if the shape or element size is unknown."""
     bits = element_bits(type_name)
     if bits is None or any(size < 0 for size in (*shape, *signature)):
         return None
@@ -24,7 +24,7 @@ def size_bytes(type_name: str, shape: Sequence[int], signature: Sequence[int] = 
 
 
 def element_count(shape: Sequence[int]) -> int:
-    """Return the elements of a tensor of this shape; of one that no machine has, as many as 2^62."""
+    """Return the number of elements of a tensor with this shape, at most 2^62."""
     count = 1
     for size in shape if 0 not in shape else (0,):
         count = min(count * size, _LARGEST)
@@ -34,22 +34,22 @@ def element_count(shape: Sequence[int]) -> int:
 def least_bytes(
     shapes: Vectors, signatures: Vectors, kinds: NDArray[np.int8], types: Mapping[int, str]
 ) -> NDArray[np.float64]:
-    """Return the bytes of each tensor's value; an open dimension counts as 1, a type of unknown size as nothing.
+    """Return the bytes of each tensor's value; an open dimension counts as 1, a type of unknown size as 0 bytes.
 
-    `kinds` are the numbers of their types, whose names `types` has.
+    `kinds` are their type numbers; `types` has the names.
     """
     sizes = closed_sizes(shapes, signatures)
     some_kinds, which = np.unique(kinds, return_inverse=True)
     bits = np.array([element_bits(types.get(kind, "")) or 0 for kind in some_kinds.tolist()], np.float64)[which]
     some = np.flatnonzero(shapes.count)
-    with np.errstate(over="ignore", invalid="ignore"):  # infinite x 0, which is nothing
+    with np.errstate(over="ignore", invalid="ignore"):  # infinity x 0 counts as 0
         if some.size:
             bits[some] *= np.multiply.reduceat(sizes, shapes.splits()[some])
         return np.minimum(np.ceil(np.nan_to_num(bits, nan=0.0, posinf=np.inf) / 8), _LARGEST)
 
 
 def closed_sizes(shapes: Vectors, signatures: Vectors) -> NDArray[np.float64]:
-    """Return the dimensions of tensors, one tensor after the other, with 1 for those that are open."""
+    """Return the dimensions of tensors, concatenated, with 1 for open dimensions."""
     sizes = shapes.flat().astype(np.float64)
     is_open = sizes < 0
     paired = shapes.count == signatures.count
@@ -59,6 +59,6 @@ def closed_sizes(shapes: Vectors, signatures: Vectors) -> NDArray[np.float64]:
 
 
 def element_bits(type_name: str) -> int | None:
-    """Return the bits of an element of a type by its name, None where they are not known."""
+    """Return the bits of an element of a type, None if unknown."""
     width = re.fullmatch(r"(?:U?INT|B?FLOAT|COMPLEX)(\d+)", type_name)
     return 8 if type_name == "BOOL" else int(width[1]) if width else None

@@ -12,10 +12,10 @@ _DENSE, _SPARSE = 0, 1
 
 
 def sparse_elements(tensor: Tables, schema: Schema) -> int | str:
-    """Return how many elements the data of one sparse tensor has by its sparsity, or what is wrong with that.
+    """Return the number of stored elements of a sparse tensor by its sparsity, or the error in the sparsity.
 
-    The levels are walked in the order that they are stored in: a dense one repeats what is above it by its size, a
-    sparse one has as many as it has indices, which its segments divide.
+    The levels are walked in storage order: a dense level multiplies the number by its size; a sparse level has as
+    many elements as indices, which its segments divide.
     """
     sparsity, _ = tensor.child("sparsity", schema)
     order, levels = sparsity.vectors("traversal_order"), sparsity.children("dim_metadata", schema)[0]
@@ -43,7 +43,7 @@ def sparse_elements(tensor: Tables, schema: Schema) -> int | str:
 
 
 def sparse_coordinates(tensor: Tables, schema: Schema) -> list[NDArray[np.int64]]:
-    """Return for each dimension where the stored elements of one sparse tensor are; `sparse_elements` is a number."""
+    """Return the coordinates of the stored elements of a sparse tensor, by dimension; its sparsity must be valid."""
     sparsity, _ = tensor.child("sparsity", schema)
     levels = sparsity.children("dim_metadata", schema)[0]
     sizes, rank = levels.scalars("dense_size").tolist(), int(tensor.vectors("shape").count[0])
@@ -66,7 +66,7 @@ def sparse_coordinates(tensor: Tables, schema: Schema) -> list[NDArray[np.int64]
 
 
 def _numbers(level: Tables, name: str, schema: Schema) -> NDArray[np.int64] | None:
-    """Return the numbers of a level, None where it has none."""
+    """Return the numbers of a level, or None."""
     field = level.field(name)
     member = schema.unions[str(field.target)].get(int(level.union_codes(field)[0]))
     target = level.targets(name)

@@ -1,7 +1,7 @@
 """The semantic check: whether every index in a well-formed file is in range.
 
-`circletools.flatbuf.verify` checks that every reference stays inside the file; this module checks every *index*,
-for all subgraphs at once. schema/roles.json lists which fields are indices, and of what.
+`circletools.flatbuf.verify` checks that every reference stays inside the file; this module checks every *index*, for
+all subgraphs at once. schema/roles.json lists the index fields and their targets.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from circletools.model.model import Model
 from circletools.model.places import findings_at, place_of
 
 _INDEX, _EXTERNAL = "INDEX_OUT_OF_RANGE", "EXTERNAL_DATA_OUTSIDE_FILE"
-OPTIONAL = -1  # an optional input, or one that is left out
+OPTIONAL = -1  # an optional or omitted input
 _INDICES: tuple[Kind, ...] = (
     "buffer", "operator_code", "tensor", "subgraph", "external_buffer", "external_buffer_group"
 )  # fmt: skip
@@ -37,16 +37,16 @@ def check_model(model: Model) -> Findings:
 def check_indices(model: Model) -> list[Finding]:
     """Return a finding `INDEX_OUT_OF_RANGE` for each index that is out of range.
 
-    It is a warning: LiteRT refuses most such models, and onert, which follows the index, runs some of them.
+    The severity is warning: LiteRT refuses most of these models, but onert, which follows the index, runs some.
     """
     _ = model.reachable  # the structure
     return _checked(model, model_indices(model, *_INDICES, "debug_metadata"))
 
 
 def check_indices_as_read(model: Model) -> list[Finding]:
-    """Like `check_indices`, without debug metadata; the structure is checked only where the indices are stored.
+    """Like `check_indices`, without debug metadata, and check the structure only where indices are stored.
 
-    Raises ModelFormatError where it is broken there.
+    Raises ModelFormatError if it is broken there.
     """
     return _checked(model, indices_as_read(model, *_INDICES))
 
@@ -72,7 +72,7 @@ def is_dangling(finding: Finding) -> bool:
 
 
 class _Bounds:
-    """The number of objects that each kind of index can point at."""
+    """The number of objects that each kind of index can refer to."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -97,7 +97,7 @@ class _Bounds:
             yield from _check(indices, limit)
 
     def _check_identifiers(self, indices: Indices) -> Iterator[Finding]:
-        """Check that the external buffers that tensors name by an id exist."""
+        """Check that the external buffers that tensors refer to by id exist."""
         values = indices.values
         if not values.any():
             return
@@ -113,7 +113,7 @@ class _Bounds:
         yield from findings_at(_INDEX, bad, indices.place, message)
 
     def _check_debug_metadata(self, indices: Indices) -> Iterator[Finding]:
-        """Check the indices into debug metadata, where there is any that can be read."""
+        """Check the indices into debug metadata, if it exists and can be read."""
         described = self.described
         if described is None:
             return
@@ -127,12 +127,12 @@ class _Bounds:
 
 
 def _count(model: Model, name: str) -> int:
-    """Return the length of a vector of the root, 0 where the format has none."""
+    """Return the length of a vector of the root, 0 if the format lacks it."""
     return int(model.root.vectors(name).count[0]) if name in model.root.type.by_name else 0
 
 
 def _bounds(indices: Indices, counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the number of objects in each index's subgraph; a missing subgraph is a finding of its own."""
+    """Return the number of objects in each index's subgraph; a missing subgraph is a separate finding."""
     owners = indices.subgraphs
     assert owners is not None
     known = (owners >= 0) & (owners < len(counts))
@@ -140,7 +140,7 @@ def _bounds(indices: Indices, counts: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _described(model: Model) -> NDArray[np.int64] | None:
-    """Return for each subgraph of the debug metadata how many operators it has; None where it cannot be read."""
+    """Return the number of operators of each subgraph in the debug metadata; None if it cannot be read."""
     try:
         data = model.metadata_value(DEBUG_METADATA)
         return DebugMetadata(data).subgraphs.vectors("operators_debug_metadata").count if data else None

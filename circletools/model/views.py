@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 
 def text(raw: bytes) -> str:
-    """Decode a name: names are bytes, UTF-8 by custom, and must survive even where they are not."""
+    """Decode a name: names are bytes, usually UTF-8; other bytes survive as surrogate escapes."""
     return raw.decode("utf-8", "surrogateescape")
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorCode:
-    """An entry of the operator code list. `name` is the enum's (`ADD`), or `CUSTOM:<custom code>`."""
+    """An entry of the operator code list. `name` is the enum name (`ADD`), or `CUSTOM:<custom code>`."""
 
     index: int
     code: int
@@ -27,11 +27,11 @@ class OperatorCode:
 
 @dataclass(frozen=True, slots=True)
 class Quantization:
-    """How the numbers of a tensor stand for values: value = (number - zero_point) * scale.
+    """The quantization of a tensor: value = (number - zero_point) * scale.
 
-    There is one scale and zero point for all, or one for each index of the dimension `axis`. `minimum` and `maximum`
-    are the range that was seen, often empty. `kind` is the name of other details (`BlockwiseQuantization`), empty
-    where there are none; then `details` has their fields, of which `scales` and `zero_points` are tensor indices.
+    There is one scale and zero point for all elements, or one for each index of the dimension `axis`. `minimum` and
+    `maximum` are the observed range, often empty. `kind` is the name of other details (`BlockwiseQuantization`), or
+    empty; `details` has their fields, of which `scales` and `zero_points` are tensor indices.
     """
 
     scale: tuple[float, ...]
@@ -50,7 +50,7 @@ class Quantization:
 
 
 class SubgraphContext(Protocol):
-    """The subgraph of an operator or a tensor: reads what the view does not hold."""
+    """The subgraph of an operator or tensor: reads data that is not stored in the view."""
 
     def options_of(self, operator: int) -> Mapping[str, Any]:
         """Return the options of an operator."""
@@ -80,7 +80,7 @@ class _Placed:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Operator(_Placed):
-    """An operator; `inputs` and `outputs` are tensor indices, -1 for an optional input that is left out."""
+    """An operator; `inputs` and `outputs` are tensor indices, -1 for an omitted optional input."""
 
     subgraph: int
     index: int
@@ -98,7 +98,7 @@ class Operator(_Placed):
         return self._context.options_of(self.index)
 
     def to_row(self) -> dict[str, Any]:
-        """Return the operator as plain values, as `inspect --operators --json` shows it."""
+        """Return the operator as plain values, as in `inspect --operators --json`."""
         return {
             "subgraph": self.subgraph,
             "index": self.index,
@@ -112,7 +112,7 @@ class Operator(_Placed):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Tensor(_Placed):
-    """A tensor. `type` is the enum's name; `shape_signature` has -1 for unknown sizes, None where not written."""
+    """A tensor. `type` is the enum name; `shape_signature` has -1 for unknown sizes, and is None if absent."""
 
     subgraph: int
     index: int
@@ -129,40 +129,40 @@ class Tensor(_Placed):
 
     @property
     def open_shape(self) -> tuple[int, ...]:
-        """The shape, with -1 for sizes that are not known."""
+        """The shape, with -1 for unknown sizes."""
         return self.shape if self.shape_signature is None else self.shape_signature
 
     @property
     def quantization(self) -> Quantization | None:
-        """How its numbers stand for values, None where it is not quantized."""
+        """The quantization, None if the tensor is not quantized."""
         return self._context.quantization_of(self.index)
 
     @property
     def producer(self) -> Operator | None:
-        """The operator that makes it (of several the last), None where none does."""
+        """The operator that produces the tensor (the last of several), or None."""
         return self._context.producer_of(self.index)
 
     @property
     def consumers(self) -> tuple[Operator, ...]:
-        """The operators that read it, ascending."""
+        """The operators that read the tensor, ascending."""
         return self._context.consumers_of(self.index)
 
     @property
     def is_constant(self) -> bool:
-        """Whether its values are in the file and stay; raises ModelFormatError for a buffer that is not there."""
+        """Whether the tensor is a constant in the file. Raises ModelFormatError if its buffer does not exist."""
         return not self.is_variable and self._context.has_data(self.index)
 
     def numpy(self) -> NDArray[Any]:
-        """Return its values in the file, read only, without a copy where the type allows it.
+        """Return the tensor's values in the file, read only, without a copy if the type allows it.
 
         INT2, INT4 and UINT4 become bytes, BFLOAT16 and FLOAT8 become float32, STRING becomes objects of bytes, and
-        sparse tensors become dense. Quantized numbers stay as they are. Raises UsageError where there are no values
-        (most tensors are computed) or numpy has none of the kind, ModelFormatError where data and shape disagree.
+        sparse tensors become dense. Quantized numbers are returned unchanged. Raises UsageError if there are no
+        values (most tensors are computed) or numpy lacks the type, ModelFormatError if data and shape disagree.
         """
         return self._context.array_of(self.index)
 
     def to_row(self) -> dict[str, Any]:
-        """Return the tensor as plain values, as `inspect --tensors --json` shows it."""
+        """Return the tensor as plain values, as in `inspect --tensors --json`."""
         quantization, producer = self.quantization, self.producer
         return {
             "subgraph": self.subgraph,

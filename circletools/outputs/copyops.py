@@ -71,7 +71,7 @@ def choose_copy_operator(
 ) -> CopyOperator:
     """Return the operator to copy an output with.
 
-    It is exact in the runtimes that `runtime` names, as far as these have such tensors. Raises EditError when there
+    It is exact in the runtimes that `runtime` names, as far as these have such tensors. Raises EditError if there
     is none, or the one asked for is not, naming the output and what would do.
     """
     traits = _traits(model, output)

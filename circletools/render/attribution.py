@@ -110,7 +110,7 @@ def _apart_json(attribution: Attribution) -> dict[str, Any]:
 
 
 def _ranks(attribution: Attribution) -> list[Rank | None]:
-    """Return the ranks of operators, None where there is no time."""
+    """Return the ranks of operators, None if there is no time."""
     rows = [(row.time, row.operand_bytes) for row in attribution.operators if row.time is not None]
     found = iter(ranks([time for time, _ in rows], attribution.tick_ns, [size for _, size in rows]))
     return [None if row.time is None else next(found) for row in attribution.operators]
@@ -173,7 +173,7 @@ def attribution_csv(attribution: Attribution, by: str = "operator") -> str:
 
 
 def first_ns(attribution: Attribution) -> int | None:
-    """Return the time of the first execution, None where the trace does not state it."""
+    """Return the time of the first execution, None if the trace does not state it."""
     whole = attribution.whole
     return whole.elapsed_ns[0] if whole.first_ns is None and whole.elapsed_ns else whole.first_ns
 
@@ -185,7 +185,7 @@ def steady_ns(attribution: Attribution) -> int | None:
 
 
 def _macs(places: Iterable[Place], attribution: Attribution, runs: int | None = None) -> int | None:
-    """Return the multiply-accumulates of an execution in some operators, None where those of one are not known.
+    """Return the multiply-accumulates of an execution in some operators, None if those of one are not known.
 
     They ran as often as was measured, or, in a group without times of its operators, each of them `runs` times.
     """

@@ -188,7 +188,7 @@ class Labels:
         self._charge = model.wire.budget.tally("the names that are shown")
 
     def of(self, path: str) -> str:
-        """Return the label, empty where there is none."""
+        """Return the label, empty if there is none."""
         found = _OBJECT.match(path)
         if found is None:
             code = _CODE.match(path)
@@ -212,7 +212,7 @@ class Labels:
         return tensor, self._model.buffers.place(buffer)[1]
 
     def meant(self, path: str, value: Any) -> str:
-        """Return the name of what an index leads to, empty where the path has no index, or one out of range."""
+        """Return the name of what an index leads to, empty if the path has no index, or one out of range."""
         if not isinstance(value, int):
             return ""
         if path.endswith(".opcode_index"):

@@ -41,7 +41,7 @@ def summary_lines(found: Summary) -> Iterator[str]:
 
 
 def size_change(before: int, after: int) -> str:
-    """Return how the size of a file changed, as a factor where that is 1.05 or more; empty where it did not."""
+    """Return how the size of a file changed, as a factor where that is 1.05 or more; empty if it did not."""
     if before == after:
         return ""
     less, more = sorted((before, after))
@@ -90,7 +90,7 @@ def change_statistics(before: tuple[Tensor, int], after: tuple[Tensor, int]) -> 
 
 
 def _values(tensor: Tensor, count: int) -> NDArray[np.float64] | None:
-    """Return real values of a constant, at most about a million of them; None where they are not numbers."""
+    """Return real values of a constant, at most about a million of them; None if they are not numbers."""
     elements = prod(tensor.shape)
     if min(tensor.shape, default=0) < 0 or not 0 < elements <= count * _MOST_ELEMENTS_A_BYTE:
         return None

@@ -76,7 +76,7 @@ def variable(program: str) -> str:
 def command(program: str) -> list[str]:
     """Return the command that starts a Python with a program: this one, unless the environment names another.
 
-    Raises UsageError where this Python does not have it.
+    Raises UsageError if this Python does not have it.
     """
     chosen = shlex.split(os.environ.get(variable(program), ""))
     if not chosen and importlib.util.find_spec(PROGRAMS[program].module) is None:

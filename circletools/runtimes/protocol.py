@@ -132,7 +132,7 @@ class Placed:
 class Verdict:
     """Whether a program loads and prepares a model, or why not, and its answers about operators.
 
-    `others` is the device of operators that are not named, empty where that is unknown. `arena_bytes` is the memory
+    `others` is the device of operators that are not named, empty if that is unknown. `arena_bytes` is the memory
     for tensors that the program asks for, where it reports that.
     """
 

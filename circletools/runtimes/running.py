@@ -13,7 +13,7 @@ from circletools.runtimes.protocol import Answer, Array, RefusedError, Request, 
 class Running(Protocol):
     """A loaded model; each adapter has a class of this name, and `FAILURES`, what its methods raise.
 
-    It is made from a variant, a file, the inputs that are given (None where they are made), and what makes them.
+    It is made from a variant, a file, the inputs that are given (None if they are made), and what makes them.
     """
 
     inputs: list[Array]

@@ -58,7 +58,7 @@ _NO_MEMORY = re.compile(r"bad_alloc|MemoryError|[Cc]annot allocate memory|[Oo]ut
 
 
 class Worker:
-    """A process with a program; use as a context manager. Raises UsageError where the program is not installed.
+    """A process with a program; use as a context manager. Raises UsageError if the program is not installed.
 
     `name` is a program or `PROGRAM:VARIANT` (see `programs`). After a crash, or when `seconds` pass without an
     answer, the next request starts another process. A child takes at most `memory_bytes` beyond the model; where the

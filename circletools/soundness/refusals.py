@@ -74,7 +74,7 @@ JUDGED = tuple(_REFUSED)
 def refusals(model: Model, programs: Iterable[str]) -> dict[str, list[Finding]]:
     """Return by program the findings that keep it from loading and running a model; none for those not `JUDGED`.
 
-    Raises ModelFormatError where the structure is broken.
+    Raises ModelFormatError if the structure is broken.
     """
     rules = {program: _REFUSED.get(program, _PARTLY.get(program, ())) for program in programs}
     found = [*check_model(model), *unresolved_findings(model, rules)] if any(rules.values()) else []

@@ -15,7 +15,7 @@ CHUNK_BYTES = 8 << 20  # of one step
 def copy_range(source: int, start: int, end: int, target: int, at: int) -> Iterator[int]:
     """Copy the bytes from `start` to `end` of one open file to offset `at` of another.
 
-    Yields the offset reached in `target` after each step. Raises EOFError when the source ends before `end`.
+    Yields the offset reached in `target` after each step. Raises EOFError if the source ends before `end`.
     """
     for first, stop in _data_ranges(source, start, end):
         position = first

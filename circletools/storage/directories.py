@@ -22,9 +22,9 @@ _EXCHANGE = 2  # RENAME_EXCHANGE, see renameat2(2)
 
 
 def check_directory(target: Path, may_replace: MayReplace, *, name: Path | None = None) -> None:
-    """Raise UsageError where something stands at `target` that is not to be replaced; errors call it `name`.
+    """Raise UsageError if something stands at `target` that is not to be replaced; errors call it `name`.
 
-    Raises OutputError where that cannot be found out.
+    Raises OutputError if that cannot be found out.
     """
     location = str(name or target)
     check_name(location)
@@ -48,7 +48,7 @@ def check_directory(target: Path, may_replace: MayReplace, *, name: Path | None 
 def making_directory(path: Path) -> Iterator[None]:
     """Make a directory and its parents; those that are still empty when an exception comes go again.
 
-    Raises OutputError when they cannot be made.
+    Raises OutputError if they cannot be made.
     """
     missing = [folder for folder in (path, *path.parents) if not os.path.lexists(folder)]
     try:
@@ -70,7 +70,7 @@ def write_directory(
     """Write files, by their path in the directory, to a directory beside `target`; rename it when it is complete.
 
     An empty directory is replaced, another one where `may_replace` allows it, once the new files are on the disk.
-    `check()` is the last call before that, to stop it with an exception. Raises OutputError when the directory cannot
+    `check()` is the last call before that, to stop it with an exception. Raises OutputError if the directory cannot
     be written, UsageError when it exists, even if it was created while the files were written.
     """
     check_directory(target, may_replace)

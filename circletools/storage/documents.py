@@ -41,7 +41,7 @@ def read_baseline(
 ) -> list[_Known]:
     """Read the documents that a command wrote with `--json`, one or JSON Lines, each by `known`.
 
-    Raises InvalidInputError where the file cannot be read, is of another version, or `known` finds that a document
+    Raises InvalidInputError if the file cannot be read, is of another version, or `known` finds that a document
     lacks something (KeyError, TypeError, AttributeError) or has what cannot be (ValueError).
     """
     name, data = os.fspath(path), read_bytes(path)

@@ -53,13 +53,13 @@ class Source:
         return [chunk if isinstance(chunk, bytes) else Range(self, *chunk) for chunk in chunks]
 
     def check_other(self, target: str | os.PathLike[str], *, in_place: bool) -> None:
-        """Raise UsageError when `target` is the file itself, unless that is to be changed `in_place`."""
+        """Raise UsageError if `target` is the file itself, unless that is to be changed `in_place`."""
         if self.path is not None and not in_place and same_file(self.path, target):
             message = "input and output are the same file"
             raise UsageError(message, location=os.fspath(target), hint="use `in_place=True`")
 
     def check_unchanged(self, target: Path | None = None) -> None:
-        """Raise InvalidInputError when the file was written to since it was opened.
+        """Raise InvalidInputError if the file was written to since it was opened.
 
         That shows in its size and its time of modification. When `target` is the file itself, which is about to be
         replaced, another file that took its name counts too: it would be lost.
@@ -79,7 +79,7 @@ class Source:
 def open_source(source: str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO) -> Source:
     """Map a file, or take bytes as they are; streams and `-` are read to their end.
 
-    Raises InvalidInputError when the file cannot be read, UsageError for what is none of these.
+    Raises InvalidInputError if the file cannot be read, UsageError for what is none of these.
     """
     if isinstance(source, bytes | bytearray | memoryview):
         return Source(_flat(source), "<bytes>")
@@ -146,7 +146,7 @@ class Range:
     end: int
 
     def __post_init__(self) -> None:
-        """Raise UsageError when the source is closed: its bytes are gone."""
+        """Raise UsageError if the source is closed: its bytes are gone."""
         if self.source.closed:
             raise UsageError("the model is closed", location=self.source.name, hint="save it before it is closed")
 
@@ -174,7 +174,7 @@ def write(
 
     `source` is what the parts were made from: a new file gets its mode bits, and nothing is written when it changed
     since it was opened (InvalidInputError). A symbolic link is followed; `-`, pipes, devices and the like of
-    /dev/stdout are written straight through. Raises OutputError when it cannot be written.
+    /dev/stdout are written straight through. Raises OutputError if it cannot be written.
     """
     name = os.fspath(target)
     check_target(name)
@@ -260,7 +260,7 @@ def _descriptor(name: str) -> int | None:
 
 
 def standard_output() -> BinaryIO:
-    """Return standard output for bytes. Raises OSError when the process was started without it."""
+    """Return standard output for bytes. Raises OSError if the process was started without it."""
     if sys.stdout is None:
         raise OSError(errno.EBADF, "standard output is closed")
     return sys.stdout.buffer

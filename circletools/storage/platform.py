@@ -113,7 +113,7 @@ def limit_memory(kind: Literal["AS", "DATA"], limit_bytes: int) -> None:
 
 
 def _module(name: str) -> Any:
-    """Return a module of the standard library; None where the system lacks it."""
+    """Return a module of the standard library; None if the system lacks it."""
     try:
         return import_module(name)
     except ImportError:

@@ -60,7 +60,7 @@ def directory_entries(file: memoryview, start: int, end: int) -> Iterator[tuple[
 
 
 def moved(record: bytes, place: int, by: int) -> bytes:
-    """Return a record with the offset at `place` rebased. Raises EditError where 32 bits cannot."""
+    """Return a record with the offset at `place` rebased. Raises EditError if 32 bits cannot."""
     offset = _OFFSET.unpack_from(record, place)[0]
     if offset == ZIP64 or offset + by < 0:
         raise EditError(

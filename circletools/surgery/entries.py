@@ -45,7 +45,7 @@ class Entries(Tabular):
     entries: tuple[MetadataSummary, ...]
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """Return name, buffer index and size of each entry; its `bytes` are None where the buffer does not exist."""
+        """Return name, buffer index and size of each entry; its `bytes` are None if the buffer does not exist."""
         return [asdict(entry) for entry in self.entries]
 
 

@@ -74,7 +74,7 @@ def rename(edit: ModelEdit, request: RenameRequest) -> RewriteResult:
 def split_pair(pair: Pair, known: Container[str] = ()) -> tuple[str, str]:
     """Return the old and the new name; where a name has a `=` of its own, the old one is that which is `known`.
 
-    Raises UsageError where there is no `=`, or where it is ambiguous.
+    Raises UsageError if there is no `=`, or where it is ambiguous.
     """
     if not isinstance(pair, str):
         return pair
@@ -151,7 +151,7 @@ class _Tensors:
         self.by_position[side, subgraph, tensor] = name
 
     def _check_names(self) -> None:
-        """Raise EditError where a new name is that of another tensor too."""
+        """Raise EditError if a new name is that of another tensor too."""
         touched = {subgraph for subgraph, _ in self.new}
         for subgraph in sorted(touched):
             names = self.names[subgraph]
