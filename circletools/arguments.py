@@ -18,7 +18,7 @@ from circletools.calls import title_of
 from circletools.errors import UsageError, shortened
 from circletools.wording import did_you_mean
 
-_SHOWN = 60  # characters of a wrong value
+_SHOWN = 60  # characters shown of a wrong value
 _MADE_BY = {"Model": "ct.open(path)", "ModelEdit": "ct.edit(model)", "Source": "ct.open(path)"}
 _MODULES = ("", ".affinity", ".checks", ".entries", ".origin", ".outputs", ".planning", ".surgery")
 _NUMBERS = {int: "__index__", float: "__float__"}
@@ -112,7 +112,7 @@ def _refusal(title: str, parameter: str, value: Any, hint: Any) -> CallError:
 
 
 def _remedy(kind: type) -> str:
-    """Return how programs make an object of a class, empty where no public name does."""
+    """Return how programs make an object of a class, empty if no public name does."""
     if kind.__name__ in _MADE_BY:
         return f"{_MADE_BY[kind.__name__]} makes one"
     for module in (import_module(f"circletools{name}") for name in _MODULES):

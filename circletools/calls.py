@@ -37,7 +37,7 @@ def checked(value: Any, module: str, name: str, *, first: bool = True) -> Any:
     """
     if isinstance(value, FunctionType):
         made = (_checking if first else _explaining)(value, title_of(module, name))
-        made.__module__, made.__qualname__ = module, name  # by which pickle finds it
+        made.__module__, made.__qualname__ = module, name  # pickle finds the function by this name
         _answer(value.__annotations__.get("return"), value.__globals__)
         return made
     if isinstance(value, type):
@@ -49,7 +49,7 @@ def checked(value: Any, module: str, name: str, *, first: bool = True) -> Any:
 
 
 def explained(kind: _Kind) -> _Kind:
-    """Have the public methods of a class look at their arguments where Python cannot use them.
+    """Make public methods of a class check their arguments if Python raises an error.
 
     What is computed once cannot be set.
     """
@@ -73,7 +73,7 @@ def _checking(call: Callable[..., Any], title: str) -> Callable[..., Any]:
 
 
 def _explaining(call: Callable[..., Any], title: str, owner: type | None = None) -> Callable[..., Any]:
-    """Return a function that looks at its arguments where Python cannot use them: it may be called very often."""
+    """Return a function that checks its arguments only after an error, because it may be called very often."""
 
     @wraps(call)
     def run(*given: Any, **named: Any) -> Any:

@@ -16,7 +16,7 @@ LazyExports = tuple[Callable[[str], object], Callable[[], list[str]], list[str]]
 
 
 def lazy_exports(module: str, *, checks_first: bool = True) -> LazyExports:
-    """Return `__getattr__`, `__dir__` and `__all__` of a module, from the stub beside it.
+    """Return `__getattr__`, `__dir__` and `__all__` of a module, from its stub.
 
     The stub is what type checkers and editors read of the module. `from a.b import c as c` makes `c` of `a.b` a name
     of the exports, and `d = c` another name of it. A name that is also a module of the package (`edit` is a function

@@ -28,8 +28,8 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 """From the most specific to the most general."""
 
 Ranges = tuple[tuple[int, int], ...]
-_LONGEST_GLOB = 10_000  # matching takes time by the square of the length
-_MOST_TRIED = 25_000_000  # names, by all patterns of a request: three seconds
+_LONGEST_GLOB = 10_000  # matching takes time quadratic in the length
+_MOST_TRIED = 25_000_000  # names tried against all patterns of a request: three seconds
 _CHOSEN = 10  # each operator that is chosen takes as long as so many names
 _GLOB = re.compile(r"[*?[]")
 _SELECTOR = re.compile(r"(?:(\d{1,6})/)?(index|name|origin|op):(.+)", re.DOTALL)

@@ -43,7 +43,7 @@ def report_html(
 
     The first `skip` executions of operator-level traces are left out. `on` are targets that the model is to run on,
     as in `FitRequest`. The lines of sources are links to `source_url`, where `{file}` and `{line}` are filled in; the
-    file is named as seen from `source_root`, and has no link where it is not below it. Raises UsageError when that is
+    file is named as seen from `source_root`, and has no link where it is not below it. Raises UsageError if that is
     not an address, ModelFormatError when the structure of the model is broken, InvalidInputError for a trace that
     cannot be read or is of another model.
 

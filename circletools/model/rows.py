@@ -70,7 +70,7 @@ class Rows(Sequence[_Row]):
 
 @explained
 class Subgraph:
-    """One subgraph. `operators` and `tensors` are made one by one when indexed; `columns` has those of the model."""
+    """One subgraph. `operators` and `tensors` are created when indexed; `columns` has the columns of the model."""
 
     def __init__(self, model: ModelColumns, index: int, buffers: Callable[[], Buffers]) -> None:
         self.columns: ModelColumns = model

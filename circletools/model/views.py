@@ -72,7 +72,7 @@ class SubgraphContext(Protocol):
 
 
 class _Placed:
-    """A view that `attach` has bound to its subgraph; one built by hand has none, nor what is read from there."""
+    """A view that `attach` binds to its subgraph; an unbound view lacks everything that is read from the subgraph."""
 
     __slots__ = ("_context",)
     _context: SubgraphContext
