@@ -140,5 +140,5 @@ GROUPS = {
 
 COMMANDS = tuple(row for rows in GROUPS.values() for row in rows)
 
-VERBS = {"metadata": "List and change metadata entries, descriptions and labels."}
+VERBS = {"metadata": "List and change metadata entries and labels."}
 """Commands with subcommands."""

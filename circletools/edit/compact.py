@@ -19,7 +19,7 @@ from circletools.model.model import Model
 from circletools.storage.files import Part, Progress, write
 
 _PIECE_BYTES = 1 << 20
-_EXTERNAL_ALIGNMENT = 64  # external data keeps its alignment up to this value value
+_EXTERNAL_ALIGNMENT = 64  # external data keeps its alignment up to this value
 
 
 def compact(
