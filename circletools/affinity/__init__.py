@@ -1,4 +1,4 @@
-"""Affinity: which device runs each operator, and the partitions that follow.
+"""Affinity: which device runs each operator, and the resulting partitions.
 
 affinity = ct.affinity.read(model)          # what is in a model
 ct.affinity.annotate(edit, plan)            # write a plan, or an affinity

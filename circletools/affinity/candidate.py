@@ -56,7 +56,7 @@ def _broken(problem: Problem, candidate: Candidate) -> Iterator[Violation]:
             if not np.isfinite(problem.table.times_us[unit, partition.device]):
                 yield Violation(f"unit {unit} may not be on device {partition.device}", partition.device)
             if any(home[before] > number for before in graph.predecessors[unit]):
-                yield Violation(f"unit {unit} runs before what feeds it", partition=partition)
+                yield Violation(f"unit {unit} runs before its producers", partition=partition)
     if not graph.joins_any:
         for partition in disconnected(problem, candidate):
             yield Violation("a partition is not connected", partition.device, partition=partition)

@@ -1,7 +1,7 @@
 """Activation memory: what is live while the operators run in order, and a plan that shares the memory.
 
     order      in ------x
-               a  ---------x            peak: the most bytes that are alive at one operator
+               a  ---------x            peak: the most bytes that are live at one operator
                b     ---------x
     plan       the largest value first, each at the lowest offset that is free during its lifetime
 
@@ -20,7 +20,7 @@ from circletools.errors import ModelFormatError
 from circletools.graph.algorithms import Indices
 from circletools.graph.graph import Graph
 
-_LARGEST = 1 << 40  # bytes, of a hostile shape
+_LARGEST = 1 << 40  # bytes; more means a hostile shape
 MOST_PLANNED = 20_000
 """The most values that are planned: the time grows with the square of the number of simultaneously live values."""
 

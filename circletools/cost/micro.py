@@ -35,7 +35,7 @@ class MicroMemory:
 
     `arena_bytes` is the sum of the head, `activation_bytes`, and the tail, `persistent_bytes`. `unknown` lists the
     operator codes, and the metadata, whose share is not known and missing in the sums; `is_measured` means measured
-    with TFLM's own allocator. `flash_bytes` is the model file, which TFLM reads in place, without TFLM's code.
+    with TFLM's own allocator. `flash_bytes` is the size of the model file, which TFLM reads in place, without code.
     """
 
     activation_bytes: int

@@ -121,7 +121,7 @@ _REMEDIES: tuple[tuple[str, Callable[..., str]], ...] = (
     (rf"{_PLACE} has an unknown dimension(?: beside the first)?", lambda place: "fix the shape of @"),
     (rf"{_PLACE} is (?P<tensor>.+), not (?P<allowed>.+)", _tensor),
     (r"(?P<name>\w+) is (?P<value>.+), not (?P<allowed>.+)", _option),
-    (rf"{_LEFT} is \S+, which must be {_SIGN} (?P<right>.+?)(?: \(\S+\))?", _comparison),
-    (rf"{_LEFT} has no value, which must be {_SIGN} (?P<right>.+)", _comparison),
+    (rf"{_LEFT} is \S+, but must be {_SIGN} (?P<right>.+?)(?: \(\S+\))?", _comparison),
+    (rf"{_LEFT} has no value, but must be {_SIGN} (?P<right>.+)", _comparison),
     (_OF_ANOTHER, "change {other}".format),
 )

@@ -168,7 +168,7 @@ class _Comparing:
         for tensor in self.second.graph.inputs.tolist():
             partner = self.pairs[0].get(tensor, -1)
             if partner not in places:
-                raise NotRunError(f"no input stands for {self.second.graph.values.name(tensor)!r} of the other model")
+                raise NotRunError(f"no input matches {self.second.graph.values.name(tensor)!r} of the other model")
             chosen.append((tensor, partner))
         return [
             [self.second.form(at).stored(self.first.form(to).real(run[places[to]])) for at, to in chosen]

@@ -2,16 +2,16 @@
 
 Two programs that both compute an operator correctly may differ by this much:
 
-    quantized output    by one step if the exact value lies midway between two; so does every second value at
-                        most, as when numbers of a step of 1 are rounded to steps of 2
+    quantized output    by one step if the exact value lies midway between two steps, which is so for at most every
+                        second value, as when numbers of step 1 are rounded to step 2
     floating point      by half of the digits of the type: sqrt(epsilon) of the largest value, the usual tolerance
                         for results that took many steps
-    any                 by what the *reference* changes when its inputs change in the second half of their digits, and
-                        by the smallest normal number: an operator that divides by nearly nothing makes large
-                        differences of small ones, or infinity (a backward error: the result is exact for inputs
-                        that are nearly the given ones)
-    quantized weights   against a model whose weights are not: by twice what the reference changes when its weights
-                        are rounded to such steps at random; the same of inputs that are quantized as it runs
+    any                 by the change of the *reference* when its inputs change in the second half of their digits, and
+                        by the smallest normal number: an operator that divides by almost zero amplifies small
+                        differences, even to infinity (a backward error: the result is exact for inputs close to the
+                        given ones)
+    quantized weights   compared with float weights: by twice the change of the reference when its weights are
+                        randomly rounded to such steps; likewise for inputs that are quantized at run time
 """
 
 from __future__ import annotations

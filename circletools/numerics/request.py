@@ -47,7 +47,7 @@ class CompareRequest:
         if len(self.on) < 3 - models:
             raise UsageError("nothing to compare", hint="name two programs in `on=`, the reference first")
         if self.runs < 1 or self.slice_bytes < 1:
-            raise UsageError("`runs` and `slice_bytes` are at least 1")
+            raise UsageError("`runs` and `slice_bytes` must be at least 1")
 
     @property
     def has_thresholds(self) -> bool:

@@ -14,7 +14,7 @@ Verdict = Literal["ok", "fault", "not_run", "skipped"]
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """An operator in one program.
+    """The comparison of an operator in one program.
 
     `own` is the operator's difference from the reference when it is cut out and fed the reference's values,
     `inherited` the difference of the same values when the whole model runs. `allowed` is the largest part of `own`

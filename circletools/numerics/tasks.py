@@ -119,16 +119,16 @@ def tasks(reference: Subject, subject: Subject, pairs: Partners) -> Iterator[Tas
         if not compared:
             yield Task(operator, skipped=_why_not(outputs, held))
         elif code in _RANDOM:
-            yield Task(operator, skipped="it computes other values each time")
+            yield Task(operator, skipped="it computes different values each time")
         else:
             yield _task(reference, subject, pairs, operator, compared)
 
 
 def _why_not(outputs: Sequence[int], held: Sequence[int]) -> str:
     if not outputs:
-        return "it makes no values"
+        return "it produces no values"
     if held:
-        return "what it makes is not a value, but names a resource"
+        return "its result is not a value, but names a resource"
     return "it has no partner in the reference"
 
 
@@ -157,7 +157,7 @@ def _grown(subject: Subject, pairs: Partners, operator: int) -> list[int] | str:
             if tensor in pairs or maker in chosen:
                 continue
             if maker < 0 or len(chosen) > _MOST_IN_REGION:
-                return "what it reads has no partner in the reference"
+                return "its input has no partner in the reference"
             chosen.add(maker)
             pending.append(maker)
     return sorted(chosen)

@@ -1,4 +1,4 @@
-"""Details of sources beside their names, as the metadata entry `CIRCLETOOLS_sources`.
+"""Details of sources besides their names, stored in the metadata entry `CIRCLETOOLS_sources`.
 
     [version = 2: u32][string count: u32] ([shared][length][data: length bytes])*
     [source count] ([source id][check: u16][path][class][file][line][call][caller])*
@@ -23,7 +23,7 @@ DETAILS_TABLE = "CIRCLETOOLS_sources"
 _VERSION = 2
 _PAIR = Struct("<II")
 _CHECK = Struct("<H")
-_MOST_BITS = 35  # of a u32, or a difference of two
+_MOST_BITS = 35  # the bits of a u32, or of a difference of two
 
 
 def encode_details(details: Mapping[int, SourceDetails], sources: Mapping[int, str]) -> bytes:

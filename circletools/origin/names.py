@@ -1,7 +1,7 @@
 """Sources for a model without origin tables, derived from its names.
 
-    auto            debug-metadata where an operator has a location there, else tensor-names
-    tensor-names    what the exporter put into the name of the first output (see `grammar`): nodes, or modules
+    auto            debug-metadata if it has a location of the operator, else tensor-names
+    tensor-names    the nodes or modules that the exporter wrote into the name of the first output (see `grammar`)
     debug-metadata  one source for each location that the TFLite converter left (see `locations`)
     output          one source for each operator: the name of its first output (the ONE compiler's default)
 
@@ -111,7 +111,7 @@ def _merged_note(model: ModelGraph, named: SourcesByOperator) -> Iterator[Findin
     if found:
         names = [one if isinstance(one, str) else one.name for one in found[:3]]
         listed = ", ".join(names + ["..."] * (len(found) > 3))
-        message = f"{counted(len(found), 'source')} may stand for several modules each, which names cannot tell apart"
+        message = f"{counted(len(found), 'source')} may each stand for several modules with equal names"
         message += f" ({listed}): record the conversion (docs/origins.md)"
         yield Finding("SOURCE_NAMES", "warning", "", message)
 

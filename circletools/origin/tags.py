@@ -75,7 +75,7 @@ def untag(edit: ModelEdit, before: Model) -> RewriteResult:
             if old and old != name:
                 edit.rename_tensor(graph.index, tensor, text(old))
                 renamed += 1
-    return RewriteResult((f"{renamed} tensors have their names again",) if renamed else ())
+    return RewriteResult((f"{renamed} tensors have their old names again",) if renamed else ())
 
 
 def only_tags(name: bytes, known: frozenset[bytes]) -> bytes:

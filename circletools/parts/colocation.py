@@ -89,7 +89,7 @@ def _check_devices(graph: Graph, state: State, placed: Placement, sets: Sequence
             f"--set {prefix}index:{ranges(members)}={device}" for members, device in zip(torn, most, strict=True)
         )
         command = f"annotate-affinity {' '.join(rules)}"
-        hint = f"give these operators one device, also where rules by index give another, as with {command}"
+        hint = f"give these operators one device, overriding rules by index, for example with {command}"
         raise EditError(next(_contradictions(state.users, torn[0], placed)), location=graph.place(), hint=hint)
 
 

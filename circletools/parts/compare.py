@@ -179,7 +179,7 @@ class _Parts:
         outputs = self._files.connections.source.outputs
         for slot, (name, expected) in enumerate(zip(outputs, self._expected, strict=True)):
             if self._known[name] != expected:
-                message = f"{name!r} is computed otherwise than in the source; split again"
+                message = f"{name!r} differs from the source; split again"
                 yield Finding("OUTPUT_DIFFERS", "error", f"source.outputs[{slot}]", message)
 
     def _check_metadata(self, names: set[str], file: str, place: str) -> None:

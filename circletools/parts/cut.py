@@ -125,8 +125,8 @@ class Cutter:
         reach, made = self._reach, set(self._reach.made_by(chosen))
         double = next((tensor for tensor in inputs if tensor in made), None)
         if double is not None:
-            message = f"it would be an input, and operator {reach.producer[double]} makes it"
-            raise self._refusal(message, double, "leave it out of `from_=`, or name all that this operator makes")
+            message = f"it would be an input, but operator {reach.producer[double]} makes it"
+            raise self._refusal(message, double, "leave it out of `from_=`, or name all outputs of this operator")
         read = set(reach.read_by(chosen)).difference(made, inputs)
         further = ordered((one for one in read if reach.producer[one] >= 0 or one in self._given), self._given)
         for what, tensors in (("an input", (*inputs, *further)), ("an output", outputs)):
@@ -164,7 +164,7 @@ class Cutter:
         if tensor in inputs:
             raise self._refusal("it would be an input and an output", tensor, "leave it out of `from_=` or `to=`")
         if self._reach.producer[tensor] < 0:
-            raise self._refusal("no operator makes it", tensor, "name what an operator computes with `to=`")
+            raise self._refusal("no operator makes it", tensor, "use `to=` with the output of an operator")
 
     def _refusal(self, message: str, tensor: int, hint: str) -> EditError:
         shown = TensorNames(self.graph).shown(tensor)

@@ -160,7 +160,7 @@ class ModelDigests:
             return bytes(16)
         if index not in self._subgraphs:
             if self._depth == _MAX_DEPTH:
-                raise ModelFormatError("subgraphs call each other too deep", location=f"subgraphs[{index}]")
+                raise ModelFormatError("calls between subgraphs are nested too deep", location=f"subgraphs[{index}]")
             self._depth += 1
             self._subgraphs[index] = b"calls itself...."
             found = self.computed(index, self.inputs(index))

@@ -51,7 +51,7 @@ class ExtractRequest:
             self.signature is not None,
         )
         if sum(ways) != 1:
-            what = "several ways to choose what to extract" if any(ways) else "nothing to extract"
+            what = "more than one selection is given" if any(ways) else "nothing to extract"
             raise UsageError(what, hint="use `from_=` and `to=`, or `operators=` and `origin=`, or `signature=`")
 
 
@@ -178,14 +178,14 @@ def _notes(graph: Graph, request: ExtractRequest, cut: Cut) -> Iterator[Finding]
         return listed([text(graph.values.names[tensor]) for tensor in tensors])
 
     if cut.further and (request.from_ or request.signature is not None):
-        message = f"inputs besides those asked for, as operators read them: {shown(cut.further)}"
+        message = f"additional inputs, which operators read: {shown(cut.further)}"
         yield Finding("FURTHER_INPUT", "warning", place, message)
     unused = [tensor for tensor in given if tensor not in cut.inputs]
     if request.to and not request.from_ and unused:
         message = f"inputs that the outputs do not need are left out: {shown(unused)}"
         yield Finding("INPUT_LEFT_OUT", "info", place, message)
     if cut.between:
-        message = f"operators {ranges(cut.between)} lie between those asked for, and go along"
+        message = f"operators {ranges(cut.between)} lie between the requested ones and are included"
         yield Finding("OPERATORS_BETWEEN", "info", place, message)
     for tensor in cut.inputs:
         if tensor not in given and is_open(graph, tensor):

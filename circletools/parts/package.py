@@ -108,8 +108,8 @@ def package_obstacle(connections: Connections) -> str | None:
         command = "fix-outputs" if tapped is None else "fix-outputs --detach-taps"
         return f"no {MANIFEST}: output {what}, which onert does not support; run `circletool {command}` before split"
     if unread is not None:
-        what = f"nothing reads {unread!r}, and onert fails on such an output of a part"
-        return f"no {MANIFEST}: {what}; take out what makes it, as with `circletool extract --to`, before split"
+        what = f"nothing reads {unread!r}, and onert fails if a part has such an output"
+        return f"no {MANIFEST}: {what}; remove its producer before split, for example with `circletool extract --to`"
     return None
 
 

@@ -25,7 +25,7 @@ from circletools.parts.colocation import Placement, colocated
 from circletools.parts.cut import ordered
 from circletools.parts.names import graph_at
 
-_HINT = "run annotate-affinity anew"
+_HINT = "run annotate-affinity again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ def planned(graph: Graph, state: State, affinity: Affinity) -> SplitPlan:
     work = np.ones(len(partition), np.bool_)
     work[[*graph.dag.constants, *state.copied]] = False
     if not work.any():
-        raise EditError("the operators only name what others would use", location=graph.place())
+        raise EditError("the operators only name resources", location=graph.place())
     partition[~work] = -1  # each part that needs it has a copy
     partition = colocated(graph, state, Placement(partition, ids.devices.astype(np.int64), affinity.devices))
     _, partition[work] = np.unique(partition[work], return_inverse=True)

@@ -72,7 +72,7 @@ def verify_split(
     if failed or chosen == "none":
         pass
     elif subgraph:
-        message = f"{chosen} takes subgraph 0 for the model, so values of subgraph {subgraph} were not compared"
+        message = f"{chosen} runs only subgraph 0, so values of subgraph {subgraph} were not compared"
         findings.append(Finding("SUBGRAPH_NOT_RUN", "info", str(files.source), message))
     else:
         with Worker(_ONE_BY_ONE[chosen], timeout_s) as worker:
@@ -163,7 +163,7 @@ def _nondeterminism(files: SplitFiles, worker: Worker, inputs: Runs, expected: R
 
         if (difference := changed(files.source)) is not None:
             message = (
-                f"the values of the parts differ, but the model itself does not give the same twice ({difference}): "
+                f"the values of the parts differ, but the model itself gives other values each time ({difference}): "
                 "values prove nothing about the split"
             )
             return Finding("VALUES_NOT_REPEATED", "info", str(files.source), message)

@@ -22,7 +22,7 @@ from circletools.parts.excerpt import Excerpt, NamedTensors, NewSignature
 from circletools.parts.references import Owner, References
 from circletools.storage.files import Part, Range, Source
 
-_LEAST_ALIGNMENT, _MOST_ALIGNMENT = 16, 64  # of external data
+_LEAST_ALIGNMENT, _MOST_ALIGNMENT = 16, 64  # alignment of external data
 _OFFSETS = {"large_custom_options": "large_custom_options_offset", "bytecode": "custom_options"}
 
 Ranges = Mapping[tuple[str, int], tuple[int, int]]

@@ -123,7 +123,7 @@ def _with_last(rules: RuleSet, device: str, tables: Mapping[str, Capability]) ->
     """Return rules that give the remaining operators to the last of several devices, unless it has a table."""
     if device in tables:
         return rules
-    return replace(rules, default=Decision(device, "the last device takes what is left", "`devices=`"))
+    return replace(rules, default=Decision(device, "the last device takes the remaining operators", "`devices=`"))
 
 
 def _check(request: PlanRequest) -> None:
@@ -137,9 +137,9 @@ def _check(request: PlanRequest) -> None:
     if request.join != "connected" and request.mode != "min":
         raise UsageError(f"`join={request.join}` is of `mode=min`")
     if request.mode == "seed" and (request.limits or request.memory or request.min_size > 1):
-        raise UsageError("`limits=`, `memory=` and `min_size=` are of `mode=min`", hint="the design has no choice")
+        raise UsageError("`limits=`, `memory=` and `min_size=` need `mode=min`", hint="mode seed has no options")
     if not 0 <= request.solve_time <= 1e6:
-        raise UsageError(f"`solve_time={request.solve_time:g}`: a number of seconds from 0 is needed")
+        raise UsageError(f"`solve_time={request.solve_time:g}` must be at least 0 seconds")
     if request.min_size < 1:
         raise UsageError(f"`min_size={request.min_size}`: a partition has at least one operator")
 
@@ -154,7 +154,7 @@ def _check_costs(request: CostRequest) -> None:
         ("launch", request.launch, 0),
     ):
         if not number >= least:
-            raise UsageError(f"`{field}={number:g}`: a number from {least:g} is needed")
+            raise UsageError(f"`{field}={number:g}` must be a number of at least {least:g}")
 
 
 def _cost_inputs(request: CostRequest) -> CostInputs:

@@ -126,6 +126,6 @@ def _estimates(chooser: Chooser, partitioning: Partitioning, costs: Costs) -> di
     for index, planned in given.items():
         if -1 in planned.numbers:
             place = f"subgraphs[{index}].operators[{planned.numbers.index(-1)}]"
-            raise EditError("an operator without a device takes no time", location=place, hint="annotate-affinity")
+            raise EditError("an operator without a device has no time", location=place, hint="annotate-affinity")
     tables = cost_tables(chooser, partitioning.devices, costs) if partitioning.devices else []
     return {index: estimated(chooser.model.graphs[index], tables[index], planned) for index, planned in given.items()}

@@ -113,14 +113,14 @@ def measured_devices(names: Sequence[str], request: MeasureRequest) -> dict[str,
     for name in dict.fromkeys(names):
         if name not in chosen and name.partition(":")[0] not in MEASURING:
             raise UsageError(
-                f"no program is named for device {name!r}", hint=f"add {name}=litert:xnnpack or the like"
+                f"no program is named for device {name!r}", hint=f"add, for example, {name}=litert:xnnpack"
             )
         program, variant = named(chosen.get(name, name))
         if program not in MEASURING:
             raise UsageError(f"{program} cannot be measured", hint=f"there are {', '.join(MEASURING)}")
         devices[name] = Device(name, program, variant)
     if len({tuple(command(device.program)) for device in devices.values()}) > 1:
-        raise UsageError("the programs use different Pythons; parts are measured in one process")
+        raise UsageError("the programs use different Python installations; parts are measured in one process")
     return devices
 
 

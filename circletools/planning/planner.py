@@ -115,7 +115,7 @@ def _not_measured(device: str, refused: Sequence[Sequence[Refusal | None]]) -> I
     ]
     if places:
         number = counted(len(places), "operator")
-        message = f"{number} that {device} was never asked about, the first {places[0]}: counted as refused"
+        message = f"{number} for which {device} was not tested, first {places[0]}: counted as refused"
         yield Finding("NOT_MEASURED", "info", "", message)
 
 
@@ -167,7 +167,7 @@ def _left(partitioning: Partitioning, min_size: int) -> Iterator[Finding]:
             number = counted(len(subgraph.left), "partition")
             first = f"operators {ranges(subgraph.left[0].operators)} first"
             fewer = f"{number} of fewer than {min_size} operators"
-            message = f"{fewer} stay, {first}: by rule, or no other device takes it or has room"
+            message = f"{fewer} remain, {first}: a rule keeps them, or no other device takes them or has room"
             yield Finding("PARTITION_TOO_SMALL", "warning", f"subgraphs[{index}]", message)
 
 

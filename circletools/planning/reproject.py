@@ -75,10 +75,10 @@ def reproject(model: ModelGraph, earlier: Earlier) -> Reprojection:
             if len(votes) > 1:
                 wanted = ", ".join(names[device] for device in sorted(votes))
                 place = f"subgraphs[{index}].operators[{operator}]"
-                message = f"its sources were on {wanted}; {row[operator].device} it is"
+                message = f"its sources were on {wanted}; {row[operator].device} is used"
                 conflicts.append(Finding("CONFLICTING_SOURCES", "warning", place, message))
         if len(subgraph) and not row:
-            message = "no origin of its own tells where its operators were"
+            message = "it has no separate origins, so the earlier devices are not known"
             conflicts.append(Finding("NO_ORIGINS", "warning", f"subgraphs[{index}]", message))
         before.append(row)
     return Reprojection(earlier.affinity.names, tuple(before), tuple(conflicts))
@@ -106,7 +106,7 @@ def devices_before(model: ModelGraph, earlier: Earlier | None, *, needed: bool) 
     for index, subgraph in affinity.subgraphs.items():
         for operator, device in enumerate(subgraph.devices.tolist()):
             if device != NONE:
-                before[index][operator] = Decision(affinity.devices[device], "as it is in the model")
+                before[index][operator] = Decision(affinity.devices[device], "from the model")
     return Reprojection(affinity.names, tuple(before), ())
 
 

@@ -201,7 +201,7 @@ def _notes(found: Attribution, model: ModelGraph, trace: OperatorTrace) -> Itera
     if found.ambiguous:
         share = 100 * sum(row.total_ns for row in found.ambiguous) / max(found.total_ns, 1)
         rows = counted(sum(len(row.names) for row in found.ambiguous), "kind of row", "kinds of rows")
-        message = f"{rows} may be of several operators, which share the time evenly: {share:.1f} % of all"
+        message = f"{rows} may belong to several operators, which share the time evenly: {share:.1f} % of all"
         yield Finding("AMBIGUOUS_OPERATORS", "info", of_trace, message)
     if found.unchecked:
         message = f"operators not checked against the model, because their names are unknown: {found.unchecked}"
@@ -214,7 +214,7 @@ def _notes(found: Attribution, model: ModelGraph, trace: OperatorTrace) -> Itera
 def _notes_on_executions(trace: OperatorTrace) -> Iterator[Finding]:
     threads = sorted({run.lane for run in trace.runs}) if trace.runtime == "litert" else []
     if len(threads) > 1:
-        message = f"operators ran on threads {', '.join(map(str, threads[:8]))}, which `thread=` tells apart"
+        message = f"operators ran on threads {', '.join(map(str, threads[:8]))}; select one with `thread=`"
         yield Finding("SEVERAL_THREADS", "info", trace.name, message)
     if trace.skipped:
         yield Finding(

@@ -168,7 +168,7 @@ def visible_changes(
     The first row is the sum over all operators. Raises UsageError for fewer than two recordings.
     """
     if len(history) < 2:
-        raise UsageError("one recording does not show how recordings differ", hint="give several of one model")
+        raise UsageError("one recording does not show how recordings differ", hint="give several of the same model")
     times = [_times(trace) for trace in history]
     keys = [None, *sorted({key for some in times for key in some})]
     tick_ns, found = _tick([history]), []

@@ -57,8 +57,8 @@ def profile(
     """
     program, variant = named(on)
     if program not in PROFILERS:
-        message = f"{program} has no profiler of operators that its package gives to programs"
-        raise UsageError(message, hint=f"those of {', '.join(PROFILERS)} are used")
+        message = f"{program} has no operator profiler in its package"
+        raise UsageError(message, hint=f"profilers exist for {', '.join(PROFILERS)}")
     sets = [[*read_inputs(inputs).values()]] if isinstance(inputs, str | os.PathLike) else inputs
     given = None if sets is None else [list(sets[at % len(sets)]) for at in range(runs)]
     with as_file(model) as path, Worker(on, timeout_s) as worker:

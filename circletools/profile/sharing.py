@@ -32,7 +32,7 @@ class Shares:
         self._executions: dict[frozenset[tuple[Place, float]], dict[int, int]] = {}
 
     def add(self, group: int | str | None, place: Place, share_ns: int, part: float) -> None:
-        """Give `share_ns`, a `part` of 1 of the operator's time, to a group."""
+        """Assign `share_ns` of an operator's time to a group; `part` is the share as a fraction."""
         self._totals[group] = self._totals.get(group, 0) + share_ns
         parts = self._parts.setdefault(group, {})
         parts[place] = parts.get(place, 0.0) + part

@@ -24,7 +24,7 @@ def tail(t: float, freedom: float) -> float:
 
 @lru_cache(maxsize=256)
 def quantile(probability: float, freedom: float) -> float:
-    """Return the `t` that is not exceeded with a probability above a half."""
+    """Return the `t` that is not exceeded with this probability, which is above a half."""
     if math.isinf(freedom):
         return NormalDist().inv_cdf(probability)
     low, high = 0.0, 1.0

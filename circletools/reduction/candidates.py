@@ -60,7 +60,7 @@ class Candidates:
 
     @cached_property
     def _fixed(self) -> set[int]:
-        """The buffers of shapes, axes and indices: what they share with a weight stays as it is."""
+        """The buffers of shapes, axes and indices; if a weight shares one of them, it is kept unchanged."""
         found = set[int]()
         for graph in self.whole.graph.graphs:
             values = graph.values

@@ -32,7 +32,7 @@ def asking(command: str | None, refused: str | None, differs: Sequence[str], tim
     for no method or several, a command without a model, and programs that are not known or not installed.
     """
     if sum(map(bool, (command, refused, differs))) != 1:
-        raise UsageError("name one failure", hint="use `while_=`, `while_refused=` or `while_differs=`")
+        raise UsageError("give one condition", hint="use `while_=`, `while_refused=` or `while_differs=`")
     if command:
         words = shlex.split(command)
         if not any("{}" in word for word in words):

@@ -97,7 +97,7 @@ def reduce(model: Model, target: str | os.PathLike[str], request: ReduceRequest)
 
 
 def _comes_and_goes() -> EditError:
-    return EditError("the failure comes and goes: the same model fails, and then it does not", hint="fix what varies")
+    return EditError("not reproducible: the same model fails only sometimes", hint="remove the source of variation")
 
 
 class _Trials:
@@ -153,14 +153,14 @@ def _smallest(candidates: Candidates, trials: _Trials) -> Choice:
         try:
             excerpt = candidates.excerpt(choice)
             return excerpt is not None and trials.fails(candidates.file(excerpt))
-        except CircleToolsError:  # no such part, as of a broken model
+        except CircleToolsError:  # no such part, for example in a broken model
             return False
 
     model = candidates.whole.graph
     choices = (Choice(index, tuple(range(len(model.graphs[index])))) for index in model.entries)
     choice = next((one for one in choices if fails(one)), None)
     if choice is None:
-        raise EditError("no subgraph fails when it is written anew", hint="the failure depends on the file's layout")
+        raise EditError("no subgraph still fails after rewriting", hint="the failure depends on the file's layout")
     while True:
         before = choice
         choice = _fewer(candidates, choice, fails)

@@ -39,7 +39,7 @@ def lower_versions(edit: ModelEdit) -> RewriteResult:
     """
     graph = model_graph(edit.model)
     if graph.format != "tflite":
-        raise UsageError("operator versions are lowered in TFLite models, and this is a Circle model")
+        raise UsageError("operator versions can be lowered only in TFLite models; this is a Circle model")
     table, changes, notes = runtime_table(), [], []
     for code in graph.operator_codes:
         first = table.first_for_operator(code.name, code.version)

@@ -46,7 +46,7 @@ class Minimum:
 
 
 def minimum_of(model: ModelGraph, table: RuntimeTable, codes: Sequence[OperatorCode] | None = None) -> Minimum:
-    """Return `min_runtime_version` of a TFLite model, and its true value.
+    """Return `min_runtime_version` of a TFLite model, and the value that it should have.
 
     `codes` are the operator codes in their edited state; by default, those of the model.
     """
@@ -84,7 +84,7 @@ def write_minimum(edit: ModelEdit) -> RewriteResult:
     Raises EditError if no TensorFlow release is known to have all operators, UsageError for a Circle model.
     """
     if edit.model.format != "tflite":
-        raise UsageError(f"{NAME} is about TFLite models, and this is a Circle model")
+        raise UsageError(f"{NAME} exists only in TFLite models; this is a Circle model")
     found = minimum_of(model_graph(edit.model), runtime_table(), edit.operator_codes)
     if found.needed is None:
         raise EditError(

@@ -82,8 +82,8 @@ def requires(model: Model, runtimes: Iterable[str] = ()) -> Requirements:
     """
     graph = model_graph(model)
     if graph.format != "tflite":
-        hint = "TFLite and LiteRT load .tflite files; `circletool fit --on onert-cpu` answers for onert"
-        raise UsageError("this is a Circle model, and `requires` is about TFLite runtimes", hint=hint)
+        hint = "TFLite and LiteRT load .tflite files; `circletool fit --on onert-cpu` checks onert"
+        raise UsageError("this is a Circle model; `requires` supports only TFLite runtimes", hint=hint)
     table = runtime_table()
     asked = [table.index_of(name) for name in runtimes] or list(range(len(table.runtimes)))
     firsts = list(_needs(graph, table))

@@ -41,7 +41,7 @@ def resolver_code(models: Iterable[Model]) -> str:
     names = []
     for model in models:
         if model.format != "tflite":
-            raise UsageError("TFLM reads TFLite models, and this is a Circle model")
+            raise UsageError("TFLM reads only TFLite models; this is a Circle model")
         names.append(model.source.name)
         codes.update(code for graph in model_graph(model).graphs for code in graph.operators.code_names)
     calls = sorted(filter(None, map(_call, sorted(codes))))

@@ -60,7 +60,7 @@ class Call:
         return [self.shape(slot) for slot in range(len(self))]
 
     def one_shape(self, start: int = 0) -> Shape:
-        """Return the common shape of the inputs from a slot on. Raises RefusedError if they differ, UnknownError."""
+        """Return the shape that inputs from a slot on share. Raises UnknownError, or RefusedError if they differ."""
         first, *others = self.all_shapes()[start:]
         for slot, shape in enumerate(others, start + 1):
             refuse_unless(shape == first, f"{shown(shape)} beside {shown(first)}", slot)

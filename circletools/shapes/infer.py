@@ -153,7 +153,7 @@ class Inference:
             elif call.code in RULES:
                 found = list(RULES[call.code](call))
             else:
-                raise RefusedError("its shapes are not known to follow from those of its inputs")
+                raise RefusedError("its shapes cannot be derived from its inputs")
         except (IndexError, ValueError, ZeroDivisionError, OverflowError) as error:
             raise RefusedError("its inputs or options do not fit together") from error
         except UnknownError:
@@ -222,11 +222,11 @@ class Inference:
         tensor = subgraph.operands[operator][patch.slot]
         key, view = (subgraph.index, tensor), subgraph.view.tensors[tensor]
         if not (view.is_constant or view.is_variable) or subgraph.graph.producer[tensor] >= 0:
-            raise RefusedError("what does not grow with the batch is computed", patch.slot)
+            raise RefusedError("a computed input does not grow with the batch", patch.slot)
         known = self.found.patched.setdefault(key, (patch, set()))
         same = known[0].axis == patch.axis and np.array_equal(np.asarray(known[0].value), np.asarray(patch.value))
         if not same or (patch.value is not None and patch.value.size != prod(view.shape)):
-            raise RefusedError("another operator needs other values of the same constant", patch.slot)
+            raise RefusedError("another operator needs different values of the same constant", patch.slot)
         known[1].add(operator)
         if patch.value is not None:
             self.found.values[key] = patch.value.reshape(view.shape)

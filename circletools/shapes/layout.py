@@ -49,7 +49,7 @@ def transpose(call: Call) -> Sequence[Shape]:
     """Permuted by its second input."""
     shape = call.shape()
     order = [call.axis(axis, len(shape)) for axis in call.numbers(1)]
-    refuse_unless(sorted(order) == list(range(len(shape))), f"{shown(order)} is not an order of {shown(shape)}", 1)
+    refuse_unless(sorted(order) == list(range(len(shape))), f"{shown(order)} is no permutation of {shown(shape)}", 1)
     return [tuple(shape[axis] for axis in order)]
 
 
@@ -58,7 +58,7 @@ def unpack(call: Call) -> Sequence[Shape]:
     shape = call.shape()
     axis, count = call.axis(call.option("axis"), len(shape)), call.option("num")
     refuse_unless(
-        shape[axis] == count == call.results, f"dimension {axis} is {shape[axis]}, and it has {count} outputs"
+        shape[axis] == count == call.results, f"dimension {axis} is {shape[axis]}, but it has {count} outputs"
     )
     return [without(shape, axis)] * count
 
@@ -78,7 +78,7 @@ def split(call: Call) -> Sequence[Shape]:
     shape, count = call.shape(1), call.option("num_splits")
     axis = call.axis(call.number(0), len(shape))
     fits = count == call.results and count > 0 and shape[axis] % count == 0
-    refuse_unless(fits, f"dimension {axis} is {shape[axis]}, and it has {count} outputs")
+    refuse_unless(fits, f"dimension {axis} is {shape[axis]}, but it has {count} outputs")
     return [(*shape[:axis], shape[axis] // count, *shape[axis + 1 :])] * count
 
 

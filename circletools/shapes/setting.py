@@ -68,9 +68,9 @@ def _infer(
         after.run(index, wanted)
         for key, operator in after.unpatched_readers():
             code = after.subgraphs[key[0]].codes[operator]
-            raise ShapesRefusedError((key[0], operator), code, "it shares a constant that has the batch", key[1])
+            raise ShapesRefusedError((key[0], operator), code, "it shares a constant that contains the batch", key[1])
     except ShapesRefusedError as error:
-        hint = "`mend=True` changes constants that have the batch in them" if batch and not batch.mend else None
+        hint = "`mend=True` changes constants that contain the batch" if batch and not batch.mend else None
         raise _refusal(model, error.place, error.code, error.reason, error.constant, hint) from error
     except RefusedError as error:
         raise EditError(error.reason, location=f"subgraphs[{index}]") from error
@@ -94,7 +94,7 @@ def _check_growth(graph: Graph, slot: int, output: int, runs: tuple[Shapes, Shap
     """Raise EditError if an output did not grow with the batch."""
     was, now = (run.shapes.get((graph.index, output)) for run in runs)
     if now is None or was == now:
-        why = "does not depend on what grows" if now else "has a shape that is known only when the model runs"
+        why = "does not depend on inputs that grow" if now else "has a shape that is known only when the model runs"
         raise EditError(f"output {slot} ({TensorNames(graph).shown(output)}) {why}", location=graph.place())
 
 

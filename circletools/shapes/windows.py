@@ -30,7 +30,7 @@ def conv_2d(call: Call) -> Sequence[Shape]:
     shape, weights = call.shape(0, 4), call.shape(1, 4)
     depthwise = call.code == "DEPTHWISE_CONV_2D"
     whole, part = (weights[3], shape[3]) if depthwise else (shape[3], weights[3])
-    refuse_unless(part > 0 and not whole % part, f"{shape[3]} channels, and weights {shown(weights)}")
+    refuse_unless(part > 0 and not whole % part, f"{shape[3]} channels, but weights {shown(weights)}")
     return [(shape[0], *_places(call, shape[1:3], weights[1:3]), weights[3 if depthwise else 0])]
 
 
@@ -44,7 +44,7 @@ def pool_2d(call: Call) -> Sequence[Shape]:
 def conv_3d(call: Call) -> Sequence[Shape]:
     """NDHWC; weights are DHWIO."""
     shape, weights = call.shape(0, 5), call.shape(1, 5)
-    refuse_unless(shape[4] == weights[3], f"{shape[4]} channels, and weights {shown(weights)}")
+    refuse_unless(shape[4] == weights[3], f"{shape[4]} channels, but weights {shown(weights)}")
     return [(shape[0], *_places(call, shape[1:4], weights[:3], "dhw"), weights[4])]
 
 

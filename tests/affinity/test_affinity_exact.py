@@ -120,7 +120,7 @@ def test_a_part_file_is_written_as_it_is_read() -> None:
     assert format_part(part) == text
     assert parse_part(text, "p").opnames == {";a": ("cpu", 7), "b": ("npu", 8)}
     for name in ("", "_", "[a", "#a", "a=b", "a\nb", "a\\;b"):
-        with pytest.raises(EditError, match=r"a \.part file has no room for an operator named"):
+        with pytest.raises(EditError, match=r"a \.part file cannot express an operator named"):
             format_part(PartFile(("cpu",), "cpu", "opname", {}, {name: ("cpu", 0)}))
 
 

@@ -41,8 +41,8 @@ def test_what_is_right_has_no_violation() -> None:
     (candidate((0, (0, 1, 2))), "some units are in no partition, or in several"),
     (candidate((0, (0, 1, 2, 3)), (1, (1,))), "some units are in no partition, or in several"),
     (candidate((0, (0, 1, 2)), (1, (3,))), "unit 3 may not be on device 1"),
-    (candidate((0, (3,)), (0, (0, 1, 2))), "unit 3 runs before what feeds it"),
-    (candidate((0, (0, 1, 3)), (1, (2,))), "unit 3 runs before what feeds it"),
+    (candidate((0, (3,)), (0, (0, 1, 2))), "unit 3 runs before its producers"),
+    (candidate((0, (0, 1, 3)), (1, (2,))), "unit 3 runs before its producers"),
     (candidate((0, (0,)), (1, (1, 2)), (0, (3,))), "a partition is not connected"),
 ])  # fmt: skip
 def test_what_are_no_partitions(wrong: Candidate, message: str) -> None:

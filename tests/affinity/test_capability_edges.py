@@ -34,7 +34,7 @@ def test_an_input_that_is_left_out_has_no_value() -> None:
     graph.table.operators[1].inputs, graph.table.operators[1].outputs = [x, last], [constant]
     graph.ends([x], [y])
     assert reasons(build.to_bytes(), where=["input1.value == 7"]) == [
-        "input1.value has no value, which must be == 7",
+        "input1.value has no value, but must be == 7",
         None,
     ]
 
@@ -47,7 +47,7 @@ def test_the_first_tensor_may_be_a_constant() -> None:
     graph.operator("CONCATENATION", [x, constant], [graph.tensor("y")])
     graph.ends([x], [constant + 2])
     assert reasons(build.to_bytes(), where=["input1.value == 7"]) == [None]
-    assert reasons(build.to_bytes(), where=["input1.value == 8"]) == ["input1.value is 7, which must be == 8"]
+    assert reasons(build.to_bytes(), where=["input1.value == 8"]) == ["input1.value is 7, but must be == 8"]
 
 
 @pytest.mark.parametrize(("width", "shown"), [(2**31 - 1, "2.14748e+09"), (3, "3")])

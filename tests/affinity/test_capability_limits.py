@@ -87,22 +87,22 @@ NOTHING: list[tuple[int, str]] = [
 def test_the_elements_that_are_there() -> None:
     for operator, term, value in FOUND:
         assert said(f"{term} == {float(value)}", operator) is None, term
-        assert said(f"{term} > 999", operator) == f"{term} is {value}, which must be > 999"
+        assert said(f"{term} > 999", operator) == f"{term} is {value}, but must be > 999"
 
 
 def test_what_is_not_there_has_no_value() -> None:
     for operator, term in NOTHING:
-        assert said(f"{term} >= 0", operator) == f"{term} has no value, which must be >= 0"
-        assert said(f"0 < {term}", operator) == f"0 is 0, which must be < {term} (nan)"
+        assert said(f"{term} >= 0", operator) == f"{term} has no value, but must be >= 0"
+        assert said(f"0 < {term}", operator) == f"0 is 0, but must be < {term} (nan)"
 
 
 def test_of_several_numbers_the_first_that_is_wrong_is_told() -> None:
     for where, reason in (
         ("input1.value >= 10", None),
         ("input1.value <= 17", None),
-        ("input1.value > 10", "input1.value is 10, which must be > 10"),
-        ("input1.value < 17", "input1.value is 17, which must be < 17"),
-        ("17 > input1.value", "17 is 17, which must be > input1.value (17)"),
+        ("input1.value > 10", "input1.value is 10, but must be > 10"),
+        ("input1.value < 17", "input1.value is 17, but must be < 17"),
+        ("17 > input1.value", "17 is 17, but must be > input1.value (17)"),
     ):
         assert said(where) == reason
 

@@ -81,7 +81,7 @@ def test_a_tensor_named_like_an_index_takes_the_key(kind: str) -> None:
 
 
 def test_graphs_of_one_name() -> None:
-    with pytest.raises(EditError, match="Model Explorer tells graphs apart by name; this one is named 'main'"):
+    with pytest.raises(EditError, match="Model Explorer distinguishes graphs by name; this one is named 'main'"):
         explored(alternating(odd_models()["same_names.tflite"], "cpu"))
 
 

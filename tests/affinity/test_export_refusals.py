@@ -85,7 +85,7 @@ REFUSED: list[tuple[Target, bytes, str, str | None, str | None]] = [
      "the operator has no device; circle-partitioner would take the default", at(1), "annotate-affinity"),
     ("part", with_affinity(named(), []), "the affinity names no device", None, None),
     ("model-explorer", with_affinity(named("b", "1", "1"), ["cpu"] * 3),
-     "Model Explorer has no key for it: '1' is a tensor, and it makes none with its own name", at(1), None),
+     "Model Explorer has no key for it: '1' is a tensor's name, and no output of it has a unique name", at(1), None),
     ("onert", with_affinity(named("a", "b"), ["cpu", None]), "the operator has no device; onert would choose one",
      at(1), "annotate-affinity"),
     ("onert", with_affinity(named("a", "b"), ["cpu", "npu"]), "onert has no backend 'npu' for it", at(1),

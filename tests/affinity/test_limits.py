@@ -54,7 +54,7 @@ def test_the_first_tensor_can_be_an_unpacked_constant() -> None:
 
 @pytest.mark.parametrize("backend", ["", "a,b", "a/b", "a\nb"])
 def test_a_backend_that_a_part_file_cannot_name(backend: str) -> None:
-    with pytest.raises(EditError, match=r"a \.part file has no room for a backend named"):
+    with pytest.raises(EditError, match=r"a \.part file cannot express a backend named"):
         format_part(PartFile((backend,), backend, "opname"))
 
 
@@ -62,7 +62,7 @@ def test_effort_may_be_spent_to_the_last_unit() -> None:
     effort = Effort(3)
     assert effort.left == 15_000_000 + 3 * 2000
     effort.spend(effort.left)
-    with pytest.raises(EditError, match="the graph of 3 operators takes too many steps"):
+    with pytest.raises(EditError, match="the graph of 3 operators needs too many steps"):
         effort.spend(1)
 
 

@@ -83,7 +83,7 @@ def test_with_costs_what_takes_least_is_chosen(tmp_path: Any) -> None:
     (("npu:max-operators=1", "cpu:max-partitions=0", "npu:max-partitions=3"), (),
      "limit npu:max-operators=1 and limit cpu:max-partitions=0 and limit npu:max-partitions=3 cannot be"),
     (("npu:max-operators=1", "npu:max-partitions=1", "cpu:max-bytes=900"), ("index:0,2=npu", "index:1=cpu"),
-     "limit npu:max-partitions=1 cannot be met (rules, and what devices take"),
+     "limit npu:max-partitions=1 cannot be met (rules and device capabilities"),
     (("npu:max-operators=1", "npu:max-partitions=1", "cpu:max-bytes=900"), ("index:0,2=npu",),
      "limit npu:max-operators=1 and limit npu:max-partitions=1 cannot be met together"),
     (("cpu:min-operators=4",), ("index:1=cpu", "index:2=npu"),

@@ -143,7 +143,7 @@ def test_what_is_entangled_and_within_the_bound_is_the_literal_procedure(inputs:
 def test_what_takes_too_many_steps_is_refused(monkeypatch: pytest.MonkeyPatch, inputs: int) -> None:
     edges, devices = entangled(200, inputs)
     allow(monkeypatch, 0, 200)
-    with pytest.raises(EditError, match="graph of 200 operators takes too many steps") as caught:
+    with pytest.raises(EditError, match="graph of 200 operators needs too many steps") as caught:
         make_partitions(dag_of(200, edges), devices, "seed")
     assert "mode=min" in (caught.value.hint or "")
     assert make_partitions(dag_of(200, edges), devices, "min")

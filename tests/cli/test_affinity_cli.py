@@ -104,7 +104,7 @@ def test_the_last_device_takes_what_is_left(target: Path) -> None:
     assert run("annotate-affinity", DIAMOND, target, *words).returncode == 0
     assert affinity_of(target.read_bytes()).subgraphs[0].devices.tolist() == [1, 0, 0, 1, 1, 1]
     shown = run("partition", DIAMOND, *words, "--by", "operator").stdout
-    assert "the last device takes what is left" in shown
+    assert "the last device takes the remaining operators" in shown
     ran = run("partition", path_of("tflite/shuffle"), "--devices", "npu,cpu", "--capabilities", "npu=ethos-u55")
     assert (ran.returncode, ran.stderr) == (0, "")
     assert "nothing runs on npu: it refuses 20 operators:" in ran.stdout

@@ -16,7 +16,7 @@ from tests.kit.support import edited
 
 def test_dump_text(shown: Path) -> None:
     ran = run("dump-origins", shown)
-    message = "subgraphs[0].operators[1]: 1 of 3 operators have no origin; harmless outside of the ONE compiler"
+    message = "subgraphs[0].operators[1]: 1 of 3 operators have no origin; harmless outside the ONE compiler"
     assert (ran.status, ran.err) == (0, f"note: {shown}: {message}\n")
     assert ran.out.decode() == (
         "operator -> sources\n"
@@ -128,7 +128,7 @@ def test_dump_of_stale_origins(tmp_path: Path) -> None:
     model = put(tmp_path / "a.circle", stale)
     ran = run("dump-origins", model, "--json")
     what = "subgraphs[0].operators[1]: the origins are stale: 3 operators then, 2 now"
-    remedy = "embed them again, or track them from the model before"
+    remedy = "embed them again, or track them from the earlier model"
     assert (ran.status, ran.err) == (1, f"warning: {model}: {what}; {remedy}\n")
     assert json.loads(ran.out)["freshness"] == {
         "state": "stale", "subgraph": 0, "operator_index": 1, "reason": "3 operators then, 2 now"
@@ -140,7 +140,7 @@ def test_dump_says_what_it_cannot_know(tmp_path: Path) -> None:
     ran = run("dump-origins", model)
     assert ran.status == 0
     assert ran.err.splitlines() == [
-        f"note: {model}: the origins have no stamp to recognise stale ones by; `embed-origins --replace` adds it",
+        f"note: {model}: the origins have no stamp to recognise stale ones; `embed-origins --replace` adds it",
         f"note: {model}: one op table stands for all subgraphs, as the ONE compiler reads it",
     ]
 

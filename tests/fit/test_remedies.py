@@ -96,15 +96,15 @@ def test_every_condition_has_a_remedy() -> None:
 @pytest.mark.parametrize(
     ("reason", "remedy"),
     [
-        ("stride_w is 3, which must be <= filter_width (2)", "change it so that stride_w <= filter_width"),
-        ("block_size is 1, which must be > 1", "change it so that block_size > 1"),
-        ("input1.value has no value, which must be >= 0", "change it so that input1.value >= 0"),
+        ("stride_w is 3, but must be <= filter_width (2)", "change it so that stride_w <= filter_width"),
+        ("block_size is 1, but must be > 1", "change it so that block_size > 1"),
+        ("input1.value has no value, but must be >= 0", "change it so that input1.value >= 0"),
         (
-            "input0.scale / output0.scale is 0.0001, which must be >= 2^-10",
+            "input0.scale / output0.scale is 0.0001, but must be >= 2^-10",
             "quantize it so that input0.scale / output0.scale >= 2^-10",
         ),
         (
-            "inputs.zero_point is 3, which must be == output0.zero_point (-4)",
+            "inputs.zero_point is 3, but must be == output0.zero_point (-4)",
             "quantize it so that inputs.zero_point == output0.zero_point",
         ),
     ],

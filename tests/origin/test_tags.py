@@ -71,7 +71,7 @@ def test_names_come_back_with_what_a_tool_added() -> None:
         graph.tensor(name)
     data, changes = untag(build.to_bytes(), before)
     assert names(data) == [b"b_q", b"a;t", b"circletools:9:0:0", b"circletools:0:0:12"]
-    assert changes == ("2 tensors have their names again",)
+    assert changes == ("2 tensors have their old names again",)
     assert untag(before, before)[1] == ()
 
 

@@ -71,8 +71,8 @@ def test_what_a_part_has(
         ({"origin": "*"}, ct.UsageError, "matches no operator"),
         ({"signature": "walk"}, ct.UsageError, "no signature is called 'walk' .there are run"),
         ({}, ct.UsageError, "nothing to extract"),
-        ({"to": ("h",), "operators": "1"}, ct.UsageError, "several ways"),
-        ({"signature": "run", "operators": "1"}, ct.UsageError, "several ways"),
+        ({"to": ("h",), "operators": "1"}, ct.UsageError, "more than one"),
+        ({"signature": "run", "operators": "1"}, ct.UsageError, "more than one"),
     ],
 )
 def test_what_is_refused(request_: dict[str, Any], error: type[ct.CircleToolsError], words: str) -> None:
@@ -100,7 +100,7 @@ def test_an_input_that_an_operator_of_the_part_makes_is_refused() -> None:
     graph.operator("SPLIT", [axis, x], [left, right], num_splits=2)
     graph.operator("ADD", [left, right], [y])
     graph.ends([x], [y])
-    with pytest.raises(ct.EditError, match="'left': it would be an input, and operator 0 makes it"):
+    with pytest.raises(ct.EditError, match="'left': it would be an input, but operator 0 makes it"):
         extracted(build.to_bytes(), from_=("x", "left"), to=("y",))
     after, _ = extracted(build.to_bytes(), from_=("left", "right"), to=("y",))
     assert shape(after) == (["ADD left,right > y"], ["left", "right"], ["y"])

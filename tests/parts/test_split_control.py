@@ -50,7 +50,7 @@ def test_values_that_do_not_come_twice_tell_nothing(tmp_path: Path) -> None:
     random = {FIRST: lambda x, y: [-x, y], "again": lambda x, y: [2 * x + y, 0]}
     found, runs = ran(files, random, "litert")
     message = (
-        "the values of the parts differ, but the model itself does not give the same twice (output 1: 1 of 1 values "
+        "the values of the parts differ, but the model itself gives other values each time (output 1: 1 of 1 values "
         "differ): values prove nothing about the split"
     )
     assert found == [ct.Finding("VALUES_NOT_REPEATED", "info", str(files.source), message)]

@@ -115,8 +115,8 @@ SUFFIX = ", which onert does not support; run `circletool fix-outputs"
     [
         (connected("x", "y", ("x", "a"), ("a", "y")), None),
         (connected("x", "y", ("x", "x"), ("x", "y")), None),
-        (connected("x", "y", ("x", "y"), ("x", "z")), f"no {MANIFEST}: nothing reads 'z', and onert fails on such an"
-         " output of a part; take out what makes it, as with `circletool extract --to`, before split"),
+        (connected("x", "y", ("x", "y"), ("x", "z")), f"no {MANIFEST}: nothing reads 'z', and onert fails if a part"
+         " has such an output; remove its producer before split, for example with `circletool extract --to`"),
         (connected("x", "yy", ("x", "y")), f"{PREFIX}'y' is listed twice{SUFFIX}` before split"),
         (connected("x", "ay", ("x", "a"), ("a", "y")), f"{PREFIX}'a' is read by a later part{SUFFIX} --detach-taps`"
          " before split"),

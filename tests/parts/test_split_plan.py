@@ -72,7 +72,7 @@ def test_what_cannot_be_planned() -> None:
     third = build.graph("third")
     third.compute("NEG", [third.tensor("z")], "r")
     data = build.to_bytes()
-    hint = "run annotate-affinity anew"
+    hint = "run annotate-affinity again"
     with open_model(with_devices(data, by_list((0,) * 4))) as model:
         assert refused(lambda: plan_split(model, 3), UsageError)[0] == "subgraph 3 does not exist; there are 3"
         assert refused(lambda: plan_split(model, 1), EditError) == (
@@ -118,8 +118,8 @@ def test_resources_bind_the_operators_of_their_subgraph_only(element: str) -> No
         assert refused(lambda: plan_split(model, 1), EditError) == (
             "what resources hold is used by operator 0 on a and by operator 2 on b: it can be in one part only",
             "subgraphs[1]",
-            "give these operators one device, also where rules by index give another, "
-            "as with annotate-affinity --set 1/index:0,2=a",
+            "give these operators one device, overriding rules by index, "
+            "for example with annotate-affinity --set 1/index:0,2=a",
         )
 
 
@@ -188,7 +188,7 @@ def test_signatures_and_repeated_inputs_are_noted(tmp_path: Path) -> None:
             "signature 'elsewhere' is left out: it calls subgraph 1, which `split --subgraph 1` splits",
         ),
         (
-            "INPUT_REPEATED", "", "an input that several parts read is an input of the package once for each of them",
+            "INPUT_REPEATED", "", "an input that several parts read is listed in the package once for each of them",
         ),
     ]  # fmt: skip
     for piece, keys in zip(done.connections.parts, (["first"], []), strict=True):
@@ -217,7 +217,7 @@ def test_calls_are_followed_64_deep(calls: int, too_deep: bool) -> None:
         contents = ModelDigests(model)
         if too_deep:
             assert refused(lambda: contents.computed(0, {}), ModelFormatError) == (
-                "subgraphs call each other too deep", "subgraphs[65]", None,
+                "calls between subgraphs are nested too deep", "subgraphs[65]", None,
             )  # fmt: skip
         else:
             assert len(contents.computed(0, contents.inputs(0)).operators) == 1

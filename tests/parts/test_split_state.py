@@ -283,7 +283,7 @@ def test_operators_that_only_name_things_are_no_model() -> None:
     data = Streaming(2, 1).finish()
     with (
         open_model(annotated(data, affinity(["a"], ([0, 0, 0], [0, 0, 0]), ([0, 0], [0, 0])))) as opened,
-        pytest.raises(EditError, match="the operators only name what others would use"),
+        pytest.raises(EditError, match="the operators only name resources"),
     ):
         plan_split(opened)
 

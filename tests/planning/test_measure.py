@@ -142,7 +142,7 @@ def test_devices_are_those_that_are_named_in_their_order() -> None:
 @pytest.mark.parametrize(
     ("on", "said", "hint"),
     [
-        ((), "no program is named for device 'npu'", "add npu=litert:xnnpack or the like"),
+        ((), "no program is named for device 'npu'", "add, for example, npu=litert:xnnpack"),
         (("npu",), "'npu': names no device or no program", "write npu=litert:xnnpack"),
         (("=litert",), "'=litert': names no device or no program", "write npu=litert:xnnpack"),
         (("npu=",), "'npu=': names no device or no program", "write npu=litert:xnnpack"),
@@ -161,7 +161,7 @@ def test_programs_that_are_refused(on: tuple[str, ...], said: str, hint: str | N
 def test_parts_run_in_one_python(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "command", lambda program: [program])
     assert chosen(("a", "b"), "a=onert", "b=onert:ruy")[1] == Device("b", "onert", "ruy")
-    with pytest.raises(UsageError, match="use different Pythons; parts are measured in one process"):
+    with pytest.raises(UsageError, match="use different Python installations; parts are measured in one process"):
         chosen(("a", "b"), "a=onert", "b=litert")
 
 

@@ -112,7 +112,7 @@ def test_devices_in_the_model_are_kept_unless_some_are_named(costs: Path) -> Non
     assert devices_of(planned(source, costs=costs, keep=False)) == least
     assert devices_of(planned(source, costs=costs, devices=TWO)) == least
     assert devices_of(planned(source, devices=TWO, default="cpu")) == ["cpu"] * 6
-    assert planned(source).reason(0, 1) == "as it is in the model"
+    assert planned(source).reason(0, 1) == "from the model"
 
 
 def test_the_devices_of_costs_are_taken_where_none_are_named(costs: Path) -> None:
@@ -282,17 +282,17 @@ def test_sources_that_disagree_are_noted(tmp_path: Path) -> None:
         ({"devices": TWO, "capabilities": ("npu=xnnpack", "npu=onert-cpu")}, "a second capability table"),
         ({"devices": TWO, "default": "cpu", "min_size": 0}, "at least one operator"),
         ({"devices": TWO, "default": "cpu", "mode": "safe"}, "`mode` must be one of 'seed', 'min', not 'safe'"),
-        ({"devices": TWO, "default": "cpu", "mode": "seed", "min_size": 2}, "are of `mode=min`"),
-        ({"devices": TWO, "default": "cpu", "mode": "seed", "memory": ("cpu=1",)}, "are of `mode=min`"),
-        ({"devices": TWO, "default": "cpu", "mode": "seed", "limits": ("cpu:min-bytes=1",)}, "are of `mode=min`"),
+        ({"devices": TWO, "default": "cpu", "mode": "seed", "min_size": 2}, "need `mode=min`"),
+        ({"devices": TWO, "default": "cpu", "mode": "seed", "memory": ("cpu=1",)}, "need `mode=min`"),
+        ({"devices": TWO, "default": "cpu", "mode": "seed", "limits": ("cpu:min-bytes=1",)}, "need `mode=min`"),
         ({"costs": "COSTS", "memory": ("npu=1k",)}, "is not a number of bytes"),
         ({"costs": "COSTS", "memory": ("npu=²",)}, "is not a number of bytes"),
         ({"costs": "COSTS", "memory": ("npu",)}, "is not a number of bytes"),
         ({"costs": "COSTS", "memory": ("npu=" + "9" * 19,)}, "is not a number of bytes"),
         ({"costs": "COSTS", "memory": ("nqu=1",)}, "did you mean 'npu'"),
         ({"costs": "COSTS", "memory": ("npu=1", "npu=2")}, "a second one"),
-        ({"costs": "COSTS", "copy_rate": 0.0}, "`copy_rate=0`: a number from 1e-09"),
-        ({"costs": "COSTS", "copy_overhead": -1.0}, "`copy_overhead=-1`: a number from 0"),
+        ({"costs": "COSTS", "copy_rate": 0.0}, "`copy_rate=0` must be a number of at least 1e-09"),
+        ({"costs": "COSTS", "copy_overhead": -1.0}, "`copy_overhead=-1` must be a number of at least 0"),
         ({"costs": "COSTS", "launch": float("nan")}, "`launch=nan`"),
         ({"costs": "-"}, "standard input"),
         ({"traces": ("cpu=-",)}, "standard input"),

@@ -104,10 +104,10 @@ def test_processes_and_threads() -> None:
 
 def test_operators_on_several_threads_are_said() -> None:
     trace = read_profile(marks((10, 11, OURS, 5), (10, 12, OURS, 5)))
-    assert notes(trace) == [("SEVERAL_THREADS", "operators ran on threads 11, 12, which `thread=` tells apart")]
+    assert notes(trace) == [("SEVERAL_THREADS", "operators ran on threads 11, 12; select one with `thread=`")]
     many = [(10, thread, OURS, 5) for thread in range(11, 21)]
     ((_, said),) = notes(read_profile(marks(*many)))
-    assert "threads 11, 12, 13, 14, 15, 16, 17, 18, " in said
+    assert "threads 11, 12, 13, 14, 15, 16, 17, 18; " in said
     alone = read_profile(marks((10, 11, OURS, 5)))
     assert notes([alone, alone]) == []
 

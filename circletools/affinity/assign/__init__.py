@@ -1,1 +1,1 @@
-"""A device for every operator, by rules."""
+"""Assigns a device to every operator by rules."""

@@ -15,7 +15,7 @@ r"""`.part` files: input of the ONE compiler's circle-partitioner, which assigns
 The grammar is that of ONE's compiler/crew/src/PConfigIni.cpp: a line is `key=value` up to the first `=`, nothing is
 unquoted, lines that start with `#` or `;` are comments, and `\;` in a key stands for `;`. This parser rejects input
 that ONE ignores (a line without `=`, an unknown section or key, a second rule for one name). ONE treats blanks around
-`=` and `,` as part of a name and refuses the file if there is no such name; this parser then removes the blanks.
+`=` and `,` as part of a name and refuses the file if no such name exists; this parser then removes the blanks.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def format_part(part: PartFile) -> str:
     """Return the text of a `.part` file. Raises EditError for a name that the grammar cannot express."""
     for backend in part.backends:
         if not backend or re.search("[,/\r\n\0]", backend):
-            raise EditError(f"a .part file has no room for a backend named {backend!r}", hint="rename the device")
+            raise EditError(f"a .part file cannot express a backend named {backend!r}", hint="rename the device")
     lines = ["[partition]", f"backends={','.join(part.backends)}", f"default={part.default}", f"comply={part.comply}"]
     for section, rules in (("OPCODE", part.opcodes), ("OPNAME", part.opnames)):
         if rules:
@@ -134,5 +134,5 @@ def format_part(part: PartFile) -> str:
 def _escaped(key: str) -> str:
     """Return a key with escapes. Raises EditError if it cannot be written."""
     if key in ("", _DEFAULT) or key[0] in "[#" or re.search("[=\r\n\0]", key) or "\\;" in key:
-        raise EditError(f"a .part file has no room for an operator named {key!r}", hint="rename its output tensor")
+        raise EditError(f"a .part file cannot express an operator named {key!r}", hint="rename its output tensor")
     return f"\\{key}" if key[0] == ";" else key

@@ -136,6 +136,6 @@ def _parse_part(words: str, name: str) -> RuleSet:
         Rule(Selector("op" if by_code else "name", key, literal=True), backend, f"{name}:{line}", may_miss=True)
         for key, (backend, line) in (part.opcodes if by_code else part.opnames).items()
     )
-    message = "taken without the blanks around names; circle-partitioner refuses the file as it is"
+    message = "read without the blanks around names; circle-partitioner refuses the file"
     notes = (Finding("BLANKS_IN_PART_FILE", "warning", name, message),) if part.trimmed else ()
     return RuleSet(tuple(rules), make_default(part.default, name), part.backends, notes)

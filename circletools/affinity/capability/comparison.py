@@ -94,9 +94,9 @@ class Comparison:
             one, other = (side.value(settings, extreme) for side in (self.left, self.right))
             if not compare(one, other):
                 if math.isnan(one):
-                    return f"{self.left.text} has no value, which must be {self.sign} {self.right.text}"
+                    return f"{self.left.text} has no value, but must be {self.sign} {self.right.text}"
                 shown = self.right.text if not self.right.terms else f"{self.right.text} ({other:g})"
-                return f"{self.left.text} is {one:g}, which must be {self.sign} {shown}"
+                return f"{self.left.text} is {one:g}, but must be {self.sign} {shown}"
         return None
 
 
@@ -132,7 +132,7 @@ def _product(text: str) -> Product:
         if number is not None:
             base, exponent = float(number[1]), int(number[2] or 1)
             if base == 0 and (exponent < 0 or power < 0):
-                raise ValueError("divides by nothing")
+                raise ValueError("has no divisor")
             constant *= base ** (exponent * power)
         else:
             terms.append((_term(word), power))

@@ -173,7 +173,7 @@ class _Reader:
         return found
 
     def _group(self, value: Any, place: str) -> dict[str, tuple[Form, ...]]:
-        """Return the form that an entry gives to several operators."""
+        """Return the form of an entry for each of its operators."""
         group = self._object(value, place)
         form = self._form({key: group[key] for key in group if key != "operators"}, place)
         place = f"{place}.operators"
@@ -264,7 +264,7 @@ class _Reader:
         entries = self._typed(form[key], list, f"{place}.{key}", "a list")
         more = entries[-1:] == [_MORE]
         if more and len(entries) == 1:
-            self._fail(f"{place}.{key}[0]", "nothing is there that could come again")
+            self._fail(f"{place}.{key}[0]", "has no place that could repeat")
         found = []
         for index, entry in enumerate(entries[: len(entries) - more]):
             at = f"{place}.{key}[{index}]"

@@ -1,6 +1,6 @@
 """The operators that a device supports, and the reasons why it refuses others.
 
-    xnnpack = ct.affinity.load_capability("xnnpack")        # or a file of one's own, "npu.json"
+    xnnpack = ct.affinity.load_capability("xnnpack")        # or your own file, "npu.json"
     with ct.open("model.tflite") as model:
         refused = ct.affinity.refusals(xnnpack, model)      # for each operator None, or a Refusal with the reason
 
@@ -51,7 +51,7 @@ class Refusal:
 
 @dataclass(frozen=True, eq=False)
 class Capability:
-    """A capability table: the forms in which a device takes an operator, by operator code name or `*`.
+    """A capability table: the forms in which a device accepts an operator, by operator code name or `*`.
 
     Custom operators are named `CUSTOM:<custom code>`. `runtime` and `method` describe the measurement, if the table
     states them. `measured` holds the forms that the device was tested with, None if the table is complete. `context`
@@ -236,7 +236,7 @@ def _nearest(forms: Sequence[Form], operator: OperatorTraits) -> list[str] | Non
 
 def untried(found: Sequence[str], code: str) -> str:
     """Describe what was not tested, given the differences of an operator from the nearest tested form."""
-    parts = [re.split(r", not |, which must be ", words)[0] for words in found]
+    parts = [re.split(r", not |, but must be ", words)[0] for words in found]
     return f"not tried with: {'; '.join(parts)}" if parts else f"{code} was not tried"
 
 

@@ -1,4 +1,4 @@
-"""The operator properties that capability tables distinguish, as columns: few of many operators differ."""
+"""The operator properties that capability tables distinguish, as columns: most operators are alike."""
 
 from __future__ import annotations
 

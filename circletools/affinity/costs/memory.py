@@ -1,10 +1,10 @@
 """Memory use of each device: its constants, and the peak bytes of computed tensors.
 
-    constants      every buffer that an operator on the device reads, once; also what it reads from operators that
-                   depend on constants only, and the buffers that those read
-    activations    a tensor lives where it is made from then until its last reader anywhere has run, an output of the
-                   subgraph until the end; where it is copied to (or where an input of the subgraph is read), from the
-                   start of the partition that first reads it until its last reader there has run
+    constants      every buffer that an operator on the device reads, once; also the results of operators that depend
+                   on constants only, and the buffers that these operators read
+    activations    a tensor lives on the device that makes it until its last reader on any device has run, or to the
+                   end if it is an output of the subgraph; on a device that it is copied to (or that reads an input of
+                   the subgraph), from the start of the first partition that reads it until its last reader there
 
 Operators run one after the other, in the order of the partitions. Memory that a device's compiler adds (scratch
 space, alignment, repacked constants) is not included.

@@ -48,7 +48,7 @@ def cost_tables(chooser: Chooser, devices: Sequence[str], costs: Costs) -> list[
     if not devices:
         raise UsageError("the costs name no device", hint="name some with `devices=`, or in the costs")
     if len(devices) > _DEVICES:  # memory grows with the square of the number of devices
-        raise UsageError(f"costs of {len(devices)} devices; there can be {_DEVICES}")
+        raise UsageError(f"costs of {len(devices)} devices; the maximum is {_DEVICES}")
     links = _links(devices, costs)
     tables = [_times(chooser, device, costs) for device in devices]
     return [

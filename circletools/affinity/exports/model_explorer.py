@@ -39,7 +39,7 @@ def graph_ids(model: ModelGraph) -> dict[str, int]:
     names[0] = names[0] or "main"
     for index, name in enumerate(names):
         if not name or names.count(name) > 1:
-            message = f"Model Explorer tells graphs apart by name; this one is named {name!r}"
+            message = f"Model Explorer distinguishes graphs by name; this one is named {name!r}"
             raise EditError(message, location=f"subgraphs[{index}]", hint="name each subgraph differently")
     return {name: index for index, name in enumerate(names)}
 
@@ -69,7 +69,7 @@ def by_key(graph: Graph, results: Mapping[int, dict[str, Any]]) -> dict[str, dic
         if key.encode() in tensors:  # the key would refer to that tensor
             own = next((name for name in map(text, outputs[index]) if _is_own(name, tensors)), None)
             if own is None:
-                why = f"{key!r} is a tensor, and it makes none with its own name"
+                why = f"{key!r} is a tensor's name, and no output of it has a unique name"
                 raise EditError(f"Model Explorer has no key for it: {why}", location=graph.place(index))
             key = own
         keyed[key] = result

@@ -3,8 +3,8 @@
 The source side is one device, the sink side the other; an operator's cut arc has the cost on its device. A tensor
 with several readers has two extra vertices, so that its copy is paid once:
 
-    producer --copy--> u --copy--> each reader      the producer here, some reader there
-    each reader --copy--> v --copy--> producer      the other way around
+    producer --copy--> u --copy--> each reader      cut if the producer is on the source side, a reader is not
+    each reader --copy--> v --copy--> producer      cut if a reader is on the source side, the producer is not
 
 Values made or read on a third device stay there: their copies are costs of one side. So the choice is exact for any
 costs, even if a detour over a third device would be cheaper. Capacities are 31-bit integers, in steps of a thousand

@@ -58,7 +58,7 @@ class Effort:
         """Spend some units. Raises EditError once none are left."""
         self.left -= units
         if self.left < 0:
-            message = f"the graph of {self._operators} operators takes too many steps to grow partitions in"
+            message = f"the graph of {self._operators} operators needs too many steps to grow partitions"
             raise EditError(message, hint="`mode=min` takes any graph")
 
 

@@ -4,7 +4,7 @@
     u[t, d]      some unit on d reads tensor t
     w[t, a, b]   t is made on a and read on b: one copy, whatever the number of readers
     f[e, d]      the ends of edge e are in one partition, on d
-    p[e, d]      the same, and the edge leads into its target: a unit has one edge into it at most
+    p[e, d]      the same, directed at the edge's target: a unit has at most one incoming edge
     v[c, d]      the number of partitions on d that read constant c
     m[c, d]      device d holds constant c
 

@@ -131,7 +131,7 @@ def _impossible(problem: Problem, seconds: float) -> EditError:
         found = violations(problem, flow(problem)[0])
         needs = next((f": {one.message}" for one in found if one.limit is None), "")
     together = " together" * (len(names) > 1)
-    hint = "rules, and what devices take, keep operators where they are"
+    hint = "rules and device capabilities fix the operators' devices"
     return EditError(f"{' and '.join(names)} cannot be met{together}{needs}", hint=hint)
 
 

@@ -2,7 +2,7 @@
 
     torch.onnx, dynamo      metadata_props: pkg.torch.onnx.name_scopes, class_hierarchy, stack_trace
     torch.onnx, TorchScript names: /layers/layers.0/conv/Conv is the Conv of layers.0.conv
-    others                  names of their own
+    others                  arbitrary names
 
 Nothing here needs onnx.
 """

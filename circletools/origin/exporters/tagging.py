@@ -6,12 +6,11 @@ result, and the graph of nodes determines the others: an operator computes all n
 results to its own.
 
 * Nodes that only change the layout belong only to operators that only change the layout.
-* Of several operators with one last tag, those behind the first compute no more than that node, and what parameters
-  become. The first is of the nodes in front where it has their parameters: a linear layer is tagged as the norm
-  behind it.
-* Where equal operators became one, it has the nodes of all of them.
-* A node whose parameters went into a later operator is a source of that one: a norm's into a linear layer, a bias
-  into the sum behind it.
+* If several operators have one last tag, the later ones compute only that node and values of parameters. The first
+  one also computes earlier nodes if it holds their parameters: a linear layer is tagged as the norm after it.
+* If equal operators were merged, the merged operator has the nodes of all of them.
+* A node whose parameters were folded into a later operator is a source of it: a norm's into a linear layer, a bias
+  into the sum after it.
 """
 
 from __future__ import annotations

@@ -24,9 +24,9 @@ _ROUNDS = 3
 def agreement(views: Views, pairs: Pairs, opaque: set[int]) -> Shares:
     """Return for each paired operator of AFTER how much of the two neighbourhoods agrees, from 0 to 1.
 
-    This is the share of slots, those that it reads and those that read its results, whose other ends are paired too,
-    or are the same constant or end. Neighbours that were cut off, and neighbours of `opaque` operators, do not count;
-    if both operators have a neighbour without a partner, that counts as a disagreement.
+    This is the share of its input slots, and of the slots that read its results, whose other ends are paired too, or
+    are the same constant or end. Neighbours that were cut off, and neighbours of `opaque` operators, do not count; if
+    both operators have a neighbour without a partner, that counts as a disagreement.
     """
     was, now = views
     count = len(now)

@@ -1,8 +1,8 @@
 """Finds constants of two models that hold the same data.
 
     EXACT     the same bytes, by digest
-    CLOSE     the same values but for rounding, quantized or in another type or order of dimensions
-    SCALED    each channel is a multiple of the other model's, as a folded batch normalization leaves it
+    CLOSE     equal values up to rounding, in another quantization, type or order of dimensions
+    SCALED    each channel is a multiple of the other model's, as after folding a batch normalization
 
 Close and scaled constants are found by the correlation of samples of 256 elements (Pearson; cosine for scaled
 channels): two match if they correlate, each is the other's best match, and no second one comes close (mutual nearest

@@ -2,8 +2,8 @@
 
 A part cut out of a model may have as many ends as the whole; ends are checked again once operators are paired:
 
-    before   x -> CONV_2D a -> RELU -> CONV_2D b -> y      what lies between `x` and `b` holds constants that AFTER
-    after                     x' ----> CONV_2D b -> y'     has nowhere, so `x'` is not `x`: the model was cut there
+    before   x -> CONV_2D a -> RELU -> CONV_2D b -> y      between `x` and `b` are constants that AFTER does not
+    after                     x' ----> CONV_2D b -> y'     have, so `x'` is not `x`: the model was cut there
 """
 
 from __future__ import annotations

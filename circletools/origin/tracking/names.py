@@ -3,7 +3,7 @@
 A tool that renumbers tensors gives old names to other tensors. So names count only if most operators with a common
 name have the same code, hold the same constants and are in the same place:
 
-    before   RELU a -> FULLY_CONNECTED c -> RELU b      the name `a` is at the end now, where RELU `b` stood:
+    before   RELU a -> FULLY_CONNECTED c -> RELU b      the name `a` is now at the end, where RELU `b` was:
     after    RELU b -> FULLY_CONNECTED c -> RELU a      `c` is evidence against `a` and `b`
 
 A neighbour with a common name is evidence for a pair if its partner is the other operator's neighbour, and otherwise

@@ -28,7 +28,7 @@ class Pairs:
 
     @classmethod
     def none(cls, before: Side, after: Side) -> Pairs:
-        """Return no pairs."""
+        """Return an empty set of pairs."""
         return cls(np.full(len(before), NONE), np.full(len(after), NONE))
 
     @property

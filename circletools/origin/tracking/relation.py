@@ -5,8 +5,8 @@ recognisable, whereas two networks of one structure share none. If there are non
 (`tower/add`; exporters give `add_3` and `Identity` to every model), or how much of the larger model is paired. A
 compiler may leave nothing but the ends:
 
-    before   x: [1,96,96,3] -> 31 operators -> y: [1,2]      inputs and outputs are as many, of the same types, shapes
-    after    x: [1,96,96,3] ---> ethos-u ----> y: [1,2]      and names: else the models are strangers
+    before   x: [1,96,96,3] -> 31 operators -> y: [1,2]      equally many inputs and outputs, of equal types, shapes
+    after    x: [1,96,96,3] ---> ethos-u ----> y: [1,2]      and names; otherwise the models are strangers
 """
 
 from __future__ import annotations

@@ -125,7 +125,7 @@ class Runs:
             return
         phase = _PHASE[mark.role]
         if process not in self._latest:
-            self._collector.add("T031", where, f"{APP_PHASES[phase]} begins outside a run, and begins one")
+            self._collector.add("T031", where, f"{APP_PHASES[phase]} begins outside a run, and starts one")
             self._begin("", t_ns, process, where)
         stack = self._open.setdefault(process, [])
         if stack:

@@ -40,7 +40,7 @@ def read_chrome(trace: Trace, pieces: Pieces) -> Iterator[Batch]:
         if len(batch):
             yield batch
     if not known:
-        raise InvalidInputError("JSON, but no export of a trace", location=trace.name, hint=EXPECTED)
+        raise InvalidInputError("JSON, but not an exported trace", location=trace.name, hint=EXPECTED)
 
 
 def _read(trace: Trace, data: bytes, line: int) -> Batch:

@@ -3,7 +3,7 @@
 Fields, from protos/perfetto/: TracePacket { trusted_packet_sequence_id = 10; ftrace_stats = 34; trace_stats = 35;
 previous_packet_dropped = 42 }; FtraceStats { phase = 1; cpu_stats = 2 { cpu = 1; overrun = 3; commit_overrun = 4;
 dropped_events = 8 } }; TraceStats { buffer_stats = 1 { patches_failed = 6; abi_violations = 9;
-trace_writer_packet_loss = 19 } }. A ring buffer that began to overwrite has lost nothing but the time before.
+trace_writer_packet_loss = 19 } }. A ring buffer that overwrites old events only shortens the trace.
 """
 
 from __future__ import annotations
