@@ -13,7 +13,7 @@ from circletools.wording import Tabular, counted
 Runtime = Literal["onert", "litert", "benchmark_model", "openvino", "executorch"]
 
 _FEWEST = 4
-NORMAL_QUARTILE = 0.6745  # of a normal distribution, in standard deviations
+NORMAL_QUARTILE = 0.6745  # the quartile of a normal distribution, in standard deviations
 
 
 class OperatorRun(NamedTuple):
@@ -132,7 +132,7 @@ def merged(traces: Sequence[OperatorTrace]) -> OperatorTrace:
     Raises UsageError if there are none, they are of several runtimes, or only some are averages.
     """
     if len({(trace.runtime, trace.averaged) for trace in traces}) != 1:
-        raise UsageError("recordings can be merged where one runtime wrote them all, all with averages or none")
+        raise UsageError("recordings can be merged only if one runtime wrote them, and all or none are averages")
     runs, inside = list[OperatorRun](), list[OperatorRun]()
     executions = lanes = 0
     for trace in traces:
