@@ -122,7 +122,7 @@ class Judge:
     def _sensitivity(self, task: Task, given: Known, output: int, *, is_one: bool) -> tuple[Difference, Array] | None:
         """Return how much an output of the reference changes with small changes of its inputs and constants.
 
-        Also return which of its values then become finite, infinite or NaN, as at a pole.
+        Also return which of its values become finite, infinite or NaN under such changes, as at a pole.
         """
         quantized = [] if is_one else list(real_constants(self.second, task.own.operators))
         steps = {} if is_one else self._input_steps(task, dynamic=bool(quantized))

@@ -129,7 +129,7 @@ def compare_profiles(
 
 
 def _paces(series: Sequence[Sequence[Sequence[Samples]]]) -> list[float]:
-    """Return for each row how much the operators of the others changed, by their median; the first is no operator."""
+    """Return for each row the median change of the other operators; the first row is not an operator."""
     times = [[location(some[0]) for some in sides[:2]] for sides in series]
     changes = [abs(math.log(after / before)) if before and after else None for before, after in times]
     known = sorted(change for change in changes[1:] if change is not None)
@@ -137,7 +137,7 @@ def _paces(series: Sequence[Sequence[Sequence[Samples]]]) -> list[float]:
 
 
 def _median_without(own: float | None, known: Sequence[float]) -> float:
-    """Return the median of ascending numbers without one of them, 0 where there are no others."""
+    """Return the median of ascending numbers without one of them, 0 if there are no others."""
     at = len(known) if own is None else bisect_left(known, own)
     left = len(known) - (own is not None)
     middle = [known[one + (one >= at)] for one in ((left - 1) // 2, left // 2)] if left else [0.0]

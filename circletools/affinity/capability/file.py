@@ -45,7 +45,7 @@ _KINDS: tuple[Kind, ...] = ("computed", "constant")
 _LINKS: tuple[Link, ...] = ("feeds", "shares")
 _MORE = "..."
 _LARGEST = 1 << 64
-_LONGEST = 1000  # of a text, which stands at each operator that it is about
+_LONGEST = 1000  # length of a text, which is repeated at every operator that it concerns
 
 
 def shipped_devices() -> tuple[str, ...]:

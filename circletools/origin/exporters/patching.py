@@ -21,7 +21,7 @@ Note = Callable[..., None]
 
 
 def imported(name: str, what: str) -> Any:
-    """Import a package that `what` needs. Raises UsageError where it is not installed."""
+    """Import a package that `what` needs. Raises UsageError if it is not installed."""
     try:
         return import_module(name)
     except ImportError as error:
@@ -48,7 +48,7 @@ class Guard:
             return otherwise
 
     def fail(self, reason: str, lost: str = "origins") -> None:
-        """Warn once of what is lost; the record stays empty if that is all."""
+        """Warn once about what is lost; the record stays empty if that is `origins`."""
         if not self.failed:
             used = " with ".join(map(_with_version, (self.exporter, "torch")))
             hint = "the conversion is not affected; see docs/origins.md for versions to use, or names alone"
@@ -56,7 +56,7 @@ class Guard:
         self.failed |= lost == "origins"
 
     def attribute(self, module: str, *names: str, optional: str = "") -> Any:
-        """Look these names up in a module; None if one is missing, with a warning unless it is module `optional`."""
+        """Look these names up in a module; None if one is missing, with a warning unless the module is `optional`."""
 
         def find() -> Any:
             try:
