@@ -3,24 +3,13 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable
 from typing import NamedTuple
 
 _INSTALLED = re.compile(r".*/(?:site|dist)-packages/")
-_LEFT_OUT = frozenset(
-    (
-        "torch",
-        "functorch",
-        "tico",
-        "litert_torch",
-        "ai_edge_torch",
-        "onnxscript",
-        "jax",
-        "tensorflow",
-        "keras",
-        "tf_keras",
-    )
-)
+_LEFT_OUT = frozenset(("torch", "functorch", "tico", "litert_torch", "ai_edge_torch", "onnxscript", "jax"))
+_LEFT_OUT |= {"tensorflow", "keras", "tf_keras"}
 _PYTHON = re.compile(r"/lib/python\d[\d.]*/")
 _TYPED_IN = ("<string>", "<stdin>", "<ipython-input")
 _CELL = re.compile(r".*/ipykernel_\d+/(\d+)\.py")
@@ -80,7 +69,7 @@ def relative_file(file: str, root: str) -> str:
     path = file.replace("\\", "/")
     cell = _CELL.fullmatch(path)
     if cell:
-        return f"<cell {cell[1]}>"
+        return _cell(file) or f"<cell {cell[1]}>"
     if not _ABSOLUTE.match(path):
         return file
     below = root.replace("\\", "/").rstrip("/") + "/"
@@ -88,6 +77,14 @@ def relative_file(file: str, root: str) -> str:
     if installed:
         return path[installed.end() :]
     return path.removeprefix(below) if path.startswith(below) else path.rpartition("/")[2]
+
+
+def _cell(file: str) -> str:
+    """Return the label of a cell, `<cell In[3]>`, if the notebook runs here; else an empty string."""
+    try:
+        return f"<cell {sys.modules['IPython'].get_ipython().compile.format_code_name(file)[1]}>"
+    except (KeyError, AttributeError, TypeError):  # no notebook, another interface, another kernel's file
+        return ""
 
 
 def line_of(frames: Iterable[tuple[str, int]]) -> tuple[str, int, str]:

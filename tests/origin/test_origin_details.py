@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+from types import SimpleNamespace
 from zlib import crc32
 
 import pytest
@@ -148,6 +150,14 @@ def test_what_tensorflow_left_gets_into_the_table() -> None:
 def test_files_are_shown_without_what_one_machine_has(file: str, shown: str) -> None:
     assert relative_file(file, "/home/u") == shown
     assert relative_file(shown, "/home/u") == shown
+
+
+def test_cells_are_called_as_their_notebook_calls_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    files = {"/run/ipykernel_71/902.py": ("Cell", "In[3]")}
+    shell = SimpleNamespace(compile=SimpleNamespace(format_code_name=files.get))
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
+    shown = [relative_file(f"/run/ipykernel_71/{cell}.py", "/") for cell in (902, 903)]
+    assert shown == ["<cell In[3]>", "<cell 903>"]
 
 
 def test_models_hold_no_absolute_paths_unless_asked() -> None:
