@@ -6,7 +6,7 @@ Two programs that both compute an operator correctly may differ by this much:
                         second value, as when numbers of step 1 are rounded to step 2
     floating point      by half of the digits of the type: sqrt(epsilon) of the largest value, the usual tolerance
                         for results that took many steps
-    any                 by the change of the *reference* when its inputs change in their latter half of digits, and
+    any                 by the change of the *reference* when the latter half of its inputs' digits changes, and
                         by the smallest normal number: an operator that divides by almost zero amplifies small
                         differences, even to infinity (a backward error: the result is exact for inputs close to the
                         given ones)
