@@ -45,7 +45,7 @@ def _device_of(assignment: Assignment, subgraph: int, members: Sequence[int]) ->
         if all(assignment.refusal(number, subgraph, operator) is None for operator in members):
             return number, named
     kept = "".join(f"; rule {rule} keeps them on {assignment.devices[number]}" for number, rule in ruled.items())
-    raise EditError(f"{named}, and no device takes all of them{kept}", location=place)
+    raise EditError(f"{named}, and no device supports all of them{kept}", location=place)
 
 
 def _known(assignment: Assignment) -> Iterable[int]:

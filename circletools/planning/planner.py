@@ -167,7 +167,7 @@ def _left(partitioning: Partitioning, min_size: int) -> Iterator[Finding]:
             number = counted(len(subgraph.left), "partition")
             first = f"operators {ranges(subgraph.left[0].operators)} first"
             fewer = f"{number} of fewer than {min_size} operators"
-            message = f"{fewer} remain, {first}: a rule keeps them, or no other device takes them or has room"
+            message = f"{fewer} remain, {first}: a rule keeps them, or no other device supports them or has room"
             yield Finding("PARTITION_TOO_SMALL", "warning", f"subgraphs[{index}]", message)
 
 
@@ -179,5 +179,5 @@ def _refused(assignment: Assignment) -> tuple[Finding, ...]:
     subgraph, operator = against[0]
     place = f"subgraphs[{subgraph}].operators[{operator}]"
     number = counted(len(against), "operator")
-    message = f"{number} on a device that does not take it, the first {place}: {assignment.why(subgraph, operator)}"
+    message = f"{number} on a device that does not support them, first {place}: {assignment.why(subgraph, operator)}"
     return (Finding("REFUSED_OPERATOR", "warning", "", message),)

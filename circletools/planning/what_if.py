@@ -95,7 +95,7 @@ def compare(assignment: Assignment, before: EvaluatedPlan, after: EvaluatedPlan)
                     impossible.setdefault(assignment.devices[number], []).append(operator)
                 if refusal is not None and is_target:
                     place = f"subgraphs[{index}].operators[{operator}]"
-                    message = f"the device does not take it: {refusal}"
+                    message = f"the device does not support it: {refusal}"
                     refused.append(Finding("REFUSED_OPERATOR", "warning", place, message))
         names = assignment.devices
         moved = tuple(Move(operator, names[old], names[new]) for operator, old, new in moves)

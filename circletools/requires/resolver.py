@@ -35,7 +35,7 @@ def resolver_code(models: Iterable[Model]) -> str:
     """Return a C++ header with a function that registers the operators of all these models, and no others.
 
     A custom operator without a kernel in TFLM is registered with `Register_<NAME>()`, which the program supplies.
-    Raises UsageError for a Circle model and for a builtin operator without a kernel in TFLM, ModelFormatError.
+    Raises ModelFormatError, and UsageError for a Circle model or a builtin operator without a kernel in TFLM.
     """
     codes: set[str] = set()
     names = []

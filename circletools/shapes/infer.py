@@ -164,7 +164,7 @@ class Inference:
             raise RefusedError(f"it has {call.results} outputs, not {len(found)}")
         for shape in found:
             if shape is not None and (min(shape, default=0) < 0 or prod(shape) >= _LARGEST):
-                raise RefusedError(f"{shown(shape)} is not a size of a tensor")
+                raise RefusedError(f"{shown(shape)} is not a valid tensor shape")
         return found
 
     def _called(self, subgraph: _Subgraph, operator: int, call: Call, depth: int) -> list[Shape | None]:

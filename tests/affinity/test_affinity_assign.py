@@ -177,10 +177,10 @@ def test_devices_with_a_table_take_what_they_can_in_turn() -> None:
     with open_model(DIAMOND) as model:
         found = assigned(model, ["npu", "gpu", "cpu"], "index:5=npu", "index:1=gpu", refusals=refusals, default="cpu")
         assert found.numbers[0] == [1, 1, 0, 1, 0, 0]
-        assert found.why(0, 0) == "the first device that takes it; not npu: no float"
-        assert found.why(0, 1) == "rule index:1=gpu, though the device does not take it: no"
+        assert found.why(0, 0) == "the first device that supports it; not npu: no float"
+        assert found.why(0, 1) == "rule index:1=gpu, although the device does not support it: no"
         assert found.against_capability() == [(0, 1), (0, 5)]
-        with pytest.raises(EditError, match="no table takes it: never"):
+        with pytest.raises(EditError, match="no table supports it: never"):
             assigned(model, TWO, refusals={"npu": [["never"] * 6]})
 
 

@@ -111,7 +111,7 @@ def test_units_stay_in_one_partition_on_one_device() -> None:
     ({"rules": ("index:1=npu", "index:2=cpu"), "default": "cpu"}, "operators 1-2 stay together, and rules put them "
      "on different devices: index:1=npu and index:2=cpu"),
     ({"rules": ("index:1=npu",), "default": "cpu", "capabilities": ("TABLE",)}, "operators 1-2 stay together, and no "
-     "device takes all of them; rule index:1=npu keeps them on npu"),
+     "device supports all of them; rule index:1=npu keeps them on npu"),
     ({"rules": ("index:3=npu",), "default": "cpu", "keep_together": ("16",), "limits": ("npu:max-operators=2",)},
      "limit npu:max-operators=2 cannot be met"),
 ])  # fmt: skip

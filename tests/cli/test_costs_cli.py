@@ -122,7 +122,7 @@ def test_what_if(costs: Path) -> None:
 def test_a_move_that_cannot_be_is_no_gain(costs: Path) -> None:
     words: tuple[str | Path, ...] = ("--costs", costs, "--what-if", "op:RELU=npu")
     ran = run("partition", DIAMOND, *words)
-    assert "the device does not take it: no time is known for it" in ran.stderr
+    assert "the device does not support it: no time is known for it" in ran.stderr
     assert "1 operator without a time" in ran.stdout
     assert ran.stdout.endswith("  difference: none, since npu cannot run 4\n")
     (subgraph,) = json.loads(run("partition", DIAMOND, *words, "--json").stdout)["subgraphs"]

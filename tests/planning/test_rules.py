@@ -16,7 +16,7 @@ def test_small_partitions_go_to_the_default_device(tmp_path: Path) -> None:
     table = str(written(tmp_path, "npu.json", {"device": "npu", "operators": operators}))
     plan = planned(devices=TWO, capabilities=(table,), default="cpu", min_size=2)
     assert devices_of(plan) == ["npu", "npu", "cpu", "cpu", "cpu", "cpu"]
-    said = "its partition was too small on npu: fewer than 2 operators; before: the first device that takes it"
+    said = "its partition was too small on npu: fewer than 2 operators; before: the first device that supports it"
     assert plan.reason(0, 3) == said
     plan = planned(devices=TWO, capabilities=(table,), rules=("index:1=cpu",), default="cpu", min_size=2)
     assert devices_of(plan) == ["cpu"] * 6

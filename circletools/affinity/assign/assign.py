@@ -62,14 +62,14 @@ class Assignment:
         if isinstance(decision, Rule):
             named = decision.place if decision.from_command else f"{decision.selector} ({decision.place})"
             against = self.refusal(number, subgraph, operator)
-            return f"rule {named}" + (f", though the device does not take it: {against}" if against else "")
+            return f"rule {named}" + (f", although the device does not support it: {against}" if against else "")
         last = number if decision is None else len(self.devices)
         declined = [
             f"not {device}: {refusal}"
             for other, device in enumerate(self.devices[:last])
             if (refusal := self.refusal(other, subgraph, operator))
         ]
-        said = "the first device that takes it" if decision is None else decision.words
+        said = "the first device that supports it" if decision is None else decision.words
         return "; ".join([said, *declined])
 
     def refusal(self, number: int, subgraph: int, operator: int) -> Refusal | None:
@@ -149,7 +149,7 @@ def _check_devices(given: Constraints) -> None:
 
 def _unassigned(model: ModelGraph, subgraph: int, operator: int, refused: Refusal | None) -> EditError:
     code = model.graphs[subgraph].operators.code_names[operator]
-    said = "no rule matches it" + (f" and no table takes it: {refused}" if refused else "")
+    said = "no rule matches it" + (f" and no table supports it: {refused}" if refused else "")
     place = f"subgraphs[{subgraph}].operators[{operator}]"
     hint = "`default=DEVICE` takes the remaining operators"
     return EditError(f"{code} is left without a device: {said}", location=place, hint=hint)
