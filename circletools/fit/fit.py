@@ -39,10 +39,10 @@ _Refusals = Sequence[Refusal | None]
 
 
 def fit(model: Model, request: FitRequest | FitInputs) -> Fit:
-    """Return for each target whether a model runs there whole, what stops it, and what to change.
+    """Return for each target whether the whole model runs on it, what prevents that, and what to change.
 
-    Raises UsageError for a target that has no table, InvalidInputError for a table or a baseline that cannot be read,
-    ModelFormatError for a model that is broken.
+    Raises UsageError if a target has no table, InvalidInputError if a table or baseline cannot be read,
+    ModelFormatError if the model is broken.
     """
     inputs = request.read() if isinstance(request, FitRequest) else request
     known = inputs.known(model.source.name)
@@ -52,7 +52,7 @@ def fit(model: Model, request: FitRequest | FitInputs) -> Fit:
     refusal = Refusal(LARGE_WINDOW, measured=False)
     refused = {(one.index, row): refusal for one in facts for row in large_windows(one)[0].tolist()}
     size, programs = len(model.source.memory), {program_of(name) for name in inputs.tables}
-    # A model without a subgraph is none for any program.
+    # No program accepts a model without subgraphs.
     unloadable = (
         refusals(model, programs) if facts else dict.fromkeys(programs, refusals(model, ["litert"])["litert"])
     )
@@ -77,7 +77,7 @@ def fit(model: Model, request: FitRequest | FitInputs) -> Fit:
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """A target, and what else is known of the model there: `refused` are operators that no table was asked about."""
+    """A target, and known facts about the model on it: `refused` are operators refused regardless of the table."""
 
     name: str
     table: Capability
@@ -120,7 +120,7 @@ def _target(model: ModelGraph, naming: Naming, question: _Question) -> TargetFit
 
 
 def _cause(target: TargetFit, table: Capability, needed: Sequence[Graph]) -> str:
-    """Return the one cause of the verdict about the whole model, or an empty text."""
+    """Return the single cause of the verdict about the whole model, or an empty string."""
     if target.obstacles:
         finding = target.obstacles[0].finding
         return f"does not load: {finding.code} {finding.location}: {finding.message}"
@@ -134,7 +134,7 @@ def _cause(target: TargetFit, table: Capability, needed: Sequence[Graph]) -> str
 
 
 def _floats(graph: Graph) -> int:
-    """Return how many operators make floats."""
+    """Return the number of operators with floating-point outputs."""
     kinds = [number for number, name in graph.values.schema.enums["TensorType"].items() if name.startswith("FLOAT")]
     results = graph.first_results
     return int(np.isin(graph.values.type_numbers[results[results >= 0]], kinds).sum())
@@ -174,7 +174,7 @@ def _misfits(
 def _blamed(
     found: Iterable[tuple[Misfit, tuple[Source, ...]]], facts: Sequence[Graph], naming: Naming
 ) -> tuple[Blamed, ...]:
-    """Return the sources to change; not those of operators that are refused for the sake of another one only."""
+    """Return the sources to change, except those of operators that are refused only because of another one."""
     refused = [(one, sources) for one, sources in found if one.measured and not is_consequence(one.reason)]
     sizes = {subgraph: computed_bytes(facts[subgraph]) for subgraph in {one.subgraph for one, _ in refused}}
     places = [(one.subgraph, one.operator) for one, _ in refused]
@@ -194,7 +194,7 @@ def computed_bytes(facts: Graph) -> list[float]:
 
 
 def _cuts(subgraphs: Sequence[tuple[Graph, _Refusals]]) -> Cuts:
-    """Return where what is taken meets the rest, in groups as LiteRT makes them for a delegate."""
+    """Return the tensors between the delegated groups, formed as in LiteRT, and other operators."""
     partitions, tensors, size_bytes = 0, 0, 0
     for facts, refused in subgraphs:
         elsewhere = np.array([refusal is not None for refusal in refused], np.bool_)

@@ -1,4 +1,4 @@
-"""Names of operators for people: their sources, or else their outputs."""
+"""Name operators for people: by their sources, or else their outputs."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from circletools.origin.read import NO_NAME, Origins, origins_freshness, origins
 from circletools.origin.source import NOTHING, SourceDetails
 
 Source = tuple[int, str]
-"""The number of a source in the tables and its name; -1 with the name of an output."""
+"""The id and name of a source in the tables; -1 with the name of an output."""
 
 
 class Naming:
-    """Names the sources of operators. The tables of the model are read when a name is first asked for.
+    """Names the sources of operators. The model's origin tables are read at first use.
 
-    `notes` then has what is wrong with them; those that are stale or broken do not count.
+    `notes` then describes their problems; stale or broken tables are ignored.
     """
 
     def __init__(self, model: ModelGraph) -> None:
@@ -29,9 +29,9 @@ class Naming:
         self.notes: tuple[Finding, ...] = ()
 
     def sources(self, facts: Graph, operators: Iterable[int]) -> Iterator[tuple[Source, ...]]:
-        """Yield for each operator of a subgraph the sources that the tables give it, ascending.
+        """Yield for each operator of a subgraph its sources in the tables, ascending.
 
-        Where they give none: the name of its first output.
+        An operator without sources gets the name of its first output.
         """
         outputs, tensors = facts.first_results.tolist(), facts.values.names
         names, described = self._origins.sources, self._origins.operators[facts.index]

@@ -1,4 +1,4 @@
-"""Find the subgraphs that a target has to run: not the body of a composite that it takes as one operator."""
+"""Find the subgraphs that a target must run, without bodies of composites that it takes as one operator."""
 
 from __future__ import annotations
 
@@ -13,15 +13,14 @@ Refusals = Sequence[Sequence[Refusal | None]]
 
 
 def needed_subgraphs(model: ModelGraph, refused: Refusals) -> list[int]:
-    """Return the subgraphs that run, ascending, where `refused` has by subgraph what is not taken.
+    """Return the subgraphs that run, ascending; `refused` has the refused operators by subgraph.
 
-    Left out are those that are called by composites which are taken, or from a subgraph that is left out, and by
-    nothing else.
+    Omitted are subgraphs that are called only by taken composites or from omitted subgraphs.
     """
     facts = model.graphs
     if not any(code.name == _COMPOSITE for code in model.operator_codes):
         return list(range(len(facts)))
-    callers: dict[int, list[tuple[int, int]]] = defaultdict(list)  # by subgraph those who call it
+    callers: dict[int, list[tuple[int, int]]] = defaultdict(list)  # the callers of each subgraph
     for one in facts:
         for operator in one.callees:
             for called in one.called([operator]):

@@ -17,12 +17,12 @@ from circletools.runtimes.programs import PROGRAMS, named
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """The program that decides about a target: its variants begin with `variant`, and it calls the target `device`.
+    """The program that decides for a target: its variants begin with `variant`; it calls the target `device`.
 
-    `places_each`: it reports where each operator runs, also where the model as a whole is refused. `runs`: the
-    table was measured by running operators, so that a model has to run too. `explains`: it gives a reason for what it
-    refuses, the same for all operators of a code, and may leave others that it would take. `reads_signatures`: it
-    refuses a model, or does not run it, whose signatures do not name the inputs and outputs of their subgraphs.
+    `places_each`: it reports where each operator runs, even if it refuses the model as a whole. `runs`: the table was
+    measured by running operators, so a model must run too. `explains`: it gives one reason for all refused operators
+    of a code, and may leave out others that it would take. `reads_signatures`: it refuses or does not run models
+    whose signatures do not name the inputs and outputs of their subgraphs.
     """
 
     program: str
@@ -50,7 +50,7 @@ JUDGES: Mapping[str, Judge] = {
 
 
 def reads_signatures(target: str) -> bool:
-    """Return whether the program that decides about a target refuses a model for its signatures."""
+    """Return whether the program that decides for a target refuses models because of their signatures."""
     return target == "intel-npu" or (target in JUDGES and JUDGES[target].reads_signatures)
 
 
@@ -62,7 +62,7 @@ def program_of(target: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ProgramAnswer:
-    """The answer of a program about a model; its operators are located. None if it does not read the format."""
+    """The answer of a program about a model, with located operators. None if it does not read the format."""
 
     program: str
     version: str
@@ -72,9 +72,9 @@ class ProgramAnswer:
 def ask(
     model: Model, names: Sequence[str], targets: Iterable[str], timeout_s: float
 ) -> dict[str, list[ProgramAnswer]]:
-    """Return, by target, the answers of the programs that decide about it.
+    """Return, by target, the answers of the programs that decide for it.
 
-    Raises UsageError for a program that is not known, not installed, or decides about none of the targets.
+    Raises UsageError if a program is unknown, not installed, or decides for none of the targets.
     """
     wanted = [(target, program) for name in names for target, program in _decides(name, targets)]
     found: dict[str, list[ProgramAnswer]] = {}
@@ -96,7 +96,7 @@ def _asked(worker: runtimes.Worker, path: Path, judge: Judge) -> runtimes.Verdic
 
 
 def _decides(name: str, targets: Iterable[str]) -> list[tuple[str, str]]:
-    """Return the targets that a program decides about, each with the `PROGRAM:VARIANT` to ask."""
+    """Return the targets for which a program decides, each with the `PROGRAM:VARIANT` to ask."""
     program, variant = named(name)
     found = []
     for target, judge in JUDGES.items():
@@ -112,7 +112,7 @@ def _decides(name: str, targets: Iterable[str]) -> list[tuple[str, str]]:
 
 
 def compare(target: TargetFit, subgraphs: Iterable[int], answer: ProgramAnswer) -> Asked:
-    """Return a program's verdict about these subgraphs, and where the table disagrees."""
+    """Return a program's verdict about these subgraphs, and its disagreements with the table."""
     judge, verdict, here = JUDGES[target.name], answer.verdict, set(subgraphs)
     if verdict is None:
         return Asked(answer.program, answer.version, "not_known", "it does not read models of this format", ())

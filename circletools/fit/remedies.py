@@ -2,7 +2,7 @@
 
     input 0 has rank 5, not 0 to 4; input 1 has rank 5, not 0 to 4  ->  reshape input 0 and input 1 to at most rank 4
 
-The words are those of `affinity.capability.table`; of a condition that is not known here, the remedy is general.
+The reasons are worded as in `affinity.capability.table`; an unknown condition gets a general remedy.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _remedy(reason: str, code: str) -> str:
         return f"replace {code} by operators that {device} takes"
     if context := re.fullmatch(_IN_CONTEXT, reason):
         return _APART[context["end"]].format(context["other"])
-    places: dict[str, list[str]] = {}  # by what to do with them
+    places: dict[str, list[str]] = {}  # grouped by remedy
     for condition in reason.split("; "):
         words, place = _of_condition(condition)
         places.setdefault(words, []).append(place)
@@ -59,7 +59,7 @@ def _remedy(reason: str, code: str) -> str:
 
 def _of_condition(condition: str) -> tuple[str, str]:
     """Return the remedy of one condition, with @ for the tensor, and the tensor."""
-    for words in (condition.rpartition(": ")[2], condition):  # the program's own words may stand in front
+    for words in (condition.rpartition(": ")[2], condition):  # the program's own message may precede it
         for pattern, remedy in _REMEDIES:
             found = re.fullmatch(pattern, words)
             if found:
@@ -93,7 +93,7 @@ def _tensor(place: str, tensor: str, allowed: str) -> str:
 
 
 def _covers(allowed: str, tensor: str) -> bool:
-    """Return whether a tensor is what a table allows; both are the words of a type, then others."""
+    """Return whether a tensor matches an entry of a table; both are a type followed by other words."""
     kind, *words = allowed.split()
     own, *described = tensor.split()
     return kind in ("*", own) and set(words) <= {*described, "unquantized"}

@@ -1,4 +1,4 @@
-"""The request of `fit`, and the contents of the files that it names."""
+"""The request of `fit`, and the contents of its files."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class Known:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitRequest:
-    """On which targets a model is to run, and what is known of it already.
+    """The targets for a model, and its earlier results.
 
-    `on`: names of built-in capability tables, or files that end in `.json`. `baseline`: the JSON of an earlier run;
-    what it has is not new. `with_`: programs to ask themselves, as `PROGRAM` or `PROGRAM:VARIANT`
-    (docs/runtimes.md); each may take `timeout_s` seconds.
+    `on`: names of built-in capability tables, or files that end in `.json`. `baseline`: the JSON of an earlier run,
+    whose findings are not new. `with_`: programs to ask, as `PROGRAM` or `PROGRAM:VARIANT` (docs/runtimes.md); each
+    may take `timeout_s` seconds.
     """
 
     on: tuple[str, ...]
@@ -43,9 +43,9 @@ class FitRequest:
     timeout_s: float = 600.0
 
     def read(self) -> FitInputs:
-        """Read the files that it names, once for several models.
+        """Read the files of the request, once for several models.
 
-        Raises UsageError for a target that has no table, InvalidInputError for a file that cannot be read.
+        Raises UsageError if a target has no table, InvalidInputError if a file cannot be read.
         """
         with naming_files():
             baseline = None if self.baseline is None else read_baseline(self.baseline, "fit", _document)
@@ -54,7 +54,7 @@ class FitRequest:
 
 @dataclass(frozen=True, slots=True)
 class FitInputs:
-    """A request, and what its files hold: tables by target, and the documents of the baseline, if there is one."""
+    """A request, and the contents of its files: tables by target, and the documents of the baseline, if any."""
 
     request: FitRequest
     tables: Mapping[str, Capability]
@@ -63,7 +63,7 @@ class FitInputs:
     def known(self, file: str) -> dict[str, Known]:
         """Return the findings of the baseline about a model, by target.
 
-        Of several models the one that was called `file` then counts.
+        If the baseline has several models, the one named `file` is used.
         """
         documents = self.baseline or ()
         named = [document for document in documents if document.get("file") == file]
@@ -91,7 +91,7 @@ def _shipped(name: str) -> Capability:
 
 
 def _document(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a document of a baseline with all that counts; that of a model that was not read has no targets."""
+    """Return a baseline document with its relevant fields; the document of an unreadable model has no targets."""
     found = {"targets": [], **document} if "error" in document else document
     FitInputs(FitRequest(on=()), {}, [found]).known("")
     return found

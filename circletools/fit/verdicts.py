@@ -14,11 +14,11 @@ Verdict = Literal["resident", "not_resident", "not_known"]
 
 
 class Misfit(NamedTuple):
-    """An operator that a target does not take; not `measured`: that it was never asked about.
+    """An operator that a target does not take; not `measured`: the target was never asked about it.
 
-    `origin` are the names of its sources; where the model has none that describe it (not `from_tables`), that of its
-    first output. `is_new`: the baseline does not have it. `details` are what is known of each source beside its name;
-    none where nothing is known of any.
+    `origin` has the names of its sources or, if the model has none for it (not `from_tables`), the name of its first
+    output. `is_new`: it is not in the baseline. `details` has the known details of each source, empty if there are
+    none.
     """
 
     subgraph: int
@@ -34,14 +34,14 @@ class Misfit(NamedTuple):
 
 
 class Obstacle(NamedTuple):
-    """A finding about the model for which a target does not load it, or does not run it; new as misfits are."""
+    """A finding because of which a target does not load or run the model; `is_new` as for misfits."""
 
     finding: Finding
     is_new: bool
 
 
 class Blamed(NamedTuple):
-    """A source, the refused operators (subgraph, index) that come from it, and the bytes of what they compute."""
+    """A source, its refused operators (subgraph, index), and the bytes that they compute."""
 
     name: str
     operators: tuple[tuple[int, int], ...]
@@ -51,7 +51,7 @@ class Blamed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Cuts:
-    """The groups in which a delegate would run what its target takes, and the tensors that cross their borders.
+    """The groups of operators that a delegate would run, and the tensors that cross their borders.
 
     Open dimensions count as 1.
     """
@@ -63,9 +63,9 @@ class Cuts:
 
 @dataclass(frozen=True, slots=True)
 class Disagreement:
-    """Where a table is wrong: it takes an operator that the program refuses, or the other way round.
+    """An error in a table: it takes an operator that the program refuses, or vice versa.
 
-    `operator` is None if the two differ about the model as a whole only. `words` are those of the program.
+    `operator` is None if they only disagree about the model as a whole. `words` is the program's message.
     """
 
     subgraph: int | None
@@ -76,7 +76,7 @@ class Disagreement:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The answer of the program that decides about a target; not known where it did not finish."""
+    """The answer of the program that decides for a target; unknown if the program did not finish."""
 
     program: str
     version: str
@@ -89,10 +89,10 @@ class Asked:
 class TargetFit(Tabular):
     """The verdict of a target about a model.
 
-    `sources` are those whose change would leave no refused operator, the worst first; what was not measured is not
-    blamed on any. `obstacles` keep its runtime from loading the model as a whole. `fixed` is the number of findings
-    that only the baseline has. `memory` is what TFLM needs, None for other targets.
-    `cause` is what explains the verdict of the whole model, where one thing does.
+    `sources` are the sources to change so that no operator is refused, the worst first; operators that were not
+    measured do not count. `obstacles` keep the runtime from loading the model as a whole. `fixed` is the number of
+    findings that only the baseline has. `memory` is the need of TFLM, None for other targets. `cause` explains the
+    verdict of the whole model, if there is a single cause.
     """
 
     name: str
@@ -109,23 +109,23 @@ class TargetFit(Tabular):
 
     @property
     def new_count(self) -> int:
-        """The number of misfits and obstacles that the baseline does not have."""
+        """The number of misfits and obstacles that are not in the baseline."""
         return sum(one.is_new for one in self.misfits) + sum(one.is_new for one in self.obstacles)
 
     @property
     def refused(self) -> int:
-        """The number of operators that it does not take."""
+        """The number of operators that the target refuses."""
         return sum(misfit.measured for misfit in self.misfits)
 
     @property
     def verdict(self) -> Verdict:
-        """Whether the model runs there; not known where no operator is refused, but some were never asked about."""
+        """Whether the model runs on the target; unknown if no operator is refused, but some were not measured."""
         if self.obstacles or self.refused:
             return "not_resident"
         return "not_known" if self.misfits else "resident"
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """Return the operators that it does not take, or was never asked about."""
+        """Return the operators that are refused or were not measured."""
         return [
             {
                 "subgraph": misfit.subgraph,
@@ -144,9 +144,9 @@ class TargetFit(Tabular):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Fit(Tabular):
-    """The verdicts of all targets about a model, which came from `file`.
+    """The verdicts of all targets about the model in `file`.
 
-    `notes` explain why origins are not those that the model has.
+    `notes` explain why the model's origins are not used.
     """
 
     file: str
@@ -157,18 +157,18 @@ class Fit(Tabular):
 
     @property
     def unknown_count(self) -> int:
-        """The number of targets of which it is not known whether the model runs there."""
+        """The number of targets with an unknown verdict."""
         return sum(target.verdict == "not_known" for target in self.targets)
 
     @property
     def new_refusals(self) -> int:
-        """The number of refused operators and obstacles that the baseline does not have, over all targets."""
+        """The number of refused operators and obstacles that are not in the baseline, over all targets."""
         operators = sum(misfit.measured and misfit.is_new for target in self.targets for misfit in target.misfits)
         return operators + sum(one.is_new for target in self.targets for one in target.obstacles)
 
     @property
     def contradictions(self) -> int:
-        """The number of programs that disagree with the table, or refuse what it does not know."""
+        """The number of programs that disagree with the table, or refuse operators that were not measured."""
         return sum(
             bool(asked.disagreements) or (asked.verdict, target.verdict) == ("not_resident", "not_known")
             for target in self.targets
@@ -176,7 +176,7 @@ class Fit(Tabular):
         )
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """Return the verdict about each target, and the numbers it rests on."""
+        """Return the verdict about each target, with the underlying numbers."""
         return [
             {
                 "target": target.name,

@@ -1,4 +1,4 @@
-"""Encoding of u32 little-endian tables in metadata entries, shared by the ONE compiler's tables and ours."""
+"""Encode and decode u32 little-endian tables in metadata entries, both the ONE compiler's and ours."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from circletools.errors import TableFormatError, UsageError
 _U4 = Struct("<I")
 _PAIR = Struct("<II")
 _LIMIT = 1 << 32
-_ROOM = "." * _PAIR.size  # where two numbers go
+_ROOM = "." * _PAIR.size  # room for two numbers
 
 
 def encode_names(names: Mapping[int, str]) -> bytes:
     """Encode id -> name as `[n] ([id][length][data: length bytes])*`; length counts the final NUL.
 
-    Raises UsageError for an id that is not a u32 or a name with a NUL.
+    Raises UsageError if an id is not a u32, or a name contains a NUL.
     """
     check_ids(names)
     ids = sorted(names)
@@ -26,14 +26,14 @@ def encode_names(names: Mapping[int, str]) -> bytes:
 
 
 def encode_ascending(ids: Sequence[int], texts: Sequence[str]) -> bytes:
-    """Encode the names of ascending ids in the same way. Raises UsageError for a name with a NUL."""
-    # One text of all names, with room for the numbers in front of each, is encoded at once.
+    """Like `encode_names`, for ascending ids. Raises UsageError if a name contains a NUL."""
+    # All names are joined, with room for numbers in front of each, and encoded at once.
     text = "".join((_ROOM[: _U4.size], _ROOM, f"\0{_ROOM}".join(texts), "\0") if texts else _ROOM[: _U4.size])
     try:
         table = bytearray(text, "utf-8", "surrogateescape")
     except UnicodeEncodeError:
         table = bytearray()
-    if table.count(0) != len(texts):  # find out which one
+    if table.count(0) != len(texts):  # find the name at fault
         for number, name in zip(ids, texts, strict=True):
             encode_name(name, f"the name of source {number}")
     lengths = np.fromiter(map(len, texts if text.isascii() else map(encode_name, texts)), np.int64, len(texts)) + 1
@@ -47,7 +47,7 @@ def encode_ascending(ids: Sequence[int], texts: Sequence[str]) -> bytes:
 
 
 def encode_name(name: str, what: str = "the name") -> bytes:
-    """Encode a name. Raises UsageError for a NUL, or for text that no bytes decode to."""
+    """Encode a name. Raises UsageError if it contains a NUL or cannot be encoded."""
     if "\0" in name:
         raise UsageError(f"{what} holds a NUL character: {name[:40]!r}")
     try:
@@ -80,7 +80,7 @@ def decode_names(data: bytes | memoryview, table: str) -> dict[int, str]:
 
 
 class TableReader:
-    """Reads a table from its start, and keeps the place for errors. Those of ONE are `[n] ([id][count] ...)*`."""
+    """Reads a table from its start, with offsets for errors. ONE's tables are `[n] ([id][count] ...)*`."""
 
     def __init__(self, data: bytes | memoryview, table: str) -> None:
         self.data: memoryview = memoryview(data).cast("B")
@@ -91,19 +91,19 @@ class TableReader:
         return TableFormatError(message, offset=offset, location=self.table, hint=hint)
 
     def header(self, version: int) -> int:
-        """Read `[version][count]`, which begins our own tables; return the count."""
+        """Read `[version][count]`, the header of our own tables; return the count."""
         known, count = _PAIR.unpack(self.take(_PAIR.size, "shorter than its header (8 bytes)"))
         if known != version:
             raise self.error(f"version {known} is not known", 0, "a newer circletools wrote it")
         return int(count)
 
     def finish(self) -> None:
-        """Raise where there is more than was read."""
+        """Raise TableFormatError if there are unread bytes."""
         if self.position != len(self.data):
             raise self.error("bytes left over", self.position)
 
     def entries(self) -> Iterable[tuple[int, int, int]]:
-        """Yield (id, count, offset) of each entry; the caller takes what follows before going on."""
+        """Yield (id, count, offset) of each entry; the caller must take its data before the next one."""
         if len(self.data) < _U4.size:
             raise self.error("shorter than its entry count (4 bytes)", 0)
         declared = int(_U4.unpack(self.take(_U4.size))[0])
@@ -119,7 +119,7 @@ class TableReader:
             raise self.error(f"{declared} entries declared, {found} found", len(self.data))
 
     def take(self, count: int, missing: str | None = None) -> memoryview:
-        """Return the next bytes; where there are not as many, raise what is `missing`."""
+        """Return the next `count` bytes. Raises TableFormatError with the message `missing` if there are fewer."""
         end = self.position + count
         if end > len(self.data):
             raise self.error(missing or f"an entry is cut off: {count} bytes needed", self.position)

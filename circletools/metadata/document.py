@@ -1,4 +1,4 @@
-"""TFLITE_METADATA as JSON, in the words of flatc and tflite-support: fields and members of enums by name."""
+"""TFLITE_METADATA as JSON in the format of flatc and tflite-support, with fields and enum members by name."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ _SINCE = {
     "AssociatedFile.type=SCANN_INDEX_FILE": (1, 4, 0),
     "AssociatedFile.version": (1, 4, 1),
 }
-"""The version of the schema that brought a field or a member; 1.0.0 had all others."""
+"""The schema version that introduced a field or enum member; all others are in 1.0.0."""
 
 
 def leaves(tables: Tables, item: Field) -> list[Any]:
-    """Return the values of a field that are not tables. Raises EditError for fields of a newer schema."""
+    """Return the values of a field that does not contain tables. Raises EditError for fields of a newer schema."""
     if unknown_slots(tables).any():
         raise EditError(f"a {tables.type.name} has fields of a newer schema", hint="`metadata set` takes any value")
     if item.kind == "scalar":
@@ -66,12 +66,12 @@ def leaves(tables: Tables, item: Field) -> list[Any]:
 
 
 def _plain(numbers: NDArray[Any]) -> list[Any]:
-    """Return numbers of Python, those of 32 bits with the digits that they need."""
+    """Return Python numbers; 32-bit floats get the shortest digits that identify them."""
     return [float(str(one)) for one in numbers] if numbers.dtype == np.float32 else numbers.tolist()
 
 
 def _members(owner: TableType, item: Field) -> Mapping[int, str]:
-    """Return the names of the numbers that a field can have."""
+    """Return the enum names of the numbers that a field can have."""
     schema, enum = load_schema("tflite_metadata"), _ENUMS.get(f"{owner.name}.{item.name}")
     if enum is not None:
         return schema.enums[enum]
@@ -80,10 +80,10 @@ def _members(owner: TableType, item: Field) -> Mapping[int, str]:
 
 
 def from_document(document: Any) -> tuple[NewTable, list[str]]:
-    """Return the root of an entry that has what a document has, and the names of its files.
+    """Return the root table for a document, and the names of its files.
 
-    The root states the least version of a parser that reads it. Raises UsageError, with the place, for what the
-    schema does not have.
+    The root contains the minimum parser version. Raises UsageError, with the location, for fields and values that are
+    not in the schema.
     """
     versions, files = [(1, 0, 0)], list[str]()
     root = _table(load_schema("tflite_metadata").root, document, "", (versions, files))

@@ -1,4 +1,4 @@
-"""Write and remove groups of metadata entries, and report which changed."""
+"""Write and remove groups of metadata entries, and report the changed ones."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from circletools.metadata.stamp import encode_stamp, make_stamp, operator_record
 
 
 def write_entries(edit: ModelEdit, entries: Mapping[str, bytes | None]) -> RewriteResult:
-    """Give metadata entries these values, and remove those with None; return which differ from the model's."""
+    """Set metadata entries, and remove those with None; return the changes from the model."""
     changes = []
     for name, value in entries.items():
         old = edit.model.metadata_value(name)
@@ -25,7 +25,7 @@ def write_entries(edit: ModelEdit, entries: Mapping[str, bytes | None]) -> Rewri
 
 
 def remove_entries(edit: ModelEdit, names: Iterable[str]) -> RewriteResult:
-    """Remove the metadata entries of these names; return those that existed."""
+    """Remove the metadata entries with these names; return those that existed."""
     removed = [name for name in names if edit.remove_metadata(name)]
     return RewriteResult(tuple(f"metadata {name}: removed" for name in removed))
 

@@ -1,14 +1,14 @@
 """The stamp: a fingerprint of the operators when the tables were written, to detect stale tables.
 
-Other tools move operators and leave the tables as they were. `CIRCLETOOLS_stamp` is for origins,
-`CIRCLETOOLS_affinity_stamp` for affinity, as the two need not be of one age (u32 little endian unless noted
-otherwise):
+Other tools move operators without updating the tables. `CIRCLETOOLS_stamp` is for origins,
+`CIRCLETOOLS_affinity_stamp` for affinity, since both may be written at different times (little-endian u32 unless
+noted otherwise):
 
     [version = 1][subgraph count] ([operator count n][fingerprint: u64][check: u8 * n])*
 
-An operator's record is its code name and the names of its output tensors, each with a NUL after it. The
-fingerprint is BLAKE2b (8 bytes) of all records of the subgraph in order; the check of an operator is the low
-byte of its record's CRC-32, which shows from which operator on the two differ.
+An operator's record is its code name and the names of its output tensors, each followed by a NUL. The fingerprint is
+BLAKE2b (8 bytes) of all records of the subgraph in order; the check of an operator is the low byte of its record's
+CRC-32, which shows the first operator that differs.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ Stamp = tuple[SubgraphStamp, ...]
 
 @dataclass(frozen=True, slots=True)
 class Freshness:
-    """Whether tables still describe the operators they were written for.
+    """Whether tables still describe the operators of the model.
 
-    For `stale`, `subgraph` and `operator` are the first that differs (`operator` is None if only the
-    fingerprint differs); `reason` is for people.
+    For `stale`, `subgraph` and `operator` are the first difference (`operator` is None if only the fingerprint
+    differs); `reason` is for people.
     """
 
     state: Literal["fresh", "stale", "unstamped"]
@@ -58,13 +58,13 @@ class Freshness:
 
     @property
     def place(self) -> str:
-        """The location of what is stale."""
+        """The location of the first difference."""
         operator = "" if self.operator is None else f".operators[{self.operator}]"
         return f"subgraphs[{self.subgraph}]{operator}"
 
 
 def operator_record(code_name: str, output_names: Iterable[bytes]) -> bytes:
-    """Return the bytes that stand for one operator."""
+    """Return the record of one operator."""
     return b"\0".join((code_name.encode("utf-8", "surrogateescape"), *output_names, b""))
 
 
@@ -89,7 +89,7 @@ def make_stamp(records: Iterable[Sequence[bytes]]) -> Stamp:
 
 
 def stamp_model(model: ModelGraph) -> Stamp:
-    """Return the stamp of a model as it is."""
+    """Return the stamp of a model's current operators."""
     return make_stamp(operator_records(model, subgraph) for subgraph in range(len(model)))
 
 
@@ -102,7 +102,7 @@ def encode_stamp(stamp: Stamp) -> bytes:
 
 
 def decode_stamp(data: bytes | memoryview, entry: str = STAMP) -> Stamp:
-    """Decode a stamp. Raises TableFormatError, naming the metadata entry."""
+    """Decode a stamp. Raises TableFormatError with the name of the metadata entry."""
     reader, subgraphs = TableReader(data, entry), []
     for _ in range(reader.header(_VERSION)):
         operators, fingerprint = _SUBGRAPH.unpack(reader.take(_SUBGRAPH.size, "a subgraph's entry is cut off"))
@@ -128,7 +128,7 @@ def compare(then: Stamp, now: Stamp) -> Freshness:
 
 
 def check_stamp(model: ModelGraph) -> Freshness:
-    """Compare the stamp in a model with its operators; `unstamped` where there is none. Raises TableFormatError."""
+    """Compare the stamp in a model with its operators; `unstamped` if there is none. Raises TableFormatError."""
     return compare_stamp(model, model.metadata_value(STAMP))
 
 

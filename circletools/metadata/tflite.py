@@ -1,8 +1,7 @@
 """TFLITE_METADATA: a flatbuffer that describes a model and its inputs and outputs, for applications.
 
-tflite-support and MediaPipe read it; files such as labels stand in a ZIP archive behind the model. It is read as a
-document of JSON, and written anew from one.
-Schema: tensorflow_lite_support/metadata/metadata_schema.fbs.
+tflite-support and MediaPipe read it; files such as labels are in a ZIP archive behind the model. It is read as a JSON
+document, and rewritten from one. Schema: tensorflow_lite_support/metadata/metadata_schema.fbs.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ TFLITE_METADATA = "TFLITE_METADATA"
 
 
 def decoded(data: bytes) -> dict[str, Any]:
-    """Decode an entry. Raises ModelFormatError for a broken one, EditError for a newer schema."""
+    """Decode an entry. Raises ModelFormatError if it is broken, EditError for a newer schema."""
     schema, wire = load_schema("tflite_metadata"), Wire(memoryview(data))
     try:
         walk(wire, schema, max_tables=None)
@@ -38,7 +37,7 @@ def decoded(data: bytes) -> dict[str, Any]:
 
 
 def encoded(root: NewTable) -> bytes:
-    """Return an entry with this root."""
+    """Return the encoded entry with this root."""
     builder = flatbuffers.Builder(32)
     builder.StartObject(0)
     builder.Finish(builder.EndObject(), b"M001")

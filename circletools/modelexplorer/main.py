@@ -1,4 +1,4 @@
-"""Data for Model Explorer about a graph: origins, devices and partitions, and time from a trace.
+"""Node data for a graph in Model Explorer: origins, devices and partitions, and times from a trace.
 
 Interface: model_explorer/node_data_provider.py of ai-edge-model-explorer 0.1.34.
 """
@@ -46,7 +46,7 @@ def _time(model: ModelGraph, subgraph: int, values: Mapping[str, Any]) -> list[N
 _VIEWS: Mapping[str, tuple[str, str, Callable[[ModelGraph, int, Mapping[str, Any]], list[NodeData]]]] = {
     "circletools_origins": (
         "Origins",
-        "The source that each operator came from.",
+        "The sources of each operator.",
         lambda model, subgraph, _: origin_data(model, subgraph),
     ),
     "circletools_affinity": (
@@ -59,25 +59,25 @@ _VIEWS: Mapping[str, tuple[str, str, Callable[[ModelGraph, int, Mapping[str, Any
         "The multiply-accumulates of each operator.",
         lambda model, subgraph, _: cost_data(model, subgraph),
     ),
-    "circletools_time": ("Time", "How long each operator ran, from a trace.", _time),
+    "circletools_time": ("Time", "The time of each operator, from a trace.", _time),
 }
 
 
 class CircletoolsProvider(NodeDataProvider):  # type: ignore[misc] # it publishes no types
-    """Answers for a graph that Model Explorer shows."""
+    """Provides node data for a graph in Model Explorer."""
 
-    metadata = [  # noqa: RUF012 - the interface has it so
+    metadata = [  # noqa: RUF012 - required by the interface
         NodeDataProviderMetadata(id=name, name=title, description=about, icon="schema", filter=_FORMATS)
         for name, (title, about, _) in _VIEWS.items()
     ]
 
     def get_config_editors(self, provider_id: str) -> Any:
-        """Return the settings to ask the user for: the trace, where one is needed."""
+        """Return the settings to request from the user: the trace, if one is needed."""
         asked = TextInputConfigEditor(
             id=_TRACE,
             label="Trace",
             required=True,
-            description="A file where the server runs: a trace of onert, of LiteRT, or a report of benchmark_model.",
+            description="A file on the server: a trace of onert or LiteRT, or a report of benchmark_model.",
         )
         return GetConfigEditorsResult(configEditors=[asked] if provider_id == "circletools_time" else [])
 

@@ -1,6 +1,6 @@
 """Origins, devices, partitions, MACs and times as node data of Model Explorer (docs/model-explorer.md).
 
-Node data is a dict with `name` and `results`, whose keys `circletools.affinity.exports.model_explorer` explains.
+Node data is a dict with `name` and `results`; `circletools.affinity.exports.model_explorer` explains the keys.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _GRADIENT = [{"stop": 0, "bgColor": "#ffffff"}, {"stop": 1, "bgColor": "#ff7f6e"
 
 
 def subgraph_of(model: ModelGraph, graph_id: str) -> int:
-    """Return the subgraph that Model Explorer shows as this graph. Raises UsageError if there is none."""
+    """Return the subgraph for a graph of Model Explorer. Raises UsageError if there is none."""
     known = {"main": 0} if len(model) == 1 else graph_ids(model)
     if len(model) == 1:
         known[model.graphs[0].name] = 0
@@ -36,9 +36,9 @@ def subgraph_of(model: ModelGraph, graph_id: str) -> int:
 
 
 def origin_data(model: ModelGraph, subgraph: int) -> list[NodeData]:
-    """Return the names of each operator's sources, their modules, and as far as they are known the lines.
+    """Return the names of each operator's sources, their modules, and their lines if known.
 
-    Raises EditError without origins, or with stale ones.
+    Raises EditError if origins are missing or stale.
     """
     origins = fresh_origins(model)
     tree = module_tree(origins)
@@ -60,7 +60,7 @@ def origin_data(model: ModelGraph, subgraph: int) -> list[NodeData]:
 
 
 def affinity_data(model: ModelGraph, subgraph: int) -> list[NodeData]:
-    """Return device and partition of each operator. Raises EditError without affinity, or with a stale one."""
+    """Return device and partition of each operator. Raises EditError if affinity is missing or stale."""
     affinity = current_affinity(model)
     rows = enumerate(zip(*placement(model.graphs[subgraph], affinity), strict=True))
     known = [(number, index, device) for index, (device, number) in rows if number is not None]
@@ -69,14 +69,14 @@ def affinity_data(model: ModelGraph, subgraph: int) -> list[NodeData]:
 
 
 def cost_data(model: ModelGraph, subgraph: int) -> list[NodeData]:
-    """Return the MACs of each operator; the more, the redder."""
+    """Return the MACs of each operator; more MACs are redder."""
     graph = model.graphs[subgraph]
     results = {index: {"value": number} for index, number in enumerate(macs(graph).tolist()) if number > 0}
     return [{"name": "macs", "results": by_key(graph, results), "gradient": _GRADIENT}]
 
 
 def time_data(model: ModelGraph, subgraph: int, trace: OperatorTrace) -> list[NodeData]:
-    """Return the mean time of each operator in an execution, in microseconds; the longer, the redder.
+    """Return the mean time of each operator in an execution, in microseconds; longer times are redder.
 
     Raises InvalidInputError for a trace of another model.
     """

@@ -1,10 +1,10 @@
-"""Outputs with a tensor of their own.
+"""Give every output its own tensor.
 
     with ct.open("in.circle") as model, ct.edit(model) as edit:
         ct.outputs.fix(edit)
         edit.save("out.circle")
 
-`ct.outputs` has what is here.
+These functions are available as `ct.outputs`.
 """
 
 from circletools.lazy import lazy_exports

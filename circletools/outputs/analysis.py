@@ -1,15 +1,15 @@
 """Find outputs of a subgraph that share their tensor with something else.
 
-A runtime lets its user give a separate buffer for every input and output, so each output needs a tensor of its
-own, computed by an operator. Files do not always oblige:
+A runtime lets its user pass a separate buffer for every input and output, so each output needs its own tensor,
+computed by an operator. Files can violate this:
 
     CONSTANT_OUTPUT         the output is a constant
     INPUT_ALIASED_OUTPUT    the output is also an input of the subgraph
     DUPLICATE_OUTPUT        an earlier output is the same tensor
-    OUTPUT_TAP              an operator reads the output too
-    UNPRODUCED_OUTPUT       nothing produces the output: no operator, input or constant
+    OUTPUT_TAP              an operator also reads the output
+    UNPRODUCED_OUTPUT       no operator produces the output, and it is no input or constant
 
-Each slot gets the first of these that applies.
+The first applicable kind is reported for each slot.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from circletools.wording import Word
 
 
 class AliasKind(Word):
-    """Kinds of sharing an output's tensor; the value is the finding's code."""
+    """How the tensor of an output is shared; the value is the finding's code."""
 
     CONSTANT = "CONSTANT_OUTPUT"
     INPUT = "INPUT_ALIASED_OUTPUT"
@@ -55,8 +55,8 @@ _MESSAGES = {
 class AliasedOutput:
     """An output slot whose tensor is not its own.
 
-    `producer` is the operator that computes the tensor. `other` is what it is shared with: the index of the input
-    (INPUT), of the earlier output (DUPLICATE) or of the last operator that reads it (TAP). Both are -1 for none.
+    `producer` is the operator that computes the tensor. `other` is the index of the input (INPUT), the earlier output
+    (DUPLICATE) or the last reading operator (TAP) with which it is shared. Both are -1 for none.
     """
 
     kind: AliasKind
@@ -68,13 +68,13 @@ class AliasedOutput:
     other: int = -1
 
     def finding(self, severity: Severity, remedy: str) -> Finding:
-        """Return it as a finding with a remedy."""
+        """Return the finding for this output, with a remedy."""
         message = f"{shortened(self.name)!r} {_MESSAGES[self.kind].format(other=self.other)}; {remedy}"
         return Finding(self.kind.value, severity, f"subgraphs[{self.subgraph}].outputs[{self.slot}]", message)
 
 
 def choose_subgraphs(model: ModelGraph, choice: str | Iterable[int]) -> list[int]:
-    """Return the subgraphs that `entry`, `all`, the text of an index, or indices name. Raises UsageError."""
+    """Return the subgraphs given as `entry`, `all`, a textual index, or indices. Raises UsageError."""
     if not isinstance(choice, str):
         return list(choice)
     if choice == "entry":
@@ -94,9 +94,9 @@ def aliased_outputs(
 ) -> list[AliasedOutput]:
     """Return the outputs of these subgraphs whose tensor is not their own, by subgraph and slot.
 
-    `subgraphs` are indices, or a choice as in `choose_subgraphs`. Without `constants`, a constant is as good as a
-    computed tensor, and reading it is not a tap. With `copies`, the first of equal outputs counts as a tap: the
-    copies for the others will read it.
+    `subgraphs` are indices, or a choice as in `choose_subgraphs`. Without `constants`, a constant counts as a
+    computed tensor, and reading it is not a tap. With `copies`, the first of equal outputs counts as a tap, because
+    the copies for the others will read it.
     """
     return outputs_aliased_in(model_graph(model), subgraphs, constants=constants, copies=copies)
 
@@ -104,7 +104,7 @@ def aliased_outputs(
 def outputs_aliased_in(
     model: ModelGraph, subgraphs: str | Iterable[int] = "entry", *, constants: bool = True, copies: bool = False
 ) -> list[AliasedOutput]:
-    """Like `aliased_outputs`."""
+    """Like `aliased_outputs`, for a model's graphs."""
     chosen = [model.graphs[index] for index in choose_subgraphs(model, subgraphs)]
     return [output for graph in chosen for output in _of_graph(graph, constants, copies)]
 
@@ -142,12 +142,12 @@ def _of_graph(graph: Graph, constants: bool, copies: bool) -> list[AliasedOutput
 
 
 def _is_constant(values: Values, index: int) -> bool:
-    """Return whether a tensor that nothing computes has data; one without elements needs none."""
+    """Return whether a tensor without a producer has data; an empty tensor needs none."""
     return bool(values.model_buffers.filled[values.buffers[index]]) or 0 in values.shapes.row(index)
 
 
 def _last_operator(uses: Uses, tensors: int) -> NDArray[np.int64]:
-    """Return for each tensor the last operator that has it among its inputs or outputs, -1 for none."""
+    """Return for each tensor the last operator that uses it as input or output, -1 for none."""
     last = np.full(tensors, -1, np.int64)
     present = uses.values < tensors
     last[uses.values[present]] = uses.operators[present]
@@ -157,9 +157,8 @@ def _last_operator(uses: Uses, tensors: int) -> NDArray[np.int64]:
 def output_findings(model: ModelGraph) -> list[Finding]:
     """Return the aliased outputs as findings.
 
-    In the bodies of While and If all but outputs that nothing produces are a matter of course, and a tap is harmless
-    in most runtimes: both are of severity info. In Circle, the format of onert, a tap whose memory may be used again
-    is a warning.
+    In bodies of While and If, all kinds except UNPRODUCED_OUTPUT are normal, and a tap is harmless in most runtimes:
+    both have severity info. In Circle, the format of onert, a tap whose memory may be reused is a warning.
     """
     entries, patterns = set(model.entries), model.patterns
     findings = []
@@ -175,11 +174,11 @@ def output_findings(model: ModelGraph) -> list[Finding]:
 
 
 def reused_outputs(graph: Graph) -> frozenset[int]:
-    """Return the outputs that operators read, and whose memory onert may give to a later operator.
+    """Return the outputs that operators read, and whose memory onert may reuse for a later operator.
 
-    It lets go of a tensor behind the last operator that reads it, also of an output, unless the caller binds one. In
-    which order it runs operators hash tables decide, so that any whose results no other reads may be the last one:
-    an output is safe where no operator reads it, or all of these do.
+    onert frees a tensor after its last reader, even an output, unless the caller binds it. Its execution order
+    depends on hash tables, so any operator whose results are unread may run last: an output is safe if no operator
+    reads it, or if all these operators do.
     """
     operators, values = graph.uses
     is_read = np.zeros(len(graph.values), np.bool_)

@@ -1,10 +1,10 @@
 """Operators that copy a tensor bit for bit, from a measured table (copyops.json).
 
-The table is made by `tools/measure/copyops.py` in LiteRT and onert; docs/copy-operators.md explains it, and
-what whole models added to it. RESHAPE comes first: onert folds the leading dimensions of some results into one, and
-then takes no TRANSPOSE of the rank in the file. For LiteRT alone TRANSPOSE does: it lets a user resize every
-dimension, RESHAPE only the first. What is a scalar in the file is reshaped to the shape that a SHAPE operator finds:
-it may have dimensions after all, and Arm's Vela refuses an operand without elements.
+The table is made by `tools/measure/copyops.py` in LiteRT and onert; docs/copy-operators.md explains the table and the
+results on whole models. RESHAPE is preferred: onert folds the leading dimensions of some results into one, and then
+refuses a TRANSPOSE with the rank in the file. For LiteRT alone TRANSPOSE is preferred: it lets a user resize every
+dimension, RESHAPE only the first. A scalar in the file is reshaped to the shape computed by a SHAPE operator: it may
+have dimensions at run time, and Arm's Vela refuses an operand without elements.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from circletools.outputs.analysis import AliasedOutput, AliasKind
 
 CopyChoice = Literal["auto", "transpose", "reshape", "concatenation"]
 CopyRuntime = Literal["auto", "litert", "onert", "both", "vela"]
-"""The runtimes of the copies; `auto` is the runtime of the format, and also onert where possible."""
+"""The runtimes in which copies must be exact; `auto`: the runtime of the format, and onert if possible."""
 
 _ORDER = ("RESHAPE", "TRANSPOSE", "CONCATENATION")
 _RUNTIME_OF = {"tflite": "litert", "circle": "onert"}
@@ -42,8 +42,8 @@ _KINDS = {
 class CopyOperator:
     """An operator that copies: its code and version, and the value of its second input, if it has one.
 
-    `options` is the name of its options table, or None. With `reads_shape`, the second input is the shape that the
-    tensor turns out to have, computed by a SHAPE operator. `inexact_in` names a runtime where it does not copy.
+    `options` is the name of its options table, or None. With `reads_shape`, the second input is the tensor's actual
+    shape, computed by a SHAPE operator. `inexact_in` names a runtime in which it does not copy exactly.
     """
 
     code: str
@@ -63,7 +63,7 @@ class _Traits:
     kind: str
     quantization: str
     rank_unknown: bool
-    """Then `rank` is 1, in place of any."""
+    """If true, `rank` is 1 as a substitute for any rank."""
 
 
 def choose_copy_operator(
@@ -71,8 +71,8 @@ def choose_copy_operator(
 ) -> CopyOperator:
     """Return the operator to copy an output with.
 
-    It is exact in the runtimes that `runtime` names, as far as these have such tensors. Raises EditError if there
-    is none, or the one asked for is not, naming the output and what would do.
+    It copies exactly in the runtimes given by `runtime`, if they support such tensors. Raises EditError if there is
+    no such operator or the requested one is not exact; the error names the output and alternatives.
     """
     traits = _traits(model, output)
     candidates, place = _candidates(model, output, traits, runtime)
@@ -104,7 +104,7 @@ def _candidates(
 
 
 def _judges(form: str, runtime: CopyRuntime, traits: _Traits) -> tuple[str, ...]:
-    """Return the runtimes that decide: those asked for, or the other one where these have no such tensors."""
+    """Return the runtimes that decide: the requested ones, or the other one if they do not support such tensors."""
     able = _able(traits)
     asked = _asked(form, runtime)
     return tuple(judge for judge in able if judge in asked) or able
@@ -115,13 +115,13 @@ def _asked(form: str, runtime: CopyRuntime) -> tuple[str, ...]:
 
 
 def _able(traits: _Traits) -> tuple[str, ...]:
-    """Return the runtimes that have such tensors, and take them from a user; all where none has."""
+    """Return the runtimes that support such tensors as inputs and outputs, or all runtimes if none does."""
     able = [one for one in _TITLES if not {_outcome(code, one, traits) for code in _ORDER} & {"load", "unfed"}]
     return tuple(able or _TITLES)
 
 
 def _described(traits: _Traits) -> str:
-    """Return the tensor as words."""
+    """Return a description of the tensor."""
     quantization = f"{traits.quantization.replace('_', ' ')} quantized " if traits.quantization != "none" else ""
     rank = "unknown rank" if traits.rank_unknown else f"rank {traits.rank}"
     return f"{quantization}{traits.type} of {rank}{_KINDS.get(traits.kind, '')}"
@@ -150,7 +150,7 @@ def _dynamic_shapes_crash(model: ModelGraph, output: AliasedOutput) -> bool:
 
 
 def _is_stored(output: AliasedOutput) -> bool:
-    """Return whether the tensor is a constant, or a variable."""
+    """Return whether the tensor is a constant or a variable."""
     return output.producer < 0 and output.kind is not AliasKind.INPUT
 
 
@@ -166,9 +166,9 @@ def _branches(model: ModelGraph) -> set[int]:
 def _rank_is_unknown(tensor: Tables, model: ModelGraph, output: AliasedOutput) -> bool:
     """Return whether an empty shape can mean that the rank is unknown.
 
-    `has_rank` distinguishes a scalar from it, but older converters never wrote that. In the bodies of their loops
-    such tensors are common, and so are computed ones. In Circle, an input of a subgraph that a user calls has the
-    shape that the user sees.
+    `has_rank` marks a known rank, but older converters never wrote it. Tensors of unknown rank are common in loop
+    bodies and among computed tensors. In Circle, an input of a subgraph that a user calls has the shape that the user
+    sees.
     """
     if tensor.scalars("has_rank")[0] or _is_stored(output):
         return False
@@ -197,7 +197,7 @@ def _operator(code: str, traits: _Traits, model: ModelGraph, output: AliasedOutp
 
 
 def _outcome(code: str, runtime: str, traits: _Traits) -> str:
-    """Return the outcome in the table: `exact`, another one, or empty if not measured."""
+    """Return the outcome in the table: `exact`, another word, or empty if not measured."""
     operator = _table()["operators"][code]
     ranks = operator["exact"].get(runtime, {}).get(traits.type, {}).get(traits.quantization, {}).get(traits.kind, "")
     if _holds(ranks, traits.rank):

@@ -1,4 +1,4 @@
-"""Fixing outputs, and asking programs whether they still take the model."""
+"""Fix outputs, and ask programs whether they still take the model."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from circletools.model.model import Model
 from circletools.outputs.copyops import CopyChoice, CopyRuntime
 from circletools.outputs.rewrite import FixOptions, copy_outputs
 
-_RUNS = ("litert", "onert")  # the others are only asked to load
+_RUNS = ("litert", "onert")  # other programs only load the model
 
 
 def fix_outputs(
@@ -31,18 +31,17 @@ def fix_outputs(
     detach_taps: bool = False,
     with_: Sequence[str] = (),
 ) -> RewriteResult:
-    """Give the outputs of these subgraphs tensors of their own.
+    """Give each output of these subgraphs its own tensor.
 
-    `subgraphs` are indices, `entry` (the main one and those that a signature names) or `all` but those that runtimes
-    recognise by their operators. The copies are exact in `runtime`. With `keep_constants` a constant is copied only
-    for its further slots, with `detach_taps` outputs that an operator reads are copied too. `with_` names programs
-    (docs/runtimes.md) that are asked: what loaded the model and ran it must do so afterwards, with the same outputs,
-    or the next copy operator is taken. They see the model as it was opened, without other changes of the edit.
+    `subgraphs` are indices, `entry` (the main subgraph and those that a signature names) or `all` (except those that
+    runtimes recognise by their operators). Copies are exact in `runtime`. With `keep_constants`, a constant is copied
+    only for its second and later slots; with `detach_taps`, outputs that an operator reads are copied too. `with_`
+    names programs (docs/runtimes.md): a program that loaded and ran the model must do the same with the result, with
+    the same outputs, or the next copy operator is tried. Programs do not see other changes of the edit.
 
-    Raises EditError, before anything is changed, for an output that no operator copies exactly, and where no operator
-    keeps the model running in a program; UsageError for a subgraph that does not exist, and a program that is not
-    installed. The notes name the outputs that stay as they are (what nothing produces, and what is in a subgraph that
-    `all` leaves alone), copies that onert does not run, and what programs refused.
+    Raises EditError, before any change, if no operator copies an output exactly, or none keeps the model running in a
+    program; UsageError if a subgraph does not exist or a program is not installed. The notes list unchanged outputs
+    (unproduced, or in subgraphs that `all` skips), copies that onert does not run, and refusals.
 
     >>> with ct.open("in.circle") as model, ct.edit(model) as edit:
     ...     result = ct.outputs.fix(edit)
@@ -56,7 +55,7 @@ def fix_outputs(
 
 
 def _witnessed(model: Model, options: FixOptions, names: Sequence[str]) -> tuple[FixOptions, list[Finding]]:
-    """Return the options with a copy operator that these programs take, and notes on what they refuse."""
+    """Return the options with a copy operator that these programs take, and notes on their refusals."""
     with ExitStack() as stack:
         path = stack.enter_context(as_file(model))
         workers = [stack.enter_context(runtimes.Worker(name)) for name in names]
@@ -75,7 +74,7 @@ def _witnessed(model: Model, options: FixOptions, names: Sequence[str]) -> tuple
                         return trial, notes
                     edit.save(tried)
             except EditError:
-                if not refusals:  # of the choice that was asked for
+                if not refusals:  # of the requested choice
                     raise
                 continue
             refused = [
@@ -105,11 +104,11 @@ def _choices(options: FixOptions) -> Iterator[FixOptions]:
 
 
 Behaviour = tuple[str, list[bytes]]
-"""Why a program does not take a model, and the bytes of its outputs where it does and can be run."""
+"""The reason why a program does not take a model (or empty), and the bytes of its outputs if it runs."""
 
 
 def behaviour(worker: runtimes.Worker, path: Path) -> Behaviour:
-    """Ask a program for a model."""
+    """Run a model in a program, or only load it."""
     if worker.runtime not in _RUNS:
         verdict = worker.loads(path)
         return ("" if verdict.status == "ok" else verdict.words or verdict.status), []
@@ -118,7 +117,7 @@ def behaviour(worker: runtimes.Worker, path: Path) -> Behaviour:
 
 
 def difference(was: Behaviour, now: Behaviour) -> str:
-    """Return why a program that took one model refuses another, or how its outputs differ; empty if neither."""
+    """Return why a program that took one model refuses the other, or how outputs differ; empty if neither."""
     return now[0] or ("the outputs are others" if was[1] != now[1] else "")
 
 

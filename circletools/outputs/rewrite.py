@@ -1,21 +1,21 @@
-"""Giving every output a tensor of its own.
+"""Give every output its own tensor by appending copies.
 
     before                          after
     ADD -> o                        ADD -> o
     outputs: o, o, x (an input)     TRANSPOSE o -> o_permute, TRANSPOSE x -> x_permute
                                     outputs: o, o_permute, x_permute
 
-Rules, in this order, as onert's passes have them (ConstantOutputPass, OddOutputPass):
+Rules, in this order, as in onert's passes (ConstantOutputPass, OddOutputPass):
 
     0. an output that is a constant gets a copy of it
     1. an output that is an input gets a copy, read from the input
     2. the first of equal outputs keeps the tensor, each later one gets a copy read from it; in a subgraph that a user
        calls, the first gets one too where IF or WHILE computes the tensor: when onert allocates the model's outputs
        itself, other operators read zeros from such an output
-    3. on request, an output that an operator reads too gets a copy
+    3. on request, an output that an operator also reads gets a copy
 
-Copies are read from the one tensor (a star, not a chain) and stand at the end of the operators, so that every
-operator index stays. Order and number of outputs never change, and inputs are never renamed.
+All copies read the original tensor (a star, not a chain) and are appended, so operator indices do not change. Order
+and number of outputs never change, and inputs are never renamed.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from circletools.outputs.analysis import (
 )
 from circletools.outputs.copyops import CopyChoice, CopyOperator, CopyRuntime, choose_copy_operator
 
-_COPY_BYTES = 4 << 10  # what each copy counts for: it takes its time
+_COPY_BYTES = 4 << 10  # bytes charged for each copy, which takes time
 _DONE = {
     AliasKind.CONSTANT: "a copy of the constant",
     AliasKind.INPUT: "a copy of the input",
@@ -60,7 +60,7 @@ class FixOptions:
 
 
 def copy_outputs(edit: ModelEdit, options: FixOptions) -> RewriteResult:
-    """Copy the outputs that are not tensors of their own; raise EditError before anything is changed."""
+    """Copy the outputs that share their tensor. Raises EditError before any change."""
     model, whole = edit.model, model_graph(edit.model)
     found = outputs_aliased_in(whole, options.subgraphs, constants=not options.keep_constants, copies=True)
     patterns = whole.patterns if options.subgraphs == "all" else frozenset[int]()
@@ -79,7 +79,7 @@ def copy_outputs(edit: ModelEdit, options: FixOptions) -> RewriteResult:
         chosen[output.subgraph].append((output, operator))
         if operator.inexact_in:
             notes.append(output.finding("warning", f"{operator.inexact_in} does not run the copy by {operator.code}"))
-    # onert takes a tensor whose data vector is there, though empty, for a constant, and copies what it never wrote.
+    # onert treats a tensor with an empty data vector as a constant, and copies memory that it never wrote.
     buffers = {0} | {int(whole.graphs[at].values.buffers[one.tensor]) for at in chosen for one, _ in chosen[at]}
     dropped = sorted(filter(edit.drop_empty_data, buffers)) if chosen else []
     changes = [f"buffers[{buffer}]: no data vector, for the empty one" for buffer in dropped]
@@ -89,7 +89,7 @@ def copy_outputs(edit: ModelEdit, options: FixOptions) -> RewriteResult:
 
 
 def _to_copy(model: ModelGraph, outputs: list[AliasedOutput], detach_taps: bool) -> Iterator[AliasedOutput]:
-    """Yield the outputs that get a copy, of those that `aliased_outputs` finds with `copies`."""
+    """Yield the outputs to copy, among the results of `aliased_outputs` with `copies`."""
     entries = set(model.entries)
     shared = {(output.subgraph, output.tensor) for output in outputs if output.kind is AliasKind.DUPLICATE}
     for output in outputs:
@@ -109,9 +109,9 @@ class _SubgraphFix:
         self.edit, self.subgraph = edit, subgraph
         self.charge = edit.model.wire.budget.tally(f"the names of copies in subgraphs[{subgraph.index}]")
         self.names = set(graph_of(edit.model, subgraph.index).values.names)
-        self.numbers: dict[str, int] = {}  # a name -> the last number that was put behind it
+        self.numbers: dict[str, int] = {}  # a name -> the last number appended to it
         self.operands: dict[tuple[int, ...], int] = {}  # the value of a second input -> its tensor
-        self.shapes: dict[int, int] = {}  # a tensor -> what has its shape
+        self.shapes: dict[int, int] = {}  # a tensor -> the tensor with its shape
 
     def apply(self, copies: list[tuple[AliasedOutput, CopyOperator]]) -> list[str]:
         before = self.subgraph.outputs.tolist()
@@ -144,7 +144,7 @@ class _SubgraphFix:
         """Append a SHAPE operator; return the tensor with the shape."""
         edit, subgraph = self.edit, output.subgraph
         name = self.unique(f"{output.name}_shape")
-        # onert prepares subgraphs beside the main one as the file has them, and takes no open dimension there.
+        # onert prepares other subgraphs with the shapes in the file, and accepts no open dimension there.
         signature = [-1] if subgraph == 0 else None
         shape = edit.add_tensor(subgraph, name, type="INT32", shape=[1], shape_signature=signature)
         code = edit.add_operator_code("SHAPE", 1)
@@ -153,7 +153,7 @@ class _SubgraphFix:
         return shape
 
     def operand(self, value: tuple[int, ...]) -> int:
-        """Return the constant tensor that holds this value; equal ones are one."""
+        """Return the constant tensor with this value; equal values share a tensor."""
         if value not in self.operands:
             self.operands[value] = self.edit.add_tensor(
                 self.subgraph.index,
@@ -165,7 +165,7 @@ class _SubgraphFix:
         return self.operands[value]
 
     def unique(self, name: str) -> str:
-        """Return the name, with a number behind it where a tensor has it already."""
+        """Return the name, with a number appended if a tensor already has it."""
         number = self.numbers.get(name, 1)
         candidate = name if number == 1 else f"{name}_{number}"
         while (raw := candidate.encode("utf-8", "surrogateescape")) in self.names:
@@ -177,10 +177,10 @@ class _SubgraphFix:
         return candidate
 
     def follow_signatures(self, before: list[int], after: list[int]) -> None:
-        """Move signature outputs along with the slots that they stand for.
+        """Update signature outputs to the new tensors of their slots.
 
-        Where a signature has several names for one tensor, the k-th stands for the k-th slot of that tensor (the
-        last one, if there are fewer).
+        If a signature has several names for one tensor, the k-th name belongs to the k-th slot of that tensor (or the
+        last slot, if there are fewer).
         """
         slots: defaultdict[int, list[int]] = defaultdict(list)
         for slot, tensor in enumerate(before):

@@ -1,6 +1,6 @@
-"""Runtimes and compilers that are installed, each asked in a process of its own.
+"""Installed runtimes and compilers, each of which runs in a separate process.
 
-What starts processes is imported when it is first asked for: most commands start none.
+The code that starts processes is imported at first use, since most commands start none.
 """
 
 from circletools.lazy import lazy_exports

@@ -1,8 +1,8 @@
 """Time models that run one after the other, each in its runtime, in one process.
 
-The clock stands still while other work has the processors. What such work adds otherwise comes and goes, so chains
-take turns, forward and backward: what slows one slows the others as well. Turns in which the processor itself was
-slow do not count, and for some time more of them are waited for.
+The clock stops while other work has the processors. Other slowdowns come and go, so chains take turns, forward and
+backward, and are slowed equally. Turns in which the processor itself was slow are discarded and, for a limited time,
+repeated.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from circletools.runtimes.protocol import Array, ChainsRequest, Step, Timed
 from circletools.runtimes.running import Running, words_of
 
 _WARM_TURNS, _LEAST_TURNS, _MOST_TURNS = 3, 7, 1000
-_PATIENCE = 10.0  # while the processor is slow, so many times the seconds may pass
+_PATIENCE = 10.0  # up to this multiple of the seconds may pass while the processor is slow
 _TURN_S = 0.001
-"""A chain that takes less runs several times in a turn: a thousand single runs would be over in a moment."""
+"""A faster chain runs several times in a turn, since a thousand single runs would take only a moment."""
 Seconds = NDArray[np.float64]
 Durations = list[float]
-"""The seconds of bringing inputs, running, and taking outputs."""
+"""The seconds for copying inputs, running, and copying outputs."""
 
 
 class _StoppedError(Exception):
-    """A step does not run: why, and the places of chain and step."""
+    """A step does not run: the reason, and the indices of chain and step."""
 
 
 def measure(request: ChainsRequest, pace: Pace) -> Timed:
-    """Return the times of chains, or where and why one does not run; `pace` is that of the whole process."""
+    """Return the times of chains, or where and why one does not run; `pace` is shared by the whole process."""
     clock = Clock()
     try:
         return _measure(request, clock, pace)
@@ -71,22 +71,22 @@ def _measure(request: ChainsRequest, clock: Clock, pace: Pace) -> Timed:
 
 
 class _Turns:
-    """Chains that run one after the other, and the seconds that each took, by turn, step and what is done."""
+    """Chains that run one after the other, and their seconds by turn, step and action."""
 
     def __init__(self, chains: list[list[_Loaded]], known: list[dict[str, Array]], clock: Clock) -> None:
-        """Take what is loaded, and for each chain what is known by name."""
+        """Store the loaded steps, and for each chain its known tensors by name."""
         self._chains, self._known, self._clock = chains, known, clock
         self._repeats = [1] * len(chains)
         self._forward = False
         self.rows: list[list[Seconds]] = [[] for _ in chains]
 
     def warm_up(self) -> None:
-        """Run every chain, and learn how often it is to run in a turn."""
+        """Run every chain, and determine its number of runs in a turn."""
         for number, taken in self._turn():
             self._repeats[number] = max(1, round(_TURN_S / max(float(taken.sum()) / len(taken), 1e-6)))
 
     def take(self) -> None:
-        """Run every chain, and keep the median of what it took."""
+        """Run every chain, and record its median times."""
         for number, taken in self._turn():
             self.rows[number].append(np.median(taken, axis=0))
 
@@ -102,7 +102,7 @@ class _Loaded:
     """A step whose model is loaded; its failures name the step."""
 
     def __init__(self, step: Step, place: tuple[int, int], known: dict[str, Array], seed: int) -> None:
-        """Load the model and run it once: the shapes of what it makes are those that the next ones get."""
+        """Load the model and run it once, since the next steps get the shapes of its outputs."""
         self._step, self._place = step, place
         try:
             self._adapter = import_module(f"circletools.runtimes.{step.program}")
@@ -118,7 +118,7 @@ class _Loaded:
         self.take(known, Clock(""))
 
     def take(self, known: dict[str, Array], clock: Clock) -> Durations:
-        """Run once with what is known by name, and add what it makes to that."""
+        """Run once with the tensors known by name, and add the outputs to them."""
         durations: Durations = self._try(partial(self._take, known, clock))
         return durations
 

@@ -1,4 +1,4 @@
-"""The program of the process that asks a runtime or compiler: it answers requests until the connection is closed."""
+"""The child process for a runtime or compiler, which answers requests until the connection is closed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from circletools.runtimes.running import run_with, words_of
 
 
 def serve(program: str, distribution: str, handle: int) -> None:
-    """Answer requests over the connection with this file descriptor, after a Ready or a Missing."""
+    """Send Ready or Missing, then answer requests, over the connection with this file descriptor."""
     connection: Connection = Connection(handle)
     try:
         module = import_module(f"circletools.runtimes.{program.replace('-', '_')}")

@@ -1,8 +1,8 @@
 """A clock that stops while the process is ready to run but waits for a processor.
 
-Linux counts that time for each thread (`schedstat`: time on a processor, time waiting for one, slices). Where the
-system does not count it, the clock is an ordinary one. What it cannot see is another system on the same core, which
-takes a third of its speed for seconds; `Pace` does.
+Linux counts that time for each thread (`schedstat`: time on a processor, time waiting for one, slices). On other
+systems, the clock is an ordinary one. It cannot detect another virtual machine on the same core, which can take a
+third of the speed for seconds; `Pace` does.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from time import perf_counter, process_time
 from circletools.storage.platform import read_at
 
 _THREADS = "/proc/self/task"
-_LOOKS, _STEPS = 3, 2000  # about a tenth of a millisecond: the first look finds the caches full of other things
+_LOOKS, _STEPS = 3, 2000  # about a tenth of a millisecond, so cold caches do not matter
 _NEAR = 1.15
 
 
 class Clock:
-    """Takes the time of calls; `watch` must be called when threads were started."""
+    """Measures the time of calls; call `watch` after threads were started."""
 
     def __init__(self, folder: str = _THREADS) -> None:
-        """Watch the threads that there are; `folder` has a folder for each."""
+        """Watch the existing threads; `folder` has a subfolder for each."""
         self._folder = folder
         self._files: dict[str, int] = {}
         self._waited_ns: dict[str, int] = {}
@@ -38,10 +38,11 @@ class Clock:
                     self._files[thread] = os.open(f"{self._folder}/{thread}/schedstat", os.O_RDONLY)
 
     def laps(self, *calls: Callable[[], object]) -> list[float]:
-        """Return the seconds that each of some calls takes, one after the other.
+        """Return the seconds of each of several consecutive calls.
 
-        What this process waited meanwhile is taken from the longest: to look after each would slow down short ones.
-        Threads may wait while another runs, so no more is taken than leaves the time that processors worked.
+        The time that this process waited is subtracted from the longest call, since checking after each call would
+        slow down short ones. Threads may wait while another runs, so the time with processor work is never
+        subtracted.
         """
         waited, worked = self._seconds_waited(), process_time()
         marks = [perf_counter()]
@@ -58,22 +59,22 @@ class Clock:
 
     def _seconds_waited(self) -> float:
         for thread, file in self._files.items():
-            with suppress(OSError, ValueError, IndexError):  # a thread that ended waits no more
+            with suppress(OSError, ValueError, IndexError):  # a thread that ended no longer waits
                 self._waited_ns[thread] = int(read_at(file, 128, 0).split()[1])
         return sum(self._waited_ns.values()) / 1e9
 
     def close(self) -> None:
-        """Watch nothing any more."""
+        """Stop watching."""
         for file in self._files.values():
             os.close(file)
         self._files.clear()
 
 
 class Pace:
-    """Knows the best time of a small loop, and checks whether the processor is as fast now."""
+    """Stores the best time of a small loop, and checks whether the processor is currently as fast."""
 
     def __init__(self) -> None:
-        """Know nothing: the first look is the best so far."""
+        """Start without a best time."""
         self._best = float("inf")
 
     def is_full(self) -> bool:

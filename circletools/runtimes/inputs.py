@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from circletools.errors import InvalidInputError
 from circletools.runtimes.protocol import Array, Make, RefusedError
 
-# Integer inputs are often indices, sizes or axes: larger numbers only show how a runtime rejects them.
+# Integer inputs are often indices, sizes or axes, and runtimes reject larger numbers.
 _INT_LIMIT = 3
 _STRINGS = (b"hello world", b"", b"what is the weather", b"\xc3\xa9t\xc3\xa9 42", b"no")
 
@@ -22,8 +22,8 @@ _STRINGS = (b"hello world", b"", b"what is the weather", b"\xc3\xa9t\xc3\xa9 42"
 def make_input(seed: int, place: int | str, dtype: np.dtype[Any], shape: Sequence[int]) -> NDArray[Any]:
     """Return the array for the input at `place`.
 
-    `place` is the position of a subgraph input or the name of a signature's, never an index of a tensor: an
-    edit may renumber tensors, and must not change what the model is fed.
+    `place` is the position of a subgraph input or the name of a signature input, never a tensor index: an edit may
+    renumber tensors, but must not change the input values.
     """
     dims = tuple(int(size) for size in shape)
     rng = np.random.default_rng([seed, zlib.crc32(f"{place}|{dtype.name}|{dims}".encode())])
@@ -49,7 +49,7 @@ def make_input(seed: int, place: int | str, dtype: np.dtype[Any], shape: Sequenc
 def filled(
     given: Sequence[Array | None] | None, make: Make, forms: Iterable[tuple[Any, Iterable[int]]]
 ) -> list[Array]:
-    """Return inputs of these types and shapes; what is not given is made. Raises RefusedError for another number."""
+    """Return inputs of these types and shapes, generating those not given. Raises RefusedError for a wrong number."""
     ends = [(np.dtype(kind), tuple(shape)) for kind, shape in forms]
     values = [None] * len(ends) if given is None else given
     if len(values) != len(ends):
@@ -58,7 +58,7 @@ def filled(
 
 
 def read_inputs(path: str | os.PathLike[str]) -> dict[str, Array]:
-    """Return the arrays of an .npz file by name, in their order. Raises InvalidInputError."""
+    """Return the arrays of an .npz file by name, in file order. Raises InvalidInputError."""
     try:
         with open(path, "rb") as file, np.load(file, allow_pickle=False) as found:
             if sum(entry.file_size for entry in found.zip.infolist()) > (64 << 20) + 10 * os.path.getsize(path):

@@ -1,7 +1,7 @@
 """LiteRT's interpreter: with XNNPACK, its default delegate, or with its own kernels alone.
 
-XNNPACK fuses operators, and what it fuses depends on where the cuts are; the variants `builtin` and `reference`
-compute operators one by one. Importing this module imports the runtime, which is an optional package.
+XNNPACK fuses operators, depending on the cuts; the variants `builtin` and `reference` compute operators one by one.
+Importing this module imports the runtime, which is an optional package.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def loads(request: Request) -> Verdict:
 def placement(request: Request) -> Verdict:
     """Return the operators that XNNPACK takes, by the execution plan; the others run on LiteRT's own kernels.
 
-    Where tensors cannot be allocated, the delegate has chosen nevertheless.
+    The delegate chooses operators even if tensors cannot be allocated.
     """
     interpreter = _interpreter(request)
     verdict = Verdict("ok")
@@ -57,7 +57,7 @@ def placement(request: Request) -> Verdict:
 
 
 def _not_delegated(found: Sequence[Placed], words: str) -> tuple[Placed, ...]:
-    """Return the operators, without the one of which the delegate saw only after it had chosen that it cannot."""
+    """Return the operators, without the one that the delegate chose but then failed to prepare."""
     named = _FAILED.search(words)
     if named is None:
         return tuple(found)
@@ -67,7 +67,7 @@ def _not_delegated(found: Sequence[Placed], words: str) -> tuple[Placed, ...]:
 
 
 def profile(request: Request) -> Recorded:
-    """Run a model with LiteRT's profiler; the events as JSON."""
+    """Run a model with LiteRT's profiler; return the events as JSON."""
     begun = perf_counter()
     profiled = Profiled(request.model, request.variant)
     seconds = perf_counter() - begun
@@ -76,10 +76,10 @@ def profile(request: Request) -> Recorded:
 
 
 class Running:
-    """A model that is ready to run: with inputs of the shapes that are given, and of its own where None is."""
+    """A model that is ready to run, with given inputs, or inputs of the model's shapes if None."""
 
     def __init__(self, variant: str, model: str, given: Sequence[Array | None] | None, make: Make) -> None:
-        """Load it; without `given`, all inputs are made. Raises one of `FAILURES`."""
+        """Load the model; without `given`, all inputs are generated. Raises one of `FAILURES`."""
         self._interpreter = interpreter = _interpreter(Request("run", model, variant))
         details = interpreter.get_input_details()
         self.inputs = filled(given, make, ((detail["dtype"], detail["shape"]) for detail in details))
@@ -93,7 +93,7 @@ class Running:
     def feed(self, inputs: Sequence[Array]) -> None:
         """Copy the inputs to the runtime."""
         for place, value in zip(self._places, inputs, strict=True):
-            # The binding misreads a text object without dimensions.
+            # The binding misreads a string array without dimensions.
             is_text = value.dtype == object and not value.ndim
             self._interpreter.set_tensor(place, value.astype("S") if is_text else value)
 

@@ -1,4 +1,4 @@
-"""LiteRT's C interface (litert/c/litert_profiler.h, litert_compiled_model.h), for its profiler: Python's has none."""
+"""LiteRT's C interface (litert/c/litert_profiler.h, litert_compiled_model.h): the Python one has no profiler."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _CPU = c_int(1)
 _WRITE = c_int(1)
 _DTYPES = {1: "float32", 2: "int32", 3: "uint8", 4: "int64", 6: "bool", 7: "int16", 8: "complex64", 9: "int8"}
 _DTYPES |= {10: "float16", 11: "float64", 12: "complex128", 13: "uint64", 16: "uint32", 17: "uint16"}
-"""numpy's names of TfLiteType, whose numbers LiteRtElementType has."""
+"""numpy's names for TfLiteType, whose numbers LiteRtElementType uses."""
 
 _MOST_DIMENSIONS = 8
 _NO_DELETER = CFUNCTYPE(None, c_void_p)(lambda _: None)
@@ -67,7 +67,7 @@ class _Event(Structure):
 
 
 class LiteRt:
-    """The library; a call that fails raises RefusedError."""
+    """The library; a failing call raises RefusedError."""
 
     def __init__(self) -> None:
         spec = importlib.util.find_spec("ai_edge_litert")
@@ -78,19 +78,19 @@ class LiteRt:
         self._kept: list[object] = []
 
     def __call__(self, name: str, *arguments: object) -> None:
-        """Call a function by its name without `LiteRt`."""
+        """Call a function, given by its name without `LiteRt`."""
         status = getattr(self._library, f"LiteRt{name}")(*arguments)
         if status:
             raise RefusedError(f"LiteRt{name} fails with status {status}")
 
     def make(self, name: str, *arguments: object) -> c_void_p:
-        """Call what returns a handle through its last argument."""
+        """Call a function that returns a handle through its last argument."""
         handle = c_void_p()
         self(name, *arguments, byref(handle))
         return handle
 
     def add_options(self, options: c_void_p, identifier: bytes, text: bytes) -> None:
-        """Add options of a kind, as the TOML text that the library makes of them."""
+        """Add options of a kind, encoded as TOML text as by the library."""
         self._kept.append(create_string_buffer(text))
         self("AddOpaqueOptions", options, self.make("CreateOpaqueOptions", identifier, self._kept[-1], _NO_DELETER))
 
@@ -99,7 +99,7 @@ class Profiled:
     """The first signature of a model, compiled by LiteRT with its profiler."""
 
     def __init__(self, model: str, variant: str) -> None:
-        """Compile it. Raises RefusedError."""
+        """Compile the model. Raises RefusedError."""
         self.lite = lite = LiteRt()
         environment = lite.make("CreateEnvironment", c_int(0), None)
         loaded = lite.make("CreateModelFromFile", environment, model.encode())
@@ -112,9 +112,9 @@ class Profiled:
         self._ends = [_buffers(lite, environment, loaded, self.compiled, kind) for kind in ("Input", "Output")]
 
     def events(self, given: Sequence[Sequence[Array]] | None, make: Make, runs: int) -> list[dict[str, Any]]:
-        """Run it, and return what was recorded. Raises RefusedError.
+        """Run the model, and return the recorded events. Raises RefusedError.
 
-        Run `n` has inputs `given[n]`, and, when there are no more, the first ones again; without any, made ones.
+        Run `n` uses inputs `given[n]`, cyclically; without `given`, generated ones.
         """
         lite, inputs = self.lite, self._ends[0]
         sets = given or [[make(place, dtype, shape) for place, (_, dtype, shape) in enumerate(inputs)]]
@@ -146,7 +146,7 @@ _Buffer = tuple[c_void_p, np.dtype[Any], tuple[int, ...]]
 
 
 def _buffers(lite: LiteRt, environment: c_void_p, model: c_void_p, compiled: c_void_p, kind: str) -> list[_Buffer]:
-    """Return a buffer for each end of the model, filled with zeros, with its type and shape."""
+    """Return a zero-filled buffer for each input or output of the model, with its type and shape."""
     graph = lite.make("GetModelSubgraph", model, c_size_t(0))
     count = c_size_t()
     lite(f"GetNumSubgraph{kind}s", graph, byref(count))
@@ -156,7 +156,7 @@ def _buffers(lite: LiteRt, environment: c_void_p, model: c_void_p, compiled: c_v
         tensor_type = _TensorType()
         lite("GetRankedTensorType", tensor, byref(tensor_type))
         rank = tensor_type.rank & 0x7F
-        for at in range(rank):  # an open dimension is 1, which converters write for the interpreter to start from
+        for at in range(rank):  # an open dimension is 1, as converters write it for the interpreter
             tensor_type.dimensions[at] = max(1, tensor_type.dimensions[at])
         needs = lite.make(f"GetCompiledModel{kind}BufferRequirements", compiled, c_size_t(0), c_size_t(position))
         buffer = lite.make("CreateManagedTensorBufferFromRequirements", environment, byref(tensor_type), needs)
@@ -172,7 +172,7 @@ def _handles(buffers: Sequence[_Buffer]) -> tuple[c_size_t, object]:
 
 
 def _fill(lite: LiteRt, buffers: Sequence[_Buffer], values: Sequence[Array]) -> None:
-    """Copy values to buffers. Raises RefusedError for what does not fit."""
+    """Copy values to buffers. Raises RefusedError if they do not fit."""
     if len(values) != len(buffers):
         raise RefusedError(f"the model has {len(buffers)} inputs, not {len(values)}")
     for position, ((buffer, _, _), value) in enumerate(zip(buffers, values, strict=True)):

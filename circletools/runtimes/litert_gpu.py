@@ -1,8 +1,8 @@
-"""LiteRT's GPU delegate: a model on the graphics processor alone, with whatever Vulkan or OpenCL the system has.
+"""LiteRT's GPU delegate: run a model on the GPU alone, with the system's Vulkan or OpenCL.
 
-LiteRT's C interface takes accelerators of others: one that takes nothing, applied after the GPU's, sees which
-operators that took (see `plan`). Values come from the Python interface.
-Importing this module imports the runtime, which is an optional package.
+LiteRT's C interface accepts other accelerators: one that takes no operators, applied after the GPU's, sees which
+operators the GPU took (see `plan`). Values come from the Python interface. Importing this module imports the runtime,
+which is an optional package.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _NOISE = re.compile(r"^(?:INFO:|WARNING: \[|WARNING: Logging|Warning: max|[IW]\d
 
 
 def loads(request: Request) -> Verdict:
-    """Return whether all operators run on the GPU; a refusal names the place of each one."""
+    """Return whether all operators run on the GPU; a refusal lists the device of each operator."""
     try:
         _compile(request.model, _GPU)
     except RefusedError as error:
@@ -58,7 +58,7 @@ def loads(request: Request) -> Verdict:
 
 
 def placement(request: Request) -> Verdict:
-    """Return the operators that the GPU takes where the CPU may run the others, and its reasons against these."""
+    """Return the operators that the GPU takes if the CPU may run the others, and its reasons for refusals."""
     since = mark()
     found = placed(_compile(request.model, _CPU | _GPU), _DEVICES)
     text = printed(since)
@@ -72,7 +72,7 @@ class Running:
     """The first signature of a model, on the GPU."""
 
     def __init__(self, _variant: str, model: str, given: Sequence[Array | None] | None, make: Make) -> None:
-        """Compile it. Raises one of `FAILURES`."""
+        """Compile the model. Raises one of `FAILURES`."""
         self._model = compiled = CompiledModel.from_file(model, hardware_accel=HardwareAccelerator.GPU)
         key = next(iter(compiled.get_signature_list()))
         names = compiled.get_signature_by_index(0)
@@ -99,7 +99,7 @@ class Running:
 def _compile(path: str, accelerators: int) -> list[Plan]:
     """Compile a model; return the plan of each subgraph.
 
-    Raises RefusedError if accelerators without the CPU's do not run all operators, NoDeviceError without a GPU.
+    Raises RefusedError if accelerators other than the CPU do not run all operators, NoDeviceError without a GPU.
     """
     library, environment, spy = _environment()
     model, options, compiled = (c_void_p() for _ in range(3))
@@ -118,13 +118,13 @@ def _compile(path: str, accelerators: int) -> list[Plan]:
 
 @cache
 def _environment() -> tuple[Any, c_void_p, Spy]:
-    """Return the library, an environment of it that has the GPU, and the spy that comes after the GPU."""
+    """Return the library, an environment with the GPU, and the spy that is applied after the GPU."""
     folder = Path(compiled_model.__file__).parent
     files = sorted(folder.glob("libLiteRt*GpuAccelerator.so"))
     if not files:
         raise NoDeviceError("this package of LiteRT has no GPU accelerator")
     for accelerator in files:
-        ctypes.CDLL(str(accelerator))  # the library looks for it by its bare name
+        ctypes.CDLL(str(accelerator))  # the library searches it by its bare name
     library, environment, spy = ctypes.CDLL(str(folder / "libLiteRt.so")), c_void_p(), Spy()
     _call(library, "LiteRtCreateEnvironment", 0, None, byref(environment))
     _register(library, environment, spy)

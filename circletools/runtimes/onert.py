@@ -1,4 +1,4 @@
-"""onert: loading, compiling, and inference with inputs and outputs bound by the caller.
+"""onert: load, compile, and run models with inputs and outputs bound by the caller.
 
 Importing this module loads the runtime's library, which comes with an optional package.
 """
@@ -31,15 +31,15 @@ _OPEN_OUTPUT_BYTES = 1 << 24
 _LEAST_OUTPUT_BYTES = 1 << 16
 # Bytes that a runtime leaves untouched must not look like a plausible zero.
 _UNWRITTEN = b"\xa5"
-_FEWEST_BYTES = 4  # of which no plausible values are just these
+_FEWEST_BYTES = 4  # unlikely to occur as values
 _OPERATION = re.compile(r"Unsupported operation: (\w+)|NYI for operation '(\w+)'")
 
 
 def bind_outputs(session: Session) -> list[Bound]:
-    """Bind outputs that are large enough; return their buffers."""
+    """Bind sufficiently large outputs; return their buffers."""
     buffers: list[Bound] = []
     for position, info in enumerate(session.infos("output")):
-        # An open shape comes as -1 in it, or as no dimensions at all, just like a scalar.
+        # An open shape has a -1, or no dimensions at all, like a scalar.
         is_open = info.rank == 0 or -1 in info.shape()
         size = _OPEN_OUTPUT_BYTES if is_open else max(_size(info), _LEAST_OUTPUT_BYTES)
         buffers.append((ctypes.c_char * size).from_buffer(bytearray(_UNWRITTEN * size)))
@@ -73,7 +73,7 @@ def loads(request: Request) -> Verdict:
     since = mark()
     try:
         _load(session, request.variant, request.model)
-        # An open dimension is 1, which converters write for LiteRT to start from.
+        # An open dimension is 1, as converters write it for LiteRT.
         session.fix_shapes([tuple(map(abs, info.shape())) for info in session.infos("input")])
         session("prepare")
     except (StatusError, KeyError) as error:
@@ -86,13 +86,13 @@ def loads(request: Request) -> Verdict:
 
 
 placement = loads
-"""All operators or none; a refusal has at most the first unsupported one."""
+"""Like `loads`: all operators or none; a refusal names at most the first unsupported one."""
 
 
 def called(request: Request) -> Verdict:
-    """Return whether outputs that the runtime allocates, as in the package's Python, are those that a caller binds.
+    """Return whether outputs allocated by the runtime (as in onert's Python package) equal outputs bound by a caller.
 
-    Where it does not run with these, there is nothing to compare.
+    If it does not run with bound outputs, nothing is compared.
     """
     own = run_with(sys.modules[__name__], request)
     if own.failure or not CAN_ALLOCATE:
@@ -110,9 +110,9 @@ def called(request: Request) -> Verdict:
 
 
 def profile(request: Request) -> Recorded:
-    """Run a model with onert's tracing; its `trace.chrome.json` is whole when the process has ended."""
+    """Run a model with onert's tracing; its `trace.chrome.json` is complete when the process has ended."""
     folder = mkdtemp()
-    os.environ |= {"TRACING_MODE": "1", "WORKSPACE_DIR": folder}  # a session reads them when it is made
+    os.environ |= {"TRACING_MODE": "1", "WORKSPACE_DIR": folder}  # a session reads them when it is created
     begun, given = perf_counter(), request.inputs[0] if request.inputs else None
     try:
         running = Running(request.variant, request.model, given, partial(make_input, request.seed))

@@ -4,8 +4,8 @@
     session("load_model_from_file", b"m.circle")
     session("prepare")
 
-The Python session of the package lets the runtime allocate the outputs, and then hands out buffers that the runtime
-goes on using: `let_it_allocate` and `allocated` are what it calls.
+onert's Python session lets the runtime allocate the outputs, and then returns buffers that the runtime keeps using;
+it calls `let_it_allocate` and `allocated`.
 """
 
 from __future__ import annotations
@@ -45,34 +45,34 @@ Bound = Array[c_char]
 
 
 class TensorInfo(Structure):
-    """`nnfw_tensorinfo`, with room to spare: the runtime writes `rank` dimensions, though it has room for 6."""
+    """`nnfw_tensorinfo` with extra room: the runtime writes `rank` dimensions, although the struct has room for 6."""
 
     _fields_ = (("dtype", c_int32), ("rank", c_int32), ("dims", c_int32 * 32))
 
     def shape(self) -> tuple[int, ...]:
-        """Return the dimensions; -1 where the model leaves one open."""
+        """Return the dimensions, with -1 for open ones."""
         return tuple(self.dims[: self.rank])
 
     def numpy(self) -> np.dtype[Any]:
-        """Return the dtype; KeyError for one that the interface does not have."""
+        """Return the dtype. Raises KeyError if the interface does not have it."""
         return np.dtype(dict(enumerate(_DTYPES))[self.dtype])
 
 
 class StatusError(Exception):
-    """A call returned something else than NNFW_STATUS_NO_ERROR."""
+    """A call did not return NNFW_STATUS_NO_ERROR."""
 
     def __init__(self, function: str, status: int) -> None:
         self.name = dict(enumerate(_STATUS)).get(status, str(status))
         super().__init__(f"nnfw_{function}: {self.name}")
 
 
-# Not of the C interface, but exported, and what the package's Python calls.
+# Not part of the C interface, but exported, and called by the Python package.
 _GET_OUTPUT = "_Z15nnfw_get_outputP12nnfw_sessionjP15nnfw_tensorinfoPPKv"
 _INTERNAL_OUTPUT_ALLOC = 1
 
 
 def _load() -> CDLL:
-    # The package is only located, not imported: importing it loads a second copy of what is called here.
+    # The package is only located, not imported, since an import loads a second copy of the library.
     spec = importlib.util.find_spec("onert")
     if spec is None or spec.submodule_search_locations is None:
         raise ModuleNotFoundError("onert is not installed")
@@ -86,7 +86,7 @@ CAN_ALLOCATE: Final = hasattr(_LIBRARY, _GET_OUTPUT)
 class Session:
     """One `nnfw_session`; keeps the bound buffers alive as long as itself.
 
-    After `prepare` fails it can only be closed: any other call on it crashes.
+    After `prepare` failed, the session can only be closed: any other call crashes.
     """
 
     def __init__(self) -> None:
@@ -95,7 +95,7 @@ class Session:
         self._check("create_session", byref(self._handle))
 
     def __call__(self, name: str, *arguments: object) -> None:
-        """Call a function of the session, by its name without `nnfw_`. Raises StatusError."""
+        """Call a function of the session, given by its name without `nnfw_`. Raises StatusError."""
         self._check(name, self._handle, *arguments)
 
     @staticmethod
@@ -109,7 +109,7 @@ class Session:
         self("set_prepare_config", c_int(_INTERNAL_OUTPUT_ALLOC), None)
 
     def infos(self, side: str) -> list[TensorInfo]:
-        """Return dtype and shape of each `input` or `output`; of outputs, after a run, how they came out."""
+        """Return dtype and shape of each `input` or `output`; after a run, the actual ones of outputs."""
         count = c_uint32()
         self(f"{side}_size", byref(count))
         found = [TensorInfo() for _ in range(count.value)]
@@ -126,13 +126,13 @@ class Session:
                 self("set_input_tensorinfo", c_uint32(position), byref(info))
 
     def bind(self, side: str, position: int, dtype: int, memory: Bound, size: int | None = None) -> None:
-        """Bind memory, or its first `size` bytes, to an `input` or `output`, to be filled anew before each run."""
+        """Bind memory, or its first `size` bytes, to an `input` or `output`; fill inputs again before each run."""
         self._bound.append(memory)
         length = c_size_t(len(memory) if size is None else size)
         self(f"set_{side}", c_uint32(position), c_int(dtype), memory, length)
 
     def allocated(self, position: int) -> tuple[TensorInfo, int]:
-        """Return dtype and shape of an output that the runtime allocated, and its address."""
+        """Return dtype, shape and address of an output that the runtime allocated."""
         info, address = TensorInfo(), c_void_p()
         self(_GET_OUTPUT, c_uint32(position), byref(info), byref(address))
         return info, address.value or 0

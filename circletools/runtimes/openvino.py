@@ -30,7 +30,7 @@ def loads(request: Request) -> Verdict:
 
 
 def placement(request: Request) -> Verdict:
-    """Return the operators that the device takes: all that it compiles, less those that `query_model` leaves out."""
+    """Return the operators that the device takes: all that it compiles, except those that `query_model` omits."""
     core, model, _ = _compiled(request)
     taken = core.query_model(model, request.variant)
     left = [one for one in model.get_ordered_ops() if one.get_friendly_name() not in taken]
@@ -45,7 +45,7 @@ def placement(request: Request) -> Verdict:
 
 
 def profile(request: Request) -> Recorded:
-    """Run a model with OpenVINO's counters; a table for each run, as benchmark_app's detailed counters."""
+    """Run a model with OpenVINO's counters; return a table for each run, like benchmark_app's detailed counters."""
     begun, make = perf_counter(), partial(make_input, request.seed)
     given = request.inputs[0] if request.inputs else None
     running = Running(request.variant, request.model, given, make, {"PERF_COUNT": True})
@@ -62,7 +62,7 @@ def profile(request: Request) -> Recorded:
 
 
 class Running:
-    """A model that is ready to run, with inputs of any shape that it takes."""
+    """A model that is ready to run, with inputs of any supported shape."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class Running:
         make: Make,
         more: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
-        """Compile it, with `more` options. Raises one of `FAILURES`."""
+        """Compile the model, with `more` options. Raises one of `FAILURES`."""
         _, read, self._compiled = _compiled(Request("run", model, variant), more)
         self.inputs = filled(given, make, map(_form, read.inputs))
         self.asked = self._compiled.create_infer_request()
@@ -119,5 +119,5 @@ def _core() -> Any:
 
 
 def _short(error: Exception) -> str:
-    """Return the message of an error, without the places in OpenVINO's source."""
+    """Return the message of an error, without locations in OpenVINO's source."""
     return " ".join(_LINES.sub("", str(error)).split()) or str(error).strip()

@@ -15,12 +15,12 @@ _Place = tuple[int, int]
 
 
 def located(verdict: Verdict, subgraphs: Sequence[Operators]) -> Verdict:
-    """Return a verdict whose operators are those of the model.
+    """Return a verdict whose operators have indices of the model.
 
-    A reason that goes with an operator code alone is given to the refused operators of that code, or to all of the
-    code where there is one for each. What still fits several operators, or none, comes last and without an index;
-    subgraphs that the program made itself are left out. Operators that are not named follow where the verdict has a
-    device for `others`.
+    A reason for an operator code alone is assigned to the refused operators of that code, or to all operators of the
+    code if there is one reason for each. Answers that still fit several operators, or none, come last and without an
+    index; subgraphs that the program created are left out. Unnamed operators follow if the verdict has a device for
+    `others`.
     """
     index, shown = _Index(subgraphs), _shown(verdict.operators, [len(codes) for codes, _ in subgraphs])
     found: dict[_Place, Placed] = {}
@@ -58,7 +58,7 @@ def _only(places: Sequence[_Place]) -> _Place | None:
 
 
 class _Index:
-    """The operators of a model by what programs call them."""
+    """The operators of a model by the names that programs use."""
 
     def __init__(self, subgraphs: Iterable[Operators]) -> None:
         self.codes: dict[_Place, set[str]] = {}
@@ -80,9 +80,9 @@ class _Index:
     def place(
         self, placed: Placed, shown: dict[int, int], found: Container[_Place], alone: Counter[str]
     ) -> _Place | None:
-        """Return the one operator that is meant; of several with this index, the first that was not found yet.
+        """Return the operator that an answer refers to; among several with this index, the first not yet found.
 
-        `alone` counts by code what goes with a code alone.
+        `alone` counts, by code, answers that name only a code.
         """
         if placed.subgraph is not None and placed.operator is not None:
             place = shown.get(placed.subgraph, -1), placed.operator
@@ -90,7 +90,7 @@ class _Index:
         tensor, code = placed.tensor.encode(errors="surrogateescape"), _plain(placed.code)
         if tensor:
             named = self._by_tensor.get(tensor, ())
-            # A program can call an operator by a part of it: its fused activation has the same output.
+            # A program can refer to an operator by its fused activation, which has the same output.
             return _only([place for place in named if code in self.codes[place]]) or _only(named)
         of_code = self.of_code(code) if code else self.codes
         fit = [place for place in of_code if placed.operator in {None, place[1]}]
@@ -100,7 +100,7 @@ class _Index:
 
 
 def _shown(operators: Iterable[Placed], counts: Sequence[int]) -> dict[int, int]:
-    """Return which subgraph each is that the program showed: the next with as many operators, as it may hide some."""
+    """Return the subgraph of each one that the program showed: the next with as many operators."""
     sizes = Counter(one.subgraph for one in operators if one.subgraph is not None)
     rest = iter(enumerate(counts))
     found: dict[int, int] = {}

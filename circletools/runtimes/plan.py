@@ -1,9 +1,9 @@
 """The operators that each delegate of LiteRT took, read from the runtime itself.
 
-A delegate is asked what the plan of execution is when it is applied. So a second one, that takes nothing, is applied
-after the others: in the plan it sees, an operator that a delegate made has the list of those it replaced.
+A delegate sees the execution plan when it is applied. So a second delegate that takes no operators is applied after
+the others: in its plan, an operator created by a delegate lists the operators that it replaced.
 
-The structures are those of the C interface (`tflite/core/c/common.h`), as far as they are read.
+The structures are from the C interface (`tflite/core/c/common.h`), as far as they are read.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class _Delegate(ctypes.Structure):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A step of a plan: the operators that a delegate replaced and its name, or one operator alone without a name."""
+    """A step of a plan: the operators that a delegate replaced and its name, or a single operator without a name."""
 
     operators: tuple[int, ...]
     delegate: str = ""
@@ -101,9 +101,9 @@ def _read(context: int) -> Plan:
 
 
 class Spy:
-    """A delegate that takes nothing; `plans` fills with the plan of each subgraph that it is applied to.
+    """A delegate that takes no operators; `plans` collects the plan of each subgraph to which it is applied.
 
-    It must live as long as what it is applied to, which looks at it again in the end.
+    It must outlive the interpreter to which it is applied, which uses it again at the end.
     """
 
     def __init__(self) -> None:
@@ -119,9 +119,9 @@ class Spy:
 
 
 def plans(interpreter: Any) -> list[Plan]:
-    """Return the plan of each subgraph of an interpreter, whose `allocate_tensors` was called, however it ended.
+    """Return the plan of each subgraph of an interpreter after `allocate_tensors`, even if that failed.
 
-    Subgraphs that the interpreter hides from delegates (those of a composite that is delegated) are missing.
+    Subgraphs that the interpreter hides from delegates (bodies of delegated composites) are missing.
     """
     interpreter._spy = spy = Spy()
     interpreter._interpreter.ModifyGraphWithDelegate(spy.address)
@@ -129,12 +129,12 @@ def plans(interpreter: Any) -> list[Plan]:
 
 
 def nodes(text: str) -> list[Placed]:
-    """Return the operators that an error names, the innermost first; those that delegates made have other names."""
+    """Return the operators in an error message, the innermost first; those created by delegates have other names."""
     return [Placed("", text, None, int(number), code) for number, code in _NODE.findall(text)]
 
 
 def placed(plans: Iterable[Plan], devices: Mapping[str, str]) -> tuple[Placed, ...]:
-    """Return the operators of plans. `devices` has what runs the operators of each delegate; "" is who has none."""
+    """Return the operators of plans. `devices` maps delegates to devices; "" is the key for no delegate."""
     return tuple(
         Placed(devices.get(step.delegate, step.delegate), "", subgraph, operator)
         for subgraph, plan in enumerate(plans)

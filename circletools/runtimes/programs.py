@@ -1,4 +1,4 @@
-"""The programs that can be asked: which package each is, and how to name a Python that has it."""
+"""The supported programs: their packages, and how to choose a Python that has them."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from circletools.wording import suggestion
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A program: the module that is imported, the distribution that brings it, and what of it can be meant.
+    """A program: the module to import, the distribution that provides it, and its variants.
 
-    The first variant is meant where none is named. `limit` is what the system can bound: the address space, or only
-    the data where drivers reserve more addresses than there is memory.
+    The first variant is the default. `limit` is the limited kind of memory: the address space, or only data if
+    drivers reserve more addresses than there is memory.
     """
 
     module: str
@@ -44,7 +44,7 @@ PROGRAMS = {
 
 
 def named(name: str) -> tuple[str, str]:
-    """Return program and variant of `PROGRAM` or `PROGRAM:VARIANT`; raise UsageError where there is no such thing."""
+    """Return program and variant of `PROGRAM` or `PROGRAM:VARIANT`. Raises UsageError if it does not exist."""
     program, _, variant = name.partition(":")
     if program not in PROGRAMS:
         raise UsageError(f"no runtime or compiler is called {program!r}", hint=suggestion(program, PROGRAMS))
@@ -55,7 +55,7 @@ def named(name: str) -> tuple[str, str]:
 
 
 def known() -> list[str]:
-    """Return the programs that can be asked, installed or not: `PROGRAM`, and `PROGRAM:VARIANT` where it has several.
+    """Return the supported programs, installed or not: `PROGRAM`, and `PROGRAM:VARIANT` if it has several.
 
     >>> "litert:reference" in ct.checks.programs()
     True
@@ -69,14 +69,14 @@ PROFILERS = ("litert", "onert", "openvino")
 
 
 def variable(program: str) -> str:
-    """Return the environment variable that names the Python which has a program."""
+    """Return the environment variable for the Python of a program."""
     return f"CIRCLETOOLS_{program.upper().replace('-', '_')}_PYTHON"
 
 
 def command(program: str) -> list[str]:
-    """Return the command that starts a Python with a program: this one, unless the environment names another.
+    """Return the command that starts a Python with a program: this Python, unless the environment names another.
 
-    Raises UsageError if this Python does not have it.
+    Raises UsageError if this Python does not have the program.
     """
     chosen = shlex.split(os.environ.get(variable(program), ""))
     if not chosen and importlib.util.find_spec(PROGRAMS[program].module) is None:
@@ -85,7 +85,7 @@ def command(program: str) -> list[str]:
 
 
 def not_installed(program: str, reason: str = "") -> UsageError:
-    """Return the error of a program that is not there."""
+    """Return the error for a program that is not installed."""
     message = f"{program} is not installed" + f": {reason}" * bool(reason)
     hint = f"pip install {PROGRAMS[program].distribution}, or name a Python that has it in {variable(program)}"
     return UsageError(message, hint=hint)

@@ -1,4 +1,4 @@
-"""Requests to a process with a program in it, and its answers."""
+"""Requests to a child process with a program, and its answers."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ Status = Literal["ok", "refused", "crash", "timeout", "memory", "differs"]
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A model to ask about. It is run once with each of `inputs`, or `repeat` times with what `seed` makes.
+    """A request about a model, which runs once with each of `inputs`, or `repeat` times with inputs from `seed`.
 
-    `variant` chooses a part of the program: kernels, a backend, an accelerator. The model is loaded
-    once for all runs, so that what it keeps between runs shows.
+    `variant` chooses a part of the program: kernels, a backend, an accelerator. The model is loaded once for all
+    runs, so state kept between runs has an effect.
     """
 
     question: Question
@@ -38,7 +38,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A model in a chain: the program and the variant that run it, and what its inputs and outputs are called."""
+    """A model in a chain: the program and variant that run it, and the names of its inputs and outputs."""
 
     program: str
     variant: str
@@ -48,14 +48,14 @@ class Step:
 
 
 Chain = tuple[Step, ...]
-"""Models that run one after the other; what one makes, later ones read by its name."""
+"""Models that run one after the other; later models read outputs of earlier ones by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChainsRequest:
-    """Chains whose time is to be taken, turn by turn, for so many seconds; all run in one process.
+    """Chains to be timed in turns for the given seconds; all run in one process.
 
-    What no step makes is made up from `seed`.
+    Inputs that no step produces are generated from `seed`.
     """
 
     chains: tuple[Chain, ...]
@@ -72,14 +72,14 @@ class Ready:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """The program cannot be imported, or has no device to run on, and why."""
+    """The program cannot be imported, or has no device to run on; `text` is the reason."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The inputs of the first run and the outputs of all, one run after another; or why there are none."""
+    """The inputs of the first run and the outputs of all runs, concatenated; or the reason why there are none."""
 
     inputs: list[Array]
     outputs: list[Array]
@@ -90,7 +90,7 @@ class Answer:
 class Recorded:
     """The output of a program's own profiler, in its format, and the time to load and prepare the model.
 
-    `file` is where that will be when the process has ended.
+    `file` will contain the output once the process has ended.
     """
 
     data: bytes
@@ -101,10 +101,10 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """The times of chains in microseconds: an array a chain, by round, by step, and by what is done.
+    """The times of chains in microseconds: an array for each chain, by round, step and action.
 
-    That is bringing inputs, running, and taking outputs. `failed` is the chain and the step that did not run, None
-    where the process ended.
+    The actions are copying inputs, running, and copying outputs. `failed` has the chain and step that did not run,
+    None if the process ended.
     """
 
     times_us: list[NDArray[np.float64]]
@@ -114,10 +114,10 @@ class Timed:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """Where a program puts an operator, as far as it identifies the operator.
+    """The device of an operator, as far as the program identifies the operator.
 
-    `device` is empty where it refuses the operator; `words` are its reasons. `code` and `tensor` (an output) are the
-    names that it uses. `subgraph` counts the subgraphs that the program showed, in their order.
+    `device` is empty if the program refuses the operator; `words` are its reasons. `code` and `tensor` (an output)
+    are the program's names. `subgraph` counts the subgraphs in the order in which the program showed them.
     """
 
     device: str = ""
@@ -130,10 +130,10 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether a program loads and prepares a model, or why not, and its answers about operators.
+    """Whether a program loads and prepares a model, the reason if not, and its answers about operators.
 
-    `others` is the device of operators that are not named, empty if that is unknown. `arena_bytes` is the memory
-    for tensors that the program asks for, where it reports that.
+    `others` is the device of unnamed operators, empty if unknown. `arena_bytes` is the memory for tensors that the
+    program needs, if it reports that.
     """
 
     status: Status
@@ -144,7 +144,7 @@ class Verdict:
 
 
 class RefusedError(Exception):
-    """The program does not take the model; `operators` are those that it names."""
+    """The program does not take the model; `operators` are the operators in its message."""
 
     def __init__(self, words: str, operators: Sequence[Placed] = ()) -> None:
         super().__init__(words)
@@ -155,12 +155,12 @@ class NoDeviceError(Exception):
     """The program has no device to run on, whatever the model."""
 
 
-_PRINTED = 2  # standard error of the child is a file that its parent reads too
+_PRINTED = 2  # the child's standard error is a file that its parent also reads
 _MOST_PRINTED = 1 << 20
 
 
 def mark() -> int:
-    """Return where the next text begins that this process prints."""
+    """Return the current end of this process's output."""
     with suppress(OSError):
         return os.lseek(_PRINTED, 0, os.SEEK_END)
     return 0
@@ -174,5 +174,5 @@ def printed(since: int = 0) -> str:
 
 
 def plain(array: Array) -> Array:
-    """Return an array that any process can read: some dtypes are known only where their package is imported."""
+    """Return an array that any process can read: some dtypes are known only if their package is imported."""
     return array if array.dtype.kind in "biufcOSU" else array.view(np.dtype(f"u{array.dtype.itemsize}"))

@@ -1,4 +1,4 @@
-"""A model that is ready to run, in any program that runs models."""
+"""The interface of a model that is ready to run, in any program."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from circletools.runtimes.protocol import Answer, Array, RefusedError, Request, 
 
 
 class Running(Protocol):
-    """A loaded model; each adapter has a class of this name, and `FAILURES`, what its methods raise.
+    """A loaded model; each adapter has a class with this name, and `FAILURES`, the exceptions of its methods.
 
-    It is made from a variant, a file, the inputs that are given (None if they are made), and what makes them.
+    Its arguments are a variant, a file, the given inputs (None to generate them), and a function that makes inputs.
     """
 
     inputs: list[Array]
@@ -29,7 +29,7 @@ class Running(Protocol):
 
 
 def run_with(adapter: Any, request: Request) -> Answer:
-    """Run a model with each of the inputs that are asked for."""
+    """Run a model with each of the requested inputs."""
     given = request.inputs[0] if request.inputs else None
     outputs: list[Array] = []
     try:
@@ -44,6 +44,6 @@ def run_with(adapter: Any, request: Request) -> Answer:
 
 
 def words_of(error: Exception) -> str:
-    """Return the message of an error, with its kind unless it is a refusal."""
+    """Return the message of an error, with its class unless it is a refusal."""
     kind = "" if isinstance(error, RefusedError) else f"{type(error).__name__}: "
     return f"{kind}{error}".strip()

@@ -16,7 +16,7 @@ from circletools.runtimes.inputs import filled
 from circletools.runtimes.protocol import Array, Make, Placed, RefusedError, Request, Verdict, mark, printed
 
 FAILURES = (RuntimeError, ValueError, RefusedError)
-# Larger than any microcontroller has. The system gives it page by page, as it is used.
+# Larger than any microcontroller's memory. The system provides pages as they are used.
 _ARENA_BYTES = 1 << 29
 _UNKNOWN = re.compile(r"Failed to get registration from op code (\w+)")
 _NODE = re.compile(r"Node (\w+) \(number (\d+)f?\) failed to (?:prepare|invoke)")
@@ -24,19 +24,19 @@ _TOTAL = re.compile(r"Arena allocation total (\d+) bytes")
 
 
 def loads(request: Request) -> Verdict:
-    """Return whether the interpreter takes the model, and how large its arena must be."""
+    """Return whether the interpreter takes the model, and its required arena size."""
     return _loaded(request)[1]
 
 
 placement = loads
-"""All operators or none; a refusal has the first unsupported one."""
+"""Like `loads`: all operators or none; a refusal names the first unsupported one."""
 
 
 class Running:
     """A model that is ready to run."""
 
     def __init__(self, _variant: str, model: str, given: Sequence[Array | None] | None, make: Make) -> None:
-        """Load it. Raises RefusedError."""
+        """Load the model. Raises RefusedError."""
         self._interpreter, _ = _loaded(Request("run", model))
         forms = ((detail["dtype"], detail["shape"]) for detail in _details(self._interpreter.get_input_details))
         self.inputs = filled(given, make, forms)
@@ -61,7 +61,7 @@ class Running:
 
 
 def _details(ask: Any) -> Any:
-    """Yield the details of each end; there is no count, an index beyond the last one is an error."""
+    """Yield the details of each input or output; there is no count, but an index beyond the last is an error."""
     place = 0
     while True:
         try:

@@ -1,7 +1,7 @@
-"""Asks runtimes and compilers in a process of their own, since they crash, hang, print, and take memory.
+"""Ask runtimes and compilers in a separate process, since they crash, hang, print and use up memory.
 
-The child answers requests over a connection until that is closed; `protocol` has the messages. It may be another
-Python than this one, which loads from here what it needs of circletools.
+The child answers requests over a connection until it is closed; `protocol` has the messages. The child may be another
+Python, which loads the needed modules of circletools from this installation.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ MEMORY_BYTES = 8 << 30
 _START_SECONDS = 120.0
 _ROOM_BYTES = 1 << 28  # for the model itself
 _PACKAGE = Path(__file__).parents[1]
-# The child's own packages must not be hidden by those beside circletools: they may be for another Python.
+# Packages next to circletools must not hide the child's own: they may be for another Python.
 _CHILD = """
 import sys
 sys.path[:] = [one for one in sys.path if one]  # not the folder that a user happens to be in
@@ -58,22 +58,22 @@ _NO_MEMORY = re.compile(r"bad_alloc|MemoryError|[Cc]annot allocate memory|[Oo]ut
 
 
 class Worker:
-    """A process with a program; use as a context manager. Raises UsageError if the program is not installed.
+    """A process with a program; use it as a context manager. Raises UsageError if the program is not installed.
 
-    `name` is a program or `PROGRAM:VARIANT` (see `programs`). After a crash, or when `seconds` pass without an
-    answer, the next request starts another process. A child takes at most `memory_bytes` beyond the model; where the
-    system has no such limit (macOS), none.
+    `name` is a program or `PROGRAM:VARIANT` (see `programs`). After a crash, or if `seconds` pass without an answer,
+    the next request starts another process. A child may use at most `memory_bytes` beyond the model, if the system
+    can limit memory (not macOS).
     """
 
     def __init__(self, name: str, seconds: float = 600.0, memory_bytes: int = MEMORY_BYTES) -> None:
-        """Look for the program; start nothing yet."""
+        """Find the program, without starting a process."""
         self.runtime, self.variant = named(name)
         self.version = ""
         self._command = command(self.runtime)
         self._seconds, self._memory_bytes = seconds, memory_bytes
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: Connection | None = None
-        self._printed = tempfile.TemporaryFile()  # noqa: SIM115 - for as long as the worker lives
+        self._printed = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the worker lives
         self._scratch = tempfile.TemporaryDirectory(prefix="circletools-")
         self._room = _ROOM_BYTES
 
@@ -84,7 +84,7 @@ class Worker:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End the process, and remove what it left."""
+        """End the process, and remove its files."""
         self._stop()
         self._printed.close()
         self._scratch.cleanup()
@@ -94,7 +94,7 @@ class Worker:
         return self._judge("loads", model)
 
     def called(self, model: Path) -> Verdict:
-        """Ask whether the program loads a model, and where it has several calls, whether these return the same."""
+        """Ask whether the program loads a model, and whether all its ways to run it return the same values."""
         verdict = self.loads(model)
         return self._judge("called", model) if verdict.status == "ok" and self.runtime == "onert" else verdict
 
@@ -103,12 +103,12 @@ class Worker:
         return self._judge("placement", model)
 
     def run(self, model: Path, inputs: Sequence[Array] | None = None, seed: int = 0, repeat: int = 1) -> Answer:
-        """Run a model, several times with the same inputs if need be; the outputs follow each other."""
+        """Run a model, `repeat` times with the same inputs; outputs of all runs are concatenated."""
         given = None if inputs is None else [list(inputs)] * repeat
         return self._run(Request("run", str(model), self.variant, given, seed, repeat))
 
     def run_each(self, model: Path, inputs: Iterable[Iterable[Array]]) -> Answer:
-        """Run a model once with each of these inputs; the outputs follow each other."""
+        """Run a model once with each of these inputs; outputs of all runs are concatenated."""
         return self._run(Request("run", str(model), self.variant, [list(each) for each in inputs]))
 
     def profile(self, request: Request) -> Recorded:
@@ -124,13 +124,13 @@ class Worker:
         return Recorded(b"", failure=f"{found.words} {self._last_line()}".strip())
 
     def measure(self, request: ChainsRequest) -> Timed:
-        """Take the time of chains, whose programs must be of the Python that this worker starts."""
+        """Measure the time of chains, whose programs must be installed in this worker's Python."""
         largest = max((step.model for chain in request.chains for step in chain), key=os.path.getsize)
         found = self._ask(request, Path(largest))
         if isinstance(found, Timed):
             return found
         assert isinstance(found, Verdict)
-        words = found.words.removeprefix(f"{self.runtime} ")  # which is but one of the programs in it
+        words = found.words.removeprefix(f"{self.runtime} ")  # which names only one of the programs
         return Timed([], f"{words} {self._last_line()}".strip())
 
     def _run(self, request: Request) -> Answer:
@@ -157,11 +157,11 @@ class Worker:
         return f"{self.runtime} reads no Circle models" if is_circle and "circle" not in formats else ""
 
     def _ask(self, request: Request | ChainsRequest, model: Path) -> Answer | Recorded | Timed | Verdict:
-        """Return the answer of the child, a verdict where there is none."""
+        """Return the answer of the child, or a verdict if it gives none."""
         self._raise_limit_for(model)
         connection = self._connection or self._start()
         self._printed.truncate(0)
-        self._printed.seek(0)  # the child writes at the same place
+        self._printed.seek(0)  # the child shares the file position
         try:
             connection.send(request)
             if connection.poll(self._seconds):
@@ -173,7 +173,7 @@ class Worker:
             return Verdict("timeout", f"no answer in {self._seconds:g} s")
         except (EOFError, ConnectionError):
             return self._ended(self._stop())
-        except BaseException:  # an interrupt: a late answer must not be taken for that to another request
+        except BaseException:  # an interrupt: a late answer must not be mistaken for the answer to another request
             self._stop()
             raise
 
@@ -184,7 +184,7 @@ class Worker:
         return Verdict(kind, f"{self.runtime} ended with {text}")
 
     def _raise_limit_for(self, model: Path) -> None:
-        """Start anew with a higher limit where a model is much larger than those before."""
+        """Restart with a higher limit if a model is much larger than earlier ones."""
         size = model.stat().st_size if model.is_file() else 0
         if 2 * size > self._room:
             self._stop()
@@ -197,9 +197,9 @@ class Worker:
         arguments = (str(_PACKAGE), *limits, self.runtime, program.distribution, theirs.fileno())
         with theirs:
             try:
-                self._process = subprocess.Popen(  # noqa: S603 - our own program, in a Python that the user names
+                self._process = subprocess.Popen(  # noqa: S603 - our own program, in a Python chosen by the user
                     [*self._command, "-c", _CHILD.format(*arguments)],
-                    # The order of a sum must not depend on the machine's load.
+                    # The order of summation must not depend on the machine's load.
                     env=os.environ | {"NUM_THREADS": "1", "TMPDIR": self._scratch.name},
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
@@ -231,7 +231,7 @@ class Worker:
         return self._text().rpartition("\n")[2][:500]
 
     def _stop(self, patience: float = 2.0) -> int:
-        """End the process; return its exit status if it has ended by itself, within some seconds."""
+        """End the process; return its exit status if it ended by itself within `patience` seconds."""
         if self._connection is not None:
             self._connection.close()
         status = 0

@@ -37,13 +37,13 @@ def graph_findings(model: Model, whole: Whole) -> Iterator[Finding]:
 
 
 def _unproduced(whole: Whole) -> Iterator[Finding]:
-    """Look for tensors that are read but never written: onert crashes, LiteRT reads uninitialised memory."""
+    """Find tensors that are read but never written: onert crashes, LiteRT reads uninitialised memory."""
     readers, read = whole.graph.uses
     tensors, types = whole.tensors, whole.model.schema.enums["TensorType"]
     known = (whole.first_producer >= 0) | whole.is_input | whole.has_data | whole.graph.values.is_variable
     known |= np.isin(tensors.types, [number for number, name in types.items() if name in _HELD])
     lost = np.flatnonzero(~known[read])
-    lost = lost[~_is_custom(whole, readers[lost])]  # they may have scratch
+    lost = lost[~_is_custom(whole, readers[lost])]  # custom operators may use them as scratch space
     lost = lost[[not (tensors.shapes.row(row) == 0).any() for row in read[lost].tolist()]]
 
     def message(slot: int) -> str:
@@ -74,14 +74,14 @@ def _produced_twice(whole: Whole) -> Iterator[Finding]:
 def _repeats(values: Indices) -> NDArray[np.bool_]:
     """Return for each value whether an earlier one is equal."""
     repeats = np.zeros(len(values), np.bool_)
-    if np.bincount(values).max(initial=0) > 1:  # faster than to look for the first of each
+    if np.bincount(values).max(initial=0) > 1:  # faster than finding the first of each
         repeats[:] = True
         repeats[np.unique(values, return_index=True)[1]] = False
     return repeats
 
 
 def _produced_anyway(whole: Whole) -> Iterator[Finding]:
-    """Look for operators that write an input of the subgraph or a constant."""
+    """Find operators that write an input of the subgraph or a constant."""
     makers, made = whole.graph.definitions
     for code, owned, what in (
         ("PRODUCED_INPUT", whole.is_input, "an input of the subgraph"),
@@ -103,9 +103,9 @@ def _produced_anyway(whole: Whole) -> Iterator[Finding]:
 
 
 def _in_place(whole: Whole) -> Iterator[Finding]:
-    """Look for operators that have a tensor among inputs and outputs; with options, LiteRT allocates no tensors then.
+    """Find operators with a tensor among both inputs and outputs; LiteRT refuses those that have options.
 
-    It takes a slot that is left out on both sides for one, too.
+    LiteRT also counts an omitted slot (-1) on both sides as such a tensor.
     """
     readers, read = whole.graph.uses
     makers, made = whole.graph.definitions
@@ -127,20 +127,20 @@ def _in_place(whole: Whole) -> Iterator[Finding]:
 
 
 def _left_out(whole: Whole) -> Iterator[Finding]:
-    """Look for outputs that are left out, as only custom operators do."""
+    """Find omitted outputs, which only custom operators may have."""
     rows = lacking(whole.graph.results)[~_is_custom(whole, lacking(whole.graph.results))]
     message = f"an output of the operator is left out; no runtime has such an operator; {CORRECT}"
     yield from findings_at("OUTPUT_LEFT_OUT", rows, whole.operator, lambda _: message)
 
 
 def _is_custom(whole: Whole, rows: Indices) -> NDArray[np.bool_]:
-    """Return for each of these operators whether it is a custom one."""
+    """Return for each of these operators whether it is custom."""
     custom = [code.index for code in whole.model.operator_codes if code.name.startswith("CUSTOM:")]
     return np.isin(whole.operators.code_indices[rows], custom)
 
 
 def _order(whole: Whole) -> Iterator[Finding]:
-    """Look for operators that read a tensor produced later, and for cycles."""
+    """Find operators that read a tensor produced later, and cycles."""
     readers, read = whole.graph.uses
     sources = whole.first_producer[read]
     late = (sources > readers) & ~whole.is_input[read] & ~whole.graph.values.is_variable[read]

@@ -1,12 +1,13 @@
-"""Check operators against what LiteRT's kernels need: inputs, options, types, ranks and scales.
+"""Check operators against the requirements of LiteRT's kernels: inputs, options, types, ranks and scales.
 
-Each rule was found by changing one thing in operators of public models that LiteRT 2.3 runs: removing options, an
-input or a scale, or changing a type, a size or a scale. It stands here where LiteRT refused, or crashed, every time.
+Each rule was found by changing one property of operators in public models that LiteRT 2.3 runs: removing options, an
+input or a scale, or changing a type, a size or a scale. LiteRT refused, or crashed on, each of these changes every
+time.
 
-Of each kernel, `needs` in schema/litert.json has its table of `options`; `same_type`: its output has the type of its
-first input; the `ranks` of inputs, -1 for any; by the type of the first input the places that have `scales`, -1 for
-the output; how many inputs are `required`, of which `least` have to be there (a bias may only be absent); the axis
-of the weights with the size of the bias (`channels`); and the option that its outputs are `counted_by`.
+For each kernel, `needs` in schema/litert.json has its table of `options`; `same_type`, if its output has the type of
+its first input; the `ranks` of inputs, -1 for any; by the type of the first input, the slots that need `scales`, -1
+for the output; the number of `required` inputs, of which `least` must be present (a bias may be absent); the axis of
+the weights with the size of the bias (`channels`); and the option that its outputs are `counted_by`.
 """
 
 from __future__ import annotations
@@ -26,22 +27,22 @@ from circletools.model.places import findings_at
 from circletools.soundness.whole import Whole, first_slots, is_rewritten
 
 _INPUTS = 4
-"""How many inputs are looked at; the output stands behind them."""
+"""The number of inputs that are checked; the output is in the next column."""
 _BIASES = {"FLOAT32": ("FLOAT32",), "INT8": ("INT32",), "UINT8": ("INT32",), "INT16": ("INT32", "INT64")}
-"""By the type of a convolution's input the types of its bias (conv.cc, depthwise_conv.cc)."""
+"""The bias types of a convolution, by its input type (conv.cc, depthwise_conv.cc)."""
 _CONVOLUTIONS = ("CONV_2D", "DEPTHWISE_CONV_2D")
 _PADS = ("PAD", "PADV2")
 _RATIOS = ("ADD", "SUB")
 _NARROW = ("INT8", "UINT8", "INT16")
 _REFUSED = "LiteRT's kernel refuses that"
 _Wrong = tuple[str, NDArray[np.bool_], str]
-"""The code of a finding, the operators that it is about, and its words."""
+"""The code of a finding, a mask of its operators, and its message."""
 _MOST_AXES = 8  # of SQUEEZE in LiteRT
-_MOST_FIXED = 5  # operators with more inputs may leave out many of them
+_MOST_FIXED = 5  # operators with more inputs may omit many of them
 
 
 def kernel_findings(model: Model, whole: Whole, kernels: Mapping[str, Any]) -> Iterator[Finding]:
-    """Yield findings about the operators of a TFLite model; `kernels` has how many inputs each code takes."""
+    """Yield findings about the operators of a TFLite model; `kernels` has the input counts of each code."""
     scales = _scales(model)
     for code in model.operator_codes:
         rows = np.flatnonzero(whole.operators.code_indices == code.index)
@@ -69,7 +70,7 @@ def _at(whole: Whole, code: str, rows: Indices, message: str) -> Iterator[Findin
 
 
 def _scales(model: Model) -> NDArray[np.float64]:
-    """Return the first scale of each tensor, NaN where it has none."""
+    """Return the first scale of each tensor, NaN if it has none."""
     tables, rows = model.tensor_columns.tables.child("quantization", model.schema)
     found = np.full(len(model.tensor_columns.tables), np.nan)
     if len(tables):
@@ -78,7 +79,7 @@ def _scales(model: Model) -> NDArray[np.float64]:
 
 
 def _left_out(whole: Whole, name: str, rows: Indices, required: int, least: int) -> Iterator[Finding]:
-    """Look for inputs that are left out, among those that an operator must have."""
+    """Find omitted inputs among the required ones."""
     if required > _MOST_FIXED:
         return
     operands = whole.graph.operands
@@ -103,14 +104,14 @@ def _without_options(whole: Whole, name: str, rows: Indices, options: str) -> It
 
 def _wrong_counts(whole: Whole, name: str, rows: Indices, option: str) -> Iterator[Finding]:
     if option:
-        wanted = whole.graph.operators.option(option, rows) + (option == "weights_format")  # shuffled ones need two
+        wanted = whole.graph.operators.option(option, rows) + (option == "weights_format")  # shuffled need two
         wrong = np.diff(whole.graph.results.splits)[rows] != wanted
         message = f"{name} has another number of outputs than its {option} says; {_REFUSED}"
         yield from _at(whole, "OPERATOR_SLOTS", rows[wrong], message)
 
 
 def _not_joined(whole: Whole, rows: Indices) -> Iterator[Finding]:
-    """Look for inputs of CONCATENATION that differ, or do not have its axis (concatenation.cc)."""
+    """Find inputs of CONCATENATION that differ, or lack its axis (concatenation.cc)."""
     readers, read = whole.graph.uses
     mine = np.isin(readers, rows)
     readers, read = readers[mine], read[mine]
@@ -125,7 +126,7 @@ def _not_joined(whole: Whole, rows: Indices) -> Iterator[Finding]:
 
 
 def _wrong_types(whole: Whole, name: str, slots: Indices, same: bool) -> Iterator[_Wrong]:
-    """Look for outputs and constants whose type differs from the input's, where LiteRT keeps the file's types."""
+    """Find outputs and constants whose type differs from the input's, if LiteRT keeps the types in the file."""
     types, source = whole.tensors.types, slots[:, 0]
     kept = ~is_rewritten(whole, source)
     if same:
@@ -148,7 +149,7 @@ def _wrong_types(whole: Whole, name: str, slots: Indices, same: bool) -> Iterato
 
 
 def _wrong_shapes(whole: Whole, name: str, slots: Indices, needs: Mapping[str, Any]) -> Iterator[_Wrong]:
-    """Look for ranks and sizes that do not fit, of tensors that nothing computes."""
+    """Find wrong ranks and sizes of constants and inputs."""
     ranks, length = (
         whole.tensors.shapes.count,
         np.where(whole.tensors.shapes.count, whole.tensors.shapes.element(0), 1),
@@ -171,7 +172,7 @@ def _wrong_shapes(whole: Whole, name: str, slots: Indices, needs: Mapping[str, A
 
 
 def _wrong_axes(whole: Whole, rows: Indices, slots: Indices) -> Iterator[_Wrong]:
-    """Look for dimensions to drop that an input which nothing computes does not have (squeeze.cc)."""
+    """Find SQUEEZE operators that drop a dimension which their constant or input lacks (squeeze.cc)."""
     wrong = np.zeros(len(rows), np.bool_)
     given, ranks = (whole.is_input | whole.has_data)[slots[:, 0]], whole.tensors.shapes.count[slots[:, 0]]
     for chosen, options in union_tables(whole.operators.tables.take(rows), "builtin_options", whole.model.schema):
@@ -188,7 +189,7 @@ def _wrong_axes(whole: Whole, rows: Indices, slots: Indices) -> Iterator[_Wrong]
 def _wrong_scales(
     whole: Whole, name: str, slots: Indices, scales: NDArray[np.float64], by_type: Mapping[str, Sequence[int]]
 ) -> Iterator[_Wrong]:
-    """Look for scales that are needed, or asserted to be positive."""
+    """Find missing scales, and scales that must be positive but are not."""
     for kind, needed in by_type.items():
         bare = [(slots[:, slot] >= 0) & np.isnan(scales[slots[:, slot]]) for slot in needed]
         lacking = _is(whole, slots[:, 0], (kind,)) & np.logical_or.reduce(bare)

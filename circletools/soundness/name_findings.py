@@ -16,7 +16,7 @@ _LISTED = 10
 
 
 def name_findings(model: Model) -> Iterator[Finding]:
-    """Yield subgraphs whose tensors have equal names."""
+    """Yield findings for subgraphs with equal tensor names."""
     names, types = model.tensor_columns.names, model.tensor_columns.types
     for subgraph, (first, end) in enumerate(pairwise(model.tensor_columns.splits.tolist())):
         here = names[first:end]
@@ -34,7 +34,7 @@ def name_findings(model: Model) -> Iterator[Finding]:
 
 
 def unused_findings(model: Model) -> Iterator[Finding]:
-    """Yield tensors, operator codes and buffers that nothing uses."""
+    """Yield unused tensors, operator codes and buffers."""
     columns = model.tensor_columns
     used = {
         "tensor": np.zeros(len(columns.tables), np.bool_),

@@ -1,6 +1,6 @@
 """Check operators against LiteRT's kernels: codes, versions, numbers of inputs and outputs, enums in their options.
 
-What LiteRT's kernels take is a table for which LiteRT was asked (`tools.measure.operators`): schema/litert.json.
+The requirements of LiteRT's kernels were measured (`tools.measure.operators`) and are stored in schema/litert.json.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from circletools.soundness.whole import Whole, first_slots, is_rewritten
 
 _SCHEMA_VERSION = 3
 _MANY = 1 << 40
-_TYPES = 256  # more than there are
+_TYPES = 256  # larger than any version
 _PLACEHOLDER = 127
 _STEPS = re.compile(r"(stride|dilation)_[dhw](_factor)?")
 _LONGEST_STEP = 1 << 16
@@ -35,12 +35,12 @@ _LETTERS = {
     "FLOAT32": "f", "FLOAT16": "h", "INT32": "i", "INT64": "l", "UINT8": "u", "INT8": "b", "INT16": "s", "BOOL": "o",
     "STRING": "t",
 }  # fmt: skip
-"""The types by their names in the table; it does not list others."""
+"""The letters of the types in the table, which does not list other types."""
 
 
 @cache
 def _litert(key: str) -> Mapping[str, Any]:
-    """Return a part of the table of LiteRT: its kernels by the name of the operator, or custom ones by runtime."""
+    """Return a part of LiteRT's table: its kernels by operator name, or custom operators by runtime."""
     found: Mapping[str, Any] = schema_document("litert")[key]
     return found
 
@@ -90,7 +90,7 @@ def _codes(model: Model, used: list[int]) -> Iterator[Finding]:
 def unresolved_findings(model: Model, programs: Iterable[str]) -> Iterator[Finding]:
     """Yield the custom operators for which a runtime of `programs` (litert, onert) has no kernel in its package.
 
-    Those that only LiteRT's XNNPACK delegate has load where it takes them, as it does by default.
+    Operators that only LiteRT's XNNPACK delegate implements load if the delegate takes them, as it does by default.
     """
     known = _litert("custom")
     asked = [runtime for runtime in ("LiteRT", "onert") if runtime.lower() in programs]
@@ -119,7 +119,7 @@ def _versions(model: Model, used: list[int]) -> Iterator[Finding]:
 
 
 def _counts(model: Model, whole: Whole, used: list[int]) -> Iterator[Finding]:
-    """Compare the numbers of inputs and outputs with those that LiteRT's kernels take."""
+    """Compare the numbers of inputs and outputs with those of LiteRT's kernels."""
     codes = whole.operators.code_indices
     for side in ("inputs", "outputs"):
         spans = np.tile(np.array([0, _MANY]), (len(model.operator_codes), 1))
@@ -140,7 +140,7 @@ def _counts(model: Model, whole: Whole, used: list[int]) -> Iterator[Finding]:
 
 
 def _types(model: Model, whole: Whole, used: list[int]) -> Iterator[Finding]:
-    """Look for combinations of types that LiteRT's kernels refuse, in the required inputs and the output."""
+    """Find combinations of types that LiteRT's kernels refuse, in the required inputs and the output."""
     numbers = {number: _LETTERS.get(name, "") for number, name in model.schema.enums["TensorType"].items()}
     kinds = model.tensor_columns.types
     named = {name: at for at, name in enumerate(dict.fromkeys(model.operator_codes[one].name for one in used))}
@@ -172,7 +172,7 @@ def _types(model: Model, whole: Whole, used: list[int]) -> Iterator[Finding]:
 
 
 def _options(model: Model) -> Iterator[Finding]:
-    """Look for values that no runtime knows in the options of all operators: of enums, strides and dilations."""
+    """Find option values that no runtime supports, in enums, strides and dilations of all operators."""
     for name, tables in model.reachable.tables.items():
         for field in tables.type.fields if name.endswith("Options") else ():
             role = load_roles().get((name, field.name))

@@ -2,9 +2,9 @@
 
     refusals(model, ["litert", "onert"])    # the findings for which each refuses the model
 
-A finding without a rule here is about something that no program was seen to refuse, or about another program. Rules
-were counted on models of LiteRT, onert and others' corpora that were changed in one place
-(`tools.measure.check_mutations`); the tests ask the programs.
+A finding without a rule concerns something that no program was observed to refuse, or another program. Rules were
+counted on models of LiteRT, onert and other corpora that were changed in one place (`tools.measure.check_mutations`);
+the tests ask the programs.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _REFUSED = {
         "NO_METADATA|OLD_OPERATOR_CODE",
     ),
 }
-"""By program the codes, or beginnings of `CODE location: message`, of what it does not load or cannot run."""
+"""By program, the codes or prefixes of `CODE location: message` of findings that keep it from loading or running."""
 _PARTLY = {
     "openvino": (
         r"UNKNOWN_OPTION .*SQUEEZE drops",
@@ -56,7 +56,7 @@ _PARTLY = {
     ),
     "tflm": (r"UNKNOWN_OPTION .*SQUEEZE drops",),
 }
-"""The same of programs of which too little is known to weigh all findings for them."""
+"""The same for programs about which too little is known to weigh all findings."""
 _IGNORED = {
     "litert": (
         "SHAPE_SIGNATURE_MISMATCH|SENTINEL_BUFFER_NOT_EMPTY|MIN_RUNTIME_VERSION"
@@ -67,12 +67,12 @@ _IGNORED = {
         r"INVALID_SIGNATURE .*\.name",
     ),
 }
-"""The same of what it never reads: a model runs as if it were not there."""
+"""The same for properties that the program never reads: the model runs regardless."""
 JUDGED = tuple(_REFUSED)
 
 
 def refusals(model: Model, programs: Iterable[str]) -> dict[str, list[Finding]]:
-    """Return by program the findings that keep it from loading and running a model; none for those not `JUDGED`.
+    """Return by program the findings that keep it from loading and running a model; none for programs not `JUDGED`.
 
     Raises ModelFormatError if the structure is broken.
     """
@@ -84,10 +84,10 @@ def refusals(model: Model, programs: Iterable[str]) -> dict[str, list[Finding]]:
 
 
 def weighed(findings: Findings, programs: Sequence[str]) -> Findings:
-    """Return the findings with the severity that they have for those who want to run the model in these programs.
+    """Return the findings with their severity for running the model in these programs.
 
-    That is `error` where one of the programs refuses the model for it, `info` where all ignore it, and else at most
-    `warning`; without programs they stay as they are. Raises UsageError for a program of which nothing is known.
+    The severity is `error` if one of the programs refuses the model because of the finding, `info` if all ignore it,
+    and else at most `warning`; without programs it does not change. Raises UsageError for an unknown program.
     """
     for program in programs:
         if program not in _REFUSED:

@@ -36,9 +36,9 @@ def signature_findings(model: Model) -> Iterator[Finding]:
 
 
 def end_findings(model: ModelGraph) -> Iterator[Finding]:
-    """Yield where signatures do not name each input and output of their subgraphs, once and by a name of its own.
+    """Yield findings for signatures that do not name each input and output of their subgraphs once and uniquely.
 
-    LiteRT's CompiledModel does not load these, or does not run them.
+    LiteRT's CompiledModel does not load or does not run these.
     """
     ends: dict[int, dict[str, list[int]]] = {}
     for signature in model.signatures:

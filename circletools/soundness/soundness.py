@@ -17,16 +17,16 @@ from circletools.soundness.windows import window_findings
 
 
 def broken_graphs(model: Model) -> list[Finding]:
-    """Return the findings of `check` about the graphs of a model only.
+    """Return only the findings of `check` about the graphs of a model.
 
-    That is every out-of-range index; where there is none, the producers and readers of tensors, and their order.
-    Raises ModelFormatError for a structure that is broken where indices stand.
+    These concern every out-of-range index or, if there are none, producers, readers and order of tensors. Raises
+    ModelFormatError if the structure is broken where indices are stored.
     """
     return check_indices_as_read(model) or list(graph_findings(model, Whole(model)))
 
 
 def operation_findings(model: Model) -> Iterator[Finding]:
-    """Yield those about graphs, tensors and operators, whose indices lead somewhere; others may not."""
+    """Yield findings about graphs, tensors and operators, whose indices must be in range; other indices need not."""
     whole = Whole(model)
     yield from graph_findings(model, whole)
     yield from tensor_findings(model, whole)

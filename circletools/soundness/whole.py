@@ -1,4 +1,4 @@
-"""All subgraphs of a model as one graph, with what findings need: paths, first producers, data."""
+"""All subgraphs of a model as one graph, with data for findings: paths, first producers, presence of data."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from circletools.model.places import place_of
 
 @dataclass(frozen=True, eq=False)
 class Whole:
-    """The graph of all subgraphs of a model whose indices lead somewhere (`check_indices`)."""
+    """The graph of all subgraphs of a model whose indices are in range (`check_indices`)."""
 
     model: Model
 
@@ -39,7 +39,7 @@ class Whole:
 
     @cached_property
     def first_producer(self) -> Indices:
-        """The operator that makes each tensor, -1 where none does; of several the first."""
+        """The first operator that produces each tensor, -1 for none."""
         makers, made = self.graph.definitions
         producers = np.full(len(self.graph.values), -1, np.int64)
         producers[made[::-1]] = makers[::-1]
@@ -54,7 +54,7 @@ class Whole:
 
     @cached_property
     def has_data(self) -> Mask:
-        """Whether each tensor has data: in the file, or in an external buffer that it names."""
+        """Whether each tensor has data: in the file, or in an external buffer."""
         values, buffers = self.graph.values, self.model.buffers
         if not len(buffers):
             return np.zeros(len(values), np.bool_)
@@ -78,7 +78,7 @@ class Whole:
 
 
 def lacking(slots: Slots) -> Indices:
-    """Return the operators that leave a slot out, ascending."""
+    """Return the operators with an omitted slot, ascending."""
     return np.unique(np.repeat(np.arange(len(slots.splits) - 1), slots.counts)[slots.values < 0])
 
 
@@ -94,9 +94,9 @@ def first_slots(graph: Graph, operators: Indices, count: int) -> Indices:
 
 
 def is_rewritten(whole: Whole, tensors: Indices) -> Mask:
-    """Return the tensors that LiteRT may give a type other than the file's: many kernels set their output's.
+    """Return the tensors whose type LiteRT may change, since many kernels set the type of their output.
 
-    That is where an operator makes them from a first input of another type.
+    These are outputs of operators whose first input has another type.
     """
     types, makers = whole.tensors.types, whole.first_producer[tensors]
     sources = first_slots(whole.graph, makers.reshape(-1).clip(0), 1)[:, 0].reshape(tensors.shape)

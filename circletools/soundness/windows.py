@@ -21,13 +21,13 @@ from circletools.soundness.graph_findings import CORRECT
 _FIRST_AXIS = {"CONV_2D": 1, "DEPTHWISE_CONV_2D": 1, "CONV_3D": 0} | dict.fromkeys(
     ("AVERAGE_POOL_2D", "L2_POOL_2D", "MAX_POOL_2D")
 )
-"""Where the size of the window stands in the shape of the filter, input 1; of a pool it is in the options."""
+"""The first window axis in the shape of the filter, input 1; a pool has the window size in its options."""
 
 _POOL = {"h": "filter_height", "w": "filter_width"}
 
 
 def window_findings(model: Model) -> Iterator[Finding]:
-    """Yield the windows that are too large; for information where the input has an open dimension."""
+    """Yield the windows that are too large; as info if the input has an open dimension."""
     if not any(code.name in _FIRST_AXIS for code in model.operator_codes):
         return
     for facts in model_graph(model).graphs:
@@ -35,7 +35,7 @@ def window_findings(model: Model) -> Iterator[Finding]:
         names, inputs = facts.operators.code_names, facts.operands.values[facts.operands.splits[rows]]
         refused = (
             ~is_open & is_negative & (facts.producer[inputs] < 0)
-        )  # the shape of what is computed is not read from the file
+        )  # shapes of computed tensors are not taken from the file
         refused[[not names[row].endswith("CONV_2D") for row in rows.tolist()]] = False
         yield from _findings_at(facts, rows[refused], "warning", f"LiteRT refuses the model; {CORRECT}")
         yield from _findings_at(facts, rows[~is_open & ~refused], "warning", CORRECT)
@@ -49,11 +49,11 @@ def _findings_at(facts: Graph, operators: NDArray[np.int64], severity: Severity,
 
 
 def large_windows(facts: Graph) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return these operators of a subgraph, ascending.
+    """Return the operators of a subgraph with too large windows, ascending.
 
-    Of each also whether it is one only on open dimensions of its input, and whether its output has a negative size.
+    Also return for each whether it exceeds only open dimensions, and whether its output has a negative size.
 
-    Raises ModelFormatError for an operator whose tensor does not exist.
+    Raises ModelFormatError if an operator's tensor does not exist.
     """
     facts.check_values()
     codes, known = facts.operators.code_indices, facts.operators.codes
@@ -68,7 +68,7 @@ def large_windows(facts: Graph) -> tuple[NDArray[np.int64], NDArray[np.bool_], N
 
 
 def _large(facts: Graph, operators: NDArray[np.int64], first: int | None) -> NDArray[np.int64]:
-    """Return those of the operators, of one code, whose window is too large, and what is known of each."""
+    """Return the operators (of one code) with too large windows, and the properties of each."""
     slots, count = facts.operands, 1 if first is None else 2
     operators = operators[np.diff(slots.splits)[operators] >= count]
     tensors = slots.values[slots.splits[operators, None] + np.arange(count)]

@@ -1,4 +1,4 @@
-"""Files: mapped, copied, and replaced whole or not at all. Knows no model."""
+"""Map and copy files, and replace them whole or not at all; without knowledge of models."""
 
 from circletools.lazy import lazy_exports
 

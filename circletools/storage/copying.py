@@ -1,4 +1,4 @@
-"""Copying between files: by the kernel where it can, and without filling holes."""
+"""Copy between files, in the kernel if possible, and without filling holes."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from contextlib import suppress
 
 from circletools.storage.platform import CAN_TELL_HOLES, copy_at
 
-CHUNK_BYTES = 8 << 20  # of one step
+CHUNK_BYTES = 8 << 20  # bytes per step
 
 
 def copy_range(source: int, start: int, end: int, target: int, at: int) -> Iterator[int]:
-    """Copy the bytes from `start` to `end` of one open file to offset `at` of another.
+    """Copy the bytes `start` to `end` of one open file to offset `at` of another.
 
     Yields the offset reached in `target` after each step. Raises EOFError if the source ends before `end`.
     """
@@ -23,12 +23,12 @@ def copy_range(source: int, start: int, end: int, target: int, at: int) -> Itera
             count = min(CHUNK_BYTES, stop - position)
             position += _advance(copy_at(source, position, target, position - start + at, count))
             yield position - start + at
-    if os.fstat(source).st_size < end:  # what is missing looks like a hole
+    if os.fstat(source).st_size < end:  # missing data looks like a hole
         raise EOFError
 
 
 def _data_ranges(descriptor: int, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield the ranges that hold data, so that the holes of a sparse file stay holes."""
+    """Yield the ranges with data, so the holes of a sparse file stay holes."""
     if not CAN_TELL_HOLES:
         yield start, end
         return
@@ -46,9 +46,9 @@ def _data_ranges(descriptor: int, start: int, end: int) -> Iterator[tuple[int, i
 
 
 def start_writing(descriptor: int, at: int, count: int) -> None:
-    """Leave the final fsync little to do.
+    """Make Linux start writing, so the final fsync has little to do.
 
-    The advice not to keep these pages makes Linux start writing the dirty ones; it drops only clean ones.
+    The advice not to keep these pages makes Linux write dirty pages; it only drops clean ones.
     """
     if count and hasattr(os, "posix_fadvise"):
         with suppress(OSError):  # it is only advice

@@ -1,4 +1,4 @@
-"""A directory that is written whole or not at all."""
+"""Write a directory whole or not at all."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from circletools.storage.replacing import temporary_name
 
 MayReplace = Callable[[Path], bool]
 
-_HERE = -100  # AT_FDCWD of Linux: names are those of this process
+_HERE = -100  # AT_FDCWD of Linux: names are relative to the working directory
 _EXCHANGE = 2  # RENAME_EXCHANGE, see renameat2(2)
 
 
 def check_directory(target: Path, may_replace: MayReplace, *, name: Path | None = None) -> None:
-    """Raise UsageError if something stands at `target` that is not to be replaced; errors call it `name`.
+    """Raise UsageError if `target` exists and must not be replaced; errors call it `name`.
 
-    Raises OutputError if that cannot be found out.
+    Raises OutputError if that cannot be determined.
     """
     location = str(name or target)
     check_name(location)
@@ -46,7 +46,7 @@ def check_directory(target: Path, may_replace: MayReplace, *, name: Path | None 
 
 @contextmanager
 def making_directory(path: Path) -> Iterator[None]:
-    """Make a directory and its parents; those that are still empty when an exception comes go again.
+    """Make a directory and its parents; after an exception, those that are still empty are removed.
 
     Raises OutputError if they cannot be made.
     """
@@ -67,11 +67,11 @@ def write_directory(
     may_replace: MayReplace,
     check: Callable[[], None] = lambda: None,
 ) -> None:
-    """Write files, by their path in the directory, to a directory beside `target`; rename it when it is complete.
+    """Write files, given by relative path, to a directory next to `target`; rename it when it is complete.
 
-    An empty directory is replaced, another one where `may_replace` allows it, once the new files are on the disk.
-    `check()` is the last call before that, to stop it with an exception. Raises OutputError if the directory cannot
-    be written, UsageError when it exists, even if it was created while the files were written.
+    An empty directory is replaced, and another one if `may_replace` allows it, once the new files are on the disk.
+    `check()` is called last and can prevent this by an exception. Raises OutputError if the directory cannot be
+    written, UsageError if it exists, even if it was created while the files were written.
     """
     check_directory(target, may_replace)
     target = Path(os.path.realpath(target))
@@ -93,7 +93,7 @@ def write_directory(
 
 @contextmanager
 def _temporary(new: Path, may_replace: MayReplace) -> Iterator[None]:
-    """Make a directory; at the end remove what then has its name, which may be the one that it replaced."""
+    """Make a temporary directory; at the end remove the directory with its name, which may be the replaced one."""
     made = None
     try:
         try:
@@ -113,7 +113,7 @@ def _remove(path: Path, made: os.stat_result | None, may_replace: MayReplace) ->
     try:
         shutil.rmtree(path, ignore_errors=True)
     except BaseException:
-        shutil.rmtree(path, ignore_errors=True)  # half a directory would no longer be known as ours
+        shutil.rmtree(path, ignore_errors=True)  # half a directory would no longer be recognised as a split
         raise
 
 
@@ -124,9 +124,9 @@ def _is(path: Path, status: os.stat_result) -> bool:
 
 
 def _put_in_place(new: Path, target: Path, may_replace: MayReplace) -> None:
-    """Give the new directory the name `target`; one that was there is at `new` afterwards."""
+    """Rename the new directory to `target`; an existing one is at `new` afterwards."""
     try:
-        os.replace(new, target)  # the system refuses this where a directory holds anything
+        os.replace(new, target)  # the system refuses this if the directory is not empty
         return
     except OSError as error:
         if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
@@ -137,7 +137,7 @@ def _put_in_place(new: Path, target: Path, may_replace: MayReplace) -> None:
     made = new.lstat()
     try:
         _exchange(new, target)
-        check_directory(new, may_replace, name=target)  # nothing can be added to it there
+        check_directory(new, may_replace, name=target)  # nobody can add files to it there
     except BaseException:
         if _is(target, made):
             _exchange(new, target)
@@ -145,7 +145,7 @@ def _put_in_place(new: Path, target: Path, may_replace: MayReplace) -> None:
 
 
 def _exchange(new: Path, target: Path) -> None:
-    """Exchange the names of two directories: in one step where the system can do that."""
+    """Exchange the names of two directories, atomically if the system supports that."""
     if _exchange_atomically(new, target):
         return
     aside = new.with_name(f"{new.name}.old")
@@ -160,7 +160,7 @@ def _exchange(new: Path, target: Path) -> None:
 
 
 def _exchange_atomically(new: Path, target: Path) -> bool:
-    """Return False where the C library, the system or the file system has no such call."""
+    """Return False if the C library, the system or the file system does not support this call."""
     try:
         call = ctypes.CDLL(None, use_errno=True).renameat2
     except (AttributeError, OSError, TypeError):

@@ -9,11 +9,11 @@ SUFFIXES = (".circle", ".tflite")
 
 
 def models_below(directory: str) -> Iterator[str]:
-    """Yield the paths, relative to `directory`, of the models in it and below, in the order of their names.
+    """Yield the paths, relative to `directory`, of the models in it and below, sorted by name.
 
-    A model is a file that ends in .tflite or .circle, in capitals too. What begins with a dot is left out. Links are
-    followed; each directory is entered once, whichever way leads to it first, so that links in a circle come to an
-    end. A dangling link and a directory that cannot be read are yielded too: who opens them learns why.
+    A model is a file whose name ends in .tflite or .circle, in any case, and does not begin with a dot. Links are
+    followed; each directory is entered once, so cyclic links terminate. A dangling link and an unreadable directory
+    are yielded too, so opening them gives the error.
     """
     entered: set[tuple[int, int]] = set()
     waiting = [""]  # the next one last
@@ -30,7 +30,7 @@ def models_below(directory: str) -> Iterator[str]:
 
 
 def _inside(path: str, name: str, entered: set[tuple[int, int]]) -> list[str]:
-    """Return the entries of a directory, sorted; none when it has been entered before."""
+    """Return the entries of a directory, sorted; empty if it was entered before."""
     status = os.stat(path)
     identity = status.st_dev, status.st_ino
     if identity in entered:

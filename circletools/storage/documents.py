@@ -1,4 +1,4 @@
-"""Documents in files: their bytes, and what an earlier run wrote, as a baseline for a later one."""
+"""Read documents from files, such as the output of an earlier run as a baseline for a later one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _Known = TypeVar("_Known")
 
 @contextmanager
 def naming_files() -> Iterator[None]:
-    """Mark errors as being about a file that they name, or a request, not about the model."""
+    """Mark errors as concerning a file that they name, or a request, and not the model."""
     try:
         yield
     except CircleToolsError as error:
@@ -39,10 +39,10 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
 def read_baseline(
     path: str | os.PathLike[str], command: str, known: Callable[[Mapping[str, Any]], _Known]
 ) -> list[_Known]:
-    """Read the documents that a command wrote with `--json`, one or JSON Lines, each by `known`.
+    """Read the documents that a command wrote with `--json` (one document, or JSON Lines), each with `known`.
 
-    Raises InvalidInputError if the file cannot be read, is of another version, or `known` finds that a document
-    lacks something (KeyError, TypeError, AttributeError) or has what cannot be (ValueError).
+    Raises InvalidInputError if the file cannot be read, has another version, or `known` finds missing fields
+    (KeyError, TypeError, AttributeError) or invalid values (ValueError).
     """
     name, data = os.fspath(path), read_bytes(path)
     if not data.strip():

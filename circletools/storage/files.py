@@ -25,7 +25,7 @@ _LINKS = 40  # how many symbolic links Linux follows
 
 @dataclass(slots=True)
 class Source:
-    """The bytes of a file, and where they came from. `file` is open for reading where there is one.
+    """The bytes of a file, and their origin. `file` is the open file, if there is one.
 
     `status` is the file's `stat` when it was opened.
     """
@@ -49,11 +49,11 @@ class Source:
         self.closed = True
 
     def parts(self, chunks: Iterable[bytes | tuple[int, int]]) -> list[Part]:
-        """Return chunks of a new file, which are bytes or ranges (start, end) of this one, to be written."""
+        """Return parts to write for the chunks of a new file, which are bytes or ranges (start, end) of this file."""
         return [chunk if isinstance(chunk, bytes) else Range(self, *chunk) for chunk in chunks]
 
     def check_other(self, target: str | os.PathLike[str], *, in_place: bool) -> None:
-        """Raise UsageError if `target` is the file itself, unless that is to be changed `in_place`."""
+        """Raise UsageError if `target` is the file itself, unless it is to be changed `in_place`."""
         if self.path is not None and not in_place and same_file(self.path, target):
             message = "input and output are the same file"
             raise UsageError(message, location=os.fspath(target), hint="use `in_place=True`")
@@ -61,8 +61,8 @@ class Source:
     def check_unchanged(self, target: Path | None = None) -> None:
         """Raise InvalidInputError if the file was written to since it was opened.
 
-        That shows in its size and its time of modification. When `target` is the file itself, which is about to be
-        replaced, another file that took its name counts too: it would be lost.
+        Its size and modification time reveal that. If `target` is the file itself, which will be replaced, another
+        file that took its name also counts, since it would be lost.
         """
         if self.file is None or self.status is None:
             return
@@ -77,9 +77,9 @@ class Source:
 
 
 def open_source(source: str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO) -> Source:
-    """Map a file, or take bytes as they are; streams and `-` are read to their end.
+    """Map a file, or wrap bytes; streams and `-` are read to their end.
 
-    Raises InvalidInputError if the file cannot be read, UsageError for what is none of these.
+    Raises InvalidInputError if the file cannot be read, UsageError for other types.
     """
     if isinstance(source, bytes | bytearray | memoryview):
         return Source(_flat(source), "<bytes>")
@@ -121,7 +121,7 @@ def _read(stream: BinaryIO) -> Source:
 
 
 def _map(name: str) -> Source:
-    file = open(name, "rb")  # noqa: SIM115 - it stays open as long as the source
+    file = open(name, "rb")  # noqa: SIM115 - open as long as the source
     status = os.fstat(file.fileno())
     if not stat.S_ISREG(status.st_mode):
         with file:
@@ -139,7 +139,7 @@ def _map(name: str) -> Source:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """The bytes of `source` from `start` to `end`, to be copied by the kernel where it can."""
+    """The bytes of `source` from `start` to `end`, copied by the kernel if possible."""
 
     source: Source
     start: int
@@ -172,9 +172,9 @@ def write(
 ) -> None:
     """Write `parts` to `target`, whole or not at all; see `replacing` for how.
 
-    `source` is what the parts were made from: a new file gets its mode bits, and nothing is written when it changed
-    since it was opened (InvalidInputError). A symbolic link is followed; `-`, pipes, devices and the like of
-    /dev/stdout are written straight through. Raises OutputError if it cannot be written.
+    `source` is the file from which the parts were made: a new file gets its mode bits, and nothing is written if it
+    changed since it was opened (InvalidInputError). A symbolic link is followed; `-`, pipes, devices and names such
+    as /dev/stdout are written directly. Raises OutputError if it cannot be written.
     """
     name = os.fspath(target)
     check_target(name)
@@ -193,7 +193,7 @@ def write(
             _replace(path, parts, source, progress)
             return
     except OSError as error:
-        if source is not None and error.errno == errno.EFAULT:  # a mapped file that was cut short
+        if source is not None and error.errno == errno.EFAULT:  # a mapped file was truncated
             source.check_unchanged()
         raise OutputError(f"cannot write it: {error.strerror}", location=name) from error
     if source is not None:
@@ -202,7 +202,7 @@ def write(
 
 def _replace(path: Path, parts: Sequence[Part], source: Source | None, progress: Progress | None) -> None:
     def fill(file: BinaryIO, early: bool) -> None:
-        """Write the parts one after the other; `early` has the disk start while the copy goes on."""
+        """Write the parts one after the other; with `early`, writing to the disk starts during the copy."""
         total, done = sum(len(part) for part in parts), 0
         for part in parts:
             for written in _copy(part, file.fileno(), done):
@@ -221,7 +221,7 @@ def _replace(path: Path, parts: Sequence[Part], source: Source | None, progress:
 
 
 def check_target(target: str | os.PathLike[str]) -> None:
-    """Raise what `write` would, as far as it shows without writing: OutputError, or UsageError for a directory."""
+    """Raise the errors of `write` that can be found without writing: OutputError, or UsageError for a directory."""
     name = os.fspath(target)
     check_name(name)
     if name == "-" or _descriptor(name) is not None:
@@ -238,7 +238,7 @@ def check_target(target: str | os.PathLike[str]) -> None:
 
 
 def check_name(name: str) -> None:
-    """Raise OutputError for what no file can be called."""
+    """Raise OutputError if this cannot be a file name."""
     try:
         if b"\0" in os.fsencode(name):
             raise OutputError("not a file name: it holds a NUL character", location=repr(name))
@@ -247,7 +247,7 @@ def check_name(name: str) -> None:
 
 
 def _descriptor(name: str) -> int | None:
-    """Return the number of the open file that a name stands for, as those of /dev/stdout and /dev/fd/63 do."""
+    """Return the descriptor of the open file that a name such as /dev/stdout or /dev/fd/63 refers to."""
     for _ in range(_LINKS):
         folder, last = os.path.split(name)
         folder = os.path.realpath(folder)
@@ -260,14 +260,14 @@ def _descriptor(name: str) -> int | None:
 
 
 def standard_output() -> BinaryIO:
-    """Return standard output for bytes. Raises OSError if the process was started without it."""
+    """Return the binary standard output. Raises OSError if the process was started without it."""
     if sys.stdout is None:
         raise OSError(errno.EBADF, "standard output is closed")
     return sys.stdout.buffer
 
 
 def make_directory(path: Path) -> None:
-    """Make a directory and its parents, unless it is there. Raises OutputError."""
+    """Make a directory and its parents, unless it exists. Raises OutputError."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -275,7 +275,7 @@ def make_directory(path: Path) -> None:
 
 
 def same_file(first: str | os.PathLike[str], second: str | os.PathLike[str]) -> bool:
-    """Return whether two names are one existing file."""
+    """Return whether two names refer to the same existing file."""
     try:
         return os.path.samefile(first, second)
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Calls that macOS and Windows lack, or that behave differently there."""
+"""System calls that are missing or different on macOS and Windows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _CHUNK_BYTES = 1 << 20
 
 
 def read_at(descriptor: int, count: int, at: int) -> bytes:
-    """Return up to `count` bytes of an open file from an offset on, and leave it where it is; Windows lacks pread."""
+    """Return up to `count` bytes of an open file at an offset, without moving its position; Windows lacks pread."""
     if hasattr(os, "pread"):
         return os.pread(descriptor, count, at)
     before = os.lseek(descriptor, 0, os.SEEK_CUR)
@@ -33,7 +33,7 @@ def read_at(descriptor: int, count: int, at: int) -> bytes:
 
 
 def write_at(descriptor: int, data: bytes | memoryview, at: int) -> int:
-    """Write to an open file at an offset, and return how many bytes that was; without pwrite, it moves there."""
+    """Write to an open file at an offset, and return the number of bytes; without pwrite, its position moves."""
     if hasattr(os, "pwrite"):
         return os.pwrite(descriptor, data, at)
     os.lseek(descriptor, at, os.SEEK_SET)
@@ -41,7 +41,7 @@ def write_at(descriptor: int, data: bytes | memoryview, at: int) -> int:
 
 
 def copy_at(source: int, at: int, target: int, to: int, count: int) -> int:
-    """Copy up to `count` bytes between open files, by the kernel where it can; return how many."""
+    """Copy up to `count` bytes between open files, in the kernel if possible; return the number of bytes."""
     if hasattr(os, "copy_file_range"):
         try:
             return os.copy_file_range(source, target, count, at, to)
@@ -60,15 +60,15 @@ def copy_at(source: int, at: int, target: int, to: int, count: int) -> int:
 
 
 def keep_owner(descriptor: int, old: os.stat_result) -> None:
-    """Give an open file the owner of another one, as far as we may."""
+    """Set the owner of an open file to that of another one, if permitted."""
     if hasattr(os, "fchown"):
-        with suppress(PermissionError):  # only root may give files away
+        with suppress(PermissionError):  # only root may change owners
             os.fchown(descriptor, old.st_uid, old.st_gid)
 
 
 def keep_mode(descriptor: int, path: Path, mode: int) -> None:
-    """Give an open file, which has a name where the system cannot do it without, its mode bits, as far as we may."""
-    with suppress(PermissionError):  # some file systems have no modes
+    """Set the mode bits of an open file, through its name if the system requires that, if permitted."""
+    with suppress(PermissionError):  # some file systems have no mode bits
         if hasattr(os, "fchmod"):
             os.fchmod(descriptor, mode)
         else:
@@ -76,7 +76,7 @@ def keep_mode(descriptor: int, path: Path, mode: int) -> None:
 
 
 def sync(path: Path) -> None:
-    """Wait until a file or a directory is on the disk; Windows cannot do that by name. Raises OSError."""
+    """Wait until a file or directory is on the disk; Windows cannot do that by name. Raises OSError."""
     if os.name == "nt":
         return
     descriptor = os.open(path, os.O_RDONLY)
@@ -88,7 +88,7 @@ def sync(path: Path) -> None:
 
 @contextmanager
 def locked(file: int) -> Iterator[None]:
-    """Keep other processes that do the same away from an open file meanwhile, where the system has such locks."""
+    """Hold an advisory lock on an open file inside the block, if the system has such locks."""
     lock = _module("fcntl")
     if lock is None:
         yield
@@ -103,12 +103,12 @@ def locked(file: int) -> Iterator[None]:
 
 
 def limit_memory(kind: Literal["AS", "DATA"], limit_bytes: int) -> None:
-    """Bound the memory of this process, where the system can, and let it leave no image when it crashes."""
+    """Limit the memory of this process, if the system can, and disable core dumps."""
     limits = _module("resource")
     if limits is None:
         return
     limits.setrlimit(limits.RLIMIT_CORE, (0, 0))
-    with suppress(OSError, ValueError):  # macOS has the number, but no such limit
+    with suppress(OSError, ValueError):  # macOS has the constant, but not the limit
         limits.setrlimit(getattr(limits, f"RLIMIT_{kind}"), (limit_bytes, limit_bytes))
 
 

@@ -1,8 +1,8 @@
-"""A new file in the place of an old one, or in an empty place: whole or not at all.
+"""Create or replace a file: whole or not at all.
 
-The new file is written beside its place and takes it by a rename. Until it is complete it has no name, where the
-system can do that (O_TMPFILE): then nothing stays of it, even when the process is killed. Elsewhere it has the name
-`.circletool-….tmp`, and whatever ends the writing but a kill removes it.
+The new file is written next to its final path and then renamed. Until it is complete it has no name, if the system
+supports that (O_TMPFILE), so nothing is left even if the process is killed. Otherwise it is called
+`.circletool-….tmp`, and is removed however the writing ends, except by a kill.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ def replace(
 ) -> None:
     """Put the file that `fill` writes at `path`.
 
-    A file that is there gives way only when the new one is on the disk (fsync), and passes on its mode bits and, as
-    far as we may, its owner; a new file gets the mode bits of `like`. `fill(file, replaces)` may be called again
-    from the start. `check()` is the last call before the rename, to stop it with an exception; whoever else writes by
-    this function waits, and finds then that the file is another.
+    An existing file is replaced only once the new one is on the disk (fsync), and passes on its mode bits and, if
+    permitted, its owner; a new file gets the mode bits of `like`. `fill(file, replaces)` may be called again from the
+    start. `check()` is called just before the rename and can prevent it by an exception; other writers that use this
+    function wait, and then find that the file has changed.
     """
     old = _status(path)
     kept = old or like
@@ -60,17 +60,17 @@ def replace(
             os.unlink(temporary)
         raise
     if old is not None:
-        # The rename itself has happened; some file systems cannot do more, and some directories may not be opened.
+        # The rename has happened; some file systems support no more, and some directories cannot be opened.
         with suppress(OSError):
             sync(path.parent)
 
 
 @contextmanager
 def _held(path: Path) -> Iterator[None]:
-    """Keep others who do the same from putting their file here meanwhile: else the later would undo the earlier."""
+    """Lock out other writers that use this function, since a later one would undo an earlier one's change."""
     try:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
-    except OSError:  # there is none, or it may not be read
+    except OSError:  # it does not exist, or cannot be read
         yield
         return
     try:
@@ -81,7 +81,7 @@ def _held(path: Path) -> Iterator[None]:
 
 
 def temporary_name(path: Path) -> Path:
-    """Return an unused name beside `path`."""
+    """Return an unused name next to `path`."""
     return path.with_name(f".circletool-{os.urandom(6).hex()}.tmp")
 
 
@@ -93,19 +93,19 @@ def _status(path: Path) -> os.stat_result | None:
 
 
 def _open(temporary: Path, mode: int, named: bool) -> int | None:
-    """Open the new file, which nobody may read at any time who should not; None when it cannot be nameless."""
+    """Open the new file with permissions that are never too wide; None if it cannot be nameless."""
     if named:
         return os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | BINARY, mode)
     if hasattr(os, "O_TMPFILE"):
-        with suppress(OSError):  # what is wrong with the folder shows with a name too
+        with suppress(OSError):  # opening with a name will report problems of the folder
             return os.open(temporary.parent, os.O_WRONLY | os.O_TMPFILE, mode)
     return None
 
 
 def _link(descriptor: int, temporary: Path) -> bool:
-    """Give the nameless file a name; False where that is not allowed, or /proc is not there."""
+    """Give the nameless file a name; return False if that is not allowed, or /proc is missing."""
     try:
-        # A folder for the source, which has no effect here, makes Python use the call that follows the link.
+        # A folder for the source, which has no effect here, makes Python use the call that follows links.
         os.link(f"/proc/self/fd/{descriptor}", temporary, src_dir_fd=descriptor, follow_symlinks=True)
     except OSError:
         return False

@@ -1,7 +1,7 @@
-"""JSON that others write: read strictly, and every error names its line.
+"""Read JSON from other sources strictly, with line numbers in all errors.
 
-Refused are a key that stands twice in an object, NaN and infinite numbers, integers of thousands of digits, and
-nesting deeper than any document here needs, so that whoever reads the result may recurse into it.
+It refuses duplicate keys in an object, NaN and infinite numbers, integers of thousands of digits, and nesting deeper
+than any document here needs, so readers of the result can use recursion.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ _TOO_DEEP = f"arrays and objects are nested more than {_DEEPEST} deep"
 
 
 class Object(dict[str, Any]):
-    """A JSON object; `line` is the one it begins in, 0 where the reader was not asked for lines."""
+    """A JSON object; `line` is the line in which it begins, 0 if lines were not requested."""
 
     line = 0
 
 
 class _RefusedError(ValueError):
-    """JSON that the reader refuses, though it is valid; `lineno` is the line of the object that it stands in."""
+    """JSON that the reader refuses although it is valid; `lineno` is the line of the enclosing object."""
 
     lineno = 1
 
 
 def read_json(data: bytes | str, name: str, *, lines: bool = False) -> Any:
-    """Return the value of a JSON document; its objects are of the type `Object`.
+    """Return the value of a JSON document; its objects have the type `Object`.
 
-    `name` is what errors call the document. `lines` numbers the objects, which takes ten times longer: for documents
-    that people write. Raises InvalidInputError, whose location is `name:line`.
+    `name` is the document's name in errors. `lines` adds line numbers to objects, for documents written by people;
+    this takes ten times longer. Raises InvalidInputError, whose location is `name:line`.
     """
     try:
         text = data if isinstance(data, str) else data.decode(json.detect_encoding(data), "surrogatepass")
@@ -55,7 +55,7 @@ def _decoded(text: str, *, lines: bool) -> Any:
         try:
             return json.loads(text, object_pairs_hook=_object, parse_float=_float, parse_constant=_constant)
         except _RefusedError:
-            pass  # read again, to know the line
+            pass  # read again, to find the line
     return _Numbering(text).decode(text)
 
 
@@ -94,7 +94,7 @@ def _check_depth(value: Any) -> None:
 
 
 class _Numbering(json.JSONDecoder):
-    """A decoder that gives each object the number of the line it begins in."""
+    """A decoder that gives each object the number of the line in which it begins."""
 
     def __init__(self, text: str) -> None:
         super().__init__(object_pairs_hook=_object, parse_float=_float, parse_constant=_constant)

@@ -1,4 +1,4 @@
-"""The directory of a ZIP archive, which may stand behind something else in its file.
+"""The directory of a ZIP archive, which may be behind other data in its file.
 
 Format: APPNOTE.TXT of PKWARE, 4.3.12 and 4.3.16.
 """
@@ -15,13 +15,13 @@ END, END_FIELDS = b"PK\5\6", Struct("<4s4H2LH")
 ZIP64, MOST = 0xFFFFFFFF, 0xFFFF
 _ENTRY, _ENTRY_BYTES, _COMMENT_BYTES = b"PK\1\2", 46, 65535
 _LENGTHS = Struct("<3H")
-"""Of the name, the extra field and the comment behind an entry."""
+"""The lengths of the name, extra field and comment behind a directory record."""
 ENTRY_OFFSET, END_OFFSET = 42, 16
 _OFFSET = Struct("<I")
 
 
 def directory_start(file: memoryview) -> int | None:
-    """Return where the central directory of an archive at the end of `file` starts, None without an archive."""
+    """Return the start of the central directory of an archive at the end of `file`, None without an archive."""
     place = end_place(file)
     if place is None:
         return None
@@ -31,9 +31,9 @@ def directory_start(file: memoryview) -> int | None:
 
 
 def central_directory(file: memoryview) -> tuple[int, list[tuple[bytes, bytes]], int, bytes] | None:
-    """Return where the central directory starts, its entries by name, the offset recorded for it, and the comment.
+    """Return the start of the central directory, its records by name, its recorded offset, and the comment.
 
-    None without an archive. Raises EditError for one that is broken, or larger than 32 bits count.
+    Returns None without an archive. Raises EditError if it is broken, or exceeds 32-bit offsets.
     """
     start, end = directory_start(file), end_place(file)
     if start is None or end is None:
@@ -48,7 +48,7 @@ def central_directory(file: memoryview) -> tuple[int, list[tuple[bytes, bytes]],
 
 
 def directory_entries(file: memoryview, start: int, end: int) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the name and the line of each entry of a directory. Raises EditError for one that is broken."""
+    """Yield the name and record of each entry of a directory. Raises EditError if the directory is broken."""
     while start < end:
         name = start + _ENTRY_BYTES
         lengths = _LENGTHS.unpack_from(file, start + 28) if name <= end else ()
@@ -60,7 +60,7 @@ def directory_entries(file: memoryview, start: int, end: int) -> Iterator[tuple[
 
 
 def moved(record: bytes, place: int, by: int) -> bytes:
-    """Return a record with the offset at `place` rebased. Raises EditError if 32 bits cannot."""
+    """Return a record with the offset at `place` moved by `by`. Raises EditError if it exceeds 32 bits."""
     offset = _OFFSET.unpack_from(record, place)[0]
     if offset == ZIP64 or offset + by < 0:
         raise EditError(
@@ -72,7 +72,7 @@ def moved(record: bytes, place: int, by: int) -> bytes:
 
 
 def end_place(file: memoryview) -> int | None:
-    """Return where the end record stands: its comment must end where the file does."""
+    """Return the position of the end record, whose comment must end at the end of the file."""
     first = max(len(file) - END_FIELDS.size - _COMMENT_BYTES, 0)
     tail = bytes(file[first:])
     place = tail.rfind(END)

@@ -1,10 +1,10 @@
-"""Cutting finished models: a part as a model, only what is used, other names, signatures, inputs and outputs.
+"""Edit finished models: extract parts, prune, rename, and change signatures, inputs and outputs.
 
     with ct.open("in.circle") as model, ct.edit(model) as edit:
         ct.surgery.rename(edit, ct.surgery.RenameRequest(inputs=("0=image",)))
         edit.save("out.circle")
 
-`ct.surgery` has what is here.
+These functions are available as `ct.surgery`.
 """
 
 from circletools.lazy import lazy_exports

@@ -1,4 +1,4 @@
-"""Signatures, and the order and number of inputs and outputs, of a model that else stays as it is."""
+"""Change the signatures of a model, and the order and number of its inputs and outputs."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from circletools.wording import suggestion
 
 @dataclass(frozen=True, slots=True)
 class SignatureRequest:
-    """A signature to add, and those to remove, by their keys; what is removed goes first.
+    """A signature to add, and signatures to remove, by key; removals are done first.
 
-    `inputs` and `outputs` are pairs of a name and a tensor, as in `image=serving_default_x:0`; where they are left
-    out, all those of `subgraph`, called as their tensors are.
+    `inputs` and `outputs` are pairs of a name and a tensor, as in `image=serving_default_x:0`; if omitted, all inputs
+    or outputs of `subgraph` under their tensor names.
     """
 
     add: str | None = None
@@ -39,8 +39,8 @@ class SignatureRequest:
 def sign(edit: ModelEdit, request: SignatureRequest) -> RewriteResult:
     """Remove and add signatures in an edit.
 
-    Raises UsageError for a signature or a tensor that does not exist, EditError where the key is taken, or a tensor
-    is not an input or output of the subgraph.
+    Raises UsageError if a signature or tensor does not exist, EditError if the key is taken or a tensor is not an
+    input or output of the subgraph.
 
     >>> with ct.open("in.tflite") as model, ct.edit(model) as edit:
     ...     ct.surgery.sign(edit, ct.surgery.SignatureRequest("detect", ("image=x",), ("boxes=Identity",)))
@@ -120,10 +120,10 @@ def _check_text(name: str) -> None:
 def reorder(
     edit: ModelEdit, inputs: Sequence[int] | None = None, outputs: Sequence[int] | None = None, *, subgraph: int = 0
 ) -> RewriteResult:
-    """Put the inputs and outputs of a subgraph in another order: the old position of each, in the new order.
+    """Reorder the inputs and outputs of a subgraph, given by their old positions in the new order.
 
-    Signatures go by names and stay. Raises UsageError unless every position occurs once, EditError for a subgraph
-    that operators call.
+    Signatures refer to names and do not change. Raises UsageError unless every position occurs once, EditError if
+    operators call the subgraph.
 
     >>> with ct.open("in.tflite") as model, ct.edit(model) as edit:
     ...     ct.surgery.reorder(edit, outputs=(1, 0))
@@ -153,11 +153,11 @@ def reorder(
 def expose(
     edit: ModelEdit, tensors: Iterable[str] = (), *, every: Iterable[str] = (), subgraph: int = 0
 ) -> RewriteResult:
-    """Make tensors outputs too, behind those that there are, to see their values.
+    """Append tensors to the outputs, to see their values.
 
-    `tensors` are names, or `index:12`; `every` has operator code names (globs), of whose operators all outputs are
-    meant. Signatures of the subgraph get them too. Raises UsageError for what does not exist, EditError for what can
-    be no output, and for a subgraph that operators call.
+    `tensors` are names, or `index:12`; `every` has operator code names (globs), whose outputs are all added.
+    Signatures of the subgraph get them too. Raises UsageError if something does not exist, EditError if a tensor
+    cannot be an output or operators call the subgraph.
 
     >>> with ct.open("in.tflite") as model, ct.edit(model) as edit:
     ...     ct.surgery.expose(edit, every=("CONV_2D",))
@@ -211,7 +211,7 @@ def _check_not_called(model: Model, subgraph: int, place: str) -> None:
 
 
 def _drop_description(edit: ModelEdit) -> Iterator[Finding]:
-    """Remove what describes inputs and outputs by their order."""
+    """Remove metadata that describes inputs and outputs by their order."""
     if edit.remove_metadata(ENDS_TABLE):
         message = f"metadata {ENDS_TABLE} is left out: it describes inputs and outputs by their order"
         yield Finding("METADATA_LEFT_OUT", "info", "", message)

@@ -1,4 +1,4 @@
-"""The functions of `ct.metadata`: entries of a model, and descriptions of its inputs and outputs in TFLITE_METADATA.
+"""The functions of `ct.metadata`: metadata entries, and descriptions of inputs and outputs in TFLITE_METADATA.
 
 with ct.open("in.tflite") as model, ct.edit(model) as edit:
     ct.metadata.set(edit, "note", b"checked")
@@ -40,7 +40,7 @@ _IMAGE_RANK, _COLORS = 4, {1: "GRAYSCALE", 3: "RGB"}
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Entries(Tabular):
-    """The metadata entries of a model, in their order."""
+    """The metadata entries of a model, in file order."""
 
     entries: tuple[MetadataSummary, ...]
 
@@ -55,9 +55,9 @@ def list_entries(model: Model) -> Entries:
 
 
 def get_entry(model: Model, name: str) -> bytes:
-    """Return the value of a metadata entry; of the last, where several have this name.
+    """Return the value of a metadata entry; if several have this name, of the last.
 
-    Raises UsageError for a name that the model does not have.
+    Raises UsageError if the model does not have the name.
     """
     value = model.metadata_value(name)
     if value is None:
@@ -66,17 +66,17 @@ def get_entry(model: Model, name: str) -> bytes:
 
 
 def set_entry(edit: ModelEdit, name: str, value: bytes) -> RewriteResult:
-    """Give a metadata entry a value; the entry is added where the model has none of this name."""
+    """Set the value of a metadata entry; a missing entry is added."""
     return write_entries(edit, {name: value})
 
 
 def remove_entries(
     edit: ModelEdit, names: Iterable[str] = (), *, origins: bool = False, affinity: bool = False
 ) -> RewriteResult:
-    """Remove all metadata entries of these names; with `origins` and `affinity`, their tables and stamps.
+    """Remove all metadata entries with these names; with `origins` and `affinity`, also their tables and stamps.
 
-    The data goes with the entry, unless another entry or a tensor shares it. Raises UsageError for a name that the
-    model does not have, so that a typing mistake is not taken for success.
+    The data is removed too, unless another entry or a tensor shares it. Raises UsageError if the model does not have
+    a name, so typing mistakes are noticed.
     """
     changes = []
     for name in dict.fromkeys(names):
@@ -89,18 +89,18 @@ def remove_entries(
 
 
 def rename_entries(edit: ModelEdit, names: Mapping[str, str] | Iterable[Pair]) -> RewriteResult:
-    """Give metadata entries other names, all at once: a mapping of old to new names, or texts `OLD=NEW`.
+    """Rename metadata entries, all at once, by a mapping of old to new names, or by texts `OLD=NEW`.
 
-    Raises UsageError for a name that the model does not have, EditError for a new one that it has already.
+    Raises UsageError if the model does not have an old name, EditError if it already has a new one.
     """
     pairs = names.items() if isinstance(names, Mapping) else names
     return RewriteResult(tuple(rename_metadata(edit, pairs)))
 
 
 def document(model: Model) -> dict[str, Any]:
-    """Return TFLITE_METADATA as JSON, complete, with the field names of flatc and tflite-support.
+    """Return the whole TFLITE_METADATA as JSON, with the field names of flatc and tflite-support.
 
-    Raises UsageError for a model without, ModelFormatError for an entry that is broken.
+    Raises UsageError if the model has none, ModelFormatError if the entry is broken.
     """
     return decoded(get_entry(model, TFLITE_METADATA))
 
@@ -108,11 +108,11 @@ def document(model: Model) -> dict[str, Any]:
 def set_document(
     edit: ModelEdit, document: Mapping[str, Any] | bytes, files: Mapping[str, bytes] | None = None
 ) -> RewriteResult:
-    """Let TFLITE_METADATA have what a document has, as `document` gives it, and the archive these files by name.
+    """Write a document, in the format of `document`, to TFLITE_METADATA, and these files to the archive.
 
-    Its `min_parser_version` is the least that reads it; bytes are JSON. Raises UsageError, with the place, for what
-    the schema does not have, for other numbers of inputs and outputs than the model has, and for files that it names
-    and that are not there; InvalidInputError for broken JSON.
+    Its `min_parser_version` is computed; bytes are parsed as JSON. Raises UsageError, with the location, for fields
+    outside the schema, numbers of inputs or outputs that differ from the model's, and missing files;
+    InvalidInputError for broken JSON.
     """
     wanted = read_json(document, "") if isinstance(document, bytes) else document
     root, named = from_document(wanted)
@@ -146,9 +146,9 @@ class Description:
 
 
 def describe(edit: ModelEdit, description: Description) -> RewriteResult:
-    """Describe a model, its inputs and its outputs, for tflite-support and MediaPipe; the rest stays as it is.
+    """Describe a model, its inputs and outputs, for tflite-support and MediaPipe; other fields do not change.
 
-    Raises UsageError for an input or output that does not exist, ModelFormatError for an entry that is broken.
+    Raises UsageError if an input or output does not exist, ModelFormatError if the entry is broken.
     """
     found = _Described(edit)
     for field in ("name", "description", "version", "author", "license"):
@@ -161,10 +161,10 @@ def describe(edit: ModelEdit, description: Description) -> RewriteResult:
 
 
 def normalize(edit: ModelEdit, mean: Sequence[float], std: Sequence[float], *, of: str = "0") -> RewriteResult:
-    """State the normalization of an input: what the model wants is (value - mean) / std, by channel or for all.
+    """Describe the normalization of an input: the model expects (value - mean) / std, by channel or for all.
 
-    An input of four dimensions with one or three channels is an image, of values that its pixels of 0 to 255 give.
-    Raises UsageError for an input that does not exist, and numbers that are not as many.
+    An input of four dimensions with one or three channels is an image; its value bounds follow from pixels of 0 to
+    255. Raises UsageError if the input does not exist, or `mean` and `std` differ in length.
     """
     if len(mean) != len(std) or not mean or min(std) <= 0:
         raise UsageError("mean and std must have the same length, and std must be above 0")
@@ -196,11 +196,10 @@ def labels(
     locale: str = "",
     values: bool = False,
 ) -> RewriteResult:
-    """Name the entries of an output, in a file of the archive behind the model; a `locale` has a file of its own.
+    """Name the entries of an output, in a file of the archive behind the model; each `locale` has its own file.
 
-    It takes the place of a file of this name, or for the same locale. With `values` they name the numbers in the
-    output, as detectors have it. Raises UsageError for an output that does not exist, and where the labels are not as
-    many as its last dimension.
+    The file replaces one with the same name or locale. With `values`, labels name the numbers in the output, as for
+    detectors. Raises UsageError if the output does not exist, or its last dimension is not the number of labels.
     """
     lines, found = list(names), _Described(edit)
     tensor, described = found.tensor("outputs", output)
@@ -220,7 +219,7 @@ def labels(
 
 
 class _Described:
-    """TFLITE_METADATA of the main subgraph, as an edit has it: its `document`, to be changed."""
+    """TFLITE_METADATA of the main subgraph in an edit, as a mutable `document`."""
 
     def __init__(self, edit: ModelEdit) -> None:
         graph = graph_at(model_graph(edit.model), 0)
@@ -229,10 +228,10 @@ class _Described:
         self.document: dict[str, Any] = {} if data is None else decoded(bytes(data))
 
     def tensor(self, side: Direction, name: str) -> tuple[Tensor, dict[str, Any]]:
-        """Return an input or an output, and its description. Raises UsageError."""
+        """Return an input or output and its description. Raises UsageError."""
         graphs = self.document.setdefault("subgraph_metadata", [])
         graphs += [] if graphs else [{}]
-        for one, ends in self._ends.items():  # MediaPipe reads none where a side has fewer than the model
+        for one, ends in self._ends.items():  # MediaPipe ignores too few descriptions
             known = graphs[0].setdefault(f"{one[:-1]}_tensor_metadata", [])
             known += [{"name": name} for name in ends.names[len(known) :]]
         position = self._ends[side].find(name)

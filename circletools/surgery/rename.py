@@ -1,7 +1,7 @@
-"""Other names for tensors, signatures, what these call their inputs and outputs, and metadata entries.
+"""Rename tensors, signatures, their inputs and outputs, and metadata entries.
 
-All renames of one request happen at once, so that two names can change places. What had the old name follows: the
-stamps of origins and affinity, and an entry of a signature that was called as its tensor was.
+All renames of a request happen at once, so two names can be swapped. The stamps of origins and affinity are updated,
+and so are signature entries that had the name of their tensor.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from circletools.wording import suggestion
 
 _LONGEST_GLOB = 10_000
 Pair = str | tuple[str, str]
-"""An old and a new name, or both in one as in `OLD=NEW`."""
+"""An old and a new name, or both in one text, as in `OLD=NEW`."""
 
 
 def strip_names(edit: ModelEdit) -> RewriteResult:
-    """Remove the names of all tensors, which are bytes of a device's flash; signatures keep theirs."""
+    """Remove the names of all tensors, which take up flash memory on a device; signatures keep theirs."""
     graphs = model_graph(edit.model).graphs
     named = [(graph.index, value) for graph in graphs for value, name in enumerate(graph.values.names) if name]
     for subgraph, value in named:
@@ -37,11 +37,11 @@ def strip_names(edit: ModelEdit) -> RewriteResult:
 class RenameRequest:
     r"""A request to rename; every field has pairs of an old and a new name.
 
-    `tensors`: a name, a glob (each `*` of the new name stands for what the next `*` or `?` matched), `index:12` or
-    `1/index:12`; with `regex` a regular expression for the whole name, and `\1` in the new one. Names are looked for
-    in every subgraph, or in `subgraph`. `inputs` and `outputs`: a position, and the name of the tensor there and of
-    the entries of signatures that stand for it. `signatures`: a key. `signature_inputs` and `signature_outputs`: the
-    name of an entry, `KEY/NAME` for one signature.
+    `tensors`: a name, a glob (each `*` of the new name stands for the match of the next `*` or `?`), `index:12` or
+    `1/index:12`; with `regex` a regular expression for the whole name, and `\1` in the new one. Names are searched in
+    every subgraph, or only in `subgraph`. `inputs` and `outputs`: a position, and the new name of its tensor and of
+    the signature entries for it. `signatures`: a key. `signature_inputs` and `signature_outputs`: the name of an
+    entry, `KEY/NAME` for one signature.
     """
 
     tensors: tuple[Pair, ...] = ()
@@ -57,7 +57,7 @@ class RenameRequest:
 def rename(edit: ModelEdit, request: RenameRequest) -> RewriteResult:
     """Apply the renames of a request to an edit.
 
-    Raises UsageError for an old name that does not exist, EditError for a new one that does.
+    Raises UsageError if an old name does not exist, EditError if a new one does.
 
     >>> with ct.open("in.tflite") as model, ct.edit(model) as edit:
     ...     request = ct.surgery.RenameRequest(inputs=("0=image",), signatures=("serving_default=detect",))
@@ -72,9 +72,9 @@ def rename(edit: ModelEdit, request: RenameRequest) -> RewriteResult:
 
 
 def split_pair(pair: Pair, known: Container[str] = ()) -> tuple[str, str]:
-    """Return the old and the new name; where a name has a `=` of its own, the old one is that which is `known`.
+    """Return the old and the new name; if a name contains `=`, the old name must be `known`.
 
-    Raises UsageError if there is no `=`, or where it is ambiguous.
+    Raises UsageError if there is no `=`, or the pair is ambiguous.
     """
     if not isinstance(pair, str):
         return pair
@@ -89,7 +89,7 @@ def split_pair(pair: Pair, known: Container[str] = ()) -> tuple[str, str]:
 
 
 class _Tensors:
-    """The tensors that are renamed: (subgraph, tensor) -> the new name."""
+    """The renamed tensors: (subgraph, tensor) -> new name."""
 
     def __init__(self, edit: ModelEdit, request: RenameRequest) -> None:
         self.edit, self.new = edit, dict[tuple[int, int], str]()
@@ -168,7 +168,7 @@ class _Tensors:
 
 
 def _matching(names: Iterable[str], old: str, new: str, *, regex: bool) -> dict[str, str]:
-    """Return the new names for those that a pattern matches; a name itself goes before what it may match."""
+    """Return the new names of all names that a pattern matches; an exact name takes precedence over a pattern."""
     if regex:
         try:
             pattern = re.compile(old, re.DOTALL)
@@ -193,9 +193,9 @@ def _matching(names: Iterable[str], old: str, new: str, *, regex: bool) -> dict[
 
 
 def _glob(words: str) -> tuple[re.Pattern[str], list[int]]:
-    """Return a pattern, and its groups for each `*` and `?`.
+    """Return a regular expression for a glob, and its groups for each `*` and `?`.
 
-    It never tries twice: what stands in front of the next `*` is looked for ahead, and then is as it was found.
+    It never backtracks: the text before the next `*` is found by a lookahead, and then fixed.
     """
     first, *others = ("".join("(.)" if one == "?" else re.escape(one) for one in part) for part in words.split("*"))
     middle = "".join(f"(?=(?P<_{at}>(.*?){part}))(?P=_{at})" for at, part in enumerate(others[:-1]))
@@ -205,7 +205,7 @@ def _glob(words: str) -> tuple[re.Pattern[str], list[int]]:
 
 
 def _filled(new: str, found: Iterable[str]) -> str:
-    """Put what was matched in place of each `*`."""
+    """Replace each `*` by its matched text."""
     first, *others = new.split("*")
     return first + "".join(match + other for match, other in zip(found, others, strict=False))
 
@@ -219,7 +219,7 @@ def _rename_tensors(edit: ModelEdit, tensors: _Tensors) -> Iterator[str]:
 
 
 def _rename_entries(edit: ModelEdit, request: RenameRequest, tensors: _Tensors) -> Iterator[str]:
-    """Rename what signatures call their inputs and outputs."""
+    """Rename the inputs and outputs of signatures."""
     asked = dict(zip(SIDES, (request.signature_inputs, request.signature_outputs), strict=True))
     for side, pairs in asked.items():
         named = _asked_entries(edit, side, pairs)
@@ -284,9 +284,9 @@ def rename_metadata(edit: ModelEdit, pairs: Iterable[Pair]) -> Iterator[str]:
 
 
 def _renamed(names: list[str], pairs: Iterable[Pair], what: str) -> list[tuple[int, str, str]]:
-    """Return index, old and new name of what is renamed.
+    """Return index, old name and new name of each renamed object.
 
-    Raises UsageError for a name that is not there, EditError for one that is.
+    Raises UsageError if an old name is missing, EditError if a new one exists.
     """
     new: dict[str, str] = {}
     for pair in pairs:

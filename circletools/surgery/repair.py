@@ -1,6 +1,6 @@
-"""Findings with one certain remedy, applied: `codes.json` says which are, and which only where they are asked for.
+"""Apply the remedies of findings that have only one; `codes.json` lists them, and those that need a request.
 
-What a program refuses because of a finding is mended always. What runs stays as it is unless it is asked for.
+Findings that make a program refuse the model are always repaired; others only on request.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from circletools.surgery.rename import RenameRequest, rename
 
 
 def repair(edit: ModelEdit, only: Sequence[str] = (), *, with_: Sequence[str] = ()) -> RewriteResult:
-    """Apply the remedies of findings: those that programs refuse models for, or those of the codes in `only`.
+    """Apply the remedies of findings that make programs refuse the model, or of the codes in `only`.
 
-    `with_` names programs (docs/runtimes.md): what took the model has to take the result, with the same outputs. They
-    see the model as it was opened. Raises UsageError for a code without one certain remedy, EditError where a program
-    no longer takes the model.
+    `with_` names programs (docs/runtimes.md): a program that took the model must take the result, with the same
+    outputs. Programs see the model as it was opened. Raises UsageError if a code does not have a single certain
+    remedy, EditError if a program no longer takes the model.
 
     >>> with ct.open("in.tflite") as model, ct.edit(model) as edit:
     ...     ct.surgery.repair(edit)
@@ -61,7 +61,7 @@ def _codes() -> dict[str, str]:
 
 
 def _judged(edit: ModelEdit, names: Sequence[str]) -> Iterator[Finding]:
-    """Yield what programs say that refused the model before, and do so still. Raises EditError for others."""
+    """Yield the messages of programs that refused the model and still do. Raises EditError for other refusals."""
     with ExitStack() as stack:
         path = stack.enter_context(as_file(edit.model))
         after = Path(stack.enter_context(TemporaryDirectory())) / path.name
@@ -76,7 +76,7 @@ def _judged(edit: ModelEdit, names: Sequence[str]) -> Iterator[Finding]:
 
 
 def _quantized_dimensions(edit: ModelEdit) -> RewriteResult:
-    """A quantized dimension that a tensor does not have: the one of as many sizes as there are scales, if one is."""
+    """Correct a missing quantized dimension to the only one whose size is the number of scales, if there is one."""
     lines = []
     for subgraph in edit.model.subgraphs:
         for tensor in subgraph.tensors:
@@ -93,7 +93,7 @@ def _quantized_dimensions(edit: ModelEdit) -> RewriteResult:
 
 
 def _names(edit: ModelEdit) -> RewriteResult:
-    """Later tensors of a name get one of their own."""
+    """Give later tensors with the same name a unique one."""
     changes: list[str] = []
     for graph in model_graph(edit.model).graphs:
         names = TensorNames(graph, edit.renamed)
@@ -111,14 +111,14 @@ def _names(edit: ModelEdit) -> RewriteResult:
 
 
 def _signatures(edit: ModelEdit) -> RewriteResult:
-    """Inputs and outputs without a name get one, and so do entries whose name is empty or there already."""
+    """Name unnamed inputs and outputs, and rename entries with an empty or repeated name."""
     lines = []
     for index, one in enumerate(edit.signatures.now):
         names = TensorNames(model_graph(edit.model).graphs[one.subgraph], edit.renamed)
         for side in SIDES:
             ends, maps = edit.ends(one.subgraph, side), one.side(side)
             if any(tensor not in ends for _, tensor in maps):
-                continue  # which it should be is not known
+                continue  # the intended tensor is unknown
             named = {tensor for _, tensor in maps}
             missing = [tensor for tensor in dict.fromkeys(ends) if tensor not in named]
             wanted = [name or proper(names.names[tensor]) for name, tensor in maps]
@@ -145,4 +145,4 @@ REMEDIES: dict[str, Callable[[ModelEdit], RewriteResult]] = {
     "INCOMPLETE_SIGNATURE": _signatures,
     "DUPLICATE_NAME": _names,
 }
-"""A remedy for each code that codes.json says can be repaired."""
+"""The remedy of each repairable code in codes.json."""
