@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from typing import Any
 
+from circletools.calls import Attributes
 from circletools.codes import Severity, explanations
 from circletools.wording import Tabular
 
@@ -16,7 +17,7 @@ __all__ = ["Finding", "Findings", "Severity", "against", "finding_of", "fingerpr
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Attributes):
     """One observation about a model.
 
     `code` is stable, and one of `circletools/codes.json`; `location` is a path such as `subgraphs[0].operators[5]`.

@@ -9,6 +9,8 @@ from html import escape
 from itertools import islice
 from typing import Any
 
+from circletools.calls import Attributes
+
 SCHEMA_VERSION = 1
 """`schema_version` of every JSON document that circletools writes, and of those that it reads."""
 
@@ -69,7 +71,7 @@ def suggestion(word: str, known: Iterable[str]) -> str:
     return did_you_mean(word, names) or f"there are {listed}{', …' if len(names) > _LISTED else ''}"
 
 
-class Tabular:
+class Tabular(Attributes):
     """A value that can be shown as a table: rows for dataframes, HTML for notebooks, one line in a terminal."""
 
     __slots__ = ()

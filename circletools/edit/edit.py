@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from circletools.calls import explained
+from circletools.calls import Attributes, explained
 from circletools.edit.archive import move_archive
 from circletools.edit.associated import has_file, with_files
 from circletools.edit.compact import compact
@@ -48,7 +48,7 @@ _PLACEHOLDER_CODE = 127  # the value of deprecated_builtin_code (a byte) for eve
 
 
 @explained
-class ModelEdit:
+class ModelEdit(Attributes):
     """An edit of one model; `save` writes it. The model itself is not changed.
 
     Raises ModelFormatError if the file's structure is broken, and EditError if an index in it is out of range, since

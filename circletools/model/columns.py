@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from circletools.calls import Attributes
 from circletools.errors import ModelFormatError
 from circletools.flatbuf.budget import OBJECT_BYTES, SUBGRAPH_BYTES
 from circletools.flatbuf.columns import Tables, Vectors, Wire
@@ -111,7 +112,7 @@ class OperatorColumns(_Columns):
         return np.nan_to_num(self.outputs.element(0), nan=-1).astype(np.int64)
 
 
-class ModelColumns:
+class ModelColumns(Attributes):
     """A model's tables by type; `Model` adds views of single ones.
 
     `root` is the Model table, of length 1. Everything is read at first use, and then cached.

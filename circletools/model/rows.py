@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from circletools.calls import explained
+from circletools.calls import Attributes, explained
 from circletools.errors import ModelFormatError, UsageError
 from circletools.flatbuf.columns import Tables, Vectors, grouped
 from circletools.model.arrays import array_of
@@ -31,7 +31,7 @@ _Row = TypeVar("_Row", bound=_HasRow)
 _SHOWN = 5
 
 
-class Rows(Sequence[_Row]):
+class Rows(Attributes, Sequence[_Row]):
     """A sequence whose items are created on demand."""
 
     def __init__(self, count: int, make: Callable[[int], _Row]) -> None:
@@ -69,7 +69,7 @@ class Rows(Sequence[_Row]):
 
 
 @explained
-class Subgraph:
+class Subgraph(Attributes):
     """One subgraph. `operators` and `tensors` are created when indexed; `columns` has the columns of the model."""
 
     def __init__(self, model: ModelColumns, index: int, buffers: Callable[[], Buffers]) -> None:

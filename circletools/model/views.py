@@ -8,6 +8,8 @@ from typing import Any, Protocol, TypeVar
 
 from numpy.typing import NDArray
 
+from circletools.calls import Attributes
+
 
 def text(raw: bytes) -> str:
     """Decode a name: names are bytes, usually UTF-8; other bytes survive as surrogate escapes."""
@@ -71,7 +73,7 @@ class SubgraphContext(Protocol):
         """Return the values of a tensor."""
 
 
-class _Placed:
+class _Placed(Attributes):
     """A view that `attach` binds to its subgraph; an unbound view lacks everything that is read from the subgraph."""
 
     __slots__ = ("_context",)

@@ -28,7 +28,7 @@ def naming_files() -> Iterator[None]:
 def read_bytes(path: str | os.PathLike[str]) -> bytes:
     """Return the contents of a file. Raises InvalidInputError."""
     try:
-        if Path(path).is_char_device():  # it may have no end
+        if Path(path).is_char_device() and os.fspath(path) != os.devnull:  # it may have no end
             raise ValueError("it is a device")
         return Path(path).read_bytes()
     except (OSError, ValueError) as error:
