@@ -1,4 +1,4 @@
-"""Affinity of two models: operators that changed their device, and partitions that changed their operators."""
+"""Compare the affinity of two models: operators on other devices, and partitions with other operators."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from circletools.wording import ranges
 def affinity_differences(comparison: ModelComparison, notes: list[Finding]) -> Iterator[Difference]:
     """Yield the differences of affinity: devices, freshness, the device of each operator, partitions.
 
-    Where only one model has an affinity, that is the one difference.
+    If only one model has an affinity, that is the only difference.
     """
     models = comparison.before, comparison.after
     old, new = (read_or_note(read_affinity, model, "affinity", notes) for model in models)
@@ -63,7 +63,7 @@ def _subgraph(
 
 
 def _device_ids(affinity: Affinity, subgraph: int, operators: Indices) -> Indices:
-    """Return the device id of each operator; NONE where the table, which may be stale, does not reach."""
+    """Return the device id of each operator; NONE for operators beyond a (perhaps stale) table."""
     ids = np.full(len(operators), NONE, np.int64)
     if subgraph in affinity.subgraphs:
         known = affinity.subgraphs[subgraph].devices
@@ -72,7 +72,7 @@ def _device_ids(affinity: Affinity, subgraph: int, operators: Indices) -> Indice
 
 
 class _Partition(NamedTuple):
-    """A partition: its operators, and their indices in the first model (negative where it has none)."""
+    """A partition: its operators, and their indices in the first model (negative for new ones)."""
 
     number: int
     device: str | None
@@ -85,7 +85,7 @@ class _Partition(NamedTuple):
 
 
 def _partitions(affinity: Affinity, subgraph: int, partner: Mapping[int, int] | None) -> dict[int, _Partition]:
-    """Return the partitions of a subgraph by their least member."""
+    """Return the partitions of a subgraph by their lowest member."""
     if subgraph not in affinity.subgraphs:
         return {}
     known = affinity.subgraphs[subgraph]
@@ -105,7 +105,7 @@ def _partitions(affinity: Affinity, subgraph: int, partner: Mapping[int, int] | 
 def _partition_differences(
     pair: tuple[int, int], ours: Mapping[int, _Partition], theirs: Mapping[int, _Partition]
 ) -> Iterator[Difference]:
-    """Compare partitions that have the same least member."""
+    """Compare partitions with the same lowest member."""
     for least in sorted(ours.keys() | theirs.keys()):
         sides = ours.get(least), theirs.get(least)
         same = {None if one is None else (one.device, one.members) for one in sides}

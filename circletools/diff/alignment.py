@@ -1,10 +1,10 @@
 """Match the elements of two lists by keys, the most specific keys first.
 
-Elements at both ends with equal keys match; of the rest, those whose key is unique on both sides, as far as they
-keep their order (patience diff); then the same between those. What is left over is tried with less specific keys. An
+Elements at both ends with equal keys match; then elements whose key is unique on both sides, if they keep their order
+(patience diff); then the same recursively between these. The remaining elements are tried with less specific keys. An
 element with a unique specific key at another place has moved.
 
-    before   a b c d e          a-a, d-d, e-e by the ends; b-b and x, c between; b stands behind c on one side:
+    before   a b c d e          a-a, d-d, e-e at the ends; b, c and x between; b is behind c on one side:
     after    a c x b d e        c-c stays, b-b has moved, x was added
 """
 
@@ -26,13 +26,13 @@ Keys = NDArray[Any]
 Levels = Sequence[tuple[Keys, Keys]]
 _Gap = tuple[Indices, Indices]
 
-_ROUNDS = 32  # how deep unique keys are looked for between unique keys; real models need few
-_QUADRATIC = 1 << 20  # what an exact alignment by blunt keys may cost, in pairs
+_ROUNDS = 32  # the recursion depth of unique keys between unique keys; real models need little
+_QUADRATIC = 1 << 20  # the maximum cost, in pairs, of an exact alignment by blunt keys
 
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """The pairs, by ascending `before`; `moved` marks those that change their order. Lengths are `counts`."""
+    """The pairs, by ascending `before`; `moved` marks pairs out of order. `counts` has both lengths."""
 
     before: Indices
     after: Indices
@@ -54,7 +54,7 @@ def align(levels: Levels, blunt: Levels = (), *, by_place: bool = False) -> Alig
     """Align two lists by `levels`, pairs of keys that identify an element, the most specific first.
 
     `blunt` keys do not identify an element: they only match elements within a gap, never moved ones. With `by_place`,
-    the elements left in a gap match by position, where both sides have equally many.
+    remaining elements of a gap match by position if both sides have the same number.
     """
     first, second = (len(keys) for keys in levels[0])
     partner, moved = np.full(first, -1, np.int64), np.zeros(first, np.bool_)
@@ -73,7 +73,7 @@ def align(levels: Levels, blunt: Levels = (), *, by_place: bool = False) -> Alig
 
 
 def _match(keys: tuple[Keys, Keys], gap: _Gap, partner: Indices) -> list[_Gap]:
-    """Pair elements of a gap; return the gaps that are left."""
+    """Pair elements of a gap; return the remaining gaps."""
     pending, left = [gap], []
     for _ in range(_ROUNDS):
         split: list[_Gap] = []
@@ -93,7 +93,7 @@ def _match(keys: tuple[Keys, Keys], gap: _Gap, partner: Indices) -> list[_Gap]:
 
 
 def _trim(keys: tuple[Keys, Keys], before: Indices, after: Indices, partner: Indices) -> _Gap:
-    """Pair equal elements at both ends; return what is between."""
+    """Pair equal elements at both ends; return the gap between."""
     for step in (1, -1):
         old, new = before[::step], after[::step]
         length = min(len(old), len(new))
@@ -105,7 +105,7 @@ def _trim(keys: tuple[Keys, Keys], before: Indices, after: Indices, partner: Ind
 
 
 def _anchors(before: Keys, after: Keys) -> tuple[Indices, Indices]:
-    """Return where keys stand that are unique on both sides and keep their order: the longest such sequence."""
+    """Return the positions of the longest sequence of keys that are unique on both sides and in the same order."""
     old, new = alone_in_both(before, after)
     order = np.argsort(old)
     old, new = old[order], new[order]
@@ -114,10 +114,10 @@ def _anchors(before: Keys, after: Keys) -> tuple[Indices, Indices]:
 
 
 def _longest_ascent(values: Indices) -> Indices:
-    """Return the places of a longest ascending subsequence of distinct numbers."""
+    """Return the positions of a longest ascending subsequence of distinct numbers."""
     if (np.diff(values) > 0).all():
         return np.arange(len(values))
-    ends: list[int] = []  # the smallest end of an ascent of each length
+    ends: list[int] = []  # the smallest end of an ascending subsequence of each length
     places: list[int] = []
     previous = np.full(len(values), -1, np.int64)
     for place, value in enumerate(values.tolist()):
@@ -138,7 +138,7 @@ def _longest_ascent(values: Indices) -> Indices:
 
 
 def _between(gap: _Gap, anchors: tuple[Indices, Indices]) -> Iterator[_Gap]:
-    """Yield the gaps between anchors that are not empty."""
+    """Yield the non-empty gaps between anchors."""
     bounds = [np.concatenate(([-1], at, [len(side)])) for at, side in zip(anchors, gap, strict=True)]
     some = (np.diff(bounds[0]) > 1) | (np.diff(bounds[1]) > 1)
     for index in np.flatnonzero(some).tolist():
@@ -147,7 +147,7 @@ def _between(gap: _Gap, anchors: tuple[Indices, Indices]) -> Iterator[_Gap]:
 
 
 def _find_moved(keys: tuple[Keys, Keys], gaps: list[_Gap], partner: Indices, moved: NDArray[np.bool_]) -> list[_Gap]:
-    """Pair what is left over by unique keys, wherever it stands."""
+    """Pair remaining elements with unique keys at any position."""
     if not gaps:
         return gaps
     before, after = (np.concatenate([gap[side] for gap in gaps]) for side in (0, 1))
@@ -161,7 +161,7 @@ def _find_moved(keys: tuple[Keys, Keys], gaps: list[_Gap], partner: Indices, mov
 
 
 def _match_exactly(keys: tuple[Keys, Keys], gaps: list[_Gap], partner: Indices) -> Iterator[_Gap]:
-    """Pair elements of small gaps by the matching blocks of their keys; large gaps stay as they are."""
+    """Pair elements of small gaps by the matching blocks of their keys; leave large gaps."""
     budget = _QUADRATIC
     for before, after in gaps:
         cost = len(before) * len(after)

@@ -20,7 +20,7 @@ class PartChange:
 
 @dataclass(frozen=True, slots=True)
 class Attestation:
-    """NEW equals OLD except for `changes`: the digests of both, and how many parts are equal in both."""
+    """NEW equals OLD except for `changes`: the digests of both, and the number of equal parts."""
 
     format: str
     before: str
@@ -32,7 +32,7 @@ class Attestation:
 def attest(before: Model, after: Model) -> Attestation:
     """Return the statement that two models are identical except for named parts.
 
-    Raises UsageError for models of two formats, else as `digests`.
+    Raises UsageError if the formats differ, and the errors of `digests`.
 
     >>> with ct.open("in.circle") as old, ct.open("out.circle") as new:
     ...     [change.part for change in ct.attest(old, new).changes]

@@ -1,12 +1,12 @@
 """Compare two models: match objects whose index changed, then compare every field of the schema.
 
 Buffers are matched by their data, operator codes by their fields, subgraphs and signatures by name, tensors and
-operators by the paths of their origins, where both models have them, else by name and by the tensors they make. A
-number that is an index (of a tensor, a buffer, ...) is compared by what it leads to. So what an insertion pushes back
-is not a difference. What lies where in a file is none either: external data is compared by its bytes.
+operators by the paths of their origins if both models have them, else by name and by their outputs. An index (of a
+tensor, a buffer, ...) is compared by its target, so an index shifted by an insertion is not a difference. Neither is
+the layout of the file: external data is compared by its bytes.
 
-Metadata entries are left to others, along with the buffers that only they name. Buffers without data are one another
-and buffer 0, which means no data.
+Metadata entries are compared elsewhere, with the buffers that only they refer to. All buffers without data are equal,
+also to buffer 0, which means no data.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ _OLD_LIST = ("Model", "metadata_buffer")
 
 
 class ModelComparison:
-    """The matched objects of two models, and how they differ.
+    """The matched objects of two models, and their differences.
 
-    `unknown` lists places that cannot be compared, since the schemas do not know what is there. Raises
-    ModelFormatError where one of the models turns out broken.
+    `unknown` lists paths that cannot be compared, since they are not in the schemas. Raises ModelFormatError if one
+    of the models is broken.
     """
 
     def __init__(self, before: Model, after: Model) -> None:
@@ -63,11 +63,11 @@ class ModelComparison:
 
     @property
     def unknown(self) -> list[str]:
-        """Places that were not compared; complete once `differences` is."""
+        """Paths that were not compared; complete after `differences` was exhausted."""
         return self._engine.unknown
 
     def differences(self) -> Iterator[Difference]:
-        """Yield every difference but those of metadata entries."""
+        """Yield all differences except those of metadata entries."""
         yield from self._engine.tables(Pairs(self.before.root, self.after.root, lambda _: ("", "")))
 
     # ------------------------------------------------------------------ matching
@@ -86,7 +86,7 @@ class ModelComparison:
             return sample_keys(model.wire.data, *_ranges(model))
 
         def readers(model: Model) -> Keys:
-            """Name a buffer after the tensors that have it, in any order."""
+            """Key a buffer by the set of tensors that use it."""
             columns, keys = model.tensor_columns, np.zeros(len(model.buffers), np.uint64)
             inside = columns.buffers < len(keys)
             np.add.at(keys, columns.buffers[inside], mixed(self._tensor_names.keys(columns.names))[inside])
@@ -104,7 +104,7 @@ class ModelComparison:
         )
         found = align(levels, blunt, by_place=True)
         pairs = [kept[0][found.before], kept[1][found.after]]
-        # Of those without data, which have no order, each belongs to the one that the same tensors have.
+        # Buffers without data have no order; each is matched with the one that the same tensors use.
         rest = [np.setdiff1d(np.flatnonzero(each)[1:], side) for each, side in zip(own, pairs, strict=True)]
         names = self._both(readers)
         others = align([(names[0][rest[0]], names[1][rest[1]])])
@@ -122,14 +122,14 @@ class ModelComparison:
             return self._names.keys(model.subgraph_tables.strings("name"))
 
         def whole(model: Model) -> Keys:
-            """Name a subgraph also after its tensors, in any order."""
+            """Key a subgraph also by the set of its tensors."""
             columns = model.tensor_columns
             names = mixed(self._tensor_names.keys(columns.names))
             sums = np.concatenate((np.zeros(1, np.uint64), np.cumsum(names, dtype=np.uint64)))[columns.splits]
             return mixed(name(model), np.diff(sums))
 
         def operators(model: Model) -> Keys:
-            """Name a subgraph also after its operators, in their order."""
+            """Key a subgraph also by its operators, in order."""
             columns = model.operator_columns
             codes = self._names.keys([code.name for code in model.operator_codes])
             known = np.append(codes, np.zeros(1, codes.dtype))[np.minimum(columns.code_indices, len(codes))]
@@ -211,7 +211,7 @@ class ModelComparison:
         }
 
     def _listed(self, name: str, found: Nested) -> Callable[[Pairs], Iterator[Difference]]:
-        """Return the rule for a vector of tables whose elements have been aligned."""
+        """Return the rule for a vector of tables with aligned elements."""
 
         def rule(pairs: Pairs) -> Iterator[Difference]:
             for row, *indices in found.moves():
@@ -288,7 +288,7 @@ def _below(path: str, name: str) -> str:
 
 
 def _ranges(model: Model) -> tuple[Indices, Indices]:
-    """Return where the data of each buffer starts in the file, and how long it is, as far as the file goes."""
+    """Return start and length of each buffer's data, limited to the file."""
     buffers = model.buffers
     size = np.uint64(model.wire.size)
     start = np.where(buffers.external, np.minimum(buffers.offsets, size), buffers.data.start.astype(np.uint64))
@@ -297,9 +297,9 @@ def _ranges(model: Model) -> tuple[Indices, Indices]:
 
 
 def _named_by_structure(model: Model) -> NDArray[np.bool_]:
-    """Return for each buffer whether anything but a metadata entry names it; 0, which means no data, counts.
+    """Return for each buffer whether anything but a metadata entry refers to it; buffer 0 counts.
 
-    The old list of metadata buffers is something else only for a buffer without an entry.
+    The old list of metadata buffers counts only for a buffer without an entry.
     """
     count = len(model.buffers)
     named = np.zeros(count, np.bool_)
@@ -312,43 +312,43 @@ def _named_by_structure(model: Model) -> NDArray[np.bool_]:
 
 
 def _of_metadata(model: Model) -> NDArray[np.bool_]:
-    """Return for each buffer whether only metadata entries name it."""
+    """Return for each buffer whether only metadata entries refer to it."""
     return _with_entry(model) & ~_named_by_structure(model)
 
 
 def _with_entry(model: Model) -> NDArray[np.bool_]:
-    """Return for each buffer whether a metadata entry names it."""
+    """Return for each buffer whether a metadata entry refers to it."""
     entries = np.zeros(len(model.buffers), np.bool_)
     entries[[entry.buffer for entry in model.metadata if entry.buffer < len(entries)]] = True
     return entries
 
 
 def _blank(model: Model) -> NDArray[np.bool_]:
-    """Return for each buffer whether it has no data, as 0 means; one with data of no bytes has some."""
+    """Return for each buffer whether it has no data, like buffer 0; an empty data vector counts as data."""
     blank = ~model.buffers.external & ~model.buffers.tables.has("data")
     blank[:1] = True
     return blank
 
 
 def _marked_at(marked: NDArray[np.bool_], indices: Keys) -> NDArray[np.bool_]:
-    """Return whether each index leads to an element that is marked."""
+    """Return whether each index refers to a marked element."""
     return np.append(marked, False)[np.minimum(indices, len(marked))]
 
 
 def _own_buffers(model: Model, blank: NDArray[np.bool_], which: tuple[Indices, Indices]) -> tuple[Indices, Indices]:
-    """Return the buffers, by row and index, that matter: not those of metadata, nor empty unnamed ones."""
+    """Return the buffers to compare, by row and index: neither those of metadata nor unused empty ones."""
     own = _named_by_structure(model) | (~_of_metadata(model) & (_ranges(model)[1] > 0))
     own[1:] &= ~blank[1:]
     return which[0][own[which[1]]], which[1][own[which[1]]]
 
 
 def _type_numbers(before: Schema, after: Schema, old: Keys, new: Keys) -> tuple[Keys, Keys]:
-    """Return tensor types as numbers that mean the same in both formats."""
+    """Return tensor types as numbers with the same meaning in both formats."""
     if before.format == after.format:
         return old, new
     known = {name: value for value, name in before.enums["TensorType"].items()}
     values, places = np.unique(new, return_inverse=True)
     names = [after.enums["TensorType"].get(value) for value in values.tolist()]
-    beyond = 1 << 10  # no type of the other format
+    beyond = 1 << 10  # a type that the other format lacks
     same = [known.get(str(name), value + beyond) for name, value in zip(names, values.tolist(), strict=True)]
     return old.astype(np.int64), np.array(same, np.int64)[places]

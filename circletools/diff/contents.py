@@ -1,4 +1,4 @@
-"""Data that may lie in the flatbuffer or behind it, compared by its bytes: buffers and custom options."""
+"""Compare data in the flatbuffer or behind it by its bytes: buffers and custom options."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from circletools.model.model import Model
 
 
 def custom_options(engine: Comparison, pairs: Pairs, before: Model, after: Model) -> Iterator[Difference]:
-    """Compare custom options; of those that name a compiled program in the file, also the program, not its place."""
+    """Compare custom options; for a compiled program in the file, compare the program and not its position."""
     old, new = _programs(before), _programs(after)
     known = np.isin(pairs.before.at, list(old)) & np.isin(pairs.after.at, list(new))
     rest = pairs.take(np.flatnonzero(~known))
@@ -41,7 +41,7 @@ class _Program(NamedTuple):
 
 
 def _programs(model: Model) -> dict[int, _Program]:
-    """Return the compiled programs, by the position of the operator's table."""
+    """Return the compiled programs, by position of the operator's table."""
     tables, memory = model.operator_columns.tables, model.wire.memory
     programs = {}
     for data in external_data(model):

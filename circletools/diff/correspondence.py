@@ -1,7 +1,7 @@
 """Translate indices of the second model into those of the first, by an alignment.
 
-tensor 7 of the second model is tensor 5 of the first -> 5
-tensor 8 of the second model is new                   -> a number that no tensor of the first has
+tensor 7 of the second model is tensor 5 of the first -> 5 tensor 8 of the second model is new          -> a number
+beyond the tensors of the first
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from circletools.diff.alignment import Alignment, Indices
 
 @dataclass(frozen=True, slots=True)
 class Nested:
-    """Alignments of many pairs of lists: `rows` is the pair of lists that each pair of elements is in."""
+    """Alignments of many pairs of lists: `rows` has the pair of lists for each pair of elements."""
 
     rows: Indices
     before: Indices
@@ -28,13 +28,13 @@ class Nested:
     added: tuple[Indices, Indices]
 
     def moves(self) -> Iterator[tuple[int, int, int]]:
-        """Yield the row of what has moved, and its place before and after."""
+        """Yield the row of each moved element, and its index before and after."""
         columns = (column[self.moved].tolist() for column in (self.rows, self.before, self.after))
         yield from zip(*columns, strict=True)
 
 
 def nested(alignments: Sequence[Alignment]) -> Nested:
-    """Join the alignments of lists, one after the other."""
+    """Concatenate the alignments of lists."""
 
     def rows(sizes: list[int]) -> Indices:
         return np.repeat(np.arange(len(alignments)), sizes)
@@ -54,19 +54,19 @@ def nested(alignments: Sequence[Alignment]) -> Nested:
 
 
 class _Numbers:
-    """Indices of aligned lists as one set of numbers. Those below `least` stay, those past the end count from there.
+    """Indices of aligned lists in one numbering. Indices below `least` stay, indices past the end count from there.
 
-    `splits` is where the list of each owner begins among all elements, on both sides.
+    `splits` has the start of each owner's list among all elements, on both sides.
     """
 
     def __init__(self, splits: tuple[Indices, Indices], before: Indices, after: Indices, least: int = 0) -> None:
-        """Take the places of the pairs among all elements."""
+        """Store the positions of the pairs among all elements."""
         self._splits, self._least = splits, least
         self.partner: Indices = int(splits[0][-1]) + np.arange(int(splits[1][-1]))
         self.partner[after] = before
 
     def _global(self, values: NDArray[Any], owners: Indices | int, side: int) -> tuple[Indices, NDArray[np.bool_]]:
-        """Return places among all elements, and which of them exist."""
+        """Return positions among all elements, and which of them exist."""
         splits, total = self._splits[side], int(self._splits[0][-1] + self._splits[1][-1])
         values = values.astype(np.int64)
         first, count = splits[owners], np.diff(splits)[owners]
@@ -89,7 +89,7 @@ class Numbering(_Numbers):
     """The indices of two aligned lists."""
 
     def __init__(self, alignment: Alignment, *, zero_is_none: bool = False) -> None:
-        """`zero_is_none`: 0 means none, whatever the lists have there."""
+        """`zero_is_none`: index 0 means none, regardless of the lists."""
         first, second = (np.array([0, count]) for count in alignment.counts)
         super().__init__((first, second), alignment.before, alignment.after, 1 if zero_is_none else 0)
 
@@ -105,7 +105,7 @@ class TensorNumbering(_Numbers):
     def both(
         self, before: NDArray[Any], after: NDArray[Any], old_owners: Indices, new_owners: Indices
     ) -> tuple[Indices, Indices]:
-        """Return tensor indices of both; unchanged, where the subgraphs do not match."""
+        """Return tensor indices of both models; unchanged if the subgraphs do not match."""
         old, new = before.astype(np.int64), after.astype(np.int64)
         counts = [len(splits) - 1 for splits in self._splits]
         together = (old_owners < counts[0]) & (new_owners < counts[1])

@@ -31,14 +31,14 @@ _MIRRORED = {"added": "removed", "removed": "added"}
 
 
 class Change(NamedTuple):
-    """A difference, and what it is about."""
+    """A difference, and its section."""
 
     section: Section
     difference: Difference
 
 
 class Pairing(NamedTuple):
-    """The operators and tensors that were matched, as rows of all subgraphs: (before, after), of shape (n, 2)."""
+    """The matched operators and tensors, as rows of all subgraphs: (before, after), of shape (n, 2)."""
 
     operators: NDArray[np.int64]
     tensors: NDArray[np.int64]
@@ -46,9 +46,9 @@ class Pairing(NamedTuple):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ModelDifference(Tabular):
-    """The differences. `identical`: the files are equal byte for byte; `notes` name what was not compared.
+    """The differences. `identical`: the files are equal byte for byte; `notes` list what was not compared.
 
-    `pairing` is None if nothing had to be matched: the files are identical.
+    `pairing` is None if the files are identical, so nothing was matched.
     """
 
     changes: tuple[Change, ...]
@@ -57,7 +57,7 @@ class ModelDifference(Tabular):
     pairing: Pairing | None = None
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """Return the changes: what kind, where, and the values."""
+        """Return kind, path and values of each change."""
         return [{"section": section, **one._asdict()} for section, one in self.changes]
 
 
@@ -66,18 +66,17 @@ def compare_models(
 ) -> ModelDifference:
     """Return the differences between two models.
 
-    `sections` are some of structure, metadata, origins, affinity and file; all of them unless given. Changes at a
-    path that a glob of `ignore` matches, or below it, are left out: `*` stands for any characters, `?` for one, and
-    brackets are brackets.
+    `sections` are some of structure, metadata, origins, affinity and file; all of them unless given. Changes at or
+    below a path that matches a glob in `ignore` are left out: `*` matches any characters, `?` matches one, and
+    brackets are literal.
 
-    Raises UsageError for a section that does not exist, ModelFormatError where one of the models is broken, with the
-    name of the file in front of the location.
+    Raises UsageError if a section does not exist, ModelFormatError if one of the models is broken, with the file name
+    in front of the location.
 
     >>> with ct.open("a.tflite") as before, ct.open("b.tflite") as after:
     ...     found = ct.diff(before, after, ["structure"], ignore=["buffers[*]"])
     """
-    # Comparing them the other way round gives the mirror image. For that, the matching is always worked out
-    # in the same direction, whichever model comes first here.
+    # Swapping the models must give the mirror image, so the matching is always computed in the same direction.
     chosen = _chosen(sections)
     files = before.wire.memory, after.wire.memory
     for model in (before, after):
@@ -136,7 +135,7 @@ def _paired(comparison: ModelComparison) -> Iterator[NDArray[np.int64]]:
 
 
 def _without(changes: Iterable[Change], globs: Sequence[str]) -> tuple[Change, ...]:
-    """Return the changes but those at a path that a glob matches, or below it."""
+    """Return the changes, except those at or below a path that matches a glob."""
     words = "|".join(re.escape(glob).replace(r"\*", ".*").replace(r"\?", ".") for glob in globs)
     below = re.compile(rf"(?:{words})(?:[.\[].*)?" if globs else "(?!)", re.DOTALL)
     return tuple(

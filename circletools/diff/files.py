@@ -1,4 +1,4 @@
-"""Compare what is outside of two flatbuffers: the format, and the bytes behind, often a ZIP archive."""
+"""Compare two models outside of their flatbuffers: the format, and trailing bytes, often a ZIP archive."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _Members = dict[str, dict[str, Any]]
 
 
 def file_differences(comparison: ModelComparison, _: list[Finding]) -> Iterator[Difference]:
-    """Yield the differences of format, of the files in an archive (by length and CRC), or of other bytes behind."""
+    """Yield the differences of format, of the files in an archive (by length and CRC), or of other trailing bytes."""
     models = comparison.before, comparison.after
     if models[0].format != models[1].format:
         yield between("format", models[0].format, models[1].format)
@@ -40,7 +40,7 @@ def file_differences(comparison: ModelComparison, _: list[Finding]) -> Iterator[
 
 
 def _end(model: Model) -> int:
-    """Return where the model ends; what an edit left unused at the end of its original file belongs to it."""
+    """Return the end of the model, including unused data that an edit left at the end of its original file."""
     ends = [model.reachable.end, *(int((data.offsets + data.sizes).max()) for data in external_data(model))]
     base = original_start(model)
     if base:
@@ -49,7 +49,7 @@ def _end(model: Model) -> int:
 
 
 def _members(model: Model, behind: memoryview) -> _Members | None:
-    """Return the files of an archive behind the model, or None that can be read."""
+    """Return the files of an archive behind the model, or None if there is no readable one."""
     entries = None if directory_start(behind) is None else archive_entries(model)
     if entries is None:
         return None

@@ -1,4 +1,4 @@
-"""Keys of operators and tensors by origins: the instance paths that two exports of a net have in common."""
+"""Keys of operators and tensors by origins: the instance paths that two exports of a network share."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _PATH = re.compile(r"[./]|::")
 
 @dataclass(frozen=True, slots=True)
 class InstanceKeys:
-    """A key for each tensor and operator of a model; one without an origin has a key that no other has."""
+    """A key for each tensor and operator of a model; objects without an origin have unique keys."""
 
     tensors: Keys
     operators: Keys
 
 
 def instance_keys(before: Model, after: Model) -> tuple[InstanceKeys, InstanceKeys] | None:
-    """Return the keys of both; None unless both have current origins."""
+    """Return the keys of both models; None unless both have up-to-date origins."""
     sides = model_graph(before), model_graph(after)
     old, new = map(current_origins, sides)
     if old is None or new is None:
@@ -34,10 +34,10 @@ def instance_keys(before: Model, after: Model) -> tuple[InstanceKeys, InstanceKe
 
 
 def _keys(model: ModelGraph, origins: Origins, names: Interning, side: int) -> InstanceKeys:
-    """Key an operator by its code, the paths of its sources, and its place among those of the same.
+    """Key an operator by its code, the paths of its sources, and its position among operators that share both.
 
-    A source that is a plain name is not a path, and gives no key. A tensor goes by the operator that makes it, a
-    constant by the first that reads it, and by the slot.
+    A source that is a plain name is not a path, and gives no key. A tensor is keyed by its producer, a constant by
+    its first reader, and by the slot.
     """
     paths = {source: origins.details_of(source).path or name for source, name in origins.sources.items()}
     sets: dict[frozenset[int], tuple[str, ...]] = {}

@@ -1,4 +1,4 @@
-"""Metadata entries of two models, compared by name and value."""
+"""Compare metadata entries of two models by name and value."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ _DECODED: Mapping[str, Callable[[memoryview], dict[str, Any]]] = {
 
 
 def metadata_differences(comparison: ModelComparison, _: list[Finding]) -> Iterator[Difference]:
-    """Yield the entries that only one model has, and those whose values differ.
+    """Yield the entries that only one model has, and entries with different values.
 
-    Of several entries of one name the first belongs to the first; see `metadata_labels`.
+    Entries with the same name are matched in order; see `metadata_labels`.
     """
     models = comparison.before, comparison.after
     before, after = map(_entries, models)
@@ -58,7 +58,7 @@ class _Value(NamedTuple):
 
 
 def _entries(model: Model) -> dict[str, _Value]:
-    """Return the value of each entry; those in one place are read once."""
+    """Return the value of each entry; shared data is read once."""
     entries: dict[str, _Value] = {}
     values: dict[tuple[int, int], _Value] = {}
     for label, entry in metadata_labels(model):
@@ -73,7 +73,7 @@ def _entries(model: Model) -> dict[str, _Value]:
 
 
 def _described(label: str, found: _Value) -> dict[str, Any]:
-    """Return a summary of a value: its length, a digest, what it holds as far as that is known and short."""
+    """Return a summary of a value: its length, a digest, and its contents if known and short."""
     value = found.data
     if isinstance(value, int):
         return {"missing_buffer": value}

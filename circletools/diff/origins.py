@@ -1,4 +1,4 @@
-"""Origins of two models: what each operator gained and lost, by the names of sources."""
+"""Compare the origins of two models: the sources that each operator gained and lost, by name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from circletools.origin.read import Origins, check_freshness, read_origins
 def origin_differences(comparison: ModelComparison, notes: list[Finding]) -> Iterator[Difference]:
     """Yield the differences of origins: sources by id, then the names of each operator's sources.
 
-    Where only one model has origins, that is the one difference. A table that cannot be decoded counts as none; its
+    If only one model has origins, that is the only difference. A table that cannot be decoded counts as missing; its
     bytes are compared as a metadata entry.
     """
     models = comparison.before, comparison.after
@@ -63,7 +63,7 @@ def _operators(comparison: ModelComparison, old: Origins, new: Origins) -> Itera
 def _one_sided(
     origins: Origins, subgraphs: Indices, which: tuple[Indices, Indices]
 ) -> Iterator[tuple[str, list[str]]]:
-    """Yield the place and the origins of operators that only one model has."""
+    """Yield path and origins of operators that only one model has."""
     for row, operator in zip(*(side.tolist() for side in which), strict=True):
         subgraph = int(subgraphs[row])
         names = _names(origins, subgraph, operator)

@@ -1,4 +1,4 @@
-"""The summary of a difference: tensors that changed their type, operators that changed, and where."""
+"""The summary of a difference: tensors with another type, changed operators, and their modules."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ class Retyped:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The sums of a difference.
+    """The summary of a difference.
 
     `revalued` counts constants of the same type and shape with other bytes, `reshaped` tensors with another shape,
-    `operands` constants of operators in both models by shapes, as `[16, 3, 3, 8] -> [24, 5, 5, 8]`. `changed` are
-    operators in both models with other fields or tensors, `modules` where they are, by origins or names;
-    `added` and `removed` count operators by their code; one with another code is both.
+    `operands` constants of operators in both models by shapes, as `[16, 3, 3, 8] -> [24, 5, 5, 8]`. `changed` counts
+    operators in both models with other fields or tensors, `modules` are their modules, by origins or names; `added`
+    and `removed` count operators by code; an operator with another code counts as both.
     """
 
     file_bytes: tuple[int, int]
@@ -56,7 +56,7 @@ class Summary:
 
 
 def summarize(found: ModelDifference, before: Model, after: Model) -> Summary:
-    """Return the sums of a difference between two models."""
+    """Return the summary of a difference between two models."""
     sizes = before.wire.size, after.wire.size
     if found.pairing is None:
         return Summary(sizes)
@@ -85,7 +85,7 @@ def summarize(found: ModelDifference, before: Model, after: Model) -> Summary:
 
 
 def _changed_rows(found: ModelDifference, before: Model, after: Model) -> tuple[set[int], dict[str, set[int]]]:
-    """Return the operators that differ, and the tensors with another shape or content, as rows of the first model."""
+    """Return changed operators, and tensors with another shape or content, as rows of the first model."""
     operators: set[int] = set()
     tensors: dict[str, set[int]] = {"shape": set(), "buffer": set()}
     buffers: set[int] = set()
@@ -141,7 +141,7 @@ def _retyped(tensors: Indices, before: Model, after: Model) -> tuple[Retyped, ..
 
 
 def _operands(same: list[list[int]], before: Model, after: Model) -> Counter[str]:
-    """Count the constants of matched operators that have another shape, whatever their names are."""
+    """Count the constants of matched operators that have another shape, regardless of their names."""
     found: Counter[str] = Counter()
     models = before, after
     constant = [_constant(model) for model in models]
@@ -168,7 +168,7 @@ def _codes(model: Model) -> list[str]:
 
 
 def _modules(model: Model, rows: set[int]) -> tuple[str, ...]:
-    """Return the modules of operators, or the one that has them all; nothing where that is the whole model."""
+    """Return the modules of operators, or the one that contains all; empty if that is the whole model."""
     whole, splits = model_graph(model), model.operator_columns.splits
     try:
         origins = current_origins(whole) or origins_by_output(whole, range(len(whole)))

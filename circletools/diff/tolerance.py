@@ -1,4 +1,4 @@
-"""Tables of two models that are compared: one that cannot be decoded counts as none and does not end it."""
+"""Read tables for a comparison: a table that cannot be decoded counts as missing and does not end it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 def read_or_note(read: Callable[[Model], T | None], model: Model, what: str, notes: list[Finding]) -> T | None:
-    """Return the value of `read`, None with a note where it fails."""
+    """Return the value of `read`, or None with a note if it fails."""
     try:
         return read(model)
     except TableFormatError as error:
@@ -25,13 +25,13 @@ def read_or_note(read: Callable[[Model], T | None], model: Model, what: str, not
 
 
 def between(path: str | tuple[str, str], old: Any, new: Any) -> Difference:
-    """Return the difference of two values, or None; `path` is one for both models, or two."""
+    """Return the difference of two values, or None; `path` is one path for both models, or a pair."""
     kind: Kind = "added" if old is None else "removed" if new is None else "changed"
     return Difference(kind, *((path, path) if isinstance(path, str) else path), old, new)
 
 
 def freshness_of(check: Callable[[Model, T], Freshness], model: Model, tables: T) -> str:
-    """Return the state that `check` finds; `unknown` where a stamp or the names of operators cannot be decoded."""
+    """Return the state found by `check`; `unknown` if a stamp or names of operators cannot be decoded."""
     try:
         return check(model, tables).state
     except InvalidInputError:

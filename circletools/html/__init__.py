@@ -1,1 +1,1 @@
-"""The report: one HTML file that holds all that is known about a model, and what is needed to look at it."""
+"""The report: one self-contained HTML file with everything known about a model."""

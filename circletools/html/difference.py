@@ -1,4 +1,4 @@
-"""The page of a difference: both graphs side by side, pairs at the same place, and the changes as links."""
+"""The page of a difference: both graphs side by side, with pairs at the same place and links to changes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from circletools.wording import SCHEMA_VERSION
 __all__ = ["difference_html"]
 
 MOST_ALIKE = 200
-"""So many changes of a kind are described; all of them colour the graphs."""
+"""The number of changes of a kind that are described; all changes colour the graphs."""
 
 _OBJECT = re.compile(r"subgraphs\[\d+\](?:\.(?:operators|tensors)\[\d+\])?")
 _BUFFER = re.compile(r"buffers\[(\d+)\](?:\.data)?")
@@ -95,13 +95,13 @@ def difference_html(found: ModelDifference, before: Model, after: Model) -> byte
 
 
 def _shift(codes: list[int], by: int) -> bool:
-    """Number the operator codes of the second model behind those of the first."""
+    """Shift the operator code numbers of the second model behind those of the first."""
     codes[:] = [code + by for code in codes]
     return True
 
 
 def _joined(before: Origins, after: Origins) -> Origins:
-    """Return the origins of both as those of one model: the subgraphs of the second behind those of the first."""
+    """Return the origins of both models as one: the subgraphs of the second follow those of the first."""
     by = max(before.sources, default=-1) + 1
     return Origins(
         {**before.sources, **{source + by: name for source, name in after.sources.items()}},
@@ -117,7 +117,7 @@ def _joined(before: Origins, after: Origins) -> Origins:
 
 
 def _pairs(pairing: Pairing | None, models: Sequence[Model]) -> _Pairs:
-    """Return the pairs of operators and of tensors of each pair of subgraphs, as indices in these."""
+    """Return the pairs of operators and tensors of each pair of subgraphs, as indices in the subgraphs."""
     if pairing is None:
         counts = (int(columns.splits[-1]) for columns in (models[0].operator_columns, models[0].tensor_columns))
         pairing = Pairing(*(np.arange(count).repeat(2).reshape(-1, 2) for count in counts))
@@ -160,7 +160,7 @@ def _lay_out(
 def _layouts(
     graphs: Sequence[Graph], operators: _Numbers, tensors: _Numbers, modules: Sequence[Sequence[int]]
 ) -> Iterator[dict[str, Any]]:
-    """Yield the layout of each of the graphs, as parts of one in which pairs of operators are one."""
+    """Yield the layout of each graph, as part of a joint layout in which pairs of operators are merged."""
     own = _united([len(graph) for graph in graphs], operators)
     values = _united([len(graph.values) for graph in graphs], tensors)
     edges = [edges_of(graph) for graph in graphs]
@@ -172,7 +172,7 @@ def _layouts(
     count = max((int(numbers.max(initial=-1)) for numbers in own), default=-1) + 1
     module, reading = np.zeros(count, np.int64), np.zeros(count, np.bool_)
     for graph, numbers, given in reversed(list(zip(graphs, own, modules, strict=True))):
-        module[numbers] = given  # the first model's, where both have the operator
+        module[numbers] = given  # from the first model if both have the operator
         reading[numbers] |= fed(graph)
     kinds, groups = np.unique(module, return_inverse=True)
     joint = lay_out(groups.astype(np.int64), Edges(*whole.T), reading)
@@ -184,7 +184,7 @@ def _layouts(
 
 
 def _united(counts: Sequence[int], pairs: _Numbers) -> list[_Numbers]:
-    """Return numbers for the elements of one or two lists, in which pairs have the same one."""
+    """Number the elements of one or two lists so that pairs have the same number."""
     numbers = [np.arange(counts[0]), *(counts[0] + np.arange(count) for count in counts[1:])]
     numbers[-1][pairs[:, -1]] = numbers[0][pairs[:, 0]]
     joined = np.unique(np.concatenate(numbers), return_inverse=True)[1].reshape(-1)
@@ -192,7 +192,7 @@ def _united(counts: Sequence[int], pairs: _Numbers) -> list[_Numbers]:
 
 
 def _changes(found: ModelDifference, before: Model, after: Model) -> Iterator[dict[str, Any]]:
-    """Yield the kinds of changes, with the places of all and a description of the first."""
+    """Yield the kinds of changes, with the paths of all and descriptions of the first ones."""
     models = before, after
     for section, group, lines in alike(found, before, after, MOST_ALIKE):
         sides = (("added",), ("removed",))
@@ -209,7 +209,7 @@ def _changes(found: ModelDifference, before: Model, after: Model) -> Iterator[di
 
 
 def _place(model: Model, path: str) -> str:
-    """Return the path of the operator, tensor or subgraph that a change is about, empty for none."""
+    """Return the path of the operator, tensor or subgraph of a change, or an empty string."""
     data, known = _BUFFER.fullmatch(path), _OBJECT.match(path)
     if data is None or not int(data[1]) < len(model.buffers):
         return known[0] if known else ""

@@ -1,4 +1,4 @@
-"""All that the page shows of a model, as one JSON document."""
+"""The data of the page as one JSON document."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ def page_document(
     links: SourceLinks = NO_LINKS,
     version: str = "",
 ) -> dict[str, Any]:
-    """Return the document of a model that is called `name`; `version` is that of circletools, for who looks at it.
+    """Return the document of the model `name`; `version` is the version of circletools, for readers of the page.
 
-    `fitted` is what targets take of it, where that was asked for; `links` has addresses for the lines of sources.
+    `fitted` has the verdicts of targets, if requested; `links` has addresses for the lines of sources.
 
-    Broken indices and tables are findings, and what they name is left out. Raises ModelFormatError if the
-    structure is broken, InvalidInputError for a trace that is not of this model.
+    Broken indices and tables are findings, and their targets are left out. Raises ModelFormatError if the structure
+    is broken, InvalidInputError if a trace belongs to another model.
     """
     findings, whole = check(model), model_graph(model)
     affinity, affinity_state = _affinity(whole)
@@ -110,7 +110,7 @@ def _graph(
 def origin_columns(
     counts: Sequence[int], origins: Origins, modules: ModuleTree, links: SourceLinks
 ) -> dict[str, Any]:
-    """Return sources, sets of them and modules; `of` has the number of each operator's set, by subgraph."""
+    """Return sources, sets of sources and modules; `of` has the number of each operator's set, by subgraph."""
     sets = Interned()
     of = [[sets(origins.of(index, operator)) for operator in range(count)] for index, count in enumerate(counts)]
     used = Counter(number for subgraph in of for number in subgraph)
@@ -129,7 +129,7 @@ def origin_columns(
 
 
 def _modules(modules: ModuleTree, rows: Mapping[int, int], sets: Interned, used: Mapping[int, int]) -> dict[str, Any]:
-    """Return the tree of modules, with the rows of the sources that end in each and how many operators it has."""
+    """Return the tree of modules, each with its own sources and its number of operators."""
     sources: list[list[int]] = [[] for _ in modules.parents]
     for source, ends in modules.of_source.items():
         for module in ends:
@@ -143,7 +143,7 @@ def _modules(modules: ModuleTree, rows: Mapping[int, int], sets: Interned, used:
 
 
 def shortened(value: Any) -> Any:
-    """Return a document with very long texts cut."""
+    """Return a document in which very long texts are cut."""
     if isinstance(value, str):
         return short(value)
     if isinstance(value, dict):
@@ -154,7 +154,7 @@ def shortened(value: Any) -> Any:
 
 
 def origins_shown(model: ModelGraph) -> tuple[Origins, dict[str, Any]]:
-    """Return the origins that a model has, else its operators' own names; and where they come from."""
+    """Return a model's origins, else the names of its operators, and which of both."""
     state: dict[str, Any] = {"from": "output_names", "scope": "exact", "state": "absent", "reason": ""}
     try:
         found = origins_in(model)
@@ -169,7 +169,7 @@ def origins_shown(model: ModelGraph) -> tuple[Origins, dict[str, Any]]:
 
 
 def _details(origins: Origins, ids: Sequence[int], links: SourceLinks) -> dict[str, list[str]]:
-    """Return the class, the line and its address of each source, where any is known."""
+    """Return class, line and address of each source, if any is known."""
     if not origins.details:
         return {}
     details = [origins.details_of(source) for source in ids]
@@ -181,7 +181,7 @@ def _details(origins: Origins, ids: Sequence[int], links: SourceLinks) -> dict[s
 
 
 def _affinity(model: ModelGraph) -> tuple[Affinity | None, dict[str, Any] | None]:
-    """Return the affinity that a model has, and its devices with their colours."""
+    """Return a model's affinity, and its devices with their colours."""
     try:
         found = affinity_in(model)
         if found is None:
@@ -200,7 +200,7 @@ def _state(freshness: Freshness) -> dict[str, Any]:
 
 
 def _fitting(affinity: Affinity | None, subgraph: int, count: int) -> SubgraphAffinity | None:
-    """Return the affinity of a subgraph, its devices numbered in order of their ids; None if it does not fit."""
+    """Return the affinity of a subgraph, with devices numbered by ascending id; None if it does not fit."""
     known = None if affinity is None else affinity.subgraphs.get(subgraph)
     if affinity is None or known is None or len(known.devices) != count:
         return None

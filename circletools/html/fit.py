@@ -10,11 +10,11 @@ from circletools.origin.source import SourceDetails
 from circletools.render.fit import fit_json
 
 MOST_FINDINGS = 500
-"""Limits of the refused operators and of the sources to change that a page lists; counts are of all."""
+"""The maximum numbers of refused operators and of sources to change on a page; counts include all."""
 
 
 def fit_document(found: Fit, links: SourceLinks) -> list[dict[str, Any]]:
-    """Return the page's document of each target; `at` are all operators that it refuses, or never saw."""
+    """Return the page's document of each target; `at` has all operators that are refused or were not measured."""
     documents: list[dict[str, Any]] = fit_json(found)["targets"]
     for target, verdict in zip(documents, found.targets, strict=True):
         sides = {

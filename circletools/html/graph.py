@@ -20,16 +20,16 @@ from circletools.origin.read import Origins
 
 _MOST_AT_ONCE = 32
 NAME_LENGTH = 1000
-"""Names are cut here, so that the page stays in proportion to the model."""
+"""The length at which names are cut, so the page stays proportional to the model."""
 
 
 def short(name: str) -> str:
-    """Return a name, cut when it is very long."""
+    """Return a name, cut if it is very long."""
     return name if len(name) <= NAME_LENGTH else f"{name[:NAME_LENGTH]}… ({len(name)} characters)"
 
 
 class Interned:
-    """Values numbered by their first appearance."""
+    """Numbers values in order of first appearance."""
 
     def __init__(self) -> None:
         self.values: list[Any] = []
@@ -44,17 +44,17 @@ class Interned:
 
 
 class Columns:
-    """Makes the columns of subgraphs; `types` and `shapes` are what the numbers in them stand for."""
+    """Makes the columns of subgraphs, whose numbers refer to `types` and `shapes`."""
 
     def __init__(self, buffer_sizes: NDArray[np.int64], alike: Columns | None = None) -> None:
-        """Take the bytes of each buffer, -1 where it has none, and columns to share numbers with."""
+        """Take the size of each buffer, -1 if it has no data, and columns with which to share numbers."""
         self.types: Interned = alike.types if alike else Interned()
         self.shapes: Interned = alike.shapes if alike else Interned()
         self._constant = np.append(buffer_sizes, -1)
         self._constant[:1] = -1  # buffer 0 means no data
 
     def tensors(self, values: Values) -> dict[str, Any]:
-        """Return the tensors. `constant_bytes` is -1 for what is not a constant."""
+        """Return the tensors. `constant_bytes` is -1 for tensors that are not constant."""
         shapes, signatures = values.shapes.lists(), values.shape_signatures.lists()
         signed = values.tables.has("shape_signature").tolist()
         shown = [after if known else before for before, after, known in zip(shapes, signatures, signed, strict=True)]
@@ -68,7 +68,7 @@ class Columns:
         }
 
     def _quantization(self, values: Values) -> dict[str, list[Any]]:
-        """Return [first scale, first zero point, number of scales] of the tensors that have some, by index."""
+        """Return [first scale, first zero point, number of scales] of the quantized tensors, by index."""
         tables, owners = values.tables.child("quantization", values.schema)
         scales, zeros = tables.vectors("scale"), tables.vectors("zero_point")
         some = np.flatnonzero(scales.count)
@@ -81,7 +81,7 @@ class Columns:
         return {str(owner): [*own] for owner, *own in zip(*columns, strict=True)}
 
     def operators(self, graph: Graph) -> dict[str, Any]:
-        """Return code, inputs, outputs and MACs of the operators; -1 where those are not known."""
+        """Return code, inputs, outputs and MACs of the operators; unknown MACs are -1."""
         return {
             "code": graph.operators.code_indices.tolist(),
             "inputs": graph.operands.lists(),
@@ -120,7 +120,7 @@ def picture(graph: Graph, affinity: SubgraphAffinity | None) -> tuple[Layout, Ed
 
 
 def fed(graph: Graph) -> NDArray[np.bool_]:
-    """Return which operators read an input of the graph."""
+    """Return for each operator whether it reads an input of the graph."""
     readers, read = graph.uses
     marked = np.zeros(len(graph), bool)
     marked[readers[np.isin(read, graph.inputs)]] = True
@@ -128,9 +128,9 @@ def fed(graph: Graph) -> NDArray[np.bool_]:
 
 
 def module_groups(graphs: Sequence[Graph], origins: Origins, modules: ModuleTree) -> list[list[int]]:
-    """Return a module for each operator: the outermost that has few enough operators to be seen at once, or ROOT.
+    """Return a module for each operator: the outermost with few enough operators to show at once, or ROOT.
 
-    The graphs are variants of each other, which share their modules.
+    The graphs are variants of each other with the same modules.
     """
     inside: Counter[int] = Counter()
     chains = []
@@ -150,7 +150,7 @@ def _chain(modules: ModuleTree, source: int | None) -> list[int]:
 
 
 def module_picture(graph: Graph, modules: Sequence[int]) -> tuple[Layout, Edges, list[dict[str, Any]]]:
-    """Return the layout of a subgraph by modules, its edges, and these modules."""
+    """Return the layout of a subgraph by modules, its edges, and the modules."""
     numbers, groups = np.unique(np.array(modules, np.int64), return_inverse=True)
     edges = edges_of(graph)
     return lay_out(groups.astype(np.int64), edges, fed(graph)), edges, module_parts(numbers, groups)

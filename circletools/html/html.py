@@ -1,8 +1,7 @@
 """The page: the document, the style and the script in one HTML file that loads nothing.
 
-The Content-Security-Policy allows the style and the script by their hashes and forbids all else, so that a name which
-found its way into the markup would stay text. The document stands in a data block: JSON in ASCII, with `<`, `>` and
-`&` escaped, which nothing can end early.
+The Content-Security-Policy allows only the style and the script, by hash, so a name that got into the markup would
+stay text. The document is in a data block of ASCII JSON with `<`, `>` and `&` escaped, so no name can end it early.
 """
 
 from __future__ import annotations
@@ -38,12 +37,12 @@ def page_html(document: Mapping[str, Any]) -> bytes:
 
 
 def _printable(name: str) -> str:
-    """Return a name as text that UTF-8 can hold."""
+    """Return a name as text that UTF-8 can encode."""
     return name.encode("utf-8", "replace").decode()
 
 
 def _script() -> str:
-    """Return all scripts as one, in a scope of their own."""
+    """Return all scripts joined, in a separate scope."""
     return "(() => {\n'use strict';\n" + "".join(_asset(f"{name}.js") for name in SCRIPTS) + "})();\n"
 
 

@@ -1,11 +1,11 @@
-"""The places of operators in a picture: levels from top to bottom, groups (partitions) as bands of their own.
+"""Lay out operators in a picture: levels from top to bottom, groups (partitions) as separate bands.
 
-    level    the longest way from an input; what is computed from constants alone stands just above its reader
-    column   the order within a level, by the mean place of the neighbours above, then below, a few times
-    lane     a vertical line beside the operators, for a tensor that is read more than one level further down
+    level    the longest path from an input; an operator that depends only on constants is just above its reader
+    column   the order within a level, by the mean position of the neighbours above, then below, a few times
+    lane     a vertical line beside the operators, for a tensor that is read more than one level below
 
-A picture of n operators and e edges takes O(n + e log e). Units are levels and columns; what draws the picture
-decides what they are in pixels.
+A picture of n operators and e edges takes O(n + e log e). Units are levels and columns; the script that draws the
+picture converts them to pixels.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ class Edges:
 class Layout:
     """A picture of a subgraph.
 
-    Of shape (operators,): `group`; `level`, from 0 within the group; `column`, in halves of a place, 0 in the middle.
-    Of shape (edges,): `lane`, of the group for an edge within one, else of the picture. Of shape (groups,): `row`,
-    groups side by side have the same one.
+    Of shape (operators,): `group`; `level`, from 0 within the group; `column`, in half positions, 0 in the middle. Of
+    shape (edges,): `lane`, of the group for an edge within one, else of the picture. Of shape (groups,): `row`, equal
+    for groups side by side.
     """
 
     group: Numbers
@@ -61,7 +61,7 @@ class Layout:
 
 
 def lay_out(groups: Numbers, edges: Edges, fed: NDArray[np.bool_]) -> Layout:
-    """Place operators: `groups` are numbered from 0 by operator, `fed` marks the operators that read an input."""
+    """Lay out operators: `groups` has the group of each operator, `fed` marks the operators that read an input."""
     count, parts = len(groups), int(groups.max(initial=-1)) + 1
     inside = groups[edges.source] == groups[edges.target]
     within, across = edges.where(inside), edges.where(~inside)
@@ -77,7 +77,7 @@ def lay_out(groups: Numbers, edges: Edges, fed: NDArray[np.bool_]) -> Layout:
 
 
 def levels(count: int, edges: Edges, fed: NDArray[np.bool_]) -> Numbers:
-    """Return the level of each of `count` operators; an edge that closes a cycle counts for nothing."""
+    """Return the level of each of `count` operators; an edge that closes a cycle is ignored."""
     rank = _ranks(count, edges)
     forward = rank[edges.source] < rank[edges.target]
     by_rank = np.argsort(rank[edges.source[forward]], kind="stable")
@@ -96,7 +96,7 @@ def levels(count: int, edges: Edges, fed: NDArray[np.bool_]) -> Numbers:
 
 
 def _ranks(count: int, edges: Edges) -> Numbers:
-    """Return the place of each operator in an execution order, its index where there is no such order."""
+    """Return the position of each operator in an execution order, or its index if there is no order."""
     try:
         order = dag_from_edges(count, edges.source, edges.target).order
     except ModelFormatError:
@@ -107,14 +107,14 @@ def _ranks(count: int, edges: Edges) -> Numbers:
 
 
 def _from_zero(groups: Numbers, level: Numbers) -> Numbers:
-    """Number the levels that each group has from 0 on, without gaps."""
+    """Renumber the levels of each group from 0, without gaps."""
     key = groups * len(level) + level
     distinct = np.unique(key)
     return np.searchsorted(distinct, key) - np.searchsorted(distinct, groups * len(level))
 
 
 def _columns(groups: Numbers, level: Numbers, edges: Edges) -> Numbers:
-    """Return the column of each operator, in halves of a place."""
+    """Return the column of each operator, in half positions."""
     count = len(level)
     rows = np.unique(groups * count + level, return_inverse=True)[1]
     sizes = np.bincount(rows)
@@ -132,12 +132,12 @@ def _columns(groups: Numbers, level: Numbers, edges: Edges) -> Numbers:
 
 
 def _lanes(first: Numbers, last: Numbers, tensors: Numbers, groups: Numbers) -> Numbers:
-    """Return the lane of each edge from level `first` to `last`; those of one tensor in one group share theirs."""
+    """Return the lane of each edge from level `first` to `last`; edges of one tensor in one group share a lane."""
     far = np.flatnonzero(last - first > 1)
     spans: dict[tuple[int, int], tuple[int, int]] = {}
     keys = list(zip(groups[far].tolist(), tensors[far].tolist(), strict=True))
     for key, start, end in zip(keys, first[far].tolist(), last[far].tolist(), strict=True):
-        spans[key] = max((start, end), spans.get(key, (start, end)))  # a tensor has one producer, so one start
+        spans[key] = max((start, end), spans.get(key, (start, end)))  # a tensor has one producer, so one start level
     order = sorted(spans, key=lambda key: (key[0], spans[key]))
     chosen: dict[tuple[int, int], int] = {}
     for _, group in groupby(order, itemgetter(0)):
@@ -149,7 +149,7 @@ def _lanes(first: Numbers, last: Numbers, tensors: Numbers, groups: Numbers) -> 
 
 
 def _greedy(spans: Sequence[Sequence[int]]) -> list[int]:
-    """Give each span, sorted by its start, the first lane that is free there."""
+    """Assign to each span, sorted by start, the first free lane."""
     busy: list[tuple[int, int]] = []
     free: list[int] = []
     used, numbers = 0, []

@@ -15,10 +15,10 @@ _EXAMPLE = "https://example.org/main/{file}#L{line}"
 
 @dataclass(frozen=True, slots=True)
 class SourceLinks:
-    """A template with `{file}` and `{line}`; files below `root` are named as seen from there, as relative ones are.
+    """A template with `{file}` and `{line}`; files below `root` are named relative to it, and so are relative paths.
 
-    Other files have no address, and without a template none has. Raises UsageError for one that cannot work: without
-    a scheme such as `https://` and a host, without `{file}` and `{line}`, or with other words in braces.
+    Other files have no address; without a template no file has one. Raises UsageError if the template has no scheme
+    such as `https://`, no host, no `{file}` or `{line}`, or other words in braces.
     """
 
     template: str = ""
@@ -40,7 +40,7 @@ class SourceLinks:
 
 
 def _fault(template: str) -> str:
-    """Return why a template gives no addresses, empty if it does."""
+    """Return the error in a template, or an empty string."""
     plain = template.replace("{file}", "").replace("{line}", "")
     web = re.match(r"https?://", template, re.IGNORECASE)
     checks = (

@@ -15,9 +15,9 @@ from circletools.numerics.results import Cell, Comparison
 from circletools.numerics.values import Difference
 from circletools.wording import html_table
 
-_BEST_DB, _WIDTH, _HEIGHT = 150.0, 900, 160  # as much as single precision has; nothing that differs is as good
+_BEST_DB, _WIDTH, _HEIGHT = 150.0, 900, 160  # the precision of float32; differing values never reach it
 _COLORS = {"fault": "#d73027", "not_run": "#c2a5cf", "skipped": "#d9d9d9"}
-_SHADES = ("#1a9850", "#91cf60", "#d9ef8b", "#fee08b")  # by how much of what is allowed: up to 1 %, 10 %, 50 %, all
+_SHADES = ("#1a9850", "#91cf60", "#d9ef8b", "#fee08b")  # up to 1 %, 10 %, 50 % and 100 % of the allowed error
 _LEGEND = (
     "<p>Green to yellow: own error, up to what rounding explains; red: fault; violet: not run; grey: skipped</p>"
 )
@@ -35,7 +35,7 @@ _HEAD = (
 
 
 def numbers_html(model: Model, found: Comparison) -> bytes:
-    """Return the page of a comparison; `model` is the one that was compared, the second of two.
+    """Return the page of a comparison; `model` is the compared model, the second of two.
 
     Raises ModelFormatError for a broken model.
     """
@@ -57,7 +57,7 @@ def numbers_html(model: Model, found: Comparison) -> bytes:
 
 
 def _wide(title: str, contents: Iterable[str]) -> Iterator[str]:
-    """Yield contents that keys and fingers can move within the width of the window."""
+    """Yield contents in a region that scrolls by keyboard and touch within the window's width."""
     yield f"<div class=wide role=region tabindex=0 aria-label='{title}'>"
     yield from contents
     yield "</div>"

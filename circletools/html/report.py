@@ -39,13 +39,13 @@ def report_html(
     source_url: str = "",
     source_root: str = "",
 ) -> Report:
-    """Make a page about a model and traces that were recorded with it: paths, of either kind.
+    """Make a page about a model and its traces (paths of operator-level or NNAPI traces).
 
-    The first `skip` executions of operator-level traces are left out. `on` are targets that the model is to run on,
-    as in `FitRequest`. The lines of sources are links to `source_url`, where `{file}` and `{line}` are filled in; the
-    file is named as seen from `source_root`, and has no link where it is not below it. Raises UsageError if that is
-    not an address, ModelFormatError when the structure of the model is broken, InvalidInputError for a trace that
-    cannot be read or is of another model.
+    The first `skip` executions of operator-level traces are left out. `on` are targets for the model, as in
+    `FitRequest`. Lines of sources link to `source_url` with `{file}` and `{line}` filled in; the file is relative to
+    `source_root`, and files outside it have no link. Raises UsageError if `source_url` is not an address,
+    ModelFormatError if the structure of the model is broken, InvalidInputError if a trace cannot be read or belongs
+    to another model.
 
         with ct.open("out.circle") as model:
             Path("report.html").write_bytes(ct.report_html(model, ["trace.chrome.json"]).html)
@@ -59,13 +59,13 @@ def report_html(
 
 
 def title_of(model: Model) -> str:
-    """Return the name of a model's file without its folder, since pages are sent on."""
+    """Return the name of a model's file without its folder, since pages are shared."""
     name = model.source.name
     return name.strip("<>") if name in ("<standard input>", "<bytes>") else os.path.basename(name)
 
 
 def _notes(document: dict[str, Any]) -> Iterable[Finding]:
-    """Count the errors and warnings of `check`, the errors of `trace-stats`, and what targets refuse."""
+    """Count the errors and warnings of `check`, the errors of `trace-stats`, and the refusals of targets."""
     findings = [finding["severity"] for finding in document["findings"]]
     diagnostics = [one["severity"] for trace in document["traces"] for one in trace["diagnostics"]]
     counts: Sequence[tuple[Severity, int, str, str]] = (

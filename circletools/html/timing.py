@@ -1,4 +1,4 @@
-"""The times of traces for the page: operators' times joined with the model, and NNAPI's layers and phases."""
+"""The times of traces for the page: times of operators joined with the model, and NNAPI's layers and phases."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from circletools.trace.operators.read import read_profile
 
 MOST_RUNS = 100
 MOST_FUNCTIONS = 500
-"""Limits of what a page lists of a long trace; sums are of all of it."""
+"""The maximum numbers of entries that a page lists of a long trace; sums cover everything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +37,14 @@ class ReadTrace:
 
     @property
     def title(self) -> str:
-        """The name of the file without its folder, since pages are sent on."""
+        """The name of the file without its folder, since pages are shared."""
         return os.path.basename(self.name)
 
 
 def read_times(source: str, skip: int = 0) -> ReadTrace:
     """Read a trace of either kind, without the first `skip` executions of operators; `-` is standard input.
 
-    Raises InvalidInputError if it cannot be read, or has neither; UsageError when so many cannot be left out.
+    Raises InvalidInputError if it cannot be read or is of neither kind, UsageError if it has too few executions.
     """
     content = bytes(open_source(source).memory) if source == "-" else source
     name = "<standard input>" if source == "-" else source
@@ -56,7 +56,7 @@ def read_times(source: str, skip: int = 0) -> ReadTrace:
     try:
         layers = read_trace(content)
     except InvalidInputError:
-        layers = None  # the other reader's error is more helpful: it takes every form that this one does
+        layers = None  # the other reader's error is more helpful, since it reads every format that this one does
     if layers is not None and any(diagnostic.code == "T001" for diagnostic in layers.diagnostics):
         layers = None
     if operators is None and layers is None:
@@ -70,7 +70,7 @@ def operator_times(
 ) -> dict[str, Any]:
     """Return the times of a trace's operators, by operator, source and module.
 
-    Raises InvalidInputError if the trace is not of this model.
+    Raises InvalidInputError if the trace belongs to another model.
     """
     try:
         found = attribute_to(model, times, origins)
@@ -97,7 +97,7 @@ def operator_times(
 
 
 def _columns(rows: Sequence[OperatorTime], backends: Interned) -> dict[str, list[int | None]]:
-    """Return the times of the operators of a subgraph; null where the trace does not have an operator."""
+    """Return the times of the operators of a subgraph; null for operators missing from the trace."""
     return {
         "runs": [row.time.runs if row.time else None for row in rows],
         "total_ns": [row.time.total_ns if row.time else None for row in rows],
@@ -107,7 +107,7 @@ def _columns(rows: Sequence[OperatorTime], backends: Interned) -> dict[str, list
 
 
 def layer_times(trace: ReadTrace, analysis: Analysis) -> dict[str, Any]:
-    """Return the times of NNAPI's layers and phases: of all runs together, and of the first hundred."""
+    """Return the times of NNAPI's layers and phases, for all runs together and for each of the first hundred."""
     document = trace_json(analysis)
     functions = document["functions"]
     return {

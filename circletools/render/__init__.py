@@ -2,4 +2,4 @@
 
 from circletools.lazy import lazy_exports
 
-__getattr__, __dir__, __all__ = lazy_exports(__name__, checks_first=False)  # some are called for each line
+__getattr__, __dir__, __all__ = lazy_exports(__name__, checks_first=False)  # some functions are called for each line

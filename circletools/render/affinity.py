@@ -1,4 +1,4 @@
-"""The affinity in a model as text and JSON, and in the form of other tools."""
+"""The affinity in a model as text and JSON, and in the formats of other tools."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _subgraph_json(found: AffinityInspection, index: int) -> dict[str, Any]:
 
 
 def affinity_text(found: AffinityInspection, *, by_operator: bool = False) -> Iterator[str]:
-    """Yield what each device runs, then the partitions, or the operators; with costs, also the estimated time."""
+    """Yield a table of devices, then the partitions or operators; with costs, also the estimated time."""
     yield from summary_text(found.summary)
     for index in sorted(found.affinity.subgraphs):
         if found.subgraph_count > 1:
@@ -82,7 +82,7 @@ def _word(value: object, without: str) -> str:
 def export_text(exported: Export, *, as_json: bool = False) -> str:
     """Return the file for a target; `as_json` gives the environment of onert as JSON.
 
-    Raises UsageError for a target whose format is text of its own.
+    Raises UsageError for `as_json` with a target that has no JSON form.
     """
     content = exported.content
     if isinstance(content, str):

@@ -1,4 +1,4 @@
-"""Time by origin for people and programs: text, JSON, CSV."""
+"""Time by operator and origin as text, JSON and CSV."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EVERY = ("type", "operator", "source", "module")
 """The tables."""
 
 TOP = 10
-"""The number of rows of a table of text."""
+"""The number of rows of a table in the text."""
 
 _SPREAD = ("min_ns", "p90_ns", "p99_ns", "spread_ns", "median_low_ns", "median_high_ns")
 _TIMES = ("runs", "total_ns", "mean_ns", "median_ns", "typical_ns", "share_percent", "median_share_percent", *_SPREAD)
@@ -78,7 +78,7 @@ def attribution_json(attribution: Attribution, by: Container[str] = EVERY) -> di
 
 
 def _apart_json(attribution: Attribution) -> dict[str, Any]:
-    """Return the time outside single operators: beside operators, in groups, and in ambiguous rows."""
+    """Return the time outside single operators: added rows, groups, and ambiguous rows."""
     return {
         "added": [
             {
@@ -142,7 +142,7 @@ def _places_json(places: Iterable[Place]) -> list[dict[str, int]]:
 
 
 def _time_json(time: Time | None, attribution: Attribution) -> dict[str, Any]:
-    """Return the fields of a time: nulls where there is none."""
+    """Return the fields of a time, null if there is none."""
     if time is None:
         return dict.fromkeys(_TIMES)
     mean_ns = time.total_ns / attribution.executions
@@ -165,7 +165,7 @@ def median_share(time: Time, attribution: Attribution) -> float | None:
 
 
 def attribution_csv(attribution: Attribution, by: str = "operator") -> str:
-    """Return one of the tables: the fields that its rows have in JSON."""
+    """Return one table as CSV, with the fields of its rows in JSON."""
     rows = attribution_json(attribution, (by,))[f"{by}s"]
     if by == "source":
         rows = [dict.fromkeys(("id", "name", *DETAIL_FIELDS)) | row for row in rows]
@@ -179,15 +179,15 @@ def first_ns(attribution: Attribution) -> int | None:
 
 
 def steady_ns(attribution: Attribution) -> int | None:
-    """Return the median time of an execution without the warm-up, or the mean of averages; None if not stated."""
+    """Return the median time of an execution without warm-up, or the mean of averages; None if unknown."""
     settled = attribution.whole.elapsed_ns[attribution.warm_up :]
     return round(median(settled)) if settled else attribution.whole.mean_ns
 
 
 def _macs(places: Iterable[Place], attribution: Attribution, runs: int | None = None) -> int | None:
-    """Return the multiply-accumulates of an execution in some operators, None if those of one are not known.
+    """Return the multiply-accumulates of some operators in an execution, None if those of one are unknown.
 
-    They ran as often as was measured, or, in a group without times of its operators, each of them `runs` times.
+    The number of runs is measured; in a group without times of its operators, each ran `runs` times.
     """
     rows = {(row.subgraph, row.index): row for row in attribution.operators}
     found = 0
@@ -200,13 +200,13 @@ def _macs(places: Iterable[Place], attribution: Attribution, runs: int | None = 
 
 
 def _rate(count: int | None, time: Time, attribution: Attribution) -> str:
-    """Return GFLOP/s, two operations to each multiply-accumulate."""
+    """Return GFLOP/s, counting two operations for each multiply-accumulate."""
     each_ns = time.typical_ns or time.total_ns / attribution.executions
     return f"{2 * count / each_ns:.2f}" if count and each_ns else "-"
 
 
 def attribution_text(attribution: Attribution, by: Container[str] = EVERY, top: int = TOP) -> Iterator[str]:
-    """Yield the tables for people, the greatest times first, `top` rows of each (0: all); times are microseconds."""
+    """Yield the tables as text, the longest times first, `top` rows of each (0: all); times are in microseconds."""
     executions = counted(attribution.executions, "execution")
     averages = ", averages only" if attribution.averaged else ""
     each = f", {microseconds(attribution.total_ns // attribution.executions)} us each"
@@ -237,7 +237,7 @@ def attribution_text(attribution: Attribution, by: Container[str] = EVERY, top: 
 
 
 def _delegated(attribution: Attribution) -> str:
-    """Return which part of the time delegates took, as text; OpenVINO has none."""
+    """Return the share of time in delegates as text; empty for OpenVINO, which has none."""
     groups = [row.time for row in attribution.groups]
     groups += [row.time for row in attribution.added if row.kind == "delegate"]
     part = sum(row.time.delegated_ns for row in attribution.operators if row.time)
@@ -247,7 +247,7 @@ def _delegated(attribution: Attribution) -> str:
 
 
 def _whole_cells(attribution: Attribution) -> Iterator[tuple[str, str]]:
-    """Yield what is known of whole executions."""
+    """Yield the known figures of whole executions."""
     whole, first, steady = attribution.whole, first_ns(attribution), steady_ns(attribution)
     if whole.initialization_ns is not None:
         yield "initialization", f"{milliseconds(whole.initialization_ns)} ms"
@@ -322,14 +322,14 @@ def _operators_text(attribution: Attribution, top: int) -> Iterator[str]:
 
 
 def _several(places: Sequence[Place]) -> str:
-    """Return a label of several operators."""
+    """Return a label for several operators."""
     if any(subgraph for subgraph, _ in places):
         return ",".join(f"{subgraph}/{index}" for subgraph, index in places)
     return ranges(index for _, index in places)
 
 
 def _through(time: Time) -> str:
-    """Return how the operators of a delegate were found, as text."""
+    """Return a text on how operators of a delegate were matched."""
     return "" if not time.delegated_ns else "ambiguous" if time.ambiguous_ns else "exact"
 
 
@@ -354,7 +354,7 @@ def _table(
     *,
     top: int,
 ) -> Iterator[str]:
-    """Yield a table: the numbers of the times, then the columns; the last has a label of any length."""
+    """Yield a table: times, then further columns, the last of which has a label of any length."""
     yield ""
     header = _AVERAGES if attribution.averaged else _NUMBERS
     found = ranks([row[0] for row in rows], attribution.tick_ns, work)
@@ -387,6 +387,6 @@ def _numbers(time: Time, attribution: Attribution) -> tuple[str, ...]:
 
 
 def _places(attribution: Attribution) -> Callable[[OperatorTime], str]:
-    """Return the label of an operator: its index, and in front its subgraph where there are several."""
+    """Return the label of an operator: its index, with the subgraph in front if there are several."""
     several = any(row.subgraph for row in attribution.operators)
     return lambda row: f"{row.subgraph}/{row.index}" if several else str(row.index)

@@ -97,7 +97,7 @@ def visible_json(changes: Sequence[VisibleChange]) -> dict[str, Any]:
 
 
 def visible_csv(changes: Sequence[VisibleChange]) -> str:
-    """Return the rows of the JSON document as CSV."""
+    """Return the rows of the JSON document in CSV form."""
     return table_csv(visible_json(changes)["rows"])
 
 

@@ -14,7 +14,7 @@ from circletools.wording import counted
 
 
 def evaluation_json(found: Evaluation, devices: Sequence[str], caps: Mapping[int, int]) -> dict[str, Any]:
-    """Return the fields that costs add to a subgraph; none where no costs are known."""
+    """Return the fields that costs add to a subgraph; empty without costs."""
     entry: dict[str, Any] = {}
     if found.estimate is not None:
         entry["estimate"] = estimate_json(found.estimate)

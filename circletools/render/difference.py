@@ -1,4 +1,4 @@
-"""Differences for people and programs: a few lines of each kind, or a JSON document."""
+"""Differences as text (a few lines of each kind) and JSON."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from circletools.wording import SCHEMA_VERSION, counted
 
 _SIGNS = {"added": "+", "removed": "-", "changed": "~", "moved": ">"}
 _MOST_LINES = 40
-_ALIKE = 4  # so many differences of one kind are shown, before the rest is counted
+_ALIKE = 4  # differences of one kind that are shown; others are only counted
 _WIDEST_PATH = 48
 _VALUE_CHARACTERS = 100
 _OBJECT = re.compile(r"subgraphs\[(\d+)\]\.(operators|tensors)\[(\d+)\]")
@@ -56,7 +56,7 @@ def _change_json(section: str, one: Difference) -> dict[str, Any]:
 
 
 def difference_text(found: ModelDifference, before: Model, after: Model, *, full: bool = False) -> Iterator[str]:
-    """Yield the differences by section; unless `full`, a few of those that are alike, and short values."""
+    """Yield the differences by section; unless `full`, only a few of each kind, with shortened values."""
     if not found.changes:
         yield "no differences" + ("" if found.identical else "; the bytes are laid out differently")
         return
@@ -86,7 +86,7 @@ _Groups = list[list[Difference]]
 def alike(
     found: ModelDifference, before: Model, after: Model, most: int
 ) -> Iterator[tuple[str, list[Difference], list[tuple[str, str]]]]:
-    """Yield section and differences of each kind, and of the first `most` of them place and description."""
+    """Yield section and differences of each kind, with path and description of the first `most`."""
     labels = Labels(before), Labels(after)
     for section, changes in groupby(found.changes, lambda change: change.section):
         for group in _groups(changes):
@@ -94,7 +94,7 @@ def alike(
 
 
 def _groups(changes: Iterable[Change]) -> _Groups:
-    """Return the differences that are alike, together."""
+    """Return the differences grouped by kind."""
     groups: dict[tuple[str, str], list[Difference]] = {}
     for _, one in changes:
         groups.setdefault((one.kind, re.sub(r"\[\d+\]", "[]", one.path)), []).append(one)
@@ -119,7 +119,7 @@ def _section(groups: _Groups, labels: tuple[Labels, Labels], alike: int, full: b
 
 
 def _line(one: Difference, labels: tuple[Labels, Labels], full: bool) -> tuple[str, str]:
-    """Return sign and path, and a description of the change."""
+    """Return sign, path and a description of the change."""
     place = f"{_SIGNS[one.kind]} {one.path}"
     label = labels[one.kind == "added"].of(one.path)
     constant = _constant(one, labels)
@@ -138,7 +138,7 @@ def _line(one: Difference, labels: tuple[Labels, Labels], full: bool) -> tuple[s
 
 
 def _constant(one: Difference, labels: tuple[Labels, Labels]) -> tuple[str, str] | None:
-    """Return name and statistics of a constant whose buffer differs, None for anything else."""
+    """Return name and statistics of a constant whose buffer differs, else None."""
     at = [_BUFFER_DATA.fullmatch(path) for path in (one.path, one.path_after)]
     if at[0] is None or at[1] is None or one.kind == "moved":
         return None
@@ -158,7 +158,7 @@ def _changed(one: Difference, labels: tuple[Labels, Labels], full: bool) -> str:
     values = labels[0].named(one.path, one.before), labels[1].named(one.path_after, one.after)
     sides = zip(values, names, strict=True)
     shown = [f"{_short(value, full)} {_cut(name, full)}".rstrip() for value, name in sides]
-    is_same = isinstance(one.before, int) and shown[0] == shown[1]  # an index that leads to something else now
+    is_same = isinstance(one.before, int) and shown[0] == shown[1]  # an index with another target
     return " -> ".join(shown) + " (another one)" * is_same
 
 
@@ -181,7 +181,7 @@ def _cut(words: str, full: bool) -> str:
 
 
 class Labels:
-    """Names what a path leads to: an operator by code and first output, a tensor and an operator code by name."""
+    """Labels the target of a path: an operator by code and first output, a tensor or operator code by name."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
@@ -204,7 +204,7 @@ class Labels:
         return f"{operator.code.name} {first}".rstrip()
 
     def constant(self, buffer: int) -> tuple[Tensor, int] | None:
-        """Return the first tensor that has a buffer, and how many bytes that has."""
+        """Return the first tensor that uses a buffer, and the buffer's size."""
         tensor = tensor_with(self._model, buffer) if 0 < buffer < len(self._model.buffers) else None
         if tensor is None:
             return None
@@ -212,7 +212,7 @@ class Labels:
         return tensor, self._model.buffers.place(buffer)[1]
 
     def meant(self, path: str, value: Any) -> str:
-        """Return the name of what an index leads to, empty if the path has no index, or one out of range."""
+        """Return the name of an index's target; empty if the path is no index, or the index is out of range."""
         if not isinstance(value, int):
             return ""
         if path.endswith(".opcode_index"):
@@ -226,14 +226,14 @@ class Labels:
         return "" if signature is None else self._tensor(self._model.signatures[int(signature[1])].subgraph, value)
 
     def named(self, path: str, value: Any) -> Any:
-        """Return a value, or the fields of a table, with the names of members of enums in place of numbers."""
+        """Return a value, or the fields of a table, with enum names in place of numbers."""
         if isinstance(value, dict):
             return {name: self.named(f"{path}.{name}", inner) for name, inner in value.items()}
         members = self._model.schema.enums.get(enum_of(path), {})
         return members.get(value, value) if isinstance(value, int) else value
 
     def _buffer(self, index: int) -> str:
-        """Return the metadata entry that a buffer belongs to, or how long it is."""
+        """Return the metadata entry of a buffer, or its length."""
         buffers = self._model.buffers
         if not 0 <= index < len(buffers):
             return "(does not exist)"
@@ -245,7 +245,7 @@ class Labels:
 
     @cached_property
     def _entries(self) -> dict[int, str]:
-        """The name of the first metadata entry that each buffer belongs to."""
+        """The name of the first metadata entry for each buffer."""
         return {entry.buffer: entry.name for entry in reversed(self._model.metadata)}
 
     def _tensor(self, subgraph: int, index: int) -> str:

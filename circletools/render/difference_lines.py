@@ -1,4 +1,4 @@
-"""The summary of a difference, in a few lines; and constants that differ, as statistics."""
+"""The summary of a difference in a few lines, and statistics of constants that differ."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MOST_ELEMENTS_A_BYTE = 4
 
 
 def summary_lines(found: Summary) -> Iterator[str]:
-    """Yield a line each about types and size, operators, and tensors; none where there is nothing to say."""
+    """Yield lines about types and size, operators, and tensors; nothing for unchanged ones."""
     types = _some(f"{counted(row.count, row.role)} {row.before} -> {row.after}" for row in found.retyped)
     size = size_change(*found.file_bytes)
     if types or size:
@@ -41,7 +41,7 @@ def summary_lines(found: Summary) -> Iterator[str]:
 
 
 def size_change(before: int, after: int) -> str:
-    """Return how the size of a file changed, as a factor where that is 1.05 or more; empty if it did not."""
+    """Return the change of a file's size, as a factor if that is at least 1.05; empty if it is unchanged."""
     if before == after:
         return ""
     less, more = sorted((before, after))
@@ -57,7 +57,7 @@ def _some(parts: Iterable[str]) -> list[str]:
 
 
 def tensor_with(model: Model, buffer: int) -> Tensor | None:
-    """Return the first tensor that has a buffer."""
+    """Return the first tensor that uses a buffer."""
     columns = model.tensor_columns
     rows = np.flatnonzero(columns.buffers == buffer)
     if not buffer or not len(rows):
@@ -76,7 +76,7 @@ def statistics(tensor: Tensor, count: int) -> str:
 
 
 def change_statistics(before: tuple[Tensor, int], after: tuple[Tensor, int]) -> str:
-    """Return how far the real values of two constants are apart; each with how many bytes it has."""
+    """Return the differences between the dequantized values of two constants, each given with its size in bytes."""
     kinds = [f"{tensor.type} {list(tensor.shape)}" for tensor, _ in (before, after)]
     shown = kinds[0] if kinds[0] == kinds[1] else " -> ".join(kinds)
     old, new = _values(*before), _values(*after)
@@ -90,7 +90,7 @@ def change_statistics(before: tuple[Tensor, int], after: tuple[Tensor, int]) -> 
 
 
 def _values(tensor: Tensor, count: int) -> NDArray[np.float64] | None:
-    """Return real values of a constant, at most about a million of them; None if they are not numbers."""
+    """Return the dequantized values of a constant, at most about a million; None if they are not numbers."""
     elements = prod(tensor.shape)
     if min(tensor.shape, default=0) < 0 or not 0 < elements <= count * _MOST_ELEMENTS_A_BYTE:
         return None

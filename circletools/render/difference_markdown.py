@@ -1,4 +1,4 @@
-"""A difference as a comment for a pull request: Markdown."""
+"""A difference as a Markdown comment for a pull request."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from circletools.wording import counted
 
 @dataclass(frozen=True, slots=True)
 class ModelVerdicts:
-    """What a model costs, what `check` found in it, and what targets take of it, where they were asked for."""
+    """The costs of a model, the findings of `check`, and verdicts of targets, if requested."""
 
     cost: Cost
     findings: Sequence[Finding]
@@ -59,6 +59,6 @@ def _fitted(found: Fit | None) -> Iterator[tuple[str, str]]:
 
 
 def _cell(words: str) -> str:
-    """Return a name as text in a table: what Markdown or HTML would read otherwise is escaped."""
+    """Return a name for a table cell, with characters escaped that Markdown or HTML would interpret."""
     escaped = "".join(f"\\{letter}" if letter in "\\`*_[]<>|#&@" else letter for letter in words)
     return " ".join(escaped.split())

@@ -1,4 +1,4 @@
-"""Digests of models, and statements about them, as text and JSON."""
+"""Digests of models, and statements about models, as text and JSON."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from circletools.render.fields import fields_json
 from circletools.wording import SCHEMA_VERSION, counted
 
 PREDICATE = "urn:circletools:identical-except:1"
-"""The type of the predicate of a statement of in-toto."""
+"""The predicate type of the in-toto statement."""
 
 
 def digests_json(found: ContentDigests) -> dict[str, Any]:
@@ -35,9 +35,9 @@ def attestation_json(found: Attestation) -> dict[str, Any]:
 
 
 def attestation_statement(found: Attestation, before: Model, after: Model) -> dict[str, Any]:
-    """Return the statement of in-toto (version 1) whose subject is the model after, and whose predicate is the JSON.
+    """Return the in-toto statement (version 1) whose subject is the second model and whose predicate is the JSON.
 
-    Its names are those of the files, its digests SHA-256 of all of their bytes.
+    It has the names of the files, and SHA-256 digests of all their bytes.
     """
     old, new = (
         {"name": PurePath(model.source.name).name, "digest": {"sha256": sha256(model.wire.memory).hexdigest()}}

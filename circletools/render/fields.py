@@ -7,7 +7,7 @@ from typing import Any
 
 
 def fields_json(value: Any) -> dict[str, Any]:
-    """Return the fields of a dataclass, and of those in it, in their order: objects, lists and plain values."""
+    """Return the fields of a dataclass in order, recursively, as objects, lists and plain values."""
     fields: dict[str, Any] = _plain(asdict(value))
     return fields
 

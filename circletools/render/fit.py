@@ -87,9 +87,9 @@ def _target_json(target: TargetFit) -> dict[str, Any]:
 
 
 def fit_text(found: Fit, *, full: bool = False) -> Iterator[str]:
-    """Yield a table of the targets; then, for each that does not take all, what is new, and the sources to change.
+    """Yield a table of the targets; then, for each with refusals, the new refusals and the sources to change.
 
-    What explains the whole model stands alone; else the most frequent reasons, all of them with `full`.
+    If one cause explains the verdict, only that is shown; else the most frequent reasons, or all with `full`.
     """
     head = ["target", "verdict", "operators", "refused", "not measured", "partitions", "bytes across"]
     rows = [head + ["new", "fixed"] * found.has_baseline]
@@ -137,7 +137,7 @@ def _words(found: TargetFit | Asked) -> str:
 
 
 def _asked_text(target: TargetFit, asked: Asked) -> Iterator[str]:
-    """Yield the verdict of a program, and where the table disagrees."""
+    """Yield the verdict of a program, and its disagreements with the table."""
     program = " ".join(filter(None, (asked.program, asked.version)))
     yield f"{target.name}: {': '.join(filter(None, (f'{program} says {_words(asked)}', asked.words)))}"
     for one in asked.disagreements:
@@ -171,7 +171,7 @@ def _misfits_text(misfits: Sequence[Misfit], full: bool) -> Iterator[str]:
 
 
 def refused_text(count: int, first: Misfit | RefusedOperators) -> Iterator[str]:
-    """Yield how many operators of a code are refused for a reason, and what to do."""
+    """Yield the number of operators of a code that are refused for a reason, and the remedy."""
     reason = first.reason if first.measured else f"not measured: {first.reason}"
     yield f"  {counted(count, first.code, first.code)}: {reason}"
     yield f"    {first.remedy}"
@@ -202,7 +202,7 @@ def _these(count: int) -> str:
 
 
 def _first_rows(rows: Sequence[Sequence[str]], count: int, indent: str, right: Sequence[int] = ()) -> Iterator[str]:
-    """Yield the first rows of a table of `count`, and how many are left."""
+    """Yield the first rows of a table of `count` rows, and the number of others."""
     yield from table_text(rows, right=right, indent=indent)
     if count > len(rows):
         yield f"{indent}and {counted(count - len(rows), 'other')}, which --full or --json shows"
@@ -242,7 +242,7 @@ def _obstacle(found: Fit, target: str, one: Obstacle) -> dict[str, Any]:
 
 
 def _with_state(result: dict[str, Any], found: Fit, one: Misfit | Obstacle) -> dict[str, Any]:
-    """Return a result; where there is a baseline, with whether it is new."""
+    """Return a result; with a baseline, it says whether the result is new."""
     return result | ({"baselineState": "new" if one.is_new else "unchanged"} if found.has_baseline else {})
 
 

@@ -1,4 +1,4 @@
-"""Time by module, source and operator as stacks: collapsed, and for speedscope."""
+"""Time by module, source and operator as stacks: in collapsed form, and for speedscope."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Stack = tuple[str, ...]
 
 
 def stacks(attribution: Attribution) -> Iterator[tuple[Stack, int]]:
-    """Yield frames, the outermost first, and nanoseconds in all executions: they add up to the measured time.
+    """Yield frames, the outermost first, and nanoseconds in all executions, which add up to the measured time.
 
     Frames are the parts of a source's path, the source, and the operator; an operator of several sources is shared
     evenly among them. Without origins an operator is below its operator code.
@@ -42,7 +42,7 @@ def _frames(name: str, details: SourceDetails) -> Stack:
 
 
 def collapsed_text(attribution: Attribution) -> Iterator[str]:
-    """Yield a line a stack, as flamegraph.pl and its successors read them: `a;b;c 1234`."""
+    """Yield one line for each stack, as read by flamegraph.pl and its successors: `a;b;c 1234`."""
     for frames, time_ns in stacks(attribution):
         yield f"{';'.join(frame.replace(';', ',') for frame in frames)} {time_ns}"
 

@@ -13,7 +13,7 @@ from circletools.render.fields import fields_json
 from circletools.render.table import number_columns, shorter, table_text
 from circletools.wording import SCHEMA_VERSION
 
-_WIDEST = 80  # of a cell: all of a column are as wide as its longest
+_WIDEST = 80  # characters of a cell, since a column is as wide as its longest cell
 _OPERATOR_HEAD = ("operator", "code", "version", "inputs", "outputs", "options")
 _TENSOR_HEAD = ("tensor", "type", "shape", "kind", "producer", "consumers", "quantization", "name")
 
@@ -37,7 +37,7 @@ def inspection_json(found: Inspection) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value of a row as JSON has it: lists for tuples, texts for numbers that are not finite."""
+    """Return a value of a row for JSON: lists for tuples, texts for numbers that are not finite."""
     if isinstance(value, Mapping):
         return {name: _plain(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
@@ -46,7 +46,7 @@ def _plain(value: Any) -> Any:
 
 
 def inspection_text(found: Inspection) -> Iterator[str]:
-    """Yield the lines of `inspect`: a summary, or the tables of operators and tensors where it has these."""
+    """Yield the lines of `inspect`: a summary, or the tables of operators and tensors if requested."""
     if found.operator_rows is None and found.tensor_rows is None:
         yield from _summary_text(found)
     yield from _tables("operators", [_operator_cells(row) for row in found.operator_rows or ()], _OPERATOR_HEAD)
@@ -92,7 +92,7 @@ def _subgraph_text(subgraph: SubgraphSummary) -> Iterator[str]:
 
 
 def _tables(what: str, rows: Sequence[tuple[str, ...]], head: tuple[str, ...]) -> Iterator[str]:
-    """Yield a table for each subgraph, which is the first cell of the rows; the last is never cut."""
+    """Yield a table for each subgraph, given by the first cell of each row; the last cell is never cut."""
     for subgraph, some in groupby(rows, key=lambda row: row[0]):
         cells = [head, *((*(shorter(cell, _WIDEST) for cell in row[1:-1]), row[-1]) for row in some)]
         yield f"{what} of subgraph {subgraph}"
@@ -114,7 +114,7 @@ def _tensor_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _quantization(quantization: Mapping[str, Any] | None) -> str:
-    """Return `0.5 * (q + 3)` for one scale, else how many there are."""
+    """Return `0.5 * (q + 3)` for a single scale, else the number of scales."""
     if quantization is None:
         return ""
     scales, zeros = quantization["scale"], quantization["zero_point"]

@@ -33,12 +33,12 @@ def judgement_text(file: str, found: Judgement, error: str | None = None) -> Ite
 
 
 def headline_text(file: str, found: Judgement, error: str | None = None) -> Iterator[str]:
-    """Yield the verdict about a file alone."""
+    """Yield only the verdict about a file."""
     return islice(judgement_text(file, found, error), 1)
 
 
 def judgement_json(file: str, found: Judgement, error: str | None = None) -> dict[str, Any]:
-    """Return the JSON document of `check`; with a baseline it marks what is new. `error`: why it cannot be read."""
+    """Return the JSON document of `check`; with a baseline it marks new findings. `error`: why there are none."""
     document = {
         "file": file,
         "schema_version": SCHEMA_VERSION,
@@ -88,7 +88,7 @@ def judgement_gitlab(file: str, found: Judgement, error: str | None = None) -> s
 
 
 def judgement_github(file: str, found: Judgement, error: str | None = None) -> Iterator[str]:
-    """Yield a line for each new finding that a workflow of GitHub shows beside the file."""
+    """Yield a line for each new finding, which a GitHub workflow shows as an annotation of the file."""
     if error is not None:
         yield _workflow_command("error", file, "cannot be read", error)
     for one in found.new:
@@ -104,7 +104,7 @@ def _escaped(words: str, characters: str) -> str:
 
 
 def tally(found: Judgement) -> Tally:
-    """Return how many new findings there are by severity and code."""
+    """Return the number of new findings by severity and code."""
     return Counter((one.severity, one.code) for one in found.new)
 
 
@@ -116,7 +116,7 @@ def statistics_text(counts: Tally) -> Iterator[str]:
 
 
 def summary_text(counts: Tally, models: int, failed: int) -> str:
-    """Return how many findings there are of each severity, in how many models; `failed` of them could not be read."""
+    """Return the number of findings of each severity, and of models, of which `failed` could not be read."""
     of_severity: Counter[str] = Counter()
     for (severity, _), count in counts.items():
         of_severity[severity] += count

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from html import escape  # what XML has to escape, too, without the reader of XML
+from html import escape  # the characters that XML must escape, without importing an XML parser
 
 from circletools.findings import Finding
 from circletools.judging import Judgement
@@ -13,7 +13,7 @@ JUNIT_END = "</testsuites>\n"
 
 
 def junit_suite(file: str, found: Judgement, error: str | None = None) -> str:
-    """Return the suite of a model: a case for each new finding, which fails where it makes the model fail."""
+    """Return the suite of a model: a case for each new finding, which fails if the finding makes the model fail."""
     failures = sum(finding.severity in found.fails for finding in found.new)
     cases = list(_cases(file, found, error))
     numbers = f'tests="{len(cases)}" failures="{failures}" errors="{int(error is not None)}"'
@@ -44,7 +44,7 @@ def _quoted(words: str) -> str:
 
 
 def _plain(words: str) -> str:
-    """Escape characters that XML 1.0 cannot hold."""
+    """Escape characters that XML 1.0 cannot contain."""
     return "".join(one if _is_allowed(ord(one)) else ascii(one)[1:-1] for one in words)
 
 

@@ -13,17 +13,17 @@ _HEAD = ("plan", "device", "operators", "measured us")
 
 
 def measurement_json(found: Measurement) -> dict[str, Any]:
-    """Return the JSON document, as `report` reads it."""
+    """Return the JSON document, which `report` can read."""
     return found.document
 
 
 def measurement_file(found: Measurement) -> str:
-    """Return the same as text, for a file."""
+    """Return the JSON document as text, for a file."""
     return json.dumps(found.document, indent=1) + "\n"
 
 
 def measurement_text(found: Measurement) -> Iterator[str]:
-    """Yield the program of each device, then a row for each plan and, where it has several, for each of its parts."""
+    """Yield the program of each device, then a row for each plan and, if it has several, each of its parts."""
     for device in found.devices:
         yield f"{device.name}: {device.program}:{device.variant}"
     yield from table_text([_HEAD, *(row for plan in found.plans for row in _rows(plan))], right=(2, 3))

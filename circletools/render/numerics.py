@@ -40,12 +40,12 @@ def numbers_json(found: Comparison) -> dict[str, Any]:
 
 
 def reduction_json(found: Reduction) -> dict[str, Any]:
-    """Return the JSON document of what is left of a model."""
+    """Return the JSON document of a reduction."""
     return {"schema_version": SCHEMA_VERSION} | fields_json(found)
 
 
 def reduction_text(found: Reduction) -> Iterator[str]:
-    """Yield what is left of a model, and how often was asked."""
+    """Yield the remaining operators of a model, and the number of trials."""
     yield (
         f"operators of subgraph {found.subgraph}: {ranges(found.operators)} of {found.operator_count:,}, "
         f"{', '.join(found.codes[:8])}"
@@ -99,7 +99,7 @@ def _group(own: Difference | None) -> str:
 
 
 def _grouped(rows: Sequence[OperatorCells], by: By) -> Iterator[list[OperatorCells]]:
-    """Yield the operators of each row of the table: those of a source or module that follow each other."""
+    """Yield the operators of each row of the table: consecutive operators of one source or module."""
     keys: dict[str, Callable[[OperatorCells], Any]] = {
         "operator": lambda row: row.operator,
         "source": lambda row: row.sources,
@@ -110,7 +110,7 @@ def _grouped(rows: Sequence[OperatorCells], by: By) -> Iterator[list[OperatorCel
 
 
 def _cells(rows: Sequence[OperatorCells], at: int) -> tuple[str, ...]:
-    """Return a line: of several operators, the one that is farthest off counts."""
+    """Return the cells of a row; for several operators, those of the one with the largest error."""
     worst = max(rows, key=lambda row: _rank(row.cells[at]))
     cell, last = worst.cells[at], rows[-1].cells[at]
     own, inherited = cell.own, last.inherited

@@ -1,4 +1,4 @@
-"""Origins as a tree of modules: the parts of their paths, and in each the sources with their operators."""
+"""Origins as a tree of modules, by the parts of paths, with the sources and operators of each."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _HEAD = ("module", "operators", "class or line")
 
 
 def origins_tree(table: OriginTable, depth: int | None = None) -> Iterator[str]:
-    """Yield the modules with how many operators came from each, down to the sources, or to `depth` parts of a path.
+    """Yield the modules with their numbers of operators, down to the sources, or to `depth` parts of a path.
 
-    Nothing without origins. A module has its class, a source the line that called it and its operators.
+    Yields nothing without origins. Modules are shown with their class, sources with calling line and operators.
     """
     shown = {source: table.origins.sources[source] for source in table.by_source}
     tree = module_tree(replace(table.origins, sources=shown), depth)

@@ -60,7 +60,7 @@ def _freshness_json(freshness: Freshness | None) -> dict[str, Any]:
 
 
 def origins_csv(table: OriginTable) -> str:
-    """Return one line for each pair of operator and source, and one for each that has no partner."""
+    """Return one line for each pair of operator and source, and one for each operator or source without a partner."""
     lines: list[tuple[object, ...]] = []
     for row in table.rows:
         operator = (row.subgraph, row.index, row.code, row.output)
@@ -92,12 +92,12 @@ def origins_text(table: OriginTable) -> Iterator[str]:
 
 
 def with_line(name: str, details: SourceDetails) -> str:
-    """Return the name of a source, and where it was called, as in `layers.0.q::linear (net.py:42)`."""
+    """Return the name of a source with its calling line, as in `layers.0.q::linear (net.py:42)`."""
     return f"{name} ({details.place})" if details.place else name
 
 
 def operator_label(subgraph: int, operator: int, several: bool) -> str:
-    """Return an operator's index, with that of its subgraph where there are several."""
+    """Return an operator's index, preceded by its subgraph if there are several."""
     return f"{subgraph}/{operator}" if several else str(operator)
 
 

@@ -1,4 +1,4 @@
-"""Plans as text and JSON, with what moving operators would change where that was asked for."""
+"""Plans as text and JSON, or the effect of moving operators if requested."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from circletools.wording import SCHEMA_VERSION, counted, ranges
 
 
 def plan_json(plan: Plan) -> dict[str, Any]:
-    """Return the JSON document of a plan: partitions and costs, or the comparison where operators were moved.
+    """Return the JSON document of a plan: partitions and costs, or the comparison if operators were moved.
 
-    Where steps were asked for, also why each operator is on its device.
+    If steps were requested, it also says why each operator is on its device.
     """
     rows: dict[int, list[dict[str, Any]]] = {}
     for one in plan.to_rows() if plan.what_if is None else ():
@@ -39,9 +39,9 @@ def plan_json(plan: Plan) -> dict[str, Any]:
 
 
 def plan_text(plan: Plan) -> Iterator[str]:
-    """Yield what each device runs and refuses, then the partitions of each subgraph in their order with their costs.
+    """Yield what each device runs and refuses, then the partitions of each subgraph in order, with their costs.
 
-    Where operators were moved, yield the subgraphs in which that changes something, before and after.
+    If operators were moved, yield the affected subgraphs, before and after.
     """
     yield from summary_text(plan.summary) if plan.what_if is None else ()
     rows = _subgraph_text if plan.what_if is None else _what_if_text
@@ -58,7 +58,7 @@ def plan_text(plan: Plan) -> Iterator[str]:
 
 
 def summary_json(found: Summary) -> dict[str, Any]:
-    """Return the operators of each device, and those that devices refuse, as JSON."""
+    """Return the operators and refusals of each device as JSON."""
     places = [
         [{"subgraph": subgraph, "operator_index": index} for subgraph, index in one.operators]
         for one in found.refusals
@@ -68,7 +68,7 @@ def summary_json(found: Summary) -> dict[str, Any]:
 
 
 def summary_text(found: Summary) -> Iterator[str]:
-    """Yield what each device runs as a table, then what devices refuse, by reason; an empty line at the end."""
+    """Yield a table of devices, then refused operators by reason, and an empty line."""
     if not found.devices:
         return
     rows = [

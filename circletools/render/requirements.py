@@ -19,7 +19,7 @@ def requirements_json(found: Requirements) -> dict[str, Any]:
 
 
 def requirements_text(found: Requirements) -> Iterator[str]:
-    """Yield the answer, then what older runtimes do not take, then the runtimes, then min_runtime_version."""
+    """Yield the answer, then requirements that older runtimes lack, then the runtimes, then min_runtime_version."""
     if found.first is None:
         yield "loads in no measured runtime"
     else:
@@ -47,7 +47,7 @@ def cost_json(found: Cost) -> dict[str, Any]:
 
 
 def cost_text(found: Cost) -> Iterator[str]:
-    """Yield totals, then a table by what was asked for."""
+    """Yield totals, then the requested table."""
     total = found.total
     unknown = f", and {counted(total.unknown, 'operator')} with open shapes" if total.unknown else ""
     yield f"MACs           {total.macs:,}{unknown}"

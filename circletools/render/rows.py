@@ -1,4 +1,4 @@
-"""Any result that is a table, as text and CSV: what its `to_rows`, or a list of its JSON document, has."""
+"""Any tabular result as text and CSV, from its `to_rows` or a list in its JSON document."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ def rows_csv(found: Tabular) -> str:
 
 
 def table_csv(rows: Iterable[Mapping[str, Any]], columns: Sequence[str] = ()) -> str:
-    """Return rows of one kind as CSV, with a column for each field, or for those that are named.
+    """Return rows as CSV, with one column for each field or only for the given fields.
 
-    Values in a list are written with blanks between them, places of operators as `SUBGRAPH/INDEX`.
+    Values in a list are separated by blanks; operators are written as `SUBGRAPH/INDEX`.
     """
     rows = list(rows)
     names = columns or (list(rows[0]) if rows else ())
@@ -25,7 +25,7 @@ def table_csv(rows: Iterable[Mapping[str, Any]], columns: Sequence[str] = ()) ->
 
 
 def rows_text(found: Tabular) -> Iterator[str]:
-    """Yield the rows as a table with the names of the columns; nothing where there are no rows."""
+    """Yield the rows as a table with column names; nothing if there are no rows."""
     rows = found.to_rows()
     if rows:
         cells = [list(rows[0]), *([str(_cell(value)) for value in row.values()] for row in rows)]

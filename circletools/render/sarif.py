@@ -15,17 +15,17 @@ SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
 def sarif_log(runs: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the document of several models: one run, as code hosts take few in a document."""
+    """Return the document of several models: one merged run, since code hosts accept few runs in a document."""
     merged = _Merged()
     results = [result for run in runs for result in merged.add(run)]
     return {"$schema": SCHEMA, "version": "2.1.0", "runs": [{"results": results, **merged.rest()}]}
 
 
 class SarifText:
-    """The text of `sarif_log`, written model by model: results are not kept until the last is there."""
+    """The text of `sarif_log`, written model by model, without keeping all results in memory."""
 
     def __init__(self) -> None:
-        """Begin without a model."""
+        """Start without models."""
         self._merged = _Merged()
         self._before = f'{{"$schema": {json.dumps(SCHEMA)}, "version": "2.1.0", "runs": [{{"results": [\n'
 
@@ -36,13 +36,13 @@ class SarifText:
         return before + results
 
     def end(self) -> str:
-        """Return the text behind the last model."""
+        """Return the text after the last model."""
         before = "" if self._before == ",\n" else self._before
         return f"{before}\n], {json.dumps(self._merged.rest())[1:]}]}}\n"
 
 
 class _Merged:
-    """The fields beside the results in the runs of several models."""
+    """The merged fields, except results, of the runs of several models."""
 
     def __init__(self) -> None:
         self._rules: dict[str, Any] = {}
@@ -60,7 +60,7 @@ class _Merged:
         return results
 
     def rest(self) -> dict[str, Any]:
-        """Return the run of all, without results."""
+        """Return the merged run, without results."""
         return _run(list(self._rules.values()), list(self._artifacts.values()), self._notifications, self._details)
 
 
@@ -92,7 +92,7 @@ def _rule(rule: Explanation) -> dict[str, Any]:
 
 
 def sarif_location(file: str, place: str) -> dict[str, Any]:
-    """Return a place in a model, such as `subgraphs[0].operators[5]`; GitHub asks for a line, which no model has."""
+    """Return a path in a model, such as `subgraphs[0].operators[5]`, with line 1, since GitHub requires a line."""
     return {
         "physicalLocation": {"artifactLocation": _artifact(file), "region": {"startLine": 1}},
         "logicalLocations": [{"fullyQualifiedName": place}],

@@ -1,4 +1,4 @@
-"""The writer of tables: as text for people, and as CSV."""
+"""Write tables as text and as CSV."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from types import SimpleNamespace
 Rows = Sequence[Sequence[str]]
 
 _CRLF = "\r\n"
-_NO_CHARACTER = "\udfff"  # which no text has; without an escape character, Python 3.10 takes zero for it
-_LEAST = 4  # characters of a column that was cut
+_NO_CHARACTER = "\udfff"  # which occurs in no text; without an escape character, Python 3.10 uses NUL
+_LEAST = 4  # minimum characters of a column that is cut
 
 
 def table_text(
     rows: Rows, *, right: Container[int] = (), indent: str = "  ", widest: int | None = None
 ) -> Iterator[str]:
-    """Yield the lines of a table whose columns are two blanks apart; all rows have the same number of cells.
+    """Yield the lines of a table with two blanks between columns; all rows have the same number of cells.
 
-    `right` are the columns to be flush right. A column is padded to its longest cell, or to `widest` characters; the
-    last one is not padded, so a label in it may be of any length.
+    `right` are the columns to align right. A column is padded to its longest cell, or to `widest` characters; the
+    last column is not padded, so its labels may have any length.
 
     >>> list(table_text([["operator", "code"], ["0", "ADD"]], right=(0,)))
     ['  operator  code', '         0  ADD']
@@ -42,8 +42,8 @@ def _layout(widths: Sequence[int], right: Container[int], indent: str) -> str:
 class TableLine(str):
     """A line of a table, which `fitted` can make narrower.
 
-    It has its cells, and what the lines of a table share: how long the longest cell of each column is, which columns
-    are flush right, and the indentation.
+    It has its cells, and the values shared by all lines of a table: the length of the longest cell of each column,
+    the columns aligned right, and the indentation.
     """
 
     __slots__ = ("cells", "table")
@@ -51,7 +51,7 @@ class TableLine(str):
     table: tuple[Sequence[int], Container[int], str]
 
     def fitted(self, width: int) -> str:
-        """Return the line, with cells cut so that no line of the table is longer than `width` characters."""
+        """Return the line with cells cut so no line of the table is longer than `width` characters."""
         longest, right, indent = self.table
         free = width - len(indent) - 2 * (len(longest) - 1)
         if sum(longest) <= free:
@@ -62,7 +62,7 @@ class TableLine(str):
 
 
 def _most(longest: Sequence[int], free: int) -> int:
-    """Return the width that columns may have so that all together take at most `free`, short ones leaving theirs."""
+    """Return the maximum column width such that all columns together take at most `free`; short columns take less."""
     ordered = sorted(longest)
     while ordered[0] <= free // len(ordered):
         free -= ordered.pop(0)
@@ -70,12 +70,12 @@ def _most(longest: Sequence[int], free: int) -> int:
 
 
 def shorter(text: str, most: int) -> str:
-    """Cut a text that is longer than `most`; a mark stands for the rest."""
+    """Cut a text that is longer than `most`, and mark the cut."""
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def fitted(line: str, width: int) -> str:
-    """Return a line as a terminal of so many columns shows it: lines of tables are cut, others stay."""
+    """Return a line for a terminal of `width` columns: lines of tables are cut, others are unchanged."""
     return line.fitted(width) if isinstance(line, TableLine) else line
 
 
@@ -96,7 +96,7 @@ def csv_text(head: Iterable[object], rows: Iterable[Iterable[object]]) -> str:
     'name,runs\n"a,b",2\n,1\n'
     """
     lines: list[str] = []
-    # With this line end the writer quotes a cell that holds any part of it; the lines get a plain one below.
+    # With this line end the writer quotes cells that contain part of it; it is replaced by a newline below.
     writer = csv.writer(SimpleNamespace(write=lines.append), lineterminator=_CRLF, escapechar=_NO_CHARACTER)
     writer.writerow(head)
     writer.writerows(rows)

@@ -20,7 +20,7 @@ TOP_RUNS = 10
 
 _COLUMNS = ("PI", "PP", "PC", "PIO", "PTR", "PCO", "PR", "PE", "PT", "PWU", "PBM", "PO")
 _EXECUTING = LAYERS[1:]
-"""The application does not run within an execution."""
+"""All layers but the application, which does not run within an execution."""
 
 _FUNCTION_COLUMNS = ("layer", "phase", "name", "calls", "self_ns", "inclusive_ns")
 _BUCKET_COLUMNS = ("run", "name", "process", "app_phase", "layer", "phase", "self_ns", "inclusive_ns")
@@ -38,7 +38,7 @@ _BEHIND_ONE, _BEHIND_TWO = range(1, 99), range(2, 99)
 _Row = list[str]
 
 
-@lru_cache(1 << 16)  # runs and their phases have most times more than once
+@lru_cache(1 << 16)  # most times occur more than once in runs and phases
 def _time(time_ns: int) -> str:
     return milliseconds(time_ns) if time_ns else "-"
 
@@ -48,7 +48,7 @@ def _times(times_ns: Iterable[int]) -> list[str]:
 
 
 _Block = tuple[str, list[_Row], Container[int]]
-"""A title, a table whose first row is its head, and the columns that have numbers."""
+"""A title, a table whose first row is the header, and the numeric columns."""
 
 
 def _blocks(document: Document, by: By | None) -> Iterator[_Block]:
@@ -96,7 +96,7 @@ def _summary_blocks(document: Document) -> Iterator[_Block]:
 
 
 def _executions_title(kinds: list[str]) -> str:
-    """Return the title of executions, with what shows them where that is not the runtime."""
+    """Return the title of executions, with their kind of mark unless it is the runtime's."""
     by = {"application": " ([NN_LA_PE] marks)", "HAL call": " (calls of the HAL)"}.get(kinds[0], "")
     return f"executions{by} by the clock, in ms"
 
@@ -145,7 +145,7 @@ def _execution_cells(summary: Document) -> _Row:
 
 
 def _share_rows(shares: list[Document], elapsed: int) -> list[_Row]:
-    """Return a line for each layer and phase, and driver if there are several; shares are of the elapsed time."""
+    """Return a row for each layer and phase, and driver if there are several, with shares of the elapsed time."""
     drivers = {one["driver_process"] for one in shares if one["layer"] == "LD"}
     rows = [["layer", "phase", "self", "inclusive", "share %"]]
     for one in sorted(shares, key=lambda one: (*LAYERS, "").index(one["layer"])):
@@ -162,7 +162,7 @@ def _percent(part_ns: int, whole_ns: int) -> str:
 
 
 def _bucket_rows(part: Document) -> list[_Row]:
-    """Return two lines for each layer, self and inclusive."""
+    """Return two rows for each layer, self and inclusive."""
     layers: dict[str, dict[str, tuple[int, ...]]] = defaultdict(dict)
     for one in part["buckets"]:
         layers[one["layer"]][one["phase"]] = _times_of(one)

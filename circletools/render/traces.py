@@ -1,4 +1,4 @@
-"""The results of an NNAPI trace as a JSON document; text and CSV are made from it."""
+"""The results of an NNAPI trace as a JSON document, from which text and CSV are made."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ By = Literal["bucket", "function"]
 def trace_json(
     analysis: Analysis, by: By | None = None, *, per_execution: bool = False, stream: bool = False
 ) -> Document:
-    """Return the JSON document of `trace-stats`; `by` leaves out the functions, or all but them.
+    """Return the JSON document of `trace-stats`; `by` omits the functions, or everything else.
 
-    With `stream` runs and executions are made as they are read, which can be done once: a long trace has thousands.
+    With `stream`, runs and executions are single-use iterators, since a long trace has thousands.
     """
     document: Document = {
         "schema_version": SCHEMA_VERSION,
@@ -86,7 +86,7 @@ def _run_json(summary: RunSummary) -> Document:
 
 
 def _summary_json(summary: ExecutionSummary | None) -> Document:
-    """Return the times of executions; those of the first against the rest where there are several."""
+    """Return the times of executions; if there are several, of the first and of all others."""
     if summary is None:
         return {"count": 0}
     document: Document = {name: getattr(summary.times, name) for name in summary.times.__slots__}
