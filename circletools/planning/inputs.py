@@ -82,7 +82,7 @@ class PlanInputs:
                 hint = suggestion(device, devices)
                 raise UsageError(f"`memory={words}`: device {device!r} is not among the devices", hint=hint)
             if devices.index(device) in caps:
-                raise UsageError(f"`memory={words}`: a second one for {device!r}")
+                raise UsageError(f"`memory={words}`: a second value for {device!r}")
             caps[devices.index(device)] = int(count)
         return caps
 
@@ -172,7 +172,7 @@ def _traces(words: Sequence[str]) -> dict[str, tuple[str, OperatorTrace]]:
         if not device or not name:
             raise UsageError(f"`traces={word}` names no device or no trace", hint="write `traces=npu=trace.json`")
         if device in found:
-            raise UsageError(f"`traces={word}`: a second one for {device!r}")
+            raise UsageError(f"`traces={word}`: a second value for {device!r}")
         found[device] = name, read_profile(name)
     return found
 

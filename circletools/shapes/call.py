@@ -63,7 +63,7 @@ class Call:
         """Return the shape that inputs from a slot on share. Raises UnknownError, or RefusedError if they differ."""
         first, *others = self.all_shapes()[start:]
         for slot, shape in enumerate(others, start + 1):
-            refuse_unless(shape == first, f"{shown(shape)} beside {shown(first)}", slot)
+            refuse_unless(shape == first, f"{shown(shape)} does not match {shown(first)}", slot)
         return first
 
     def numbers(self, slot: int) -> list[int]:

@@ -69,7 +69,7 @@ def concatenation(call: Call) -> Sequence[Shape]:
     axis = call.axis(call.option("axis"), len(shapes[0]))
     for slot, shape in enumerate(shapes):
         same = len(shape) == len(shapes[0]) and without(shape, axis) == without(shapes[0], axis)
-        refuse_unless(same, f"{shown(shape)} beside {shown(shapes[0])}", slot)
+        refuse_unless(same, f"{shown(shape)} does not match {shown(shapes[0])}", slot)
     return [(*shapes[0][:axis], sum(shape[axis] for shape in shapes), *shapes[0][axis + 1 :])]
 
 
@@ -89,14 +89,14 @@ def split_v(call: Call) -> Sequence[Shape]:
     if -1 in sizes:
         sizes[sizes.index(-1)] = shape[axis] - sum(sizes) - 1
     fits = len(sizes) == call.results and sum(sizes) == shape[axis] and min(sizes) >= 0
-    refuse_unless(fits, f"dimension {axis} is {shape[axis]}, and the pieces are {shown(sizes)}", 1)
+    refuse_unless(fits, f"dimension {axis} is {shape[axis]}, but the pieces are {shown(sizes)}", 1)
     return [(*shape[:axis], size, *shape[axis + 1 :]) for size in sizes]
 
 
 def slice_(call: Call) -> Sequence[Shape]:
     """From begin, with the given size; -1 means up to the end."""
     shape, begin, size = call.shape(), call.numbers(1), call.numbers(2)
-    refuse_unless(len(begin) == len(size) == len(shape), "begin and size have other ranks")
+    refuse_unless(len(begin) == len(size) == len(shape), "begin and size have different ranks")
     found = tuple(
         whole - start if count == -1 else count for whole, start, count in zip(shape, begin, size, strict=True)
     )
@@ -131,7 +131,7 @@ def strided_slice(call: Call) -> Sequence[Shape]:
     try:
         return [empty(shape)[index].shape]
     except IndexError as error:
-        raise RefusedError(f"the slice leads outside of {shown(shape)}") from error
+        raise RefusedError(f"the slice exceeds {shown(shape)}") from error
 
 
 def pad(call: Call) -> Sequence[Shape]:
@@ -224,7 +224,7 @@ def reduce(call: Call) -> Sequence[Shape]:
 def top_k(call: Call) -> Sequence[Shape]:
     """The largest values in the last dimension: values and indices."""
     shape, count = call.shape(), call.number(1)
-    refuse_unless(bool(shape) and 0 <= count <= shape[-1], f"the best {count} of {shown(shape)}", 1)
+    refuse_unless(bool(shape) and 0 <= count <= shape[-1], f"the largest {count} of {shown(shape)}", 1)
     return [(*shape[:-1], count)] * 2
 
 

@@ -186,7 +186,7 @@ REFUSED: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"inputs": ("x=1,0,2",)}, ct.UsageError, "a size below 1"),
     ({"inputs": ("x=1,,2",)}, ct.UsageError, "is not NAME=DIMS"),
     ({"inputs": ("x=1,4,2", "0=1,4,2")}, ct.UsageError, "is given twice"),
-    ({"inputs": ("x=1,4,3",)}, ct.EditError, "subgraphs[0].operators[0]: CONCATENATION: [1,4,3] beside [1,1,2]"),
+    ({"inputs": ("x=1,4,3",)}, ct.EditError, "operators[0]: CONCATENATION: [1,4,3] does not match [1,1,2]"),
 ]
 
 

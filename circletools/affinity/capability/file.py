@@ -279,7 +279,7 @@ class _Reader:
         if words == ["none"]:
             return TensorPattern("*", none=True)
         if not words:
-            self._fail(place, "must name a type", "* is any type, none an input that is left out")
+            self._fail(place, "must name a type", "* is any type, none is an omitted input")
         kind, *rest = words
         if kind != ANY and kind not in _names("TensorType"):
             self._fail(place, f"there is no type {kind!r}", did_you_mean(kind, _names("TensorType")))
