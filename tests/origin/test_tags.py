@@ -37,7 +37,7 @@ def two_subgraphs(*extra: str) -> bytes:
     main, other = build.graph(), build.graph()
     x, axis = main.tensor("x"), main.tensor("axis", ())
     halves = [main.tensor("a"), main.tensor("b")]
-    main.operator("SPLIT", [axis, x], halves)
+    main.operator("SPLIT", [axis, x], halves, num_splits=2)
     main.ends([x, axis], [main.compute("ADD", halves, "sum")])
     y = other.tensor("y")
     other.ends([y], [other.compute("TANH", [y], "".join(("t", *extra)))])
