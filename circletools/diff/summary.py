@@ -131,9 +131,7 @@ def _retyped(tensors: Indices, before: Model, after: Model) -> tuple[Retyped, ..
     for old, new in tensors.tolist():
         kinds = types[0][old], types[1][new]
         held = constant[0][old]
-        if (
-            kinds[0] != kinds[1] and held == constant[1][new]
-        ):  # otherwise an exporter numbered equal names differently
+        if kinds[0] != kinds[1] and held == constant[1][new]:  # else an exporter numbered equal names differently
             floating = any("FLOAT" in kind for kind in kinds)
             role = "weight" if held and floating else "constant" if held else "activation"
             counts[role, kinds[0], kinds[1]] += 1

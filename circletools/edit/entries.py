@@ -124,6 +124,6 @@ class Entries:
             written = not old.external and int(model.buffers.data.start[entry.buffer]) < base
             changed = entry.name in self._values and self.value(entry.name) != old.data
             if len(old.data) and not written and changed:
-                message = "the old value is still in the file, unused; erase it where nobody may read it"
+                message = "the old value is still in the file, unused; erase it if nobody may read it"
                 notes.append(Finding("OLD_VALUE_REMAINS", "info", f"metadata {entry.name}", message))
         return tuple(notes)

@@ -132,7 +132,7 @@ def _refusal(model: ModelGraph, output: AliasedOutput, choice: CopyChoice, legal
     if legal:
         hint = f"`copy_operator={legal[0].lower()}` does"
     elif output.kind is AliasKind.CONSTANT:
-        hint = "`keep_constants=True` leaves constants as they are"
+        hint = "`keep_constants=True` leaves constants unchanged"
     elif output.subgraph not in model.entries:
         hint = "`subgraphs=entry`, or the number of another subgraph, leaves this one alone"
     else:

@@ -121,7 +121,7 @@ def _in_place(whole: Whole) -> Iterator[Finding]:
 
     def message(row: int) -> str:
         known = "LiteRT refuses that; " if row in refused else ""
-        return f"a tensor is input and output of the operator; {known}{CORRECT}"
+        return f"a tensor is both input and output of the operator; {known}{CORRECT}"
 
     yield from findings_at("IN_PLACE_OPERATOR", both, whole.operator, message)
 
@@ -129,7 +129,7 @@ def _in_place(whole: Whole) -> Iterator[Finding]:
 def _left_out(whole: Whole) -> Iterator[Finding]:
     """Find omitted outputs, which only custom operators may have."""
     rows = lacking(whole.graph.results)[~_is_custom(whole, lacking(whole.graph.results))]
-    message = f"an output of the operator is left out; no runtime has such an operator; {CORRECT}"
+    message = f"the operator omits an output; no runtime has such an operator; {CORRECT}"
     yield from findings_at("OUTPUT_LEFT_OUT", rows, whole.operator, lambda _: message)
 
 
@@ -161,7 +161,7 @@ def _order(whole: Whole) -> Iterator[Finding]:
 
     def message(slot: int) -> str:
         producer = whole.index_of(int(sources[slot]))
-        return f"the operator reads the tensor {_name(whole, int(read[slot]))} before operator {producer} makes it"
+        return f"the operator reads the tensor {_name(whole, int(read[slot]))} before operator {producer} produces it"
 
     rows = np.flatnonzero(late)
     yield from findings_at("OPERATOR_ORDER", rows, lambda at: whole.operator(int(readers[at])), message)

@@ -87,7 +87,7 @@ def _left_out(whole: Whole, name: str, rows: Indices, required: int, least: int)
     there = slots < operands.splits[rows + 1, None]
     few = there.sum(axis=1) < least
     lacking = few | (there & (np.append(operands.values, 0)[np.where(there, slots, -1)] < 0)).any(axis=1)
-    message = f"an input of {name} is left out; LiteRT's kernel needs it"
+    message = f"an input of {name} is omitted; LiteRT's kernel needs it"
     yield from _at(whole, "OPERATOR_SLOTS", rows[lacking], message)
 
 
@@ -98,7 +98,7 @@ def _without_options(whole: Whole, name: str, rows: Indices, options: str) -> It
         wanted = [number for number, member in members.items() if member == options]
         has = np.isin(tables.union_codes(tables.field("builtin_options")), wanted)
         has &= tables.targets("builtin_options") != 0
-        message = f"{name} has no {options}; LiteRT's kernel refuses the values that stand for none"
+        message = f"{name} has no {options}; LiteRT's kernel refuses the default values"
         yield from _at(whole, "UNKNOWN_OPTION", rows[~has], message)
 
 

@@ -29,7 +29,7 @@ def name_findings(model: Model) -> Iterator[Finding]:
         if again:
             differ = any(types[first + tensor] != types[first + seen[here[tensor]]] for tensor in again)
             others = "others, and another type" if differ else "others"
-            message = f"tensors {_listed(again)} have names of {others}; onert and OpenVINO confuse them"
+            message = f"tensors {_listed(again)} have the same names as {others}; onert and OpenVINO confuse them"
             yield Finding("DUPLICATE_NAME", "info", f"subgraphs[{subgraph}].tensors[{again[0]}]", message)
 
 

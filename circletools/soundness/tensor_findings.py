@@ -30,7 +30,7 @@ def tensor_findings(model: Model, whole: Whole) -> Iterator[Finding]:
         "UNKNOWN_TENSOR_TYPE",
         unknown,
         whole.tensor,
-        lambda row: f"the type {columns.types[row]} is not known; {CORRECT}",
+        lambda row: f"the type {columns.types[row]} is unknown; {CORRECT}",
     )
     sizes = columns.shapes.flat()
     yield from _shapes(whole, sizes)
@@ -87,7 +87,9 @@ def _data(model: Model, whole: Whole, elements: NDArray[np.float64]) -> Iterator
         "TENSOR_TOO_LARGE",
         large,
         whole.tensor,
-        lambda row: f"{columns.shapes.row(row).tolist()} takes {expected[row]:.4g} bytes; runtimes end at 2 GiB",
+        lambda row: (
+            f"{columns.shapes.row(row).tolist()} takes {expected[row]:.4g} bytes; the limit of runtimes is 2 GiB"
+        ),
     )
     if not len(buffers):
         return
@@ -118,7 +120,7 @@ def _data(model: Model, whole: Whole, elements: NDArray[np.float64]) -> Iterator
 def _variables(model: Model, whole: Whole) -> Iterator[Finding]:
     unsized = [number for number, name in model.schema.enums["TensorType"].items() if name in _UNSIZED]
     invalid = whole.graph.values.is_variable & (whole.has_data | np.isin(whole.tensors.types, unsized))
-    message = f"a variable has data, or a type whose size is not known; LiteRT refuses both; {CORRECT}"
+    message = f"a variable has data, or a type of unknown size; LiteRT refuses both; {CORRECT}"
     yield from findings_at("INVALID_VARIABLE", np.flatnonzero(invalid), whole.tensor, lambda _: message)
 
 

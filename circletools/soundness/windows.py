@@ -44,7 +44,7 @@ def window_findings(model: Model) -> Iterator[Finding]:
 
 
 def _findings_at(facts: Graph, operators: NDArray[np.int64], severity: Severity, cause: str) -> Iterator[Finding]:
-    message = f"the window is larger than the input, so that nothing is computed; {cause}"
+    message = f"the window is larger than the input, so nothing is computed; {cause}"
     return findings_at("WINDOW_TOO_LARGE", operators, facts.place, lambda _: message, severity)
 
 

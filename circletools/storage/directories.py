@@ -40,7 +40,7 @@ def check_directory(target: Path, may_replace: MayReplace, *, name: Path | None 
         raise UsageError(
             "the directory is not empty",
             location=location,
-            hint="name another; `force=True` replaces what an earlier split wrote, if nothing else is there",
+            hint="name another; `force=True` replaces the files of an earlier split, if there are no others",
         )
 
 

@@ -107,7 +107,7 @@ def _ends(names: TensorNames, side: Direction, pairs: Sequence[Pair], ends: Sequ
             message = f"{names.shown(tensor)} is not one of the {side} of the subgraph"
             raise EditError(message, location=f"{names.place}.tensors[{tensor}]", hint=hint)
         if name in found:
-            raise UsageError(f"two {side} are called {quoted(name)}", hint="give each a name of its own")
+            raise UsageError(f"two {side} are called {quoted(name)}", hint="give each a unique name")
         found[name] = tensor
     return list(found.items())
 

@@ -92,7 +92,7 @@ def _check_mirror(source: str, target: str) -> None:
     if os.path.exists(target) and not os.path.isdir(target):
         raise ct.UsageError("the input is a directory, the output a file", location=target, hint="name a directory")
     if _lies_in(target, source):
-        hint = "name a directory beside it, or use --in-place"
+        hint = "name a directory next to it, or use --in-place"
         raise ct.UsageError("the output lies in the input and would be read as models", location=target, hint=hint)
 
 

@@ -95,7 +95,7 @@ def test_where_results_cannot_go(top: Path) -> None:
     file = source / "a.circle"
     said = f"{file}: the input is a directory, the output a file (name a directory)"
     assert refused(source, {"output": str(file)}) == said
-    beside = "(name a directory beside it, or use --in-place)"
+    beside = "(name a directory next to it, or use --in-place)"
     for place in (source, source / "new", source / "b"):
         said = f"{place}: the output lies in the input and would be read as models {beside}"
         assert refused(source, {"output": str(place)}) == said

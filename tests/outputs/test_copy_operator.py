@@ -192,5 +192,5 @@ def test_litert_transposes_the_constants_of_a_branch() -> None:
     assert refused(called("tflite", "IF", "stored", ranked=True), "auto", "1") == (
         "no operator copies the output 'c' exactly in LiteRT: FLOAT32 of rank 0, constant in a branch of IF",
         "subgraphs[1].outputs[0]",
-        "`keep_constants=True` leaves constants as they are",
+        "`keep_constants=True` leaves constants unchanged",
     )

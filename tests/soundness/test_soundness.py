@@ -120,24 +120,24 @@ BROKEN: dict[str, tuple[Change, list[Found], str]] = {
     "in place": (
         lambda graph: graph.operator("NEG", [3], [3]),
         [("IN_PLACE_OPERATOR", W, "operators[2]"), ("PRODUCED_TWICE", W, "operators[2]")],
-        "a tensor is input and output of the operator",
+        "a tensor is both input and output of the operator",
     ),
     "in place, and nobody else": (
         lambda graph: graph.operator("NEG", [4], [graph.tensor("own")]),
         [("IN_PLACE_OPERATOR", W, "operators[2]")],
-        "a tensor is input and output of the operator",
+        "a tensor is both input and output of the operator",
     ),
     "left out on both sides": (
         lambda graph: graph.operator(Code("CUSTOM", custom="mine"), [-1], [-1]),
         [("IN_PLACE_OPERATOR", W, "operators[2]")],
-        "a tensor is input and output of the operator",
+        "a tensor is both input and output of the operator",
     ),
     "left out": (
         lambda graph: graph.operator("NEG", [0], [-1]),
         [("OUTPUT_LEFT_OUT", W, "operators[2]")],
-        "an output of the operator is left out",
+        "the operator omits an output",
     ),
-    "order": (swap, [("OPERATOR_ORDER", W, "operators[0]")], "reads the tensor 1 (y) before operator 1 makes it"),
+    "order": (swap, [("OPERATOR_ORDER", W, "operators[0]")], "reads the tensor 1 (y) before operator 1 produces it"),
     "cycle": (
         operator(0, "inputs", [3]),
         [("CYCLIC_OPERATORS", W, "operators[0]")],
@@ -148,7 +148,7 @@ BROKEN: dict[str, tuple[Change, list[Found], str]] = {
         [("DUPLICATE_INPUT", W, "tensors[0]")],
         "an input of the subgraph more than once",
     ),
-    "type": (tensor(2, type=99), [("UNKNOWN_TENSOR_TYPE", W, "tensors[2]")], "the type 99 is not known"),
+    "type": (tensor(2, type=99), [("UNKNOWN_TENSOR_TYPE", W, "tensors[2]")], "the type 99 is unknown"),
     "negative": (tensor(0, shape=[-1, 2]), [("NEGATIVE_DIMENSION", W, "tensors[0]")], "the shape is [-1, 2]"),
     "rank of signature": (
         tensor(0, shape_signature=[-1]),
@@ -253,7 +253,11 @@ BROKEN: dict[str, tuple[Change, list[Found], str]] = {
         [("NO_OPERATOR_CODES", INFO, "model")],
         "there is no list of operator codes",
     ),
-    "names": (tensor(1, name="x"), [("DUPLICATE_NAME", INFO, "tensors[1]")], "tensors 1 have names of others"),
+    "names": (
+        tensor(1, name="x"),
+        [("DUPLICATE_NAME", INFO, "tensors[1]")],
+        "tensors 1 have the same names as others",
+    ),
     "unused tensor": (
         lambda graph: graph.tensor("left"),
         [("NOT_USED", INFO, "tensors[4]")],
