@@ -26,7 +26,7 @@ def in_second(fill: Callable[[Graph], object], kind: str = "tflite") -> list[Fin
     return of(build.to_bytes(kind))
 
 
-@pytest.mark.parametrize(("copies", "words"), [(10, "1-10 have names"), (11, "1-10, … have names")])
+@pytest.mark.parametrize(("copies", "words"), [(10, "1-10 have the same names"), (11, "1-10, … have the same names")])
 def test_ten_numbers_are_listed(copies: int, words: str) -> None:
     def change(graph: Graph) -> None:
         tensors = [graph.tensor("same") for _ in range(copies + 1)]
