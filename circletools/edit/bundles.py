@@ -33,7 +33,7 @@ def extract_member(name: str, target: str | os.PathLike[str]) -> RewriteResult:
     """Write a member of a bundle, `BUNDLE!MEMBER`, as a file. Raises UsageError, InvalidInputError, OutputError."""
     source = open_member(name)
     if source is None:
-        raise UsageError("it names no member of a bundle", location=name, hint="write BUNDLE!MEMBER")
+        raise UsageError("this is not a member of a bundle", location=name, hint="write BUNDLE!MEMBER")
     write(target, [Range(source, 0, len(source.memory))])
     return RewriteResult((f"{len(source.memory)} bytes",))
 
@@ -48,7 +48,7 @@ def replace_member(
     """
     parts = split_member(name)
     if parts is None:
-        raise UsageError("it names no member of a bundle", location=name, hint="write BUNDLE!MEMBER")
+        raise UsageError("this is not a member of a bundle", location=name, hint="write BUNDLE!MEMBER")
     with open_model(model) as new, closing(open_source(parts[0])) as bundle:
         members = bundle_members(bundle.memory)
         member = find_member(members, *parts)

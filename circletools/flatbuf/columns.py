@@ -35,7 +35,7 @@ _I4 = np.dtype("<i4")
 def too_large() -> EditError:
     """Return the error for an edit whose flatbuffer would exceed 2 GiB."""
     return EditError(
-        "the flatbuffer would grow past 2 GiB, the most that the format can address",
+        "the flatbuffer would exceed 2 GiB, the limit of the format",
         hint="keep the data of large buffers outside the flatbuffer (external buffers)",
     )
 

@@ -105,7 +105,7 @@ class Inert:
         marks = sorted([*known, *((offset, offset) for offset, _ in unknown)])
         apart = all(end <= start for (_, end), (start, _) in pairwise(marks)) and len(starts) > len(offsets)
         if not apart or not all(_U4.size <= offset < size for offset, _ in unknown):
-            raise EditError(f"fields of a {table_type.name} overlap", hint="mend the writer")
+            raise EditError(f"fields of a {table_type.name} overlap", hint="fix the exporter")
         return _Form(tuple((slot, offset, after[offset]) for offset, slot in unknown), tuple(known), size)
 
     def _proven(self, at: int, length: int) -> bool:

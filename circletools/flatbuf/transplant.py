@@ -337,7 +337,7 @@ def _form(table_type: TableType, vtable: bytes) -> _Form:
     end = _I4.size
     for item, offset in placed:
         if offset < end:
-            raise EditError(f"{table_type.name}.{item.name} overlaps another field", hint="mend the writer")
+            raise EditError(f"{table_type.name}.{item.name} overlaps another field", hint="fix the exporter")
         end = offset + item.width
     alignment = max((item.alignment for item, _ in placed), default=4)
     if unknown:  # the table is unchanged

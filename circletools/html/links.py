@@ -47,7 +47,7 @@ def _fault(template: str) -> str:
         (not re.match(r"[a-z][a-z0-9+.-]*://", template, re.IGNORECASE), "does not begin with https:// or the like"),
         ("{file}" not in template, "has no {file}"),
         ("{line}" not in template, "has no {line}"),
-        (re.search(r"[{}]", plain), "has other words in braces than {file} and {line}"),
+        (re.search(r"[{}]", plain), "has braces other than {file} and {line}"),
         (not _ADDRESS.fullmatch(plain), "is not an address"),
         (web and not re.match(r"https?://[^/{}]+[/?#]", template, re.IGNORECASE), "has no host"),
     )

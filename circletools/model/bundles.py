@@ -124,7 +124,7 @@ def _files(memory: memoryview) -> Iterator[Member]:
         else:
             data += sum(_U2.unpack_from(memory, head + at)[0] for at in (26, 28))
             if data + packed > start:
-                reason = "the directory of the archive says more bytes than there are"
+                reason = "the directory of the archive claims more bytes than the archive has"
         yield Member(text(name), "file", data, data + packed, head, (place, start - recorded), reason)
         place += len(entry)
 
@@ -152,7 +152,7 @@ def _sections(memory: memoryview) -> Iterator[Member]:
         named = (at for at in range(splits[index], splits[index + 1]) if keys[at] == b"model_type")
         name = next((values[at] for at in islice(named, 1) if at in values), "") or str(index)
         outside = not end <= begins[index] <= ends[index] <= len(memory)
-        reason = "its section lies outside of the file, or in the header" if outside else ""
+        reason = "its section lies outside the file, or in the header" if outside else ""
         entry = int(places[0][index]), int(places[1][index])
         yield Member(
             name, "model" if kind == MODEL else "section", begins[index], ends[index], begins[index], entry, reason

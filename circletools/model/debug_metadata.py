@@ -24,7 +24,7 @@ class DebugMetadata:
         root = self.table(self.schema.root, self.wire.one(0, np.dtype("<u4")))
         conversions, _ = root.children("debug_metadata", self.schema)
         if not len(conversions):
-            raise ModelFormatError("no conversion is described")
+            raise ModelFormatError("it describes no conversion")
         self.conversion = conversions.take(slice(0, 1))
         self.subgraphs, _ = self.conversion.children("subgraphs_debug_metadata", self.schema)
 

@@ -23,7 +23,7 @@ def sparse_elements(tensor: Tables, schema: Schema) -> int | str:
     if len(levels) != int(order.count[0]) or len(levels) != rank + blocks:
         return f"sparsity has {len(levels)} levels for {rank} dimensions and {blocks} of blocks"
     if sorted(order.row(0).tolist()) != list(range(len(levels))):
-        return "the traversal order of sparsity names dimensions twice, or none"
+        return "the traversal order of sparsity repeats or omits dimensions"
     stored = 1
     sizes, formats = levels.scalars("dense_size").tolist(), levels.scalars("format").tolist()
     for at, (size, kind) in enumerate(zip(sizes, formats, strict=True)):

@@ -103,7 +103,7 @@ def visible_csv(changes: Sequence[VisibleChange]) -> str:
 
 def visible_text(changes: Sequence[VisibleChange]) -> Iterator[str]:
     """Yield the lines of the text form."""
-    yield "what nine of ten comparisons would find, by the number of recordings a side"
+    yield "changes that nine of ten comparisons would find, by the number of recordings per side"
     head = ("operator", "name", "mean us", "spread", *map(str, RECORDINGS))
     several = any(change.subgraph for change in changes)
     rows = [

@@ -53,7 +53,7 @@ def reduction_text(found: Reduction) -> Iterator[str]:
     left = counted(found.outputs, "output"), f"{counted(found.zeros, 'constant')} zero"
     yield ", ".join((*left, counted(found.trials, "trial")))
     if found.still_fails is not None:
-        yield "weights and names are replaced; it " + ("still fails" if found.still_fails else "fails no more")
+        yield "weights and names are replaced; it " + ("still fails" if found.still_fails else "no longer fails")
 
 
 def numbers_text(found: Comparison, by: By = "operator") -> Iterator[str]:
@@ -68,7 +68,7 @@ def numbers_text(found: Comparison, by: By = "operator") -> Iterator[str]:
         if column.failure:
             yield f"  the whole model does not run: {column.failure}"
         if column.exposing_changes:
-            yield f"  with inner tensors as outputs it computes something else: {column.exposing_changes}"
+            yield f"  with inner tensors as outputs, the model computes different values: {column.exposing_changes}"
         for group in found.groups:
             if group.program == column.program:
                 yield f"  {group.device} runs {ranges(group.operators)} together: {_group(group.own) or group.words}"

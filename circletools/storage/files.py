@@ -70,7 +70,7 @@ class Source:
         if (now.st_size, now.st_mtime_ns) != (self.status.st_size, self.status.st_mtime_ns):
             message = "the input was changed while it was read"
         elif target is not None and same_file(self.name, target) and not os.path.samestat(os.stat(target), now):
-            message = "another file took the place of the input while it was read"
+            message = "the input was replaced by another file while it was read"
         else:
             return
         raise InvalidInputError(message, location=self.name, hint="run it again when nothing else writes to it")

@@ -114,7 +114,7 @@ def _ends(names: TensorNames, side: Direction, pairs: Sequence[Pair], ends: Sequ
 
 def _check_text(name: str) -> None:
     if not name or "\0" in name or not proper(name):
-        raise UsageError(f"{quoted(name)} is not a name for a signature", hint="use UTF-8 without NUL, not empty")
+        raise UsageError(f"{quoted(name)} is not a name for a signature", hint="use non-empty UTF-8 without NUL")
 
 
 def reorder(
@@ -180,7 +180,7 @@ def expose(
             raise EditError(
                 f"{names.shown(tensor)}: it holds a resource or a variant, not values",
                 location=f"{names.place}.tensors[{tensor}]",
-                hint="expose what reads it",
+                hint="expose the outputs of its readers",
             )
     for code in every:
         chosen = Chooser(model_graph(edit.model)).choose(parse_selector(f"{subgraph}/op:{code}"))

@@ -158,9 +158,7 @@ def test_tracking_a_model(tmp_path: Path) -> None:
     assert (ran.status, ran.err) == (2, "error: BEFORE and AFTER cannot both be standard input\n")
     for before, after, stdin in (("-", AFTER, BEFORE), (BEFORE, "-", AFTER)):
         assert run("track-origins", before, after, "--dry-run", stdin=stdin.read_bytes()).out != b""
-    assert run("track-origins", BEFORE, AFTER, BEFORE).err.startswith(
-        f"error: {BEFORE}: the output is a file that is"
-    )
+    assert run("track-origins", BEFORE, AFTER, BEFORE).err.startswith(f"error: {BEFORE}: the output is also an input")
 
 
 def test_how_tracking_ends(tmp_path: Path) -> None:

@@ -195,7 +195,7 @@ def test_two_edits_of_one_file_in_place(tmp_path: Path) -> None:
             if model is one:
                 edit.save(path, in_place=True)
                 continue
-            with pytest.raises(InvalidInputError, match="took the place of the input") as caught:
+            with pytest.raises(InvalidInputError, match="the input was replaced") as caught:
                 edit.save(path, in_place=True)
             assert caught.value.location == str(path)
             edit.save(tmp_path / "other.circle")

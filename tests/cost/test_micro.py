@@ -99,4 +99,4 @@ def test_the_resolver_of_a_model_that_tflm_refuses_comes_with_a_warning(tmp_path
     refused, taken = (str(ROOT / "testdata/tflite" / name) for name in ("cnn_float16.tflite", "cnn_int8.tflite"))
     done = run("requires", taken, "--resolver", tmp_path / "ops.h", "--also", refused)
     assert (done.returncode, done.stderr.count("\n")) == (0, 1)
-    assert done.stderr.startswith(f"warning: {refused}: TFLM does not run it")
+    assert done.stderr.startswith(f"warning: {refused}: TFLM does not run this model")

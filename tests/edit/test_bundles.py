@@ -78,7 +78,7 @@ def test_the_commands(tmp_path: Path) -> None:
         (("inspect", f"{bundle}!c.tflite"), 2, "no members are called 'c.tflite'"),
         (("inspect", f"{out}!c.tflite"), 3, "it is not a bundle"),
         (("rename", f"{bundle}!a.tflite", "--in-place", "--input", "0=x"), 2, "cannot be overwritten"),
-        (("replace", bundle, out), 2, "names no member of a bundle"),
+        (("replace", bundle, out), 2, "not a member of a bundle"),
         (("replace", f"{bundle}!a.tflite", put(tmp_path / "no.tflite", b"no model")), 3, "neither a TFLite nor"),
     ):
         ran = run(*words)
@@ -102,7 +102,7 @@ def hostile() -> list[tuple[bytes, str]]:
     first, other = (sections.index(struct.pack("<Q", at)) for at in (BLOCK_BYTES, 2 * BLOCK_BYTES))
     return [
         (changed(plain, line + 42, struct.pack("<I", 10**9)), "leads elsewhere"),
-        (changed(plain, line + 20, struct.pack("<II", 10**9, 10**9)), "more bytes than there are"),
+        (changed(plain, line + 20, struct.pack("<II", 10**9, 10**9)), "claims more bytes than"),
         (changed(plain, second + 42, struct.pack("<I", 0)), "'b' overlaps it"),
         (stream.getvalue(), "compressed"),
         (plain[: line + 20], "no directory"),

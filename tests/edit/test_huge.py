@@ -139,7 +139,7 @@ def test_an_edit_that_would_cross_the_limit_is_refused(words: tuple[str, ...], t
     )
     assert done.returncode == 4
     assert done.stderr.decode() == (
-        "error: in.tflite: the flatbuffer would grow past 2 GiB, the most that the format can address "
+        "error: in.tflite: the flatbuffer would exceed 2 GiB, the limit of the format "
         "(keep the data of large buffers outside the flatbuffer (external buffers))\n"
     )
     assert [path.name for path in tmp_path.iterdir()] == ["in.tflite"]

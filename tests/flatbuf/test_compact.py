@@ -131,7 +131,7 @@ def test_more_than_2_gib_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_FLATBUFFER_BYTES", len(compacted(data)))
     compacted(data)
     monkeypatch.setattr(module, "MAX_FLATBUFFER_BYTES", len(compacted(data)) - 1)
-    with pytest.raises(EditError, match="past 2 GiB"):
+    with pytest.raises(EditError, match="exceed 2 GiB"):
         compacted(data)
 
 
@@ -145,7 +145,7 @@ def test_the_limit_is_where_the_last_one_ends(texts: tuple[str, str], monkeypatc
         if good:
             assert len(compacted(data)) == size
         else:
-            with pytest.raises(EditError, match="past 2 GiB"):
+            with pytest.raises(EditError, match="exceed 2 GiB"):
                 compacted(data)
 
 

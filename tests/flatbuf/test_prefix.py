@@ -126,7 +126,7 @@ def test_near_2_gib_the_prefix_is_as_long_as_there_is_room() -> None:
             assert len(written(overlay, most - room)) == room
         for room, length in (((1 << 20) - 1, 4096), (4095, 192)):
             assert len(written(overlay, most - room)) == length
-        with pytest.raises(EditError, match="past 2 GiB"):
+        with pytest.raises(EditError, match="exceed 2 GiB"):
             written(overlay, most - 191)
 
 

@@ -211,7 +211,7 @@ def test_more_than_2_gib_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_FLATBUFFER_BYTES", len(copied(data)))
     copied(data)
     monkeypatch.setattr(module, "MAX_FLATBUFFER_BYTES", len(copied(data)) - 1)
-    with pytest.raises(EditError, match="past 2 GiB"):
+    with pytest.raises(EditError, match="exceed 2 GiB"):
         copied(data)
 
 

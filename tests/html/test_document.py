@@ -104,7 +104,7 @@ def test_addresses_of_lines(template: str, root: str, details: SourceDetails, ad
         ("{file}:{line}", "does not begin with https://"), ("h/{file}#{line}", "does not begin with https://"),
         ("1:///{file}#{line}", "does not begin with https://"), ("JavaScript://%0a{file}{line}", "is not an address"),
         ("https://h/{line}", "has no {file}"), ("https://h/{file}", "has no {line}"), ("https://h", "has no {file}"),
-        ("https://h/{path}/{file}#{line}", "has other words in braces"), ("https:///{file}#{line}", "has no host"),
+        ("https://h/{path}/{file}#{line}", "has braces other than"), ("https:///{file}#{line}", "has no host"),
         ("https://{file}#{line}", "has no host"), ("https://h/a b/{file}#{line}", "is not an address"),
     ],
 )  # fmt: skip

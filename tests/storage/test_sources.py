@@ -100,7 +100,7 @@ def test_another_file_in_its_place_counts_where_it_would_be_lost(tmp_path: Path)
     os.replace(other, path)
     source.check_unchanged()
     source.check_unchanged(tmp_path / "third")
-    with pytest.raises(InvalidInputError, match="another file took the place"):
+    with pytest.raises(InvalidInputError, match="the input was replaced"):
         source.check_unchanged(path)
     source.close()
 
