@@ -150,7 +150,7 @@ def _share_rows(shares: list[Document], elapsed: int) -> list[_Row]:
     rows = [["layer", "phase", "self", "inclusive", "share %"]]
     for one in sorted(shares, key=lambda one: (*LAYERS, "").index(one["layer"])):
         process, self_ns = one["driver_process"], one["self_ns"]
-        layer = LAYER_NAMES.get(one["layer"], "several in flight, not told apart")
+        layer = LAYER_NAMES.get(one["layer"], "several in flight, indistinguishable")
         layer += "" if len(drivers) < 2 or process is None else f" {process}"
         times = [*_times((self_ns, one["inclusive_ns"])), _percent(self_ns, elapsed)]
         rows.append([layer, PHASE_NAMES.get(one["phase"], ""), *times])
