@@ -87,9 +87,7 @@ def _data(model: Model, whole: Whole, elements: NDArray[np.float64]) -> Iterator
         "TENSOR_TOO_LARGE",
         large,
         whole.tensor,
-        lambda row: (
-            f"{columns.shapes.row(row).tolist()} takes {expected[row]:.4g} bytes; the limit of runtimes is 2 GiB"
-        ),
+        lambda row: f"{columns.shapes.row(row).tolist()} takes {expected[row]:.4g} bytes; the limit is 2 GiB",
     )
     if not len(buffers):
         return

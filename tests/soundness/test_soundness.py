@@ -253,11 +253,7 @@ BROKEN: dict[str, tuple[Change, list[Found], str]] = {
         [("NO_OPERATOR_CODES", INFO, "model")],
         "there is no list of operator codes",
     ),
-    "names": (
-        tensor(1, name="x"),
-        [("DUPLICATE_NAME", INFO, "tensors[1]")],
-        "tensors 1 have the same names as others",
-    ),
+    "names": (tensor(1, name="x"), [("DUPLICATE_NAME", INFO, "tensors[1]")], "tensors 1 have the same names"),
     "unused tensor": (
         lambda graph: graph.tensor("left"),
         [("NOT_USED", INFO, "tensors[4]")],
