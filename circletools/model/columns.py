@@ -155,7 +155,7 @@ class ModelColumns(Attributes):
 
     @property
     def format(self) -> Literal["circle", "tflite"]:
-        """The format of the file: one of two."""
+        """The format of the file."""
         return "circle" if self.schema.format == "circle" else "tflite"
 
     @cached_property

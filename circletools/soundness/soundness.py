@@ -34,7 +34,7 @@ def operation_findings(model: Model) -> Iterator[Finding]:
 
 
 def soundness_findings(model: Model) -> Iterator[Finding]:
-    """Yield findings that keep runtimes from loading or executing the model; none of its indices `is_dangling`."""
+    """Yield findings that keep runtimes from loading or executing the model; no index may be `is_dangling`."""
     yield from operation_findings(model)
     yield from window_findings(model)
     yield from signature_findings(model)

@@ -76,7 +76,7 @@ def _judged(edit: ModelEdit, names: Sequence[str]) -> Iterator[Finding]:
 
 
 def _quantized_dimensions(edit: ModelEdit) -> RewriteResult:
-    """Correct a missing quantized dimension to the only one whose size is the number of scales, if there is one."""
+    """Replace missing quantized dimensions by the only one whose size is the number of scales, if there is one."""
     lines = []
     for subgraph in edit.model.subgraphs:
         for tensor in subgraph.tensors:

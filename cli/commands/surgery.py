@@ -63,7 +63,7 @@ def rename(
     ] = (),
     regex: Annotated[bool, option("--regex", "OLD of --tensor is a regular expression.")] = False,
     subgraph: Annotated[
-        int | None, option("--subgraph", "Rename only in this subgraph; for inputs and outputs 0.", "N", min=0)
+        int | None, option("--subgraph", "Rename in this subgraph; for inputs and outputs, 0 by default.", "N", min=0)
     ] = None,
     in_place: InPlace = False,
 ) -> None:
