@@ -21,7 +21,7 @@ from tests.kit.affinity_support import affinity, annotated
 from tests.kit.build import Build, Graph, floats
 from tests.kit.command_support import run_bytes as run
 from tests.kit.origin_support import EXACT, OP, SOURCE, STAMP, embedded, origins, rebuilt, u32s
-from tests.kit.outputs_support import findings_of
+from tests.kit.outputs_support import findings_of, with_outputs
 from tests.kit.support import bytes_of, edited, path_of
 
 CLEAN = "circle/mlp"
@@ -31,16 +31,6 @@ ONE_SOURCE = encode_source_table({0: "a"})
 def changed(change: Callable[[Any], object]) -> bytes:
     """Return the clean model, changed by a tool that knows nothing of findings."""
     return rebuilt(bytes_of(CLEAN), change)
-
-
-def with_outputs(outputs: Callable[[Graph], list[int]]) -> bytes:
-    """Return a model with one input, one operator and these outputs."""
-    build = Build()
-    graph = build.graph()
-    x = graph.tensor("x")
-    graph.compute("NEG", [x], "negative")
-    graph.ends([x], outputs(graph))
-    return build.to_bytes("circle")
 
 
 def with_tables(model: str = CLEAN, /, **tables: bytes) -> bytes:

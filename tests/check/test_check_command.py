@@ -3,32 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-from tests.kit.build import Build, Graph
+from tests.kit.build import Graph
 from tests.kit.command_support import run_bytes as run
-from tests.kit.origin_support import rebuilt
-from tests.kit.outputs_support import findings_of
-from tests.kit.support import bytes_of, own_models, path_of, title
+from tests.kit.outputs_support import findings_of, with_outputs
+from tests.kit.support import own_models, path_of, title
 
 CLEAN = "circle/mlp"
-
-
-def changed(change: Callable[[Any], object]) -> bytes:
-    """Return the clean model, changed by a tool that knows nothing of findings."""
-    return rebuilt(bytes_of(CLEAN), change)
-
-
-def with_outputs(outputs: Callable[[Graph], list[int]]) -> bytes:
-    """Return a model with one input, one operator and these outputs."""
-    build = Build()
-    graph = build.graph()
-    x = graph.tensor("x")
-    graph.compute("NEG", [x], "negative")
-    graph.ends([x], outputs(graph))
-    return build.to_bytes("circle")
 
 
 def tapped() -> bytes:

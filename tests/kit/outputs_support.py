@@ -29,6 +29,16 @@ _COPY_OPERATORS = {"TRANSPOSE", "RESHAPE", "CONCATENATION"}
 Table = dict[str, Any]
 
 
+def with_outputs(outputs: Callable[[Graph], list[int]]) -> bytes:
+    """Return a model with one input, one operator and these outputs."""
+    build = Build()
+    graph = build.graph()
+    x = graph.tensor("x")
+    graph.compute("NEG", [x], "negative")
+    graph.ends([x], outputs(graph))
+    return build.to_bytes("circle")
+
+
 # --- fixing -------------------------------------------------------------------------------------------------
 
 
