@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from circletools.errors import InvalidInputError
-from circletools.trace.operators.names import agrees
 from circletools.trace.operators.profile import OperatorRun, OperatorTrace
 from circletools.trace.operators.read import read_profile
 from tests.kit.operator_support import (
@@ -77,36 +74,6 @@ def test_names_that_cannot_be_compared_are_counted() -> None:
     stranger = OperatorRun(0, 0, "SomethingNew", "", 0, 5, 0)
     found = joined(MLP, OperatorTrace("litert", (stranger,), 1))
     assert (found.ignored, found.total_ns) == (("SomethingNew",), 0)
-
-
-BUILTIN = ("CONV_2D", "ADD", "RELU6", "MEAN", "SQUARE", "SELECT_V2", "RMS_NORM")
-
-
-@pytest.mark.parametrize(
-    ("runtime", "name", "code", "expected"),
-    [
-        ("onert", "Conv2D", "CONV_2D", True),
-        ("onert", "RmsNorm", "RMS_NORM", True),
-        ("onert", "ReLU", "RELU6", True),
-        ("onert", "Squre", "SQUARE", True),
-        ("onert", "Select", "SELECT_V2", True),
-        ("onert", "Conv2D", "ADD", False),
-        ("onert", "ReduceMean", "ADD", False),
-        ("onert", "Whatever", "ADD", None),
-        ("onert", "Einsum", "CUSTOM:Einsum", None),
-        ("litert", "CONV_2D", "CONV_2D", True),
-        ("litert", "My/Op", "CUSTOM:My/Op", True),
-        ("litert", "ADD", "CONV_2D", False),
-        ("litert", "CONV_2D/x", "CONV_2D", None),
-        ("benchmark_model", "CONV_2D/x", "CONV_2D", True),
-        ("benchmark_model", "My/Op", "CUSTOM:My", True),
-        ("benchmark_model", "CONV_2DX", "CONV_2D", None),
-        ("benchmark_model", "ADD/x", "CONV_2D", False),
-        ("benchmark_model", "MyOp", "ADD", None),
-    ],
-)
-def test_names_of_operators(runtime: Any, name: str, code: str, expected: bool | None) -> None:
-    assert agrees(runtime, name, code, BUILTIN) is expected
 
 
 def test_a_called_subgraph_s_time_is_its_own() -> None:

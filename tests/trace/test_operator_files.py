@@ -18,7 +18,7 @@ from circletools.trace.operators.profile import (
 )
 from circletools.trace.operators.read import read_profile
 
-BUILTIN = ("ADD", "CONV_2D", "ARG_MAX", "ARG_MIN", "RELU6", "SQUARE", "PADV2")
+BUILTIN = ("ADD", "CONV_2D", "ARG_MAX", "ARG_MIN", "RELU6", "SQUARE", "PADV2", "MEAN", "SELECT_V2", "RMS_NORM")
 
 
 @pytest.mark.parametrize(
@@ -30,6 +30,10 @@ BUILTIN = ("ADD", "CONV_2D", "ARG_MAX", "ARG_MIN", "RELU6", "SQUARE", "PADV2")
         ("onert", "ArgMinMax", "ADD", False),
         ("onert", "Squre", "SQUARE", True),
         ("onert", "Bulk", "RUN_MODEL", True),
+        ("onert", "RmsNorm", "RMS_NORM", True),
+        ("onert", "ReLU", "RELU6", True),
+        ("onert", "Select", "SELECT_V2", True),
+        ("onert", "ReduceMean", "ADD", False),
         ("onert", "Unheard", "ADD", None),
         ("onert", "Conv2D", "CUSTOM:Conv2D", None),
         ("onert", "ADD", "ADD", True),
