@@ -50,11 +50,11 @@ from circletools.planning.inspection import inspect_affinity
 from circletools.planning.planner import plan
 from circletools.planning.request import PlanRequest
 from circletools.render.affinity import affinity_json, affinity_text
+from circletools.render.fields import document_json
 from circletools.render.fit import fit_json, fit_sarif, fit_text
 from circletools.render.inspection import inspection_json, inspection_text
 from circletools.render.origins import origins_csv, origins_json, origins_text
 from circletools.render.plans import plan_json, plan_text
-from circletools.render.requirements import cost_json, requirements_json
 from circletools.render.rows import rows_csv
 from circletools.requires.requirements import requires
 from circletools.storage.files import view
@@ -88,8 +88,8 @@ def look(data: bytes) -> None:
             found = inspect_model(model)
         assert json.dumps(inspection_json(found))
         if model.format == "tflite":
-            assert json.dumps(requirements_json(requires(model)))
-        assert json.dumps(cost_json(cost(model, "module")))
+            assert json.dumps(document_json(requires(model)))
+        assert json.dumps(document_json(cost(model, "module")))
         exhaust(inspection_text(found))
 
 

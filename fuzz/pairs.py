@@ -15,7 +15,7 @@ from circletools.model.model import Model, open_model
 from circletools.origin.embed import ORIGIN_ENTRIES, embed
 from circletools.origin.tracking.tracker import track
 from circletools.render.difference import difference_json, difference_text
-from circletools.render.digests import attestation_json
+from circletools.render.fields import document_json
 from circletools.render.tracking import tracking_json, tracking_text
 from fuzz.models import exhaust, rewritten
 from fuzz.seeds import model_seed
@@ -36,7 +36,7 @@ def difference(data: bytes) -> None:
         _show(found, before, after)
         _show(mirrored, after, before)
         if before.format == after.format:
-            assert json.dumps(attestation_json(attest(before, after)))
+            assert json.dumps(document_json(attest(before, after)))
 
 
 def _show(found: ModelDifference, before: Model, after: Model) -> None:

@@ -30,7 +30,7 @@ class CostRow:
     """The total cost of some operators.
 
     `name` is their operator code, source or module, or the operator's index, after its subgraph's if that is not
-    0. `macs` sums the known counts; `unknown` counts the operators with open shapes. `parameters` are the
+    0. `macs` sums the known counts; `unknown` counts the operators without one. `parameters` are the
     elements of weights, `weight_bytes` the bytes of all constants; each constant counts once, at the first operator
     that reads it. `read_bytes` and `written_bytes` are bytes of activations. `parent` is the module around a module.
     """
@@ -93,14 +93,13 @@ def cost(model: Model, by: By = "code") -> Cost:
     origins = current_origins(whole) if by in ("source", "module") else None
     tree = module_tree(origins) if origins and by == "module" else None
     products, *others = map(np.concatenate, zip(_NOTHING, *columns, strict=True))
-    unknown = np.equal(products, UNKNOWN)
-    fields = [np.maximum(products, 0).tolist(), unknown.tolist(), *(column.tolist() for column in others)]
+    fields = [np.maximum(products, 0), np.equal(products, UNKNOWN).astype(np.int64), *others]
     parts = [part for graph in graphs for part in _parts(graph, by, origins, tree)]
     codes = [code for graph in graphs for code in graph.operators.code_names]
     rows = _rows(parts, fields, codes, tree)
     if by != "operator":
         rows.sort(key=lambda row: (-row.macs, -row.weight_bytes))
-    total = CostRow("model", "", len(products), *map(sum, fields))
+    total = CostRow("model", "", len(products), *(sum(column.tolist()) for column in fields))
     return Cost(by, total, tuple(rows), tuple(map(activations, graphs)))
 
 
@@ -129,11 +128,12 @@ class _Part(NamedTuple):
 def _parts(graph: Graph, by: By, origins: Origins | None, tree: ModuleTree | None) -> Iterator[_Part]:
     """Yield the parts of the operators in their order; a key is a name, or the row of a module."""
     charge = graph.operators.budget.tally("the names of costs")
-    before = f"{graph.index}:" if graph.index else ""
+    before, whole = f"{graph.index}:" if graph.index else "", dict[str, _Part]()
     for operator, code in enumerate(graph.operators.code_names):
         sources = () if origins is None else sorted(origins.of(graph.index, operator))
         if not sources or origins is None:
-            yield _Part(True, (code if by == "code" else f"{before}{operator}" if by == "operator" else WITHOUT,))
+            key = code if by == "code" else f"{before}{operator}" if by == "operator" else WITHOUT
+            yield whole.get(key) or whole.setdefault(key, _Part(True, (key,)))
             continue
         for place, source in enumerate(sources):
             modules = (None,) if tree is None else tree.of_source[source]
@@ -145,7 +145,7 @@ def _parts(graph: Graph, by: By, origins: Origins | None, tree: ModuleTree | Non
 
 
 def _rows(
-    parts: Sequence[_Part], fields: Sequence[Sequence[int]], codes: Sequence[str], tree: ModuleTree | None
+    parts: Sequence[_Part], fields: Sequence[Indices], codes: Sequence[str], tree: ModuleTree | None
 ) -> list[CostRow]:
     """Return the sums by key, in order of first occurrence; `fields` are the fields of a row, by operator."""
     places: dict[str | int, list[int]] = {}
@@ -153,21 +153,21 @@ def _rows(
         for key in part.keys:
             places.setdefault(key, []).append(at)
     operators = np.cumsum([part.first for part in parts], dtype=np.int64) - 1
-    products, _, *others = (np.array(every, np.int64)[operators] for every in fields)
+    products, _, *others = (column[operators] for column in fields)
     columns = [products, *others]
     for one in (
         ([part.source for part in parts], [part.module for part in parts]) if len(parts) > len(fields[0]) else ()
     ):
         number, count = np.array(one, np.int64).reshape(-1, 2).T
         columns = [column // count + (number < column % count) for column in columns]
-    lists, of = [column.tolist() for column in columns], operators.tolist()
+    lists, of, unknown = [column.tolist() for column in columns], operators.tolist(), fields[1].tolist()
     found = []
     for key, some in places.items():
         own = set(map(of.__getitem__, some))
         first, *rest = (sum(map(column.__getitem__, some)) for column in lists)
         kinds = set(map(codes.__getitem__, own))
         name, parent = (key, None) if tree is None or isinstance(key, str) else (tree.paths[key], tree.parent(key))
-        sums = len(own), first, sum(map(fields[1].__getitem__, own)), *rest
+        sums = len(own), first, sum(map(unknown.__getitem__, own)), *rest
         found.append(CostRow(str(name), kinds.pop() if len(kinds) == 1 else "", *sums, parent=parent))
     return found
 

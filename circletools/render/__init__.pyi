@@ -9,15 +9,15 @@ from circletools.render.comparison import comparison_text as comparison_text
 from circletools.render.comparison import visible_csv as visible_csv
 from circletools.render.comparison import visible_json as visible_json
 from circletools.render.comparison import visible_text as visible_text
+from circletools.render.cost import cost_text as cost_text
 from circletools.render.difference import difference_json as difference_json
 from circletools.render.difference import difference_text as difference_text
 from circletools.render.difference_markdown import ModelVerdicts as ModelVerdicts
 from circletools.render.difference_markdown import difference_markdown as difference_markdown
-from circletools.render.digests import attestation_json as attestation_json
 from circletools.render.digests import attestation_statement as attestation_statement
 from circletools.render.digests import attestation_text as attestation_text
-from circletools.render.digests import digests_json as digests_json
 from circletools.render.digests import digests_text as digests_text
+from circletools.render.fields import document_json
 from circletools.render.findings import error_json as error_json
 from circletools.render.findings import findings_text as findings_text
 from circletools.render.findings import verdict as verdict
@@ -47,7 +47,6 @@ from circletools.render.measuring import measurement_json as measurement_json
 from circletools.render.measuring import measurement_text as measurement_text
 from circletools.render.numerics import numbers_json as numbers_json
 from circletools.render.numerics import numbers_text as numbers_text
-from circletools.render.numerics import reduction_json as reduction_json
 from circletools.render.numerics import reduction_text as reduction_text
 from circletools.render.origin_tree import origins_tree as origins_tree
 from circletools.render.origins import origins_csv as origins_csv
@@ -57,9 +56,6 @@ from circletools.render.plans import plan_json as plan_json
 from circletools.render.plans import plan_text as plan_text
 from circletools.render.profiles import profile_json as profile_json
 from circletools.render.profiles import profile_text as profile_text
-from circletools.render.requirements import cost_json as cost_json
-from circletools.render.requirements import cost_text as cost_text
-from circletools.render.requirements import requirements_json as requirements_json
 from circletools.render.requirements import requirements_text as requirements_text
 from circletools.render.rewrite import rewrite_json as rewrite_json
 from circletools.render.rows import entries_json as entries_json
@@ -79,3 +75,9 @@ from circletools.render.traces import trace_json as trace_json
 from circletools.render.tracking import tracking_json as tracking_json
 from circletools.render.tracking import tracking_text as tracking_text
 from circletools.wording import SCHEMA_VERSION as SCHEMA_VERSION
+
+attestation_json = document_json
+cost_json = document_json
+digests_json = document_json
+reduction_json = document_json
+requirements_json = document_json

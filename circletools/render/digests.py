@@ -10,16 +10,11 @@ from typing import Any
 from circletools.diff.attestation import Attestation
 from circletools.model.digests import ContentDigests
 from circletools.model.model import Model
-from circletools.render.fields import fields_json
-from circletools.wording import SCHEMA_VERSION, counted
+from circletools.render.fields import document_json
+from circletools.wording import counted
 
 PREDICATE = "urn:circletools:identical-except:1"
 """The predicate type of the in-toto statement."""
-
-
-def digests_json(found: ContentDigests) -> dict[str, Any]:
-    """Return the JSON document."""
-    return {"schema_version": SCHEMA_VERSION} | fields_json(found)
 
 
 def digests_text(found: ContentDigests) -> Iterator[str]:
@@ -27,11 +22,6 @@ def digests_text(found: ContentDigests) -> Iterator[str]:
     yield f"{found.digest}  {found.format}"
     for part, digest in found.parts.items():
         yield f"{digest}  {part}"
-
-
-def attestation_json(found: Attestation) -> dict[str, Any]:
-    """Return the JSON document: the statement that docs/attest.py checks."""
-    return {"schema_version": SCHEMA_VERSION} | fields_json(found)
 
 
 def attestation_statement(found: Attestation, before: Model, after: Model) -> dict[str, Any]:
@@ -47,7 +37,7 @@ def attestation_statement(found: Attestation, before: Model, after: Model) -> di
         "_type": "https://in-toto.io/Statement/v1",
         "subject": [new],
         "predicateType": PREDICATE,
-        "predicate": {"from": old, **attestation_json(found)},
+        "predicate": {"from": old, **document_json(found)},
     }
 
 

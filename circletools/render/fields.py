@@ -5,6 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from circletools.wording import SCHEMA_VERSION
+
+
+def document_json(value: Any) -> dict[str, Any]:
+    """Return the JSON document of a dataclass: its fields behind the version of the schema."""
+    return {"schema_version": SCHEMA_VERSION} | fields_json(value)
+
 
 def fields_json(value: Any) -> dict[str, Any]:
     """Return the fields of a dataclass in order, recursively, as objects, lists and plain values."""

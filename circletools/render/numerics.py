@@ -10,7 +10,6 @@ from typing import Any, Literal
 from circletools.numerics.results import Cell, Column, Comparison, OperatorCells
 from circletools.numerics.values import Difference
 from circletools.reduction.reduce import Reduction
-from circletools.render.fields import fields_json
 from circletools.render.table import table_text
 from circletools.wording import SCHEMA_VERSION, counted, ranges
 
@@ -37,11 +36,6 @@ def numbers_json(found: Comparison) -> dict[str, Any]:
         "groups": [asdict(group) | {"operators": list(group.operators)} for group in found.groups],
         "rows": found.to_rows(),
     }
-
-
-def reduction_json(found: Reduction) -> dict[str, Any]:
-    """Return the JSON document of a reduction."""
-    return {"schema_version": SCHEMA_VERSION} | fields_json(found)
 
 
 def reduction_text(found: Reduction) -> Iterator[str]:

@@ -11,11 +11,13 @@ import numpy as np
 from circletools.graph.graph import Graph, ModelGraph
 from circletools.requires.table import NEVER, RuntimeTable
 
-OUTSIDE, BLOCKWISE = "buffers outside the flatbuffer", "blockwise quantization"
+OUTSIDE, BLOCKWISE = "data outside the flatbuffer", "blockwise quantization"
+ELSEWHERE = "values in another file (CompiledModel)"
+_VERSION = 3
 
 
 class Feature(NamedTuple):
-    """A tensor type or feature, how many tensors or buffers have it, and the index of the first runtime with it."""
+    """A tensor type or feature, the number of tables that have it, and the index of the first runtime with it."""
 
     kind: Literal["type", "feature"]
     what: str
@@ -33,10 +35,19 @@ def features(model: ModelGraph, table: RuntimeTable) -> Iterator[Feature]:
     for number, count in sorted(counts.items()):
         name = names.get(number, f"UNKNOWN:{number}")
         yield Feature("type", f"{name} tensors", count, table.types.get(name, NEVER))
-    outside = int(np.count_nonzero(model.buffers.offsets > 1))
-    for what, count in ((OUTSIDE, outside), (BLOCKWISE, sum(map(_blockwise, model.graphs)))):
+    options = [graph.operators.tables.scalars("large_custom_options_offset") for graph in model.graphs]
+    others = [graph.values.tables.scalars("external_buffer") for graph in model.graphs]
+    found = {
+        OUTSIDE: sum(int(np.count_nonzero(offsets > 1)) for offsets in (model.buffers.offsets, *options)),
+        BLOCKWISE: sum(map(_blockwise, model.graphs)),
+        ELSEWHERE: sum(map(int, map(np.count_nonzero, others))),
+        f"schema version {model.source.version}": int(model.source.version != _VERSION),
+        "a model without subgraphs": int(not model.graphs),
+        "a model without buffers": int(not len(model.buffers)),
+    }
+    for what, count in found.items():
         if count:
-            yield Feature("feature", what, count, table.features[what])
+            yield Feature("feature", what, count, table.features.get(what, NEVER))
 
 
 def _blockwise(graph: Graph) -> int:

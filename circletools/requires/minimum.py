@@ -22,7 +22,7 @@ from circletools.graph.graph import ModelGraph
 from circletools.metadata.entries import write_entries
 from circletools.model.views import OperatorCode
 from circletools.requires.features import features
-from circletools.requires.table import NEVER, RuntimeTable, runtime_table
+from circletools.requires.table import RuntimeTable, runtime_table
 
 NAME = "min_runtime_version"
 _BYTES = 16
@@ -104,7 +104,7 @@ def _release(table: RuntimeTable, code: OperatorCode) -> Release | None:
 
 def _release_of(table: RuntimeTable, first: int) -> Release | None:
     """Return the TensorFlow release of the first runtime, None if it is a LiteRT release."""
-    name, _, version = ("" if first == NEVER else table.runtimes[first]).partition("-")
+    name, _, version = (table.name_of(first) or "").partition("-")
     return _number(version) if name == "tflite" else None
 
 

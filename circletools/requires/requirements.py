@@ -16,7 +16,7 @@ from circletools.model.views import text
 from circletools.origin.read import current_origins
 from circletools.requires.features import features
 from circletools.requires.minimum import Minimum, minimum_of
-from circletools.requires.table import NEVER, RuntimeTable, runtime_table
+from circletools.requires.table import RuntimeTable, runtime_table
 from circletools.wording import Tabular
 
 MOST_SOURCES = 5
@@ -91,7 +91,7 @@ def requires(model: Model, runtimes: Iterable[str] = ()) -> Requirements:
     rows = [(first, row) for first, row in firsts if first > 0]
     rows.sort(key=lambda pair: -pair[0])
     return Requirements(
-        first=None if needed == NEVER else table.runtimes[needed],
+        first=table.name_of(needed),
         is_oldest=needed == 0,
         rows=tuple(row for _, row in rows),
         verdicts=tuple(_verdict(table, at, rows) for at in asked),
@@ -113,10 +113,11 @@ def _needs(model: ModelGraph, table: RuntimeTable) -> Iterator[tuple[int, Requir
     firsts = [table.first_for_operator(code.name, code.version) for code in model.operator_codes]
     named = _sources_by_code(model, {at for at, first in enumerate(firsts) if first > 0})
     for at, code in enumerate(model.operator_codes):
-        what = code.name if code.name.startswith("CUSTOM:") else f"{code.name} version {code.version}"
-        yield firsts[at], _row(table, "operator", what, firsts[at], int(counts[at]), named.get(at, ()))
+        is_plain = code.version == 1 and code.name.startswith("CUSTOM:")
+        what = code.name if is_plain else f"{code.name} version {code.version}"
+        yield firsts[at], Requirement("operator", what, table.name_of(firsts[at]), int(counts[at]), named.get(at, ()))
     for one in features(model, table):
-        yield one.first, _row(table, one.kind, one.what, one.first, one.number)
+        yield one.first, Requirement(one.kind, one.what, table.name_of(one.first), one.number)
 
 
 def _sources_by_code(model: ModelGraph, codes: Collection[int]) -> dict[int, tuple[str, ...]]:
@@ -137,9 +138,3 @@ def _sources_by_code(model: ModelGraph, codes: Collection[int]) -> dict[int, tup
                 if name:
                     names.append(name)
     return {code: tuple(dict.fromkeys(names)) for code, names in found.items()}
-
-
-def _row(
-    table: RuntimeTable, kind: Kind, what: str, first: int, count: int, sources: tuple[str, ...] = ()
-) -> Requirement:
-    return Requirement(kind, what, None if first == NEVER else table.runtimes[first], count, sources)

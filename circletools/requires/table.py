@@ -41,9 +41,13 @@ class RuntimeTable:
     def first_for_operator(self, code: str, version: int) -> int:
         """Return the index of the first runtime that resolves a version of an operator code, or NEVER."""
         if code.startswith("CUSTOM:"):
-            return 0 if code.removeprefix("CUSTOM:") in self.custom else NEVER
+            return 0 if version == 1 and code.removeprefix("CUSTOM:") in self.custom else NEVER
         lowest, highest = self.operators.get(code, (1, (0,) * len(self.runtimes)))
         return next((at for at, most in enumerate(highest) if lowest <= version <= most), NEVER)
+
+    def name_of(self, first: int) -> str | None:
+        """Return the name of the runtime with an index, None for NEVER."""
+        return None if first == NEVER else self.runtimes[first]
 
     def index_of(self, wanted: str) -> int:
         """Return the index of a runtime by name; for litert-2.1, of the first 2.1.x. Raises UsageError."""

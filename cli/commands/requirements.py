@@ -41,13 +41,16 @@ def requires(
     For older releases, shows what they lack, as measured with the releases on the package index since tflite-runtime
     2.8. Exit status 1 if a release in --runtime does not load the model. See docs/requires.md.
     """
-    if lower or write:
-        if runtime is not None:
-            raise ct.UsageError("--runtime excludes --lower and --write", hint="run the command twice")
-        rewrite(source, output, in_place, lambda edit: ct.rewrite_requirements(edit, lower=lower, write=write))
-        return
+    asked = {"--runtime": runtime, "--lower or --write": lower or write or None, "--resolver": resolver}
+    if len(chosen := [name for name, value in asked.items() if value is not None]) > 1:
+        raise ct.UsageError(f"{chosen[0]} excludes {chosen[1]}", hint="run the command twice")
     if also is not None and resolver is None:
         raise ct.UsageError("--also goes with --resolver", hint="use both")
+    if lower or write:
+        rewrite(source, output, in_place, lambda edit: ct.rewrite_requirements(edit, lower=lower, write=write))
+        return
+    if output is not None or in_place:
+        raise ct.UsageError("nothing to write", hint="use --lower, --write or both")
     if resolver is not None:
         with ExitStack() as stack:
             named = [(name, stack.enter_context(reading(name))) for name in (source, *listed(also))]
@@ -58,8 +61,6 @@ def requires(
             if one.verdict == "not_resident":
                 print_diagnostic("warning", f"{name}: TFLM does not run this model; `fit --on tflm` shows why")
         return
-    if output is not None or in_place:
-        raise ct.UsageError("nothing to write", hint="use --lower, --write or both")
     with reading(source) as model:
         found = ct.requires(model, listed(runtime))
     writers = {"text": ct.render.requirements_text, "json": ct.render.requirements_json, "csv": ct.render.rows_csv}

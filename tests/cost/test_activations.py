@@ -71,12 +71,6 @@ def test_the_largest_goes_first_and_the_others_to_the_lowest_gap() -> None:
     assert activations(graph, alignment=16).planned_bytes == 32
 
 
-@pytest.mark.parametrize("alignment", [1, 16, 64])
-def test_values_are_aligned(alignment: int) -> None:
-    found = activations(chained(1, [([0], 1)]), alignment)
-    assert found.planned_bytes == (8 if alignment == 1 else 2 * alignment)
-
-
 def test_variables_are_apart() -> None:
     build = Build()
     graph = build.graph()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 from typing import Any
 
 import pytest
@@ -75,14 +74,14 @@ def test_products_are_those_of_the_loops(
     assert (found.total.macs, found.total.unknown) == (expected or 0, int(expected is None))
 
 
-def test_an_open_dimension_counts_as_one() -> None:
+def test_an_open_dimension_counts_as_one_and_one_row_has_no_origin() -> None:
     build = Build()
     graph = build.graph()
     x, y = (graph.tensor(name, (9, size), shape_signature=[-1, size]) for name, size in (("x", 4), ("y", 3)))
     graph.operator("FULLY_CONNECTED", [x, graph.constant("w", floats(3, 4)), -1], [y])
     graph.ends([x], [y])
     with ct.open(build.to_bytes()) as model:
-        assert cost(model).total.macs == 12
+        assert [(row.name, row.macs) for row in cost(model, "source").rows] == [("(no origin)", 12)]
 
 
 def test_constants_count_once_and_axes_are_no_parameters() -> None:
@@ -97,21 +96,15 @@ def test_constants_count_once_and_axes_are_no_parameters() -> None:
     graph.ends([x], [out])
     with ct.open(build.to_bytes()) as model:
         found = cost(model, by="operator")
-        codes = cost(model).to_rows()
     assert [(row.parameters, row.weight_bytes) for row in found.rows] == [(16, 16), (0, 0), (0, 8)]
     assert (found.total.parameters, found.total.weight_bytes, found.total.macs) == (16, 24, 128)
     assert [(row.read_bytes, row.written_bytes) for row in found.rows] == [(64, 64)] * 3
-    assert [(row["name"], row["operators"], row["macs"]) for row in codes] == [
-        ("FULLY_CONNECTED", 2, 128),
-        ("RESHAPE", 1, 0),
-    ]
 
 
 def test_a_hostile_shape_is_unknown_and_no_error() -> None:
     huge = 2**31 - 1
     with ct.open(one("FULLY_CONNECTED", [(huge, huge, huge), (huge, huge), None], (huge, huge, huge))) as model:
         assert cost(model).total.unknown == 1
-    assert prod([huge] * 4) > 2**63
 
 
 def test_costs_add_up_by_source_and_by_module_instance() -> None:
@@ -127,8 +120,3 @@ def test_costs_add_up_by_source_and_by_module_instance() -> None:
         assert cost(model).total.macs == 32
     assert found["source"] == [("net.up::linear", 24), ("net.down::linear", 8)]
     assert found["module"] == [("net", 32), ("net.up", 24), ("net.down", 8)]
-
-
-def test_without_origins_there_is_one_row() -> None:
-    with ct.open(one("ADD", [(4,), (4,)], (4,))) as model:
-        assert [row.name for row in cost(model, "source").rows] == ["(no origin)"]

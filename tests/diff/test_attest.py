@@ -15,7 +15,8 @@ from circletools.errors import ModelFormatError, UsageError
 from circletools.model.digests import content_digests
 from circletools.model.model import open_model
 from circletools.origin.embed import embed
-from circletools.render.digests import attestation_json, attestation_text
+from circletools.render.digests import attestation_text
+from circletools.render.fields import document_json
 from tests.kit.build import Build, Code
 from tests.kit.outside import PLACES, outside
 from tests.kit.support import ROOT, bytes_of, edited, own_models, title
@@ -98,7 +99,7 @@ def test_what_would_fool_a_statement() -> None:
 def test_a_statement_that_says_more_than_is_true(tmp_path: Path) -> None:
     old = bytes_of("circle/diamond")
     new = edited(old, embed)
-    said = attestation_json(stated(old, new))
+    said = document_json(stated(old, new))
     more = {**said, "changes": [{**said["changes"][0], "after": "0" * 32}, *said["changes"]]}
     for wrong in (more, {**said, "equal_parts": 99}):
         assert checked(tmp_path, wrong, old, new) == (1, ["not as stated: the number of parts"])
@@ -113,21 +114,21 @@ def test_two_formats_are_refused() -> None:
 def test_a_program_of_its_own_agrees(path: Path, tmp_path: Path) -> None:
     old = path.read_bytes()
     new = edited(old, lambda edit: edit.set_metadata("a note", b"value"))
-    statement = attestation_json(stated(old, new))
+    statement = document_json(stated(old, new))
     assert checked(tmp_path, statement, old, new) == (0, ["as stated: 1 changes"])
 
 
 def test_the_program_agrees_about_what_lies_behind(tmp_path: Path) -> None:
     old = outside(PLACES)
     new = edited(old, lambda edit: edit.set_metadata("a note", b"value"))
-    statement = attestation_json(stated(old, new))
+    statement = document_json(stated(old, new))
     assert checked(tmp_path, statement, old, new) == (0, ["as stated: 1 changes"])
 
 
 def test_the_program_finds_what_is_not_as_stated(tmp_path: Path) -> None:
     old = bytes_of("circle/diamond")
     new = edited(old, embed)
-    statement = attestation_json(stated(old, new))
+    statement = document_json(stated(old, new))
     changes = statement["changes"]
     assert isinstance(changes, list)
     silent = statement | {"changes": changes[1:]}

@@ -9,6 +9,7 @@ import pytest
 
 import circletools as ct
 from circletools.graph.build import model_graph
+from circletools.requires.features import ELSEWHERE, OUTSIDE
 from circletools.requires.forms import forms
 from circletools.requires.lower import lower_versions
 from circletools.requires.minimum import minimum_of, write_minimum
@@ -21,16 +22,20 @@ TABLE = runtime_table()
 NEWEST = len(TABLE.runtimes) - 1
 
 
-def of_codes(*codes: Code, declared: bytes | None = None, types: tuple[str, ...] = ()) -> bytes:
+def of_codes(
+    *codes: Code, declared: bytes | None = None, types: tuple[str, ...] = (), external_buffer: int = 0, **model: Any
+) -> bytes:
     """Return a model with these operator codes, tensors of these types and min_runtime_version."""
     build = Build()
     graph = build.graph()
     for code in codes:
         build.code(code)
     for number, name in enumerate(types):
-        graph.tensor(f"t{number}", (1,), name)
+        graph.tensor(f"t{number}", (1,), name, external_buffer=external_buffer)
     if declared is not None:
         build.metadata("min_runtime_version", declared.ljust(16, b"\0"))
+    for name, value in model.items():
+        setattr(build.model, name, value)
     return build.to_bytes()
 
 
@@ -89,9 +94,15 @@ TABLE_CODES = [number for name, number in CODES.items() if name in TABLE.operato
         (of_codes(Code("BROADCAST_TO", 1)), None, ["BROADCAST_TO version 1"]),
         (of_codes(types=("INT4", "INT4")), "tflite-2.11.0", ["INT4 tensors"]),
         (of_codes(Code("CUSTOM", 1, "Mfcc")), "tflite-2.8.0", []),
+        (of_codes(Code("CUSTOM", 2, "Mfcc")), None, ["CUSTOM:Mfcc version 2"]),
         (of_codes(Code("CUSTOM", 1, "mine")), None, ["CUSTOM:mine"]),
         (of_codes(Code("CUSTOM", 1, "FlexAdd")), None, ["CUSTOM:FlexAdd"]),
         (bytes_of("tflite/blockwise_int4"), "litert-2.1.0", ["blockwise quantization", "INT4 tensors"]),
+        (bytes_of("tflite/cnn_external"), "tflite-2.14.0", [OUTSIDE]),
+        (of_codes(types=("INT8",), external_buffer=1), "litert-2.1.6", [ELSEWHERE]),
+        (of_codes(version=2), None, ["schema version 2"]),
+        (of_codes(buffers=[]), None, ["a model without buffers"]),
+        (of_codes(subgraphs=[]), None, ["a model without subgraphs"]),
     ],
 )
 def test_the_first_runtime_that_takes_all(data: bytes, first: str | None, what: list[str]) -> None:
@@ -101,6 +112,11 @@ def test_the_first_runtime_that_takes_all(data: bytes, first: str | None, what: 
     assert [one.takes for one in found.verdicts] == [
         first is not None and at >= TABLE.runtimes.index(first) for at in range(NEWEST + 1)
     ]
+
+
+def test_a_constant_and_custom_options_behind_the_flatbuffer_both_count() -> None:
+    with ct.open(bytes_of("tflite/custom_options_external")) as model:
+        assert [row.count for row in requires(model).rows] == [2]
 
 
 def test_runtimes_are_named_by_any_part_of_their_version() -> None:

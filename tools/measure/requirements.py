@@ -36,7 +36,8 @@ import numpy as np
 from ai_edge_litert.interpreter import Interpreter
 
 from circletools.flatbuf.schema import load_schema
-from tests.kit.build import Build, Code
+from circletools.requires.features import BLOCKWISE, ELSEWHERE, OUTSIDE
+from tests.kit.build import Build, Code, Table
 
 ROOT = Path(__file__).parents[2]
 TABLE = ROOT / "circletools" / "requires" / "table.json"
@@ -80,7 +81,7 @@ def measure(wheels: Path) -> dict[str, Any]:
     cases = [
         *(case(code_model(Code(name, version)), "build") for name, version in pairs),
         *(case(type_model(name), "allocate") for name in types),
-        *(case(model, "run") for model, _ in features.values()),
+        *(case(model, step) for model, step, _ in features.values()),
         *(case(custom_model(name), "allocate") for name in CUSTOM),
     ]
     answers = {package: ask(wheels, package, cases) for package in PACKAGES}
@@ -93,7 +94,7 @@ def measure(wheels: Path) -> dict[str, Any]:
         "types": {name: first([row[at] == "" for row in typed]) for at, name in enumerate(types)},
         "features": {
             name: first([close(row[at], expected) for row in read])
-            for at, (name, (_, expected)) in enumerate(features.items())
+            for at, (name, (_, _, expected)) in enumerate(features.items())
         },
         "custom": [
             name
@@ -171,12 +172,26 @@ def custom_model(name: str) -> bytes:
     return build.to_bytes()
 
 
-def feature_models() -> dict[str, tuple[bytes, list[float]]]:
-    """Return by feature a model that has it, and what it computes."""
+def feature_models() -> dict[str, tuple[bytes, str, list[float]]]:
+    """Return by feature a model that has it, the step to try, and what it computes."""
+    data, expected = blockwise()
     return {
-        "buffers outside the flatbuffer": (outside(), [1.25, 2.5]),
-        "blockwise quantization": blockwise(),
+        OUTSIDE: (outside(), "run", [1.25, 2.5]),
+        BLOCKWISE: (data, "run", expected),
+        ELSEWHERE: (elsewhere(), "compile", [1.25, 2.5]),
     }
+
+
+def elsewhere() -> bytes:
+    """Return an ADD of a constant that lies in the file `values`, which the worker writes beside the model."""
+    build = Build()
+    graph = build.graph()
+    x, c, y = graph.tensor("x", (2,)), graph.tensor("c", (2,), external_buffer=1), graph.tensor("y", (2,))
+    graph.operator("ADD", [x, c], [y])
+    graph.ends([x], [y])
+    build.model.external_buffer_groups = [Table("ExternalBufferGroup", name="values")]
+    build.model.external_buffers = [Table("ExternalBuffer", id=1, group=0, offset=0, length=8)]
+    return build.to_bytes()
 
 
 def outside() -> bytes:
@@ -255,7 +270,7 @@ def environment_of(wheels: Path, version: str) -> str:
     python = folder / "bin" / "python"
     if not python.exists():
         subprocess.run([interpreter_of(version), "-m", "venv", str(folder)], check=True)
-        packages = ["numpy<2", "flatbuffers", "protobuf", "tqdm"]
+        packages = ["numpy<2", "flatbuffers", "protobuf", "tqdm", "ml_dtypes"]
         subprocess.run([str(python), "-m", "pip", "install", "-q", *packages], check=True, capture_output=True)
     return str(python)
 
