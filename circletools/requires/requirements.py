@@ -100,7 +100,7 @@ def requires(model: Model, runtimes: Iterable[str] = ()) -> Requirements:
 
 
 def _verdict(table: RuntimeTable, at: int, rows: Sequence[tuple[int, Requirement]]) -> RuntimeVerdict:
-    lacking = tuple(row.what for first, row in rows if first > at)
+    lacking = tuple(row.what for first, row in rows if first > at and at not in table.early.get(row.what, ()))
     return RuntimeVerdict(table.runtimes[at], not lacking, lacking)
 
 

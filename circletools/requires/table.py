@@ -2,14 +2,14 @@
 
 `tools/measure/requirements.py` makes it by testing the runtimes in the package index: `tflite-runtime` up to 2.14,
 and `ai-edge-litert`, whose numbering restarts from 1.0. A newer runtime supports everything that an older one does,
-so a single index, that of the first runtime, is enough.
+so a single index, that of the first runtime, is enough, but for a feature that a release lost again (`early`).
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -28,14 +28,16 @@ _WANTED = re.compile(r"(tflite|litert)-(\d+(?:\.\d+){0,2})")
 class RuntimeTable:
     """The capabilities of runtimes. `runtimes` are their names, such as litert-2.1.6, oldest first.
 
-    `types` and `features` hold the index of the first runtime that supports each, or NEVER; `operators` the lowest
-    version of a code and the highest one in each runtime; `custom` the custom codes that all runtimes resolve.
+    `types` and `features` hold the index of the first runtime that supports each, or NEVER, `early` the indices of
+    older runtimes with a feature; `operators` the lowest version of a code and the highest one in each runtime;
+    `custom` the custom codes that all runtimes resolve.
     """
 
     runtimes: tuple[str, ...]
     operators: Mapping[str, tuple[int, tuple[int, ...]]]
     types: Mapping[str, int]
     features: Mapping[str, int]
+    early: Mapping[str, Sequence[int]]
     custom: frozenset[str]
 
     def first_for_operator(self, code: str, version: int) -> int:
@@ -78,6 +80,7 @@ def runtime_table() -> RuntimeTable:
         },
         _indices(raw["types"]),
         _indices(raw["features"]),
+        raw["early"],
         frozenset(raw["custom"]),
     )
 

@@ -13,7 +13,8 @@ The file:
     runtimes   name -> the package that was measured, oldest first
     operators  code -> [the lowest version, the highest version in each runtime, 0 where it has none]
     types      tensor type -> index of the first runtime that takes it
-    features   feature -> index of the first runtime that reads it right, null where none does
+    features   feature -> index of the first runtime from which on all read it right, null where none does
+    early      feature -> indices of older runtimes that read it right
     custom     the custom codes that all of these runtimes resolve
 """
 
@@ -88,14 +89,15 @@ def measure(wheels: Path) -> dict[str, Any]:
     bounds = np.cumsum([0, len(pairs), len(types), len(features), len(CUSTOM)])
     parts = [[row[start:end] for row in answers.values()] for start, end in pairwise(bounds.tolist())]
     versions, typed, read, custom = parts
+    right = {
+        name: [close(row[at], expected) for row in read] for at, (name, (*_, expected)) in enumerate(features.items())
+    }
     return {
         "runtimes": {runtime_name(package): package for package in PACKAGES},
         "operators": dict(operators(pairs, versions)),
         "types": {name: first([row[at] == "" for row in typed]) for at, name in enumerate(types)},
-        "features": {
-            name: first([close(row[at], expected) for row in read])
-            for at, (name, (_, _, expected)) in enumerate(features.items())
-        },
+        "features": {name: first(some) for name, some in right.items()},
+        "early": {name: early for name, some in right.items() if (early := before(some))},
         "custom": [
             name
             for at, name in enumerate(CUSTOM)
@@ -130,6 +132,11 @@ def first(taken: Sequence[bool]) -> int | None:
     """Return the index from which on all runtimes take it, None where there is none."""
     refused = [at for at, one in enumerate(taken) if not one]
     return None if not taken[-1] else refused[-1] + 1 if refused else 0
+
+
+def before(taken: Sequence[bool]) -> list[int]:
+    """Return the indices of runtimes that take it, and are older than one that does not."""
+    return [at for at, one in enumerate(taken) if one and not all(taken[at:])]
 
 
 def close(values: Any, expected: Sequence[float]) -> bool:
