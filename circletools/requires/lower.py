@@ -43,7 +43,7 @@ def lower_versions(edit: ModelEdit) -> RewriteResult:
     table, changes, notes = runtime_table(), [], []
     for code in graph.operator_codes:
         first = table.first_for_operator(code.name, code.version)
-        if first == 0 or code.name.startswith("CUSTOM:"):
+        if first == 0 or code.name.startswith("CUSTOM:") or code.version == table.lowest(code.name):
             continue
         version, place = _lowest(graph, code.index), f"operator_codes[{code.index}]"
         if version is None:

@@ -44,8 +44,12 @@ class RuntimeTable:
         """Return the index of the first runtime that resolves a version of an operator code, or NEVER."""
         if code.startswith("CUSTOM:"):
             return 0 if version == 1 and code.removeprefix("CUSTOM:") in self.custom else NEVER
-        lowest, highest = self.operators.get(code, (1, (0,) * len(self.runtimes)))
-        return next((at for at, most in enumerate(highest) if lowest <= version <= most), NEVER)
+        highest = self.operators.get(code, (1, (0,) * len(self.runtimes)))[1]
+        return next((at for at, most in enumerate(highest) if self.lowest(code) <= version <= most), NEVER)
+
+    def lowest(self, code: str) -> int:
+        """Return the lowest version of an operator code."""
+        return self.operators.get(code, (1, ()))[0]
 
     def name_of(self, first: int) -> str | None:
         """Return the name of the runtime with an index, None for NEVER."""

@@ -208,6 +208,8 @@ def test_entries_that_share_a_table_are_lowered_apart() -> None:
     build.model.operator_codes = [code, code]
     with ct.open(lowered(build.to_bytes())) as model:
         assert [one.version for one in model.operator_codes] == [1, 5]
+    with ct.open(bytes_of("tflite/composite")) as model:
+        assert lower_versions(ct.edit(model)).notes == ()  # version 1 of a code that only newer runtimes have
 
 
 @pytest.mark.runtime
