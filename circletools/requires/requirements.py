@@ -88,8 +88,7 @@ def requires(model: Model, runtimes: Iterable[str] = ()) -> Requirements:
     asked = [table.index_of(name) for name in runtimes] or list(range(len(table.runtimes)))
     firsts = list(_needs(graph, table))
     needed = max((first for first, _ in firsts), default=0)
-    rows = [(first, row) for first, row in firsts if first > 0]
-    rows.sort(key=lambda pair: -pair[0])
+    rows = sorted((pair for pair in firsts if pair[0] > 0), key=lambda pair: -pair[0])
     return Requirements(
         first=table.name_of(needed),
         is_oldest=needed == 0,

@@ -62,7 +62,6 @@ LSTM_INPUTS: list[Shape | None] = [
         ("SVDF", [(2, 3), (8, 3), (8, 5), None, (2, 40)], (2, 8), {}, 2 * (8 * 3 + 8 * 5)),
         ("UNIDIRECTIONAL_SEQUENCE_LSTM", LSTM_INPUTS, (2, 5, 6), {}, 10 * (4 * 12 + 4 * 24 + 24)),
         ("AVERAGE_POOL_2D", [(1, 8, 8, 3)], (1, 4, 4, 3), {}, 0),
-        ("ADD", [(4,), (4,)], (4,), {}, 0),
         (Code("CUSTOM", 1, "mine"), [(4,)], (4,), {}, None),
     ],
 )

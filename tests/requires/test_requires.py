@@ -14,7 +14,7 @@ from circletools.requires.forms import forms
 from circletools.requires.lower import lower_versions
 from circletools.requires.minimum import minimum_of, write_minimum
 from circletools.requires.requirements import requires
-from circletools.requires.table import NEVER, runtime_table, title
+from circletools.requires.table import NEVER, runtime_table
 from tests.kit.build import CODES, Build, Code, Table, floats, quantization
 from tests.kit.support import bytes_of
 
@@ -97,7 +97,6 @@ TABLE_CODES = [number for name, number in CODES.items() if name in TABLE.operato
         (of_codes(Code("CUSTOM", 1, "Mfcc")), "tflite-2.8.0", []),
         (of_codes(Code("CUSTOM", 2, "Mfcc")), None, ["CUSTOM:Mfcc version 2"]),
         (of_codes(Code("CUSTOM", 1, "mine")), None, ["CUSTOM:mine"]),
-        (of_codes(Code("CUSTOM", 1, "FlexAdd")), None, ["CUSTOM:FlexAdd"]),
         (bytes_of("tflite/blockwise_int4"), "litert-2.1.0", ["blockwise quantization", "INT4 tensors"]),
         (bytes_of("tflite/cnn_external"), "tflite-2.14.0", [OUTSIDE]),
         (of_codes(types=("INT8",), external_buffer=1), "litert-2.1.6", [ELSEWHERE]),
@@ -129,7 +128,6 @@ def test_runtimes_are_named_by_any_part_of_their_version() -> None:
         ]  # fmt: skip
         with pytest.raises(ct.UsageError, match="'litert-9' was not measured"):
             requires(model, ["litert-9"])
-    assert title("litert-1.4.0") == "LiteRT 1.4.0"
 
 
 def test_a_circle_model_is_not_for_these_runtimes() -> None:
