@@ -10,7 +10,6 @@ package `tflite_micro` by `tools/measure/micro_memory.py`; with 32-bit pointers 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
@@ -22,6 +21,7 @@ import numpy as np
 from circletools.cost.activations import MOST_PLANNED, lifetimes, plan
 from circletools.graph.algorithms import Indices
 from circletools.graph.graph import Graph, ModelGraph
+from circletools.model.sizes import element_count
 
 _ALIGNMENT = 16
 _OFFLINE = "OfflineMemoryAllocation"
@@ -137,7 +137,7 @@ class Slots:
         return (self.shape(slot) or [0])[axis]
 
     def elements(self, slot: int, *, output: bool = False) -> int:
-        return min(math.prod(self.shape(slot, output=output)), _LARGEST)
+        return min(element_count(self.shape(slot, output=output)), _LARGEST)
 
     def bytes(self, slot: int) -> int:
         value = self.value(slot)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,11 +23,11 @@ def size_bytes(type_name: str, shape: Sequence[int], signature: Sequence[int] = 
     return min(-(-element_count(shape) * bits // 8), _LARGEST)
 
 
-def element_count(shape: Sequence[int]) -> int:
+def element_count(shape: Iterable[int]) -> int:
     """Return the number of elements of a tensor with this shape, at most 2^62."""
     count = 1
-    for size in shape if 0 not in shape else (0,):
-        count = min(count * size, _LARGEST)
+    for size in shape:
+        count = max(-_LARGEST, min(count * size, _LARGEST))
     return count
 
 

@@ -9,6 +9,7 @@ from circletools.edit.edit import ModelEdit
 from circletools.errors import CircleToolsError
 from circletools.graph.build import model_graph
 from circletools.model.model import Model, open_model
+from circletools.model.sizes import MOST_DIMENSIONS
 from circletools.shapes.request import ShapeRequest
 from circletools.shapes.setting import set_shape
 from circletools.storage.files import view
@@ -29,7 +30,7 @@ def _with_one_smaller(model: Model) -> Iterator[bytes]:
     graph = model_graph(model).graphs[0]
     for place, tensor in enumerate(graph.inputs.tolist()):
         shape = graph.values.shapes.row(tensor).tolist()
-        for axis, size in enumerate(shape):
+        for axis, size in enumerate(shape if len(shape) <= MOST_DIMENSIONS else ()):
             for less in dict.fromkeys((1, size // 2)) if size > 1 else ():
                 wanted = (*shape[:axis], less, *shape[axis + 1 :])
                 try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 from circletools.diff.summary import Summary
 from circletools.errors import CircleToolsError
 from circletools.model.model import Model
+from circletools.model.sizes import element_count
 from circletools.model.views import Tensor
 from circletools.wording import counted
 
@@ -84,14 +84,14 @@ def change_statistics(before: tuple[Tensor, int], after: tuple[Tensor, int]) -> 
         return shown
     with np.errstate(all="ignore"):
         apart = np.abs(old - new)
-        sampled = " of a sample" if prod(before[0].shape) > len(old) else ""
+        sampled = " of a sample" if element_count(before[0].shape) > len(old) else ""
         share = f"{100 * np.count_nonzero(apart) / len(apart):.3g} % of values differ{sampled}"
         return f"{shown}, {share}, by {apart.max():.3g} at most, range {old.min():.3g} to {old.max():.3g} before"
 
 
 def _values(tensor: Tensor, count: int) -> NDArray[np.float64] | None:
     """Return the dequantized values of a constant, at most about a million; None if they are not numbers."""
-    elements = prod(tensor.shape)
+    elements = element_count(tensor.shape)
     if min(tensor.shape, default=0) < 0 or not 0 < elements <= count * _MOST_ELEMENTS_A_BYTE:
         return None
     try:
@@ -112,7 +112,7 @@ def _values(tensor: Tensor, count: int) -> NDArray[np.float64] | None:
         axis = quantization.axis
         if not 0 <= axis < len(tensor.shape) or tensor.shape[axis] != len(scale):
             return None
-        channel = places // prod(tensor.shape[axis + 1 :]) % len(scale)
+        channel = places // element_count(tensor.shape[axis + 1 :]) % len(scale)
     with np.errstate(all="ignore"):
         shifted: NDArray[np.float64] = (real - zero[channel if len(zero) == len(scale) else 0]) * scale[channel]
     return shifted

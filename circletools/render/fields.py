@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 from circletools.wording import SCHEMA_VERSION
@@ -15,11 +14,12 @@ def document_json(value: Any) -> dict[str, Any]:
 
 def fields_json(value: Any) -> dict[str, Any]:
     """Return the fields of a dataclass in order, recursively, as objects, lists and plain values."""
-    fields: dict[str, Any] = _plain(asdict(value))
-    return fields
+    return {name: _plain(getattr(value, name)) for name in value.__dataclass_fields__}
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return fields_json(value) if hasattr(value, "__dataclass_fields__") else value

@@ -6,7 +6,6 @@ Importing this module loads the runtime's library, which comes with an optional 
 from __future__ import annotations
 
 import ctypes
-import math
 import os
 import re
 import sys
@@ -18,6 +17,7 @@ from time import perf_counter
 
 import numpy as np
 
+from circletools.model.sizes import element_count
 from circletools.runtimes.comparison import same
 from circletools.runtimes.inputs import filled, make_input
 from circletools.runtimes.onert_c import CAN_ALLOCATE, Bound, Session, StatusError, TensorInfo
@@ -60,7 +60,7 @@ def _allocated(session: Session) -> list[Array]:
 
 
 def _size(info: TensorInfo) -> int:
-    return math.prod(info.shape()) * info.numpy().itemsize
+    return element_count(info.shape()) * info.numpy().itemsize
 
 
 def _array(info: TensorInfo, data: bytes) -> Array:

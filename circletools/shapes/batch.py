@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
-from math import prod
 
 import numpy as np
 
+from circletools.model.sizes import element_count
 from circletools.shapes.call import Call, Shape, Value, refuse_unless, shown
 from circletools.shapes.windows import STATES
 
@@ -72,11 +72,11 @@ def _reshape(call: Call, was: Call, batch: Batch) -> Iterator[Patch]:
     given = len(call) > 1
     if axis is None or (given and (call.values[1] is None or was.values[1] is None)):
         return
-    sizes, count = was.numbers(1) if given else list(was.options.get("new_shape", ())), prod(was.shape())
-    known = prod(size for size in sizes if size != -1)
+    sizes, count = was.numbers(1) if given else list(was.options.get("new_shape", ())), element_count(was.shape())
+    known = element_count(size for size in sizes if size != -1)
     base = tuple(count // max(known, 1) if size == -1 else size for size in sizes)
-    shape, outer = was.shape(), prod(was.shape()[:axis])
-    able = [at for at in range(len(base)) if prod(base[:at]) == outer and base[at] % batch.before == 0]
+    shape, outer = was.shape(), element_count(was.shape()[:axis])
+    able = [at for at in range(len(base)) if element_count(base[:at]) == outer and base[at] % batch.before == 0]
     exact = [at for size in (batch.before, shape[axis]) for at in able if base[at] == size]
     refuse_unless(bool(able), f"{shown(shape)} to {shown(base)} loses the batch in dimension {axis}", 1)
     at = (exact or able)[0]
@@ -157,7 +157,8 @@ def check_batch(call: Call, was: Call, results: tuple[list[Shape | None], list[S
         refuse_unless(axis not in along, f"it mixes the batch, dimension {axis} of its input {slot}")
     if call.code == "RESHAPE" or (call.code == "FULLY_CONNECTED" and not call.options.get("keep_num_dims")):
         at, result = outputs[0], results[0][0]
-        apart = at is None or result is None or prod(result[:at]) == prod(was.shape()[: grown[0][1]])
+        before = element_count(was.shape()[: grown[0][1]])
+        apart = at is None or result is None or element_count(result[:at]) == before
         refuse_unless(apart, f"it mixes the batch with dimension {at} of {shown(result)}", 1)
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from math import prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from circletools.model.sizes import element_count
 
 Shape = tuple[int, ...]
 Value = NDArray[Any]
@@ -124,7 +125,7 @@ def shown(shape: Sequence[int] | None) -> str:
 
 def resolved(sizes: Sequence[int], count: int, slot: int | None = None) -> Shape:
     """Return sizes with -1 replaced such that there are `count` elements. Raises RefusedError."""
-    known = prod(size for size in sizes if size != -1)
+    known = element_count(size for size in sizes if size != -1)
     if list(sizes).count(-1) == 1 and known and count % known == 0:
         return tuple(count // known if size == -1 else size for size in sizes)
     refuse_unless(-1 not in sizes and known == count, f"{count} elements do not fit {shown(sizes)}", slot)

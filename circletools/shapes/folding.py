@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import prod
 
 import numpy as np
 
+from circletools.model.sizes import element_count
 from circletools.shapes.call import Call, RefusedError, Shape, Value
 from circletools.shapes.layout import slices
 
@@ -31,7 +31,7 @@ def folded(call: Call, results: Sequence[Shape | None]) -> Value | None:
     if call.code in {"SHAPE", "RANK"}:
         shape = call.shapes[0]
         return None if shape is None else np.array(shape if call.code == "SHAPE" else len(shape), np.int64)
-    if len(results) != 1 or results[0] is None or prod(results[0]) > MOST_VALUES:
+    if len(results) != 1 or results[0] is None or element_count(results[0]) > MOST_VALUES:
         return None
     values = [value for value in call.values if value is not None]
     if len(values) != len(call) or not values:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from math import prod
 
 import numpy as np
 
 from circletools.errors import CircleToolsError
 from circletools.graph.build import model_graph
 from circletools.model.model import Model
-from circletools.model.sizes import MOST_DIMENSIONS
+from circletools.model.sizes import MOST_DIMENSIONS, element_count
 from circletools.shapes.batch import Batch, Patch, check_batch, patches
 from circletools.shapes.call import Call, RefusedError, Shape, UnknownError, Value, shown
 from circletools.shapes.folding import MOST_VALUES, folded
@@ -64,7 +63,7 @@ class _Subgraph:
             with suppress(CircleToolsError):
                 if view.type in _WHOLE_NUMBERS and 0 in view.shape and self.graph.producer[tensor] < 0:
                     value = np.empty(view.shape, np.int32)
-                elif view.type in _WHOLE_NUMBERS and prod(view.shape) <= MOST_VALUES and view.is_constant:
+                elif view.type in _WHOLE_NUMBERS and element_count(view.shape) <= MOST_VALUES and view.is_constant:
                     value = view.numpy()
             self._constants[tensor] = value
         return self._constants[tensor]
@@ -163,7 +162,7 @@ class Inference:
         if len(found) != call.results:
             raise RefusedError(f"it has {call.results} outputs, not {len(found)}")
         for shape in found:
-            if shape is not None and (min(shape, default=0) < 0 or prod(shape) >= _LARGEST):
+            if shape is not None and (min(shape, default=0) < 0 or element_count(shape) >= _LARGEST):
                 raise RefusedError(f"{shown(shape)} is not a valid tensor shape")
         return found
 
@@ -225,7 +224,7 @@ class Inference:
             raise RefusedError("a computed input does not grow with the batch", patch.slot)
         known = self.found.patched.setdefault(key, (patch, set()))
         same = known[0].axis == patch.axis and np.array_equal(np.asarray(known[0].value), np.asarray(patch.value))
-        if not same or (patch.value is not None and patch.value.size != prod(view.shape)):
+        if not same or (patch.value is not None and patch.value.size != element_count(view.shape)):
             raise RefusedError("another operator needs different values of the same constant", patch.slot)
         known[1].add(operator)
         if patch.value is not None:

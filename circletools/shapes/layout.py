@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import ceil, prod
+from math import ceil
 from typing import Any
 
+from circletools.model.sizes import element_count
 from circletools.shapes.call import (
     Call,
     RefusedError,
@@ -27,7 +28,7 @@ def reshape(call: Call) -> Sequence[Shape]:
     sizes = call.numbers(1) if given else list(call.options.get("new_shape", ()))
     if not given and sizes == [0]:
         sizes = []  # how old converters wrote a scalar
-    return [resolved(sizes, prod(call.shape()), 1 if given else None)]
+    return [resolved(sizes, element_count(call.shape()), 1 if given else None)]
 
 
 def squeeze(call: Call) -> Sequence[Shape]:
@@ -189,17 +190,18 @@ def space_to_batch(call: Call) -> Sequence[Shape]:
     fits = fits and all(size > 0 and not whole % size for whole, size in zip(space, block, strict=True))
     refuse_unless(fits, f"{shown(block)} does not divide {shown(space)}", 1)
     sizes = (whole // size for whole, size in zip(space, block, strict=True))
-    return [(shape[0] * prod(block), *sizes, *shape[1 + len(block) :])]
+    return [(shape[0] * element_count(block), *sizes, *shape[1 + len(block) :])]
 
 
 def batch_to_space(call: Call) -> Sequence[Shape]:
     """Entries of the batch become blocks of the spatial dimensions."""
     shape, block, crops = call.shape(), call.numbers(1), call.numbers(2)
-    fits = len(crops) == 2 * len(block) and prod(block) > 0 and bool(shape) and not shape[0] % prod(block)
+    blocks = element_count(block)
+    fits = len(crops) == 2 * len(block) and blocks > 0 and bool(shape) and not shape[0] % blocks
     refuse_unless(fits, f"{shown(block)} does not divide the batch of {shown(shape)}", 1)
     space = zip(shape[1:], block, crops[::2], crops[1::2], strict=False)
     sizes = [size * times - front - back for size, times, front, back in space]
-    return [(shape[0] // prod(block), *sizes, *shape[1 + len(block) :])]
+    return [(shape[0] // blocks, *sizes, *shape[1 + len(block) :])]
 
 
 def blocks_of_channels(call: Call) -> Sequence[Shape]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 
+from circletools.model.sizes import element_count
 from circletools.shapes.call import Call, Rule, Shape, broadcast, refuse_unless, shown
 
 
@@ -70,9 +70,9 @@ def fully_connected(call: Call) -> Sequence[Shape]:
     if call.options.get("keep_num_dims"):
         refuse_unless(bool(shape) and shape[-1] == weights[1], f"{shown(shape)}, and weights {shown(weights)}", 1)
         return [(*shape[:-1], weights[0])]
-    fits = weights[1] > 0 and not prod(shape) % weights[1]
-    refuse_unless(fits, f"{prod(shape)} elements, and weights {shown(weights)}", 1)
-    return [(prod(shape) // weights[1], weights[0])]
+    fits = weights[1] > 0 and not element_count(shape) % weights[1]
+    refuse_unless(fits, f"{element_count(shape)} elements, and weights {shown(weights)}", 1)
+    return [(element_count(shape) // weights[1], weights[0])]
 
 
 def batch_matmul(call: Call) -> Sequence[Shape]:
@@ -87,7 +87,7 @@ def batch_matmul(call: Call) -> Sequence[Shape]:
 
 def _check_state(call: Call, slot: int, batch: int, units: int) -> None:
     shape = call.shape(slot)
-    refuse_unless(prod(shape) == batch * units, f"the state {shown(shape)} of {batch} x {units}", slot)
+    refuse_unless(element_count(shape) == batch * units, f"the state {shown(shape)} of {batch} x {units}", slot)
 
 
 def _weights(call: Call, slot: int) -> Shape:

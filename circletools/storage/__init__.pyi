@@ -1,4 +1,4 @@
-from circletools.storage.directories import making_directory as making_directory
+from circletools.storage.directories import write_directory as write_directory
 from circletools.storage.discover import SUFFIXES as SUFFIXES
 from circletools.storage.discover import models_below as models_below
 from circletools.storage.files import check_target as check_target

@@ -6,7 +6,7 @@ import ctypes
 import errno
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 
@@ -40,7 +40,7 @@ def check_directory(target: Path, may_replace: MayReplace, *, name: Path | None 
         raise UsageError(
             "the directory is not empty",
             location=location,
-            hint="name another; `force=True` replaces the files of an earlier split, if there are no others",
+            hint="name another; only what the same command wrote is replaced, by split with `force=True`",
         )
 
 
@@ -63,7 +63,7 @@ def making_directory(path: Path) -> Iterator[None]:
 
 def write_directory(
     target: Path,
-    files: Iterable[tuple[str, list[Part]]],
+    files: Iterable[tuple[str, Sequence[Part]]],
     may_replace: MayReplace,
     check: Callable[[], None] = lambda: None,
 ) -> None:

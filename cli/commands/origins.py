@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_module
+import re
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
@@ -110,27 +111,24 @@ def dump_origins(
 
 
 def _write_tables(model: ct.Model, directory: Path) -> ct.origins.OriginTable:
-    """Write the origin tables to files; none if the model has none."""
-    tables = {f"{name}.bin": value for name, value in ct.origins.extract(model).items()}
-    if not tables:
-        return ct.origins.describe(model)
-    for name in (*tables, "origins.json"):
-        _refuse_to_replace(model, directory / name)
-    with ct.files.making_directory(directory):
-        for name, value in tables.items():
-            _write(model, directory / name, value)
-        table = ct.origins.describe(model)  # fails for malformed tables, after these have been written
-        document = json_module.dumps(ct.render.origins_json(table), indent=2) + "\n"
-        _write(model, directory / "origins.json", document.encode())
+    """Write the origin tables to a directory, whole or not at all; none if the model has none."""
+    table = ct.origins.describe(model)
+    files = {f"{name}.bin": value for name, value in ct.origins.extract(model).items()}
+    if not files:
+        return table
+    files["origins.json"] = (json_module.dumps(ct.render.origins_json(table), indent=2) + "\n").encode()
+    for name in files:
+        if model.source.path is not None and ct.files.same_file(model.source.path, directory / name):
+            path = str(directory / name)
+            raise ct.UsageError("this would replace the input", location=path, hint="name another DIR")
+    written = ((name, [value]) for name, value in files.items())
+    ct.files.write_directory(directory, written, _is_dump, model.source.check_unchanged)
+    for name, value in files.items():
+        print_message(f"{directory / name}: {len(value)} bytes")
     return table
 
 
-def _refuse_to_replace(model: ct.Model, path: Path) -> None:
-    if model.source.path is not None and ct.files.same_file(model.source.path, path):
-        raise ct.UsageError("this would replace the input", location=str(path), hint="name another DIR")
-
-
-def _write(model: ct.Model, path: Path, data: bytes) -> None:
-    model.source.check_unchanged()
-    ct.files.write(path, [data])
-    print_message(f"{path}: {len(data)} bytes")
+def _is_dump(directory: Path) -> bool:
+    """Say whether an earlier dump wrote all that is in a directory."""
+    names = [path.name for path in directory.iterdir()]
+    return all(re.fullmatch(r"origins\.json|(ONE|CIRCLETOOLS)_\w+\.bin", name) for name in names)

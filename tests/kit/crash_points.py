@@ -1,9 +1,9 @@
 """Runs one command again and again, and each time something happens at another of its calls to the system.
 
-    python -m tests.kit.crash_points FOLDER HAPPENINGS COMMAND...
+    python -m tests.kit.crash_points FOLDER HAPPENINGS FIRST STEP COMMAND...
 
 A process of its own for `tests.cli.test_crash`: it runs COMMAND in copies of FOLDER, undisturbed at first. Then it
-forks for n = 1, 2, 3…: something befalls the n-th of the calls below, until there is no n-th. HAPPENINGS are
+forks for n = FIRST, FIRST + STEP…: something befalls the n-th of the calls below, until there is none. HAPPENINGS are
 separated by commas: `kill` ends the process without a chance to do anything, a write half done; `fail` lets the call
 fail; SIGTERM and the like arrive at it. With `-named` behind it the system has no nameless files. Prints JSON: the
 files before, after the undisturbed run, and after each disturbed one, as digests by name.
@@ -18,7 +18,7 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from itertools import count
@@ -89,10 +89,10 @@ def fresh(folder: Path) -> None:
     os.chdir("work")
 
 
-def rounds(folder: Path, happening: str, words: list[str]) -> list[dict[str, Any]]:
-    """Disturb each call in turn; return what became of it."""
+def rounds(folder: Path, happening: str, numbers: Iterable[int], words: list[str]) -> list[dict[str, Any]]:
+    """Disturb calls in turn; return what became of each."""
     found: list[dict[str, Any]] = []
-    for number in count(1):
+    for number in numbers:
         fresh(folder)
         read, write = os.pipe()
         child = os.fork()
@@ -109,14 +109,15 @@ def rounds(folder: Path, happening: str, words: list[str]) -> list[dict[str, Any
     return found
 
 
-def main(folder: Path, happenings: str, *words: str) -> None:
+def main(folder: Path, happenings: str, first: str, step: str, *words: str) -> None:
     """Print what becomes of the folder."""
     fresh(folder)
     sys.argv[1:] = words
     with suppress(SystemExit):
         circletool()
     after = contents(Path.cwd())
-    found = [one for happening in happenings.split(",") for one in rounds(folder, happening, [*words])]
+    numbers = partial(count, int(first), int(step))
+    found = [one for happening in happenings.split(",") for one in rounds(folder, happening, numbers(), [*words])]
     print(json.dumps({"before": contents(folder), "after": after, "rounds": found}))
 
 

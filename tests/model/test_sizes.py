@@ -81,5 +81,6 @@ def test_bytes_of_several_tensors() -> None:
 
 def test_a_shape_of_any_length_has_a_number_of_elements() -> None:
     assert element_count([2**31 - 1] * 100_000) == size_bytes("FLOAT32", [2**31 - 1] * 100_000) == 1 << 62
+    assert element_count([-(2**31)] * 99_999) == -(1 << 62)
     assert element_count([2**31 - 1] * 1000 + [0]) == 0
     assert element_count(()) == 1

@@ -23,7 +23,7 @@ from circletools.parts.split import split
 from circletools.storage import directories
 from circletools.storage.directories import write_directory
 from circletools.storage.files import write
-from tests.cli.test_crash import TOOL, mounted
+from tests.cli.test_crash import TOOL
 from tests.kit.split_support import files_of, with_devices
 from tests.kit.support import ROOT, bytes_of
 
@@ -298,23 +298,6 @@ def test_tables_do_not_replace_the_model(tmp_path: Path) -> None:
         2, "error: d/origins.json: this would replace the input (name another DIR)\n",
     )  # fmt: skip
     assert files_of(tmp_path) == before
-
-
-def test_tables_on_a_full_disk_leave_no_directory(tmp_path: Path) -> None:
-    (tmp_path / "plain.circle").write_bytes(bytes_of("circle/mlp"))
-    assert tool(tmp_path, "embed-origins", "plain.circle", "in.circle")[0] == 0
-    (tmp_path / "disk").mkdir()
-    lines = mounted(
-        """
-        mount -t tmpfs -o size=64k none disk
-        head -c 65536 /dev/zero >disk/all || true
-        "$t" dump-origins in.circle --tables disk/some/where 2>&1 || echo $?
-        ls -A disk
-        """,
-        tmp_path,
-    )
-    assert lines[-2:] == ["4", "all"]
-    assert "cannot write it: No space left on device" in lines[-3]
 
 
 # --- what open_model takes ----------------------------------------------------------------------------------

@@ -18,11 +18,11 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Iterable, Mapping, Sequence
 from itertools import chain
-from math import prod
 from operator import getitem
 from typing import Any
 
 from circletools.graph.graph import Graph
+from circletools.model.sizes import element_count
 from circletools.origin.exporters.nodes import elements_of, is_layout, root_of_any
 
 _TAG = re.compile(r"n(\d+)")
@@ -149,7 +149,7 @@ def _made(main: Graph, tags: Sequence[Sequence[int]], graph: _Nodes) -> dict[int
     made: dict[int, int] = {}
     for operator, (own, outputs) in enumerate(zip(tags, main.results.lists(), strict=True)):
         if own and outputs and main.operators.code_names[operator] not in LAYOUT_CODES:
-            size = prod(main.values.shapes.row(outputs[0]).tolist())
+            size = element_count(main.values.shapes.row(outputs[0]).tolist())
             if elements_of(graph.nodes[own[-1]]) == size:
                 made[own[-1]] = operator
     return made
@@ -237,8 +237,9 @@ def _parameter_sizes(nodes: _Nodes) -> dict[str, set[int]]:
 def _constant_sizes(main: Graph, operator: int) -> set[int]:
     """Return the sizes of the constants that an operator reads, in elements."""
     values, buffers = main.values, main.values.model_buffers
-    constants = (one for one in main.operands.of(operator) if one >= 0 and main.producer[one] < 0)
-    return {prod(values.shapes.row(one).tolist()) for one in constants if len(buffers[int(values.buffers[one])].data)}
+    inputs = (one for one in main.operands.of(operator) if one >= 0 and main.producer[one] < 0)
+    constants = (one for one in inputs if len(buffers[int(values.buffers[one])].data))
+    return {element_count(values.shapes.row(one).tolist()) for one in constants}
 
 
 def _feeding(main: Graph, inputs: Sequence[int]) -> list[int]:

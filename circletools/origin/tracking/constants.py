@@ -11,7 +11,6 @@ neighbours with a margin, as in the matching of image features).
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from numpy.typing import NDArray
 from circletools.graph.algorithms import Indices
 from circletools.graph.columns import Mask
 from circletools.graph.graph import Graph
+from circletools.model.sizes import element_count
 from circletools.origin.tracking.samples import CHANNELS, PER_CHANNEL, Payload, Reader, Samples, places
 
 EXACT, CLOSE, SCALED = 0, 1, 2
@@ -95,8 +95,9 @@ def _close(olds: Payloads, news: Payloads) -> Iterator[tuple[int, int, int]]:
     groups: dict[int, tuple[Payloads, Payloads]] = defaultdict(lambda: ({}, {}))
     for side, payloads in enumerate((olds, news)):
         for number, payload in payloads.items():
-            if math.prod(payload.shape) >= _FEWEST and payload.is_readable:
-                groups[math.prod(payload.shape)][side][number] = payload
+            count = element_count(payload.shape)
+            if count >= _FEWEST and payload.is_readable:
+                groups[count][side][number] = payload
     for old, new in groups.values():
         if old and new and len(old) * len(new) <= _MOST_PAIRS and len(old) + len(new) <= _MOST_SAMPLES:
             yield from _compare(old, new)

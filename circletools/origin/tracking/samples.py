@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -13,6 +12,7 @@ from circletools.flatbuf.columns import Vectors
 from circletools.graph.algorithms import Indices
 from circletools.graph.columns import Values
 from circletools.model.arrays import DTYPES
+from circletools.model.sizes import element_count
 
 CHANNELS, PER_CHANNEL = 16, 16
 _HALVES = ("INT4", "UINT4")
@@ -25,7 +25,7 @@ def places(shape: tuple[int, ...], axis: int | None) -> Indices:
 
     Positions repeat in small constants and along short axes.
     """
-    size = math.prod(shape)
+    size = element_count(shape)
     if axis is None:
         return _spread(size, CHANNELS * PER_CHANNEL)
     channels = shape[axis]
@@ -79,7 +79,7 @@ class Payload:
     @property
     def is_readable(self) -> bool:
         """Whether the data is complete and numeric."""
-        count = math.prod(self.shape)
+        count = element_count(self.shape)
         if min(self.shape, default=1) < 1:
             return False
         if self.kind in _HALVES:
@@ -111,7 +111,7 @@ class Payload:
         if len(scale) > 1:
             if not 0 <= axis < len(self.shape) or self.shape[axis] != len(scale):
                 return values
-            channel = positions // math.prod(self.shape[axis + 1 :]) % self.shape[axis]
+            channel = positions // element_count(self.shape[axis + 1 :]) % self.shape[axis]
         if not len(scale):
             return values
         offset = zero[channel] if len(zero) == len(scale) else 0.0
