@@ -8,17 +8,18 @@ from functools import cached_property
 
 import numpy as np
 
-from circletools.errors import UsageError
+from circletools.errors import CircleToolsError
 from circletools.graph.graph import Graph
 from circletools.graph.reach import Reach
+from circletools.model.quantization import quantizations
 from circletools.parts.excerpt import Excerpt, NewSignature, Section
 from circletools.parts.signatures import new_signature
 from circletools.parts.whole import Whole
 from circletools.runtimes.protocol import Array
 from circletools.storage.files import view
 
-_STRUCTURE = ("INT32", "INT64", "BOOL", "STRING")
-"""Types of shapes, axes and indices: changing their values would change the meaning of an operator."""
+_STRUCTURE = {"INT32": 64, "INT64": 128, "BOOL": 16}
+"""The most bytes of shapes, axes and paddings, which define an operator: two numbers for each of 8 dimensions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,24 +50,36 @@ class Candidates:
 
     def constants(self, choice: Choice) -> list[int]:
         """Return the buffers of constants that may be zero without changing the meaning of an operator."""
-        read = dict.fromkeys(Reach(self.graph(choice)).read_by(choice.operators))
+        read = Reach(self.graph(choice)).read_by(choice.operators)
         return sorted({buffer for _, buffer in self.free(self.graph(choice), read)})
 
     def free(self, graph: Graph, tensors: Iterable[int]) -> list[tuple[int, int]]:
-        """Return the constants among tensors that are not shapes, axes or indices, each with its buffer."""
+        """Return the constants among tensors that are not shapes, axes or paddings, each with its buffer."""
         constants = [tensor for tensor in tensors if graph.values.is_constant[tensor]]
         pairs = zip(constants, graph.values.buffers[constants].tolist(), strict=True)
         return [(tensor, buffer) for tensor, buffer in pairs if buffer not in self._fixed]
 
     @cached_property
     def _fixed(self) -> set[int]:
-        """The buffers of shapes, axes and indices; if a weight shares one of them, it is kept unchanged."""
+        """The buffers of shapes, axes and paddings; if a weight shares one of them, it is kept unchanged."""
         found = set[int]()
-        for graph in self.whole.graph.graphs:
-            values = graph.values
-            structure = np.isin(values.types, _STRUCTURE) & ~values.tables.has("quantization") & values.is_constant
-            found.update(values.buffers[structure].tolist())
+        for values in (graph.values for graph in self.whole.graph.graphs):
+            is_short = values.bytes <= [_STRUCTURE.get(kind, -1) for kind in values.types]
+            is_short[list(quantizations(values.tables, values.schema))] = False
+            found.update(values.buffers[is_short & values.is_constant].tolist())
         return found
+
+    @cached_property
+    def _texts(self) -> set[int]:
+        """The buffers of texts."""
+        every = (graph.values for graph in self.whole.graph.graphs)
+        return set().union(*(one.buffers[one.is_type("STRING")].tolist() for one in every))
+
+    def filled(self, buffer: int, made: bytes) -> bytes:
+        """Return a buffer with other contents of the same size; texts keep their number and lengths."""
+        stored = self.data(buffer)
+        kept = 4 * (int.from_bytes(stored[:4], "little") + 2) if buffer in self._texts else 0
+        return made if kept > len(stored) else bytes(stored[:kept]) + made[kept:]
 
     def excerpt(self, choice: Choice) -> Excerpt | None:
         """Return the part; None if there is none, as it would read or return a resource, or return nothing."""
@@ -76,8 +89,8 @@ class Candidates:
         if not outputs or not choice.operators or any(graph.is_handle[tensor] for tensor in inputs):
             return None
         section = Section(choice.subgraph, choice.operators, inputs, outputs)
-        known = set(self.constants(choice)) if choice.zeros else set()
-        data = {buffer: bytes(len(self.data(buffer))) for buffer in choice.zeros if buffer in known}
+        zeros = set(choice.zeros).intersection(self.constants(choice) if choice.zeros else ())
+        data = {buffer: self.filled(buffer, bytes(len(self.data(buffer)))) for buffer in sorted(zeros)}
         return Excerpt([section], {}, [new_signature((), graph, inputs, outputs)], data)
 
     def data(self, buffer: int) -> memoryview:
@@ -92,7 +105,7 @@ class Candidates:
 def anonymous(candidates: Candidates, choice: Choice, excerpt: Excerpt, seed: int = 0) -> Excerpt:
     """Return a part without names, and with random weights of the same mean, deviation and range.
 
-    Shapes, axes, indices and options are kept: they determine what the operators do.
+    Shapes, axes, paddings and options are kept: they determine what the operators do.
     """
     rng, contents = np.random.default_rng(seed), candidates.whole.contents(excerpt)
     model, data = candidates.whole.writer.model, {}
@@ -103,10 +116,11 @@ def anonymous(candidates: Candidates, choice: Choice, excerpt: Excerpt, seed: in
             stored = len(candidates.data(buffer))
             try:
                 made = _random_like(model.subgraphs[index].array_of(tensor), rng).tobytes()
-            except UsageError:  # numpy has no such type
+            except CircleToolsError:  # numpy has no such type, or the data are not what the shape says
                 made = b""
-            # In sparse or packed data, any bytes are valid numbers.
-            data[buffer] = made if len(made) == stored else rng.integers(0, 256, stored, np.uint8).tobytes()
+            # In sparse or packed data, and in texts, any bytes are valid.
+            made = made if len(made) == stored else rng.integers(0, 256, stored, np.uint8).tobytes()
+            data[buffer] = candidates.filled(buffer, made)
     (section,), (signature,) = excerpt.sections, excerpt.signatures
     assert isinstance(signature, NewSignature)
     sides = [
@@ -119,9 +133,9 @@ def anonymous(candidates: Candidates, choice: Choice, excerpt: Excerpt, seed: in
 
 def _random_like(array: Array, rng: np.random.Generator) -> Array:
     """Return random values with the mean, deviation and range of the given ones."""
-    if not array.size or array.dtype.kind not in "iuf":
-        return array
+    if array.dtype.kind not in "iufb":
+        return np.zeros(0)
     real = array.astype(np.float64)
     finite = real[np.isfinite(real)] if np.isfinite(real).any() else np.zeros(1)
-    made = rng.normal(finite.mean(), finite.std(), array.shape)
-    return np.clip(made, finite.min(), finite.max()).astype(array.dtype)
+    made = np.clip(rng.normal(finite.mean(), finite.std(), array.shape), finite.min(), finite.max())
+    return (made if array.dtype.kind == "f" else np.rint(made)).astype(array.dtype)

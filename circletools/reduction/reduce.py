@@ -91,9 +91,8 @@ def reduce(model: Model, target: str | os.PathLike[str], request: ReduceRequest)
         write(target, [data if still_fails is False else smaller(data, trials.fails)], source=model.source)
     graph, outputs = candidates.graph(choice), len(excerpt.sections[0].outputs)
     codes = tuple(graph.operators.code_names[one] for one in choice.operators)
-    symptom, zeros = tuple(sorted(trials.symptom)), len(choice.zeros)
-    count = len(graph)
-    return Reduction(graph.index, choice.operators, codes, count, outputs, zeros, trials.count, symptom, still_fails)
+    counts = len(graph), outputs, len(choice.zeros), trials.count
+    return Reduction(graph.index, choice.operators, codes, *counts, tuple(sorted(trials.symptom)), still_fails)
 
 
 def _comes_and_goes() -> EditError:
