@@ -159,10 +159,10 @@ class Worker:
     def _ask(self, request: Request | ChainsRequest, model: Path) -> Answer | Recorded | Timed | Verdict:
         """Return the answer of the child, or a verdict if it gives none."""
         self._raise_limit_for(model)
-        connection = self._connection or self._start()
-        self._printed.truncate(0)
-        self._printed.seek(0)  # the child shares the file position
         try:
+            connection = self._connection or self._start()
+            self._printed.truncate(0)
+            self._printed.seek(0)  # the child shares the file position
             connection.send(request)
             if connection.poll(self._seconds):
                 answer: Answer | Timed | Verdict | Missing = connection.recv()
@@ -171,7 +171,7 @@ class Worker:
                 return answer
             self._stop(0.0)
             return Verdict("timeout", f"no answer in {self._seconds:g} s")
-        except (EOFError, ConnectionError):
+        except (EOFError, OSError):  # it ended before its answer, or within it
             return self._ended(self._stop())
         except BaseException:  # an interrupt: a late answer must not be mistaken for the answer to another request
             self._stop()
@@ -214,7 +214,9 @@ class Worker:
             raise UsageError(f"{self.runtime} does not start in {_START_SECONDS:g} s")
         try:
             ready: Ready | Missing = ours.recv()
-        except EOFError as error:
+        except (EOFError, OSError) as error:
+            if self.version:  # it is installed: it has started before
+                raise
             self._stop()
             raise not_installed(self.runtime, f"its process ended at once: {self._last_line()}") from error
         if isinstance(ready, Missing):

@@ -53,8 +53,6 @@ LITERT = """
         def invoke(self):
             if self.model == "crash":
                 os.abort()
-            if self.model == "leave":
-                os._exit(0)
             if self.model == "exit":
                 os._exit(7)
             if self.model == "hang":
@@ -130,7 +128,6 @@ def test_of_what_was_printed_the_beginning_is_read(worker: Worker) -> None:
     [
         ("crash", "litert ended with signal 6 (SIGABRT)"),
         ("exit", "litert ended with status 7"),
-        ("leave", "litert ended with status 0"),
         ("hang", "no answer in 1.5 s"),
     ],
 )
@@ -147,10 +144,13 @@ def test_a_runtime_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatc
         Worker("onert")
 
 
-def test_a_runtime_that_cannot_be_imported_is_named(program: Path) -> None:
+def test_a_runtime_that_cannot_be_imported_is_named(program: Path, worker: Worker) -> None:
+    assert worker.run(Path("exit")).failure == "litert ended with status 7"
+    program.write_text("import os; os._exit(3)")  # as when the system ends a program that has started before
+    assert worker.run(Path("echo")).failure == "litert ended with status 3"
     program.write_text("raise ImportError('no library')")
-    with Worker("litert:builtin") as worker, pytest.raises(UsageError, match="litert is not installed: no library"):
-        worker.run(Path("echo"))
+    with Worker("litert:builtin") as other, pytest.raises(UsageError, match="litert is not installed: no library"):
+        other.run(Path("echo"))
 
 
 def test_a_runtime_that_does_not_start_is_named(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
