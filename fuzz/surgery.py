@@ -15,7 +15,7 @@ from circletools.model.bundles import bundle_members
 from circletools.model.model import Model, open_model
 from circletools.model.verify import check_model, is_dangling
 from circletools.numerics.subject import subject_of
-from circletools.numerics.tasks import same_model, tasks
+from circletools.numerics.tasks import tasks
 from circletools.parts.extract import ExtractRequest, extract
 from circletools.parts.prune import prune
 from circletools.reduction.candidates import Candidates, Choice, anonymous
@@ -116,7 +116,8 @@ def ended(data: bytes) -> None:
 def cut_out(data: bytes) -> None:
     """Cut each operator out of a model, as for comparing values, and share the last; the parts are sound."""
     with open_model(data) as model, subject_of(model) as subject:
-        found = [one for one in tasks(subject, subject, same_model(subject)) if not one.skipped]
+        every = range(len(subject.graph.values))
+        found = [one for one in tasks(subject, subject, dict(zip(every, every, strict=True))) if not one.skipped]
         for task in found:
             if not task.alone:
                 _sound(b"".join(map(view, subject.cut_out(task.own))))

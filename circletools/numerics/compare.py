@@ -23,7 +23,7 @@ from circletools.numerics.request import CompareRequest, file_inputs, more_runs
 from circletools.numerics.results import Cell, Column, Comparison, Group, OperatorCells
 from circletools.numerics.running import Known, NotRunError, Runner, Runs
 from circletools.numerics.subject import Subject, subject_of
-from circletools.numerics.tasks import WITH_RESOURCE, Partners, Task, partners, same_model, tasks
+from circletools.numerics.tasks import WITH_RESOURCE, Partners, Task, partners, tasks
 from circletools.origin.modules import module_paths
 from circletools.origin.source import NOTHING
 from circletools.runtimes.operators import located
@@ -75,8 +75,9 @@ class _Comparing:
     @cached_property
     def pairs(self) -> tuple[Partners, dict[int, int]]:
         """The second model's tensors and operators, with the corresponding ones of the first."""
-        is_one = self.first is self.second
-        return (same_model(self.first), {}) if is_one else partners(self.first, self.second)
+        if self.first is self.second:
+            return {tensor: tensor for tensor in range(len(self.first.graph.values))}, {}
+        return partners(self.first, self.second)
 
     @property
     def _judge(self) -> Judge:
@@ -89,7 +90,7 @@ class _Comparing:
             for runner in (self.reference, *self.runners):
                 runner.runs = len(inputs)
             others = self._others(inputs)
-            plain = self.reference.run(self.first.plain(), self.first.kind, inputs)
+            plain = self.reference.run(self.first, inputs)
         except NotRunError as error:
             self.reference.failure = str(error)
             return self._made([], 0)
@@ -115,7 +116,7 @@ class _Comparing:
     def _plain(self, runner: Runner, inputs: Runs) -> Runs | None:
         """Return the outputs of the second model in a program; None if it does not run."""
         try:
-            return runner.run(self.second.plain(), self.second.kind, inputs)
+            return runner.run(self.second, inputs)
         except NotRunError as error:
             runner.failure = str(error)
             return None

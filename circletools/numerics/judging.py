@@ -53,9 +53,12 @@ def allowance(expected: Array, kind: str, step: float, sensitivity: Difference |
     """
     finite = np.abs(expected[np.isfinite(expected)]) if expected.dtype.kind in "fc" else np.zeros(0)
     digits = _HALF_OF_DIGITS.get(kind, _SINGLE) * float(finite.max(initial=0.0)) if kind.startswith(_FLOATS) else 0.0
-    # The number of values midway between two steps follows the binomial distribution.
-    ties = step**2 * (0.5 + _SIGMAS * sqrt(0.25 / max(1, finite.size)))
     largest, mean = (sensitivity.max_abs, sensitivity.rms) if sensitivity is not None else (0.0, 0.0)
+    number = float(max(1, finite.size))
+    if step and sensitivity is not None:  # equal values round alike; Kish's effective number of independent ones
+        number /= max(1, float(np.square(np.unique(finite, return_counts=True)[1]).sum())) / number
+    # The number of values midway between two steps follows the binomial distribution.
+    ties = step**2 * (0.5 + _SIGMAS * sqrt(0.25 / number))
     # Twice the expectation; the mean square of few values varies more than that (chi-squared distribution).
     mean *= sqrt(max(1.0, (1 + _SIGMAS * sqrt(2 / max(1, expected.size))) / 4))
     return Allowance((step + digits + largest) * (1 + 1e-9), sqrt(ties + digits**2 + mean**2) * (1 + 1e-9))

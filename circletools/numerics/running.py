@@ -54,13 +54,13 @@ class Runner:
         """End the program."""
         self._stack.close()
 
-    def run(self, parts: Sequence[Part], form: str, inputs: Runs) -> Runs:
-        """Return the outputs of each run. Raises NotRunError."""
+    def run(self, subject: Subject, inputs: Runs, parts: Sequence[Part] = ()) -> Runs:
+        """Return the outputs of each run of a model, or of a file made of it from these parts. Raises NotRunError."""
         if self.crashes >= _MOST_CRASHES:
             raise NotRunError(f"{self.name} was abandoned after {_MOST_CRASHES} crashes")
-        path = self._folder / f"{uuid4().hex}.{form}"  # programs map files, so never overwrite one
+        path = self._folder / f"{uuid4().hex}.{subject.model.format}"  # programs map files, so never overwrite one
         with path.open("wb") as file:
-            file.writelines(map(view, parts))
+            file.writelines(map(view, parts) if parts else [subject.model.source.memory])
         answer = self.worker.run_each(path, inputs)
         path.unlink()
         if answer.failure:
@@ -77,7 +77,7 @@ class Runner:
         inputs = [[values[tensor][run] for tensor in region.inputs] for run in range(self.runs)]
         with _refusing():
             parts = subject.cut_out(region, data)
-        found = self.run(parts, subject.kind, inputs)
+        found = self.run(subject, inputs, parts)
         return _by_tensor(region.outputs, found, range(len(region.outputs)))
 
     def exposed(self, subject: Subject, tensors: Sequence[int], inputs: Runs, plain: Runs) -> Known:
@@ -87,7 +87,7 @@ class Runner:
         """
         with _refusing():
             parts, places = subject.exposed(tensors)
-        found = self.run(parts, subject.kind, inputs)
+        found = self.run(subject, inputs, parts)
         if not self.exposing_changes:
             changes = (same(one, two[: len(one)]) for one, two in zip(plain, found, strict=True))
             self.exposing_changes = next(filter(None, changes), "")

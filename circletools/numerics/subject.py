@@ -48,15 +48,6 @@ class Subject:
     named: ModelGraph
     subgraph: int
 
-    @property
-    def kind(self) -> str:
-        """The format, and the file name ending, which some programs check."""
-        return self.model.format
-
-    def plain(self) -> list[Part]:
-        """Return the unchanged model."""
-        return self.model.source.parts([(0, len(self.model.source.memory))])
-
     @cached_property
     def graph(self) -> Graph:
         """The graph that runs."""
@@ -83,10 +74,6 @@ class Subject:
     def constant(self, tensor: int) -> Array:
         """Return the values of a constant. Raises UsageError and ModelFormatError as `array_of` does."""
         return self.model.subgraphs[0].array_of(tensor)
-
-    def read_types(self, operator: int) -> list[str]:
-        """Return the types of the inputs of an operator."""
-        return [self.graph.values.types[tensor] for tensor in self.reach.operands[operator]]
 
     def region(self, operators: Sequence[int]) -> Region:
         """Return operators with all their inputs, and the results that others read or the graph returns."""

@@ -54,11 +54,6 @@ Partners = dict[int, int]
 """Tensor of the model -> the corresponding tensor of the reference."""
 
 
-def same_model(subject: Subject) -> Partners:
-    """Return every tensor as its own partner."""
-    return {tensor: tensor for tensor in range(len(subject.graph.values))}
-
-
 def partners(reference: Subject, subject: Subject) -> tuple[Partners, dict[int, int]]:
     """Return which tensors of two models correspond, and which operators were paired.
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf, log10
 from operator import ne
-from typing import Any
 
 import numpy as np
 
@@ -21,13 +20,6 @@ class Form:
     scale: float = 0.0
     zero: int = 0
 
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """The type of the stored numbers in a program's inputs and outputs."""
-        if self.type in {"STRING", "BFLOAT16"}:
-            return np.dtype({"STRING": object, "BFLOAT16": np.uint16}[self.type])
-        return np.dtype(self.type.lower())
-
     def real(self, stored: Array) -> Array:
         """Return the real numbers that stored ones represent, as doubles; texts are unchanged."""
         if stored.dtype.kind in "OS":
@@ -41,7 +33,7 @@ class Form:
 
     def stored(self, real: Array) -> Array:
         """Return real numbers in stored form: rounded to the nearest, and clamped to the range of the type."""
-        dtype = self.dtype
+        dtype = np.dtype({"STRING": "O", "BFLOAT16": "u2"}.get(self.type, self.type.lower()))
         if self.type == "BFLOAT16":
             return (real.astype(np.float32).view(np.uint32) + 0x8000 >> 16).astype(dtype)
         if real.dtype.kind in "OS" or dtype.kind not in "iu":
