@@ -172,6 +172,7 @@ def _histogram(codes: list[str], indices: Any) -> dict[str, int]:
 
 
 def _subgraph(subgraph: Subgraph, codes: list[str]) -> SubgraphSummary:
+    subgraph.columns.tensor_columns.names  # noqa: B018 - charges the ends, also those that do not exist
     return SubgraphSummary(
         index=subgraph.index,
         name=subgraph.name,

@@ -28,7 +28,7 @@ class File:
         self.data = Path(path).read_bytes()
         self.format = {b"TFL3": "tflite", b"CIR0": "circle"}[self.data[4:8]]
         self.schema = json.loads((schemas / f"{self.format}.json").read_text())
-        self.known = {}
+        self.known, self.programs = {}, {}
 
     def u32(self, at):
         return struct.unpack_from("<I", self.data, at)[0]
@@ -37,6 +37,10 @@ class File:
         """Yield each field of a table that is there, and where it stands."""
         vtable = at - struct.unpack_from("<i", self.data, at)[0]
         entries = struct.unpack_from("<H", self.data, vtable)[0] // 2 - 2
+        known = {field["slot"] for field in self.schema["tables"][name]["fields"]}
+        for slot in range(entries):
+            if slot not in known and struct.unpack_from("<H", self.data, vtable + 4 + 2 * slot)[0]:
+                raise SystemExit(f"a {name} has a field that the schema does not know")
         for field in self.schema["tables"][name]["fields"]:
             offset = 0
             if field["slot"] < entries:
@@ -94,29 +98,36 @@ class File:
             places = [target + 4 + 4 * index for index in range(count)]
             return b"".join(self.table(element, place + self.u32(place)) for place in places)
         raw = self.data[target + 4 : target + 4 + count * SIZES.get(element, 8)]
-        return self.program(raw) if field["name"] == "custom_options" and b"bytecode_offset" in raw else raw
+        return self.program(at, raw) if field["name"] == "custom_options" and b"bytecode_offset" in raw else raw
 
-    def program(self, options):
-        """Custom options that say where a compiled program is in the file: without its place, and the program."""
+    def program(self, table, options):
+        """Custom options without the place of a compiled program in the file; the program is another item."""
         from flatbuffers import flexbuffers  # noqa: PLC0415 - only these models need it
 
         held = flexbuffers.GetRoot(options).AsMap
         start, size = held["bytecode_offset"].AsInt, held["bytecode_size"].AsInt
+        if start <= 1:
+            return options
         place = start.to_bytes(8, "little")
-        rest = options.replace(place, bytes(8)) if options.count(place) == 1 else options
-        return digest(rest, self.behind(start, size))
+        at = options.find(place) if options.count(place) == 1 else -1
+        self.programs[table] = digest((at % 2**64).to_bytes(8, "little"), self.behind(start, size))
+        return options if at < 0 else options.replace(place, bytes(8))
 
     def data_of(self, buffer):
         """The digest of a buffer's data, in the flatbuffer or behind it."""
-        return digest(self.bytes_of(buffer)) if 0 <= buffer < len(self.buffers) else digest()
+        return digest(*self.bytes_of(buffer)) if 0 <= buffer < len(self.buffers) else digest()
 
     def bytes_of(self, buffer):
+        """The bytes outside the flatbuffer, if there are some, and those inside."""
         at = self.buffers[buffer]
         start, size = (self.number("Buffer", at, name, 8) for name in ("offset", "size"))
         place = self.get("Buffer", at, "data")
-        if start > 1:
-            return self.behind(start, size)
-        return b"" if place is None else self.data[place + self.u32(place) + 4 :][: self.u32(place + self.u32(place))]
+        inside = (
+            b"" if place is None else self.data[place + self.u32(place) + 4 :][: self.u32(place + self.u32(place))]
+        )
+        return (
+            ([self.behind(start, size), inside] if inside else [self.behind(start, size)]) if start > 1 else [inside]
+        )
 
     def behind(self, start, size):
         """Bytes that must be in the file."""
@@ -136,15 +147,19 @@ class File:
         for row, graph in enumerate(self.items("Model", root, "subgraphs")):
             found[f"subgraphs[{row}]"] = self.table("SubGraph", graph)
             for index, at in enumerate(self.items("SubGraph", graph, "tensors")):
-                held = self.data_of(self.number("Tensor", at, "buffer"))
-                found[f"subgraphs[{row}].tensors[{index}]"] = digest(self.table("Tensor", at), held)
+                buffer = self.number("Tensor", at, "buffer")
+                held = [self.data_of(buffer)]
+                held += [b"0"] if buffer == 0 and held[0] not in (digest(), digest(b"")) else []
+                found[f"subgraphs[{row}].tensors[{index}]"] = digest(self.table("Tensor", at), *held)
             for index, at in enumerate(self.items("SubGraph", graph, "operators")):
                 code = codes[self.number("Operator", at, "opcode_index")]
                 sizes = [
                     self.number("Operator", at, f"large_custom_options_{name}", 8) for name in ("offset", "size")
                 ]
                 large = self.behind(*sizes) if sizes[0] > 1 else b""
-                found[f"subgraphs[{row}].operators[{index}]"] = digest(self.table("Operator", at), code, large)
+                items = [self.table("Operator", at), code, large]
+                items += [self.programs[at]] if at in self.programs else []
+                found[f"subgraphs[{row}].operators[{index}]"] = digest(*items)
         for row, at in enumerate(self.items("Model", root, "signature_defs")):
             found[f"signatures[{row}]"] = self.table("SignatureDef", at)
         for at in self.items("Model", root, "metadata"):
@@ -166,7 +181,8 @@ def whole(parts):
 
 def main(statement, old, new, schemas=SCHEMAS):
     said = json.loads(Path(statement).read_text())
-    before, after = (File(path, Path(schemas)).parts() for path in (old, new))
+    files = [File(path, Path(schemas)) for path in (old, new)]
+    before, after = (file.parts() for file in files)
     names = sorted({*before, *after})
     found = {name: tuple(side[name].hex() if name in side else None for side in (before, after)) for name in names}
     changes = {name: pair for name, pair in found.items() if pair[0] != pair[1]}
@@ -174,6 +190,8 @@ def main(statement, old, new, schemas=SCHEMAS):
     wrong = [name for name in sorted({*changes, *listed}) if changes.get(name) != listed.get(name)]
     if (whole(before), whole(after)) != (said["before"], said["after"]):
         wrong.append("the digests of the models")
+    if {said["format"]} != {file.format for file in files}:
+        wrong.append("the formats")
     if len(listed) < len(said["changes"]) or said["equal_parts"] != len(names) - len(changes):
         wrong.append("the number of parts")
     print("\n".join(f"not as stated: {name}" for name in wrong) or f"as stated: {len(changes)} changes")

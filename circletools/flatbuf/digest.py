@@ -86,7 +86,7 @@ class Digests:
         count = _U4.unpack_from(self.memory, target)[0]
         if item.target is None:
             data = self.memory[target + 4 : target + 4 + count * item.element.itemsize]
-            other = self.instead(name, item, bytes(data)) if len(data) <= 1 << 16 else None
+            other = self.instead(name, item, bytes(data))
             return data if other is None else other
         places = (target + 4 + 4 * index for index in range(count))
         return b"".join(

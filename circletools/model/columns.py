@@ -52,8 +52,8 @@ class TensorColumns(_Columns):
         """
         lengths = self.tables.vectors("name").count
         whole = int(lengths.sum())
-        for rows, each in self._mentions():
-            whole += int(lengths[rows].sum()) + each * len(rows)
+        for rows, more in self._mentions():
+            whole += int(lengths[rows].sum()) + more
         self.tables.wire.budget.charge("the names of tensors, each at all of its places", whole)
         return self.tables.strings("name")
 
@@ -199,7 +199,7 @@ class ModelColumns(Attributes):
         return OperatorColumns(*self.subgraph_tables.children("operators", self.schema))
 
     def _mentioned(self) -> Mentions:
-        """Yield the rows of tensors in operators, subgraphs and signatures, and the bytes of each reference."""
+        """Yield the rows of tensors in operators, subgraphs and signatures, and the bytes of their objects."""
         splits, subgraphs = self.tensor_columns.splits, self.subgraph_tables
         firsts, counts = splits[:-1], np.diff(splits)
         operators = self.operator_columns
@@ -208,11 +208,15 @@ class ModelColumns(Attributes):
         named = signatures.scalars("subgraph_index").astype(np.int64)
         for field in ("inputs", "outputs"):
             slots, ends = operators.tables.vectors(field), subgraphs.vectors(field)
+            many = OBJECT_BYTES * int(ends.count.sum())
             maps, of_signatures = signatures.children(field, self.schema)
             yield _rows(slots.flat(), np.repeat(owners, slots.count), firsts, counts), 0
-            yield _rows(ends.flat(), np.repeat(np.arange(len(subgraphs)), ends.count), firsts, counts), OBJECT_BYTES
+            yield _rows(ends.flat(), np.repeat(np.arange(len(subgraphs)), ends.count), firsts, counts), many
             given = np.repeat(named, of_signatures.count)
-            yield _rows(maps.scalars("tensor_index"), given, firsts, counts), OBJECT_BYTES
+            yield (
+                _rows(maps.scalars("tensor_index"), given, firsts, counts),
+                OBJECT_BYTES * int(of_signatures.count.sum()),
+            )
 
     def code_names(self, subgraph: int) -> list[str]:
         """Return the code name of each operator of a subgraph.

@@ -65,7 +65,8 @@ class _Parts:
         self.charge = model.wire.budget.tally("large custom options, each at all of its operators")
         self.digests = Digests(model.wire, model.schema, _LEFT_OUT, self.instead)
         self.values: dict[tuple[int, int], bytes] = {}
-        self.programs: dict[bytes, bytes] = {}
+        self.options: dict[bytes, bytes] = {}  # as they are without the position of a program
+        self.programs: dict[int, bytes] = {}
         self.large: dict[int, memoryview] = {}
         memory, options = model.wire.memory, model.operator_columns.tables.vectors("custom_options")
         for data in external_data(model):
@@ -75,14 +76,15 @@ class _Parts:
                     raise ModelFormatError(f"data of operator {row} lies outside the file", offset=offset)
                 if data.kind == "bytecode":
                     raw, position = options.row(row).tobytes(), offset.to_bytes(8, "little")
-                    rest = raw.replace(position, bytes(8)) if raw.count(position) == 1 else raw
-                    self.programs[raw] = digest(rest, memory[offset : offset + size])
+                    at = raw.find(position) if raw.count(position) == 1 else -1
+                    self.options[raw] = raw if at < 0 else raw.replace(position, bytes(8))
+                    self.programs[row] = digest((at % 2**64).to_bytes(8, "little"), memory[offset : offset + size])
                 else:
                     self.large[row] = memory[offset : offset + size]
 
     def instead(self, table: str, item: Field, value: bytes) -> bytes | None:
         """Return a substitute for custom options that contain a position in the file."""
-        return self.programs.get(value) if (table, item.name) == ("Operator", "custom_options") else None
+        return self.options.get(value) if (table, item.name) == ("Operator", "custom_options") else None
 
     def all(self) -> Iterator[tuple[str, bytes]]:
         """Yield each part with its digest."""
@@ -94,7 +96,7 @@ class _Parts:
         tensors, operators = model.tensor_columns, model.operator_columns
         for row, (at, buffer) in enumerate(zip(tensors.tables.at.tolist(), tensors.buffers.tolist(), strict=True)):
             place = place_of("tensors", tensors.splits, row)
-            yield place, digest(self.digests.table("Tensor", at), self.value(buffer))
+            yield place, digest(self.digests.table("Tensor", at), self.value(buffer), *self.unread(buffer))
         tables = model.root.children("operator_codes", model.schema)[0]
         codes = [self.digests.table("OperatorCode", at) for at in tables.at.tolist()]
         for row, (at, code) in enumerate(
@@ -105,7 +107,8 @@ class _Parts:
                 raise ModelFormatError(f"operator code {code} does not exist", location=place)
             large = self.large.get(row, b"")
             self.charge(len(large))
-            yield place, digest(self.digests.table("Operator", at), codes[code], large)
+            program = [self.programs[row]] if row in self.programs else []
+            yield place, digest(self.digests.table("Operator", at), codes[code], large, *program)
         for row, at in enumerate(model.root.children("signature_defs", model.schema)[0].at.tolist()):
             yield f"signatures[{row}]", self.digests.table("SignatureDef", at)
         for label, entry in metadata_labels(model):
@@ -118,8 +121,13 @@ class _Parts:
             return digest()
         place = buffers.place(buffer)
         if place not in self.values:
-            self.values[place] = digest(buffers[buffer].data)
+            inside = [buffers.data.row(buffer)] if buffers.external[buffer] and buffers.data.count[buffer] else []
+            self.values[place] = digest(buffers[buffer].data, *(row.tobytes() for row in inside))
         return self.values[place]
+
+    def unread(self, buffer: int) -> list[bytes]:
+        """Return what marks data in buffer 0, which runtimes take for a tensor without data."""
+        return [b"0"] if buffer == 0 and self.value(0) not in (digest(), digest(b"")) else []
 
 
 def metadata_labels(model: Model) -> Iterator[tuple[str, Metadata]]:

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from flatbuffers import flexbuffers
 
 from circletools.diff.attestation import Attestation, attest
 from circletools.errors import ModelFormatError, UsageError
@@ -17,7 +18,7 @@ from circletools.model.model import open_model
 from circletools.origin.embed import embed
 from circletools.render.digests import attestation_text
 from circletools.render.fields import document_json
-from tests.kit.build import Build, Code
+from tests.kit.build import Build, Code, Table
 from tests.kit.outside import PLACES, outside
 from tests.kit.support import ROOT, bytes_of, edited, own_models, title
 
@@ -71,6 +72,43 @@ def noted_models(*names: str) -> bytes:
     for number, name in enumerate(names):
         build.metadata(name, b"%d" % number)
     return build.to_bytes()
+
+
+def compiled(program: bytes, **more: object) -> bytes:
+    """Return a model with a compiled program behind it, to which its custom options refer."""
+    build = Build()
+    graph = build.graph()
+    operator = graph.operator(Code("CUSTOM", 1, "c"), [graph.tensor("x")], [graph.tensor("y")])
+    referring = bytes(flexbuffers.Dumps({"bytecode_offset": 1 << 17, "bytecode_size": len(program), **more}))
+    operator.custom_options = referring
+    return build.to_bytes().ljust(1 << 17, b"-") + program
+
+
+def placed(buffer: int, inside: bytes) -> bytes:
+    """Return a model with equal data in three buffers, one of which a tensor has; the last also lies outside."""
+    build = Build()
+    build.graph().tensor("x", (4,), "INT8", buffer=buffer)
+    build.model.buffers = [Table("Buffer", data=b"data"), Table("Buffer", data=b"data")]
+    build.model.buffers.append(Table("Buffer", data=inside, offset=1 << 12, size=4))
+    return build.to_bytes().ljust(1 << 12, b"-") + b"data"
+
+
+POSITION = (1 << 17).to_bytes(8, "little")
+FORGED = {
+    "a program behind long options": (compiled(b"a", pad="x" * 70_000), compiled(b"b", pad="x" * 70_000)),
+    "a value equal to the position": (compiled(b"a", x=POSITION), compiled(b"a", x=bytes(8))),
+    "data in buffer 0": (placed(1, b"old"), placed(0, b"old")),
+    "data inside and outside": (placed(2, b"old"), placed(2, b"new")),
+}
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_what_is_forged_is_seen(tmp_path: Path, name: str) -> None:
+    old, new = FORGED[name]
+    assert len(stated(old, new).changes) == 1
+    assert checked(tmp_path, document_json(stated(old, new)), old, new) == (0, ["as stated: 1 changes"])
+    other = new[:4] + b"CIR0" + new[8:]
+    assert "not as stated: the formats" in checked(tmp_path, document_json(stated(new, new)), new, other)[1]
 
 
 def behind(offset: int, size: int) -> bytes:
