@@ -20,7 +20,7 @@ from circletools.graph.graph import ModelGraph
 from circletools.metadata.codec import TableReader
 from circletools.metadata.stamp import STAMP, Freshness, check_stamp
 from circletools.model.model import Model
-from circletools.origin.algebra import UNKNOWN, Origin, union
+from circletools.origin.algebra import UNKNOWN, Origin
 from circletools.origin.details import DETAILS_TABLE, decode_details
 from circletools.origin.source import NOTHING, SourceDetails
 from circletools.origin.tables import (
@@ -86,7 +86,7 @@ def merge(operators: Iterable[OperatorOrigins]) -> dict[int, Origin]:
     merged: dict[int, Origin] = {}
     for subgraph in described:
         for operator, origin in subgraph.items():
-            merged[operator] = union(merged.get(operator, UNKNOWN), origin)
+            merged[operator] = merged.get(operator, UNKNOWN) | origin
     return merged
 
 

@@ -7,7 +7,7 @@ from circletools.edit.results import IndexMap
 from circletools.graph.build import model_graph
 from circletools.metadata.entries import stamp_after
 from circletools.metadata.stamp import STAMP, compare_stamp
-from circletools.origin.algebra import Origin, inherit
+from circletools.origin.algebra import UNKNOWN, Origin
 from circletools.origin.read import EXACT_TABLE, Origins, check_freshness, decode_origins, encode_exact, merge
 from circletools.origin.tables import OP_TABLE, encode_op_table
 
@@ -25,7 +25,7 @@ def remap(origins: Origins, index_map: IndexMap) -> Origins:
     """Return the origins after an edit."""
     operators: list[dict[int, Origin]] = [dict(subgraph) for subgraph in origins.operators]
     for added in index_map.added:
-        origin = inherit(operators[added.subgraph], added.inherits)
+        origin = UNKNOWN.union(*(operators[added.subgraph].get(parent, UNKNOWN) for parent in added.inherits))
         operators[added.subgraph].pop(added.index, None)  # a stale table may name the index
         if origin:
             operators[added.subgraph][added.index] = origin

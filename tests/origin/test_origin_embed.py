@@ -6,13 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from circletools.edit.edit import ModelEdit
 from circletools.errors import EditError, ModelFormatError, UsageError
 from circletools.model.model import open_model
-from circletools.origin.algebra import UNKNOWN, Origin, inherit, union
 from circletools.origin.embed import embed, strip
 from circletools.origin.names import NameSource, collect_sources
 from circletools.origin.read import Origins
@@ -213,26 +210,3 @@ def test_broken_locations() -> None:
         embedded(broken, names=NameSource.DEBUG_METADATA)
     found = origins_of(embedded(broken, names=NameSource.AUTO))
     assert list(found.sources.values()) == ["MatMul", "Tanh", "PartitionedCall:0"]  # by the names of tensors
-
-
-# --- the algebra --------------------------------------------------------------------------------------------
-
-ORIGINS = st.frozensets(st.integers(0, 9))
-
-
-@given(ORIGINS, ORIGINS, ORIGINS)
-def test_union(one: Origin, two: Origin, three: Origin) -> None:
-    assert union(one, two) == union(two, one)
-    assert union(union(one, two), three) == union(one, union(two, three)) == union(one, two, three)
-    assert union(one, one) == union(one) == union(one, UNKNOWN) == one
-    assert {source for source in range(10) if source in union(one, two)} == set(one).union(two)
-
-
-@given(st.dictionaries(st.integers(0, 5), ORIGINS), st.lists(st.integers(0, 7)), st.integers(0, 9))
-def test_inherit(operators: dict[int, Origin], parents: list[int], source: int) -> None:
-    inherited = inherit(operators, parents)
-    # A source is inherited exactly when a parent has it: nothing is lost, nothing invented.
-    assert (source in inherited) == any(source in operators.get(parent, ()) for parent in parents)
-    assert inherited == inherit(operators, [*parents[::-1], *parents])
-    assert inherit(operators, []) == union() == UNKNOWN
-    assert inherit({0: frozenset({source})}, [0]) == {source}

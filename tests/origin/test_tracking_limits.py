@@ -6,7 +6,7 @@ import pytest
 
 from circletools.origin.tracking import cover
 from circletools.origin.tracking.evidence import Evidence
-from tests.kit.build import Build
+from tests.kit.build import Build, floats
 from tests.kit.tracking_support import found, own_constants, tracked
 
 
@@ -74,3 +74,26 @@ def test_what_computes_the_same_is_its_twin(takers: int) -> None:
     assert sources[takers + 1] == {takers + 1, takers + 2}
     assert sources[0] == {0}
     assert sources[takers + 2 :] == [{takers + 3}, {takers + 4}]
+
+
+def template(number: int, rows: int, units: int) -> bytes:
+    """Return a network of one template: same codes and name of the output; with `units`, it has weights."""
+    build = Build()
+    graph = build.graph()
+    value = start = graph.tensor("x", (rows, 8))
+    if units:
+        weights = graph.constant("", floats(units, 8, seed=number))
+        value = graph.compute("FULLY_CONNECTED", [start, weights], f"net_{number}/dense", (rows, units))
+    for code, name in (("NEG", f"net_{number}/neg"), ("EXP", f"net_{number}/exp"), ("ABS", "PartitionedCall:0")):
+        value = graph.compute(code, [value], name, (rows, units or 8))
+    graph.ends([start], [value])
+    return build.to_bytes()
+
+
+@pytest.mark.parametrize(
+    ("units", "other", "kept"),
+    [(0, (2, 4, 0), 0.4), (0, (2, 5, 0), 0.0), (0, (1, 5, 0), 1.0), (6, (2, 4, 6), 0.4), (6, (2, 4, 7), 0.0)],
+)
+def test_networks_of_one_template_are_not_one_network(units: int, other: tuple[int, int, int], kept: float) -> None:
+    operators = tracked(template(1, 4, units), template(*other)).grounds[0]
+    assert max(one.confidence for why in operators.values() for one in why.values()) == kept

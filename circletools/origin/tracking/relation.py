@@ -15,8 +15,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from circletools.origin.tracking.ends import resized
 from circletools.origin.tracking.passes import Tracked
 from circletools.origin.tracking.side import CONVERSIONS, NONE, ends_of
+from circletools.origin.tracking.view import same_slots
 
 SAME, LOOKALIKE, STRANGERS = 1.0, 0.4, 0.0
 """The factor for the confidence of every origin that does not rest on an equal constant.
@@ -44,10 +46,11 @@ def relation(graphs: Sequence[Tracked]) -> float:
         return SAME
     before, after = (_working(graphs, side) for side in (0, 1))
     larger = after - sum(len(one.opaque) for one in graphs) if opaque else max(before, after)
-    agreeing = sum(one.agreeing for one in graphs)
+    agreeing = sum(one.agreeing for one in graphs) if opaque or all(map(_same_sizes, graphs)) else 0.0
     placed = min(1.0, agreeing / larger) if larger else (0.0 if opaque else 1.0)
     named = all(any(_has_names(one, side) for one in graphs) for side in (0, 1))
-    if fewest or (named and not any(one.pairs.by_name for one in graphs)):
+    agreed = any(one.pairs.by_name for one in graphs) and (_inner_names(graphs) or not any(map(_inner, graphs)))
+    if fewest or (named and not agreed):
         return LOOKALIKE if placed >= _NEARLY_ALL else STRANGERS
     return SAME if placed >= _MOST else LOOKALIKE if placed >= _HALF else STRANGERS
 
@@ -88,15 +91,16 @@ def _paths_in_common(graphs: Sequence[Tracked]) -> float:
 
 
 def _inner_names(graphs: Sequence[Tracked]) -> float:
-    """Return the share of AFTER's computed values, without outputs, whose names BEFORE has too."""
-    known, made, common = set[bytes](), 0, 0
-    for one in graphs:
-        was, now = (view.side for view in one.views)
-        known |= {was.names[value] for value in was.graph.definitions.values.tolist()} - {b""}
-        inner = np.setdiff1d(now.graph.definitions.values, now.graph.outputs)
-        made += len(inner)
-        common += sum(now.names[value] in known for value in inner.tolist())
-    return common / max(1, made)
+    """Return the share of AFTER's inner values whose names BEFORE has too."""
+    known = {name for one in graphs for name in one.views[0].side.names} - {b""}
+    inner = [name for one in graphs for name in _inner(one)]
+    return sum(name in known for name in inner) / max(1, len(inner))
+
+
+def _inner(one: Tracked) -> list[bytes]:
+    """Return the names of AFTER's computed values, without outputs: exporters give those of every model one name."""
+    now = one.views[1].side
+    return [now.names[value] for value in np.setdiff1d(now.graph.definitions.values, now.graph.outputs).tolist()]
 
 
 def _can_hold(one: Tracked) -> bool:
@@ -136,6 +140,21 @@ def _same_ends(one: Tracked) -> bool:
             if not same or (all(names) and names[0] != names[1]):
                 return False
     return True
+
+
+def _same_sizes(one: Tracked) -> bool:
+    """Return whether the constants of paired operators have equal sizes, or without constants, inputs and outputs.
+
+    Another batch or resolution changes results, but no weights.
+    """
+    was, now = one.views
+    news, olds, _ = same_slots(one.views, one.pairs)
+    values = was.read[olds], now.read[news]
+    telling = np.append(was.side.constants.distinctive, False)
+    both = telling[was.side.constant[values[0]]] & telling[now.side.constant[values[1]]]
+    if not both.any():
+        return not resized(was.side, now.side, one.pairs)
+    return bool(np.mean(was.side.elements[values[0][both]] == now.side.elements[values[1][both]]) >= _NEARLY_ALL)
 
 
 def _has_names(one: Tracked, side: int) -> bool:

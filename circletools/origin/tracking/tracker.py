@@ -20,9 +20,6 @@ from circletools.origin.tracking.evidence import Evidence, Found, Grounds
 from circletools.origin.tracking.models import track_models
 from circletools.origin.tracking.relation import relation
 
-_OF_ITSELF = (Evidence.CONSTANT, Evidence.VALUES)
-"""Evidence that does not depend on how the models are related: it determines the relation."""
-
 
 @dataclass(frozen=True, slots=True)
 class Tracking:
@@ -117,7 +114,7 @@ def _by_source(found: Found, origin_of: Mapping[int, Origin], least: float, fact
     """Return the sources of the operators found; of two ways to one source the more confident counts."""
     best: dict[int, Grounds] = {}
     for row, one in found.items():
-        grounds = one if factor == 1 or one.evidence in _OF_ITSELF else Grounds(one.evidence, one.confidence * factor)
+        grounds = one if one.evidence is Evidence.CONSTANT else Grounds(one.evidence, one.confidence * factor)
         if grounds.confidence >= least:
             for source in origin_of.get(row, UNKNOWN):
                 if source not in best or best[source].confidence < grounds.confidence:
