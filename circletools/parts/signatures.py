@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import count
 
 from circletools.edit.signatures import Direction
@@ -59,11 +60,11 @@ def proper(name: str) -> str:
 
 def unique_names(names: Iterable[str], what: str) -> list[str]:
     """Return unique names: an empty one becomes `input_0`, repeated ones get a number."""
-    used, found = set[str](), list[str]()
+    used, found, numbers = set[str](), list[str](), defaultdict[str, Iterator[int]](lambda: count(1))
     for index, name in enumerate(names):
         wanted = name or f"{what}_{index}"
         found.append(
-            wanted if wanted not in used else next(n for i in count(1) if (n := f"{wanted}_{i}") not in used)
+            wanted if wanted not in used else next(n for i in numbers[wanted] if (n := f"{wanted}_{i}") not in used)
         )
         used.add(found[-1])
     return found
