@@ -19,7 +19,6 @@ import numpy as np
 from ai_edge_litert import compiled_model
 from ai_edge_litert.compiled_model import CompiledModel, HardwareAccelerator
 
-from circletools.model.sizes import element_count
 from circletools.runtimes.inputs import filled
 from circletools.runtimes.plan import Plan, Spy, nodes, placed
 from circletools.runtimes.protocol import (
@@ -93,7 +92,7 @@ class Running:
     def fetch(self) -> list[Array]:
         """Copy the outputs from the runtime."""
         ends = zip(self._buffers[1], self._results, strict=True)
-        return [np.array(buffer.read(element_count(shape), dtype)).reshape(shape) for buffer, (shape, dtype) in ends]
+        return [np.array(buffer.read(int(np.prod(shape)), dtype)).reshape(shape) for buffer, (shape, dtype) in ends]
 
 
 def _compile(path: str, accelerators: int) -> list[Plan]:

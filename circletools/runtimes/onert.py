@@ -17,7 +17,6 @@ from time import perf_counter
 
 import numpy as np
 
-from circletools.model.sizes import element_count
 from circletools.runtimes.comparison import same
 from circletools.runtimes.inputs import filled, make_input
 from circletools.runtimes.onert_c import CAN_ALLOCATE, Bound, Session, StatusError, TensorInfo
@@ -60,7 +59,7 @@ def _allocated(session: Session) -> list[Array]:
 
 
 def _size(info: TensorInfo) -> int:
-    return element_count(info.shape()) * info.numpy().itemsize
+    return int(np.prod(info.shape())) * info.numpy().itemsize
 
 
 def _array(info: TensorInfo, data: bytes) -> Array:

@@ -34,8 +34,8 @@ FLOORS = [
     {"codes"},
     {"lazy"},
     {"arguments"},
-    {"calls"},
     {"errors", "wording", "version"},
+    {"calls"},
 ]
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 SOURCES = [*files(*PACKAGES), *(ROOT / "circletools").rglob("*.pyi")]
