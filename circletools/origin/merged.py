@@ -2,22 +2,26 @@
 
     enc.0.attn.query, dec.0.attn.query      both are `0.attn.query` in tensor names
 
-A module that is called twice reads the same weights twice; two modules have different weights, in unconnected places.
-So a source stands for several modules if its operators fall into parts that share no weights. If one does, other
-sources below the same outermost module that fall into parts, such as `0.mlp.act`, may do so too.
+The operators of one call stand in a row. Several calls are of several modules if their weights differ, and perhaps if
+a list was omitted, so that the name ends with a number, or if a module beside or in it stands for several.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import combinations
 
-import numpy as np
-
-from circletools.graph.algorithms import components
 from circletools.graph.graph import Graph
-from circletools.origin.source import AnySource
+from circletools.origin.source import AnySource, Source
 
 _WEIGHTS = 32  # bytes; smaller data may be an axis or a scalar, which many operators read
+_HOLDERS = ("torch.nn.modules.linear.", "torch.nn.modules.conv.")
+_ONCE = frozenset(("CONV_2D", "FULLY_CONNECTED", "GELU", "LOGISTIC", "RELU", "RSQRT", "SOFTMAX", "TANH"))
+"""Operators that a module of PyTorch has once in each call, if it is not recurrent and has no inner modules."""
+
+Module = tuple[str, str]
+"""A name, and the class of a module without inner modules."""
 
 
 def merged_sources(graph: Graph, named: Sequence[Sequence[AnySource]]) -> list[AnySource]:
@@ -25,39 +29,56 @@ def merged_sources(graph: Graph, named: Sequence[Sequence[AnySource]]) -> list[A
 
     Raises ModelFormatError for a tensor that does not exist.
     """
-    rows: dict[AnySource, list[int]] = {}
-    for row, sources in enumerate(named):
-        for source in sources:
-            rows.setdefault(source, []).append(row)
-    values, (readers, read) = graph.values, graph.uses
-    weights: dict[int, set[int]] = {}
-    givers: dict[int, list[int]] = {}
-    heavy = values.is_constant & (values.bytes >= _WEIGHTS)
-    for reader, value in zip(readers.tolist(), read.tolist(), strict=True):
-        if graph.producer[value] >= 0:
-            givers.setdefault(reader, []).append(int(graph.producer[value]))
-        elif heavy[value]:
-            weights.setdefault(reader, set()).add(int(values.buffers[value]))
-    held = {source: _weights_of_parts(own, givers, weights) for source, own in rows.items() if len(own) > 1}
-    merged = {source for source, parts in held.items() if _share_none([own for own in parts if own])}
-    outermost = {_outermost(source) for source in merged}
-    return [source for source, parts in held.items() if len(parts) > 1 and _outermost(source) in outermost]
+    listed = [[one for one in own if isinstance(one, Source) and one.details.path] for own in named]
+    outer = {module for own in listed for source in own for module in _around(source)[:-2]}
+    calls: dict[Module, dict[int, int]] = defaultdict(dict)
+    used: dict[Module, set[str]] = defaultdict(set)
+    for row, (sources, code) in enumerate(zip(listed, graph.operators.code_names, strict=True)):
+        for module in _inside(sources, outer):
+            own = calls[module]
+            again = code in used[module] or (own and row - 1 not in own)
+            own[row] = max(own.values(), default=0) + bool(again)
+            used[module] = (set() if again else used[module]) | ({code} & _ONCE if _is_simple(module[1]) else set())
+    several = {module for module, own in calls.items() if len(set(own.values())) > 1}
+    merged = {module for module in several if _weights_differ(graph, calls[module])}
+    parts = [name.split(".") for name, _ in merged]
+    beside = {".".join(own[:end]) for own in parts for end in range(len(own) > 1, len(own))}
+    for module in several:
+        parent, _, last = module[0].rpartition(".")
+        if (parent in beside or last.isdecimal()) and (parent, "") not in several:
+            merged.add(module)
+    found: dict[Source, dict[Module, set[int]]] = {}
+    for row, sources in enumerate(listed):
+        for module in {module for source in sources for module in _around(source)} & merged:
+            for source in sources:
+                if row in calls[module] or module in _around(source):
+                    found.setdefault(source, {}).setdefault(module, set()).add(calls[module].get(row, -row))
+    return [source for source, parts in found.items() if any(len(own) > 1 for own in parts.values())]
 
 
-def _weights_of_parts(rows: list[int], givers: dict[int, list[int]], weights: dict[int, set[int]]) -> list[set[int]]:
-    """Return the weights of each connected component of some operators."""
-    number = {row: at for at, row in enumerate(rows)}
-    edges = [(number[row], number[giver]) for row in rows for giver in givers.get(row, ()) if giver in number]
-    label = components(len(rows), *np.array(edges, np.int64).reshape(-1, 2).T.tolist())
-    held: dict[int, set[int]] = {}
-    for row, part in zip(rows, label, strict=True):
-        held.setdefault(part, set()).update(weights.get(row, ()))
-    return list(held.values())
+def _around(source: Source) -> list[Module]:
+    """Return the modules that contain a source, the outermost first; the last two are itself."""
+    parts = source.name.split(".")
+    names = [".".join(parts[: end + 1]) for end in range(len(parts))]
+    return [*((name, "") for name in names), (source.name, source.details.class_name)]
 
 
-def _share_none(held: list[set[int]]) -> bool:
-    return any(own.isdisjoint(held[0]) for own in held[1:])
+def _inside(sources: list[Source], outer: set[Module]) -> Iterator[Module]:
+    """Yield the modules of an operator; of several without inner modules, only the one that holds a weight."""
+    each = [set(_around(source)) for source in sources] or [set()]
+    holders = [source for source in sources if source.details.class_name.startswith(_HOLDERS)]
+    leaves = set.intersection(*each) | {_around(one)[-1] for one in holders if len(holders) == 1}
+    yield from set.union(*each) & outer | {one for one in leaves if (one[0], "") not in outer}
 
 
-def _outermost(source: AnySource) -> str:
-    return (source if isinstance(source, str) else source.name).partition(".")[0]
+def _is_simple(class_name: str) -> bool:
+    return class_name.startswith("torch.nn.modules.") and "Multihead" not in class_name and ".rnn." not in class_name
+
+
+def _weights_differ(graph: Graph, calls: dict[int, int]) -> bool:
+    """Return whether two calls read other weights."""
+    values, held = graph.values, defaultdict[int, set[int]](set)
+    for row, call in calls.items():
+        read = [one for one in graph.operands.of(row) if one >= 0 and values.is_constant[one]]
+        held[call].update(int(values.buffers[one]) for one in read if values.bytes[one] >= _WEIGHTS)
+    return any(one and other and one.isdisjoint(other) for one, other in combinations(held.values(), 2))

@@ -112,10 +112,10 @@ def test_parts(name: str, parts: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("between", "same", "merged"), [(True, False, True), (True, True, False), (False, False, False)]
+    ("between", "same", "merged"), [(True, False, True), (True, True, False), (False, False, True)]
 )
 def test_names_that_stand_for_several_modules_are_reported(between: bool, same: bool, merged: bool) -> None:
-    """A module that is called twice has its weights twice; what follows on itself is one module."""
+    """A module has its weights once, and a Linear one matrix product in each call."""
     build = Build()
     graph = build.graph()
     start = value = graph.tensor("x", (4, 4))
