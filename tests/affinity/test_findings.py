@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from circletools.affinity.findings import affinity_findings
 from circletools.affinity.tables import AFFINITY_STAMP, AFFINITY_TABLE
 from circletools.model.model import open_model
-from tests.kit.affinity_support import affinity, annotated
+from tests.kit.affinity_support import affinity, annotated, produced_twice
 from tests.kit.build import Build
 from tests.kit.support import bytes_of, edited
 
@@ -122,12 +122,6 @@ def test_an_output_that_another_device_reads() -> None:
 
 
 def test_operators_that_cannot_be_ordered() -> None:
-    build = Build()
-    graph = build.graph()
-    x, y = graph.tensor("x"), graph.tensor("y")
-    for _ in range(2):
-        graph.operator("NEG", [x], [y])
-    graph.ends([x], [y])
-    assert of([0, 0], [0, 0], build.to_bytes("circle")) == [
+    assert of([0, 0], [0, 0], produced_twice()) == [
         ("UNSCHEDULABLE_OPERATORS", "error", "subgraphs[0].tensors[1]", "two operators produce the tensor")
     ]

@@ -17,7 +17,7 @@ from circletools.findings import Finding
 from circletools.model.model import open_model
 from circletools.model.verify import check_model
 from circletools.origin.tables import encode_source_table
-from tests.kit.affinity_support import affinity, annotated
+from tests.kit.affinity_support import affinity, annotated, produced_twice
 from tests.kit.build import Build, Graph, floats
 from tests.kit.command_support import run_bytes as run
 from tests.kit.origin_support import EXACT, OP, SOURCE, STAMP, embedded, origins, rebuilt, u32s
@@ -84,16 +84,6 @@ def stale_devices() -> bytes:
     return rebuilt(with_devices([1] * 6, [0] * 6), change)
 
 
-def produced_twice() -> bytes:
-    build = Build()
-    graph = build.graph()
-    x, y = graph.tensor("x"), graph.tensor("y")
-    for _ in range(2):
-        graph.operator("NEG", [x], [y])
-    graph.ends([x], [y])
-    return with_devices([0, 0], [0, 0], build.to_bytes("circle"))
-
-
 # code -> a model that has it, the severity there, and the place
 EXAMPLES: dict[str, tuple[Callable[[], bytes], str, str]] = {
     "INDEX_OUT_OF_RANGE": (index_out_of_range, "warning", "subgraphs[0].operators[0].opcode_index"),
@@ -153,7 +143,11 @@ EXAMPLES: dict[str, tuple[Callable[[], bytes], str, str]] = {
     # FULLY_CONNECTED feeds TANH and LOGISTIC, both MUL, and MUL feeds ADD: one partition cannot leave out LOGISTIC.
     "CYCLIC_PARTITION": (lambda: with_devices([1, 1, 0, 1, 1, 1], [0, 0, 1, 0, 0, 0]), "error", "subgraphs[0]"),
     "MISNUMBERED_PARTITION": (lambda: with_devices([1] * 6, [1, 0, 0, 0, 1, 0]), "warning", "subgraphs[0]"),
-    "UNSCHEDULABLE_OPERATORS": (produced_twice, "error", "subgraphs[0].tensors[1]"),
+    "UNSCHEDULABLE_OPERATORS": (
+        lambda: with_devices([0, 0], [0, 0], produced_twice()),
+        "error",
+        "subgraphs[0].tensors[1]",
+    ),
     "CROSS_DEVICE_TAP": (
         lambda: with_devices([0, 1], [0, 1], with_outputs(lambda graph: [1, graph.compute("NEG", [1], "again")])),
         "warning",

@@ -105,20 +105,6 @@ def test_another_value_stands_for_a_number() -> None:
     assert digest_of(first, (), instead) == digest(b"\0\0", b"same", b"\3\0", b"text", b"\5\0", b"same")
 
 
-def test_long_data_is_not_asked_for() -> None:
-    asked: list[int] = []
-
-    def instead(_owner: str, _item: Field, raw: bytes) -> bytes | None:
-        asked.append(len(raw))
-        return b"other"
-
-    for size in (1 << 16, (1 << 16) + 1):
-        data = file_of(Table("Model", description="x" * size))
-        found = digest_of(data, (), instead)
-        assert found == digest(b"\3\0", b"other" if size == 1 << 16 else b"x" * size)
-    assert asked == [1 << 16]
-
-
 def test_members_of_unions() -> None:
     def model(options: Table | None) -> bytes:
         operators = [Table("Operator", builtin_options=options)]

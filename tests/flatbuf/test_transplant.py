@@ -9,7 +9,6 @@ from itertools import pairwise, product
 import pytest
 
 from circletools.errors import EditError, ModelFormatError
-from circletools.flatbuf import transplant as module
 from circletools.flatbuf.columns import Tables
 from circletools.flatbuf.inert import Inert
 from circletools.flatbuf.transplant import Altered, Keep, Value, end_of, transplant
@@ -204,15 +203,6 @@ def test_long_data_is_a_range_of_the_old_file() -> None:
         assert difference(data, copied(data)) == {}
         assert list(sound(copied(data)))
         assert all(isinstance(one, bytes) != isinstance(other, bytes) for one, other in pairwise(parts))
-
-
-def test_more_than_2_gib_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    data = bytes_of("circle/mlp")
-    monkeypatch.setattr(module, "MAX_FLATBUFFER_BYTES", len(copied(data)))
-    copied(data)
-    monkeypatch.setattr(module, "MAX_FLATBUFFER_BYTES", len(copied(data)) - 1)
-    with pytest.raises(EditError, match="exceed 2 GiB"):
-        copied(data)
 
 
 def overlapping(count: int) -> bytes:

@@ -96,6 +96,7 @@ def test_changes_lead_to_operators_and_these_to_their_pairs(shown: Browser) -> N
     title, *rest = details(shown).splitlines()
     assert title.startswith("Operator")
     assert "Changes" in rest
+    settled(shown)
     before = pixels(shown), pixels(shown, "#canvas-b")
     shown.evaluate("document.querySelector('#details dd button.link').click()")
     settled(shown)

@@ -19,6 +19,7 @@ from circletools.affinity.tables import NONE, SubgraphAffinity
 from circletools.graph.build import model_graph
 from circletools.graph.selectors import Chooser
 from circletools.model.model import Model, open_model
+from tests.kit.build import Build
 from tests.kit.support import edited
 
 
@@ -87,3 +88,14 @@ def planned(
 def with_affinity(data: bytes, devices: Sequence[str], *settings: str, default: str | None = None) -> bytes:
     """Return a model annotated by rules."""
     return annotated(data, to_affinity(planned(data, devices, *settings, default=default)))
+
+
+def produced_twice() -> bytes:
+    """Return a model whose output two operators produce."""
+    build = Build()
+    graph = build.graph()
+    x, y = graph.tensor("x"), graph.tensor("y")
+    for _ in range(2):
+        graph.operator("NEG", [x], [y])
+    graph.ends([x], [y])
+    return build.to_bytes("circle")

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from circletools.edit.compact import compact_parts
 from circletools.model.model import open_model
@@ -44,25 +44,17 @@ def _inside(folder: Path) -> Iterator[None]:
         os.chdir(before)
 
 
-def run(
-    *args: str | Path,
-    stdin: bytes = b"",
-    cwd: Path | None = None,
-    env: dict[str, str] | None = None,
-    stdout: int | IO[bytes] = subprocess.PIPE,
-    stderr: int = subprocess.PIPE,
-) -> Ran:
-    """Run the program; no run may end in a traceback.
+def run(*args: str | Path, stdin: bytes = b"", cwd: Path | None = None, **process: Any) -> Ran:
+    """Run the program; no run may end in a traceback. `process` are the further arguments of `started`.
 
     Where nothing has to do with a process, the commands run in this one, which is faster and shows what they reach.
     """
     words = [os.fspath(word) for word in args]
-    bare = (env, stdout, stderr) == (None, subprocess.PIPE, subprocess.PIPE)
-    if bare and words and not OF_PROCESSES.intersection(words):
+    if words and not any(process.values()) and not OF_PROCESSES.intersection(words):
         with _inside(cwd or Path()):
             ended = run_bytes(*words, stdin=stdin)
         return Ran(ended.returncode, ended.stdout, ended.stderr.decode("utf-8", "surrogateescape"))
-    return started(*args, stdin=stdin, cwd=cwd, env=env, stdout=stdout, stderr=stderr)
+    return started(*args, stdin=stdin, cwd=cwd, **process)
 
 
 def started(

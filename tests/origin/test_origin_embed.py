@@ -30,7 +30,6 @@ from tests.kit.origin_support import (
 from tests.kit.support import bytes_of, edited, read, unpacked, with_entry
 
 CIRCLE, LOOP = "circle/transformer_block", "circle/while_loop"  # 41 operators; subgraphs of 1, 1 and 3
-# Two subgraphs of LOOP with origins, one of them at an index that both have.
 
 
 # --- embed and strip ----------------------------------------------------------------------------------------

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,27 +12,10 @@ import pytest
 from circletools.errors import OutputError, UsageError
 from circletools.storage import directories
 from circletools.storage.directories import making_directory, write_directory
-from circletools.storage.files import Part
 from tests.kit.split_support import files_of
+from tests.storage.test_directories import NEW, OLD, files, ours, target
 
-OLD, NEW = {"a": b"old"}, {"a": b"new", "deep/b": b"new"}
-
-
-def ours(directory: Path) -> bool:
-    return files_of(directory) == OLD
-
-
-def content() -> Iterator[tuple[str, list[Part]]]:
-    for name, data in NEW.items():
-        yield name, [data]
-
-
-@pytest.fixture
-def target(tmp_path: Path) -> Path:
-    target = tmp_path / "parts"
-    target.mkdir()
-    (target / "a").write_bytes(b"old")
-    return target
+__all__ = ["target"]
 
 
 def test_directories_that_were_made_go_again_while_they_are_empty(tmp_path: Path) -> None:
@@ -78,10 +60,10 @@ def test_without_the_call_that_exchanges(target: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(ctypes, "CDLL", Library)
     if number == errno.EIO:
         with pytest.raises(OutputError, match="Input/output"):
-            write_directory(target, content(), ours)
+            write_directory(target, files(), ours)
         assert files_of(target) == OLD
     else:
-        write_directory(target, content(), ours)
+        write_directory(target, files(), ours)
         assert files_of(target) == NEW
     assert os.listdir(target.parent) == ["parts"]
 
@@ -102,7 +84,7 @@ def test_every_new_file_is_on_the_disk_before_the_old_ones_go(target: Path, monk
         exchange(*paths)
 
     monkeypatch.setattr(directories, "_exchange", record)
-    write_directory(target, content(), ours)
+    write_directory(target, files(), ours)
     assert calls == ["sync"] * 3 + ["exchange"]  # a, deep and deep/b
 
 
