@@ -44,8 +44,9 @@ class Entries:
 
     @property
     def put_back(self) -> set[int]:
-        """The buffers that were restored to those of the original file."""
-        return self.pool.put_back if "pool" in self.__dict__ else set()
+        """The restored buffers of the original file whose tables hold a position in the file."""
+        restored = self.pool.put_back if "pool" in self.__dict__ else set()
+        return {index for index in restored if self._original.buffers.external[index]}
 
     def value(self, name: str) -> bytes | memoryview | None:
         """Return the value of an entry, or None."""
