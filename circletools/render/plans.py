@@ -71,6 +71,7 @@ def summary_text(found: Summary) -> Iterator[str]:
     """Yield a table of devices, then refused operators by reason, and an empty line."""
     if not found.devices:
         return
+    counted_macs = any(one.macs for one in found.devices)
     rows = [
         (
             one.device,
@@ -78,7 +79,7 @@ def summary_text(found: Summary) -> Iterator[str]:
             f"{one.share_percent:.0f}%",
             f"{one.computed_bytes:,}",
             f"{one.launch_count:,}",
-            f"{one.macs_percent:.0f}%",
+            f"{one.macs_percent:.0f}%" if counted_macs else "-",
         )
         for one in found.devices
     ]
