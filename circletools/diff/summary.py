@@ -1,11 +1,11 @@
-"""The summary of a difference: tensors with another type, changed operators, and their modules."""
+"""The summary of a difference: changed operators with their modules, tensors, and the number of all other changes."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -18,9 +18,11 @@ from circletools.origin.modules import module_tree
 from circletools.origin.names import origins_by_output
 from circletools.origin.read import current_origins
 
-_OPERATOR = re.compile(r"subgraphs\[(\d+)\]\.operators\[(\d+)\]\.")
-_TENSOR = re.compile(r"subgraphs\[(\d+)\]\.tensors\[(\d+)\]\.(shape|shape_signature|buffer)(?:\[\d+\])?")
-_BUFFER = re.compile(r"buffers\[(\d+)\]\.data")
+_OBJECT = re.compile(r"subgraphs\[(\d+)\]\.(operators|tensors)\[(\d+)\](?:\.(\w+))?")
+_BUFFER = re.compile(r"buffers\[(\d+)\]")
+_FIELD = re.compile(r"(?:subgraphs\[\d+\]\.)?(\w+)")
+_ROLES = ("weight", "constant", "activation")
+_ASPECTS = {"buffer": "values", "has_rank": "shape", "shape_signature": "shape"}
 _MOST_MODULES, _MOST_OPERANDS = 3, 4
 
 
@@ -36,23 +38,24 @@ class Retyped:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The summary of a difference.
+    """The summary of a difference: each change is in at least one count.
 
-    `revalued` counts constants of the same type and shape with other bytes, `reshaped` tensors with another shape,
-    `operands` constants of operators in both models by shapes, as `[16, 3, 3, 8] -> [24, 5, 5, 8]`. `changed` counts
-    operators in both models with other fields or tensors, `modules` are their modules, by origins or names; `added`
-    and `removed` count operators by code; an operator with another code counts as both.
+    `operands` counts constants of operators in both models by shapes, as `[16, 3, 3, 8] -> [24, 5, 5, 8]`. `changed`
+    counts operators in both models with other fields or tensors, `modules` are their modules, by origins or names;
+    `added` and `removed` count operators by code; an operator with another code counts as both. `tensors` counts
+    tensors by the field that differs (`values`: constants of the same type and shape with other bytes; `type`: those
+    not in `retyped`), and those that are `added` or `removed`. `others` counts all other changes by section or table.
     """
 
     file_bytes: tuple[int, int]
     retyped: tuple[Retyped, ...] = ()
-    reshaped: int = 0
-    revalued: int = 0
-    operands: Mapping[str, int] | None = None
+    operands: Mapping[str, int] = field(default_factory=dict)
     changed: int = 0
     modules: tuple[str, ...] = ()
-    added: Mapping[str, int] | None = None
-    removed: Mapping[str, int] | None = None
+    added: Mapping[str, int] = field(default_factory=dict)
+    removed: Mapping[str, int] = field(default_factory=dict)
+    tensors: Mapping[str, int] = field(default_factory=dict)
+    others: Mapping[str, int] = field(default_factory=dict)
 
 
 def summarize(found: ModelDifference, before: Model, after: Model) -> Summary:
@@ -60,57 +63,70 @@ def summarize(found: ModelDifference, before: Model, after: Model) -> Summary:
     sizes = before.wire.size, after.wire.size
     if found.pairing is None:
         return Summary(sizes)
-    operators, tensors = found.pairing
-    changed, others = _changed_rows(found, before, after)
+    pairs = found.pairing.operators.tolist()
     codes = [_codes(model) for model in (before, after)]
-    same = [row for row in operators.tolist() if codes[0][row[0]] == codes[1][row[1]]]
+    same = [row for row in pairs if codes[0][row[0]] == codes[1][row[1]]]
     removed, added = (Counter(own) for own in codes)
     for side, counts in enumerate((removed, added)):
         counts.subtract(codes[side][row[side]] for row in same)
-    changed &= {old for old, _ in same}
-    retyped = _retyped(tensors, before, after)
-    types = [_types(model) for model in (before, after)]
-    same_type = {int(old) for old, new in tensors.tolist() if types[0][old] == types[1][new]}
+    rows, others = _changed_rows(found, before, after)
+    changed = rows.pop("operators", set()) & {old for old, _ in same}
+    retyped = _retyped(found.pairing.tensors, before, after)
+    rows["type"] -= retyped.keys()
+    rows["values"] -= retyped.keys() | rows["type"] | rows["shape"]
+    kinds = sorted(Counter(retyped.values()).items(), key=lambda item: (_ROLES.index(item[0][0]), -item[1], item[0]))
     return Summary(
         sizes,
-        retyped,
-        len(others["shape"]),
-        len(others["buffer"] & same_type - others["shape"]),
+        tuple(Retyped(*key, count) for key, count in kinds),
         dict(_operands(same, before, after).most_common()),
         len(changed),
         _modules(before, changed),
         dict((+added).most_common()),
         dict((+removed).most_common()),
+        {aspect: len(some) for aspect, some in rows.items() if some},
+        others,
     )
 
 
-def _changed_rows(found: ModelDifference, before: Model, after: Model) -> tuple[set[int], dict[str, set[int]]]:
-    """Return changed operators, and tensors with another shape or content, as rows of the first model."""
-    operators: set[int] = set()
-    tensors: dict[str, set[int]] = {"shape": set(), "buffer": set()}
-    buffers: set[int] = set()
+def _changed_rows(found: ModelDifference, before: Model, after: Model) -> tuple[dict[str, set[int]], dict[str, int]]:
+    """Return changed operators, and tensors by the field that differs, as rows of the first model; and other counts.
+
+    Added tensors are rows of the second model.
+    """
+    rows: dict[str, set[int]] = {aspect: set() for aspect in ("values", "shape", "type")}
+    others: Counter[str] = Counter()
     assert found.pairing is not None
-    partners = [dict(rows[:, ::-1].tolist()) for rows in found.pairing]
-    splits = [(model.operator_columns.splits, model.tensor_columns.splits) for model in (before, after)]
+    partners = {
+        kind: dict(pairs[:, ::-1].tolist())
+        for kind, pairs in zip(("operators", "tensors"), found.pairing, strict=True)
+    }
+    columns = [
+        {"operators": model.operator_columns.splits, "tensors": model.tensor_columns.splits}
+        for model in (before, after)
+    ]
+    readers = [set(model.tensor_columns.buffers.tolist()) for model in (before, after)]
+    buffers: set[int] = set()
     for section, one in found.changes:
+        second = one.kind == "added"
+        at, data, name = (pattern.match(one.path) for pattern in (_OBJECT, _BUFFER, _FIELD))
         if section != "structure" or one.kind == "moved":
-            continue
-        only_after = one.kind == "added"
-        for which, pattern in enumerate((_OPERATOR, _TENSOR)):
-            at = pattern.match(one.path)
-            if at is None:
-                continue
-            row = int(splits[only_after][which][int(at[1])]) + int(at[2])
-            known = partners[which].get(row) if only_after else row
-            if known is not None:
-                (operators if which == 0 else tensors[at[3].removesuffix("_signature")]).add(known)
-        data = _BUFFER.match(one.path)
-        if data is not None and not only_after:
-            buffers.add(int(data[1]))
-    columns = before.tensor_columns
-    named = np.flatnonzero(np.isin(columns.buffers, list(buffers)))
-    tensors["buffer"] |= set(named.tolist())
-    return operators, tensors
+            others["order" if one.kind == "moved" else section] += 1
+        elif at is not None:
+            row = int(columns[second][at[2]][int(at[1])]) + int(at[3])
+            aspect = at[2] if at[2] == "operators" else _ASPECTS.get(at[4], at[4])
+            if at[4] is not None:
+                rows.setdefault(aspect, set()).add(partners[at[2]][row] if second else row)
+            elif at[2] == "tensors":
+                rows.setdefault(one.kind, set()).add(row)
+        elif data is not None and int(data[1]) in readers[second]:
+            buffers |= set() if second else {int(data[1])}  # the tensors of an added one differ in `buffer`
+        else:
+            others[name[1] if name else one.path] += 1
+    known = set(found.pairing.tensors[:, 0].tolist())
+    rows["values"] |= known.intersection(
+        np.flatnonzero(np.isin(before.tensor_columns.buffers, list(buffers))).tolist()
+    )
+    return rows, dict(others)
 
 
 def _types(model: Model) -> list[str]:
@@ -125,19 +141,17 @@ def _constant(model: Model) -> list[bool]:
     return marked
 
 
-def _retyped(tensors: Indices, before: Model, after: Model) -> tuple[Retyped, ...]:
+def _retyped(tensors: Indices, before: Model, after: Model) -> dict[int, tuple[str, str, str]]:
+    """Return role and both types of each tensor with another type, by its row in the first model."""
     types, constant = (_types(before), _types(after)), (_constant(before), _constant(after))
-    counts: Counter[tuple[str, str, str]] = Counter()
+    found = {}
     for old, new in tensors.tolist():
         kinds = types[0][old], types[1][new]
         held = constant[0][old]
         if kinds[0] != kinds[1] and held == constant[1][new]:  # else an exporter numbered equal names differently
             floating = any("FLOAT" in kind for kind in kinds)
-            role = "weight" if held and floating else "constant" if held else "activation"
-            counts[role, kinds[0], kinds[1]] += 1
-    order = {"weight": 0, "constant": 1, "activation": 2}
-    rows = sorted(counts.items(), key=lambda item: (order[item[0][0]], -item[1], item[0]))
-    return tuple(Retyped(*key, count) for key, count in rows)
+            found[old] = ("weight" if held and floating else "constant" if held else "activation", *kinds)
+    return found
 
 
 def _operands(same: list[list[int]], before: Model, after: Model) -> Counter[str]:

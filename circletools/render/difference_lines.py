@@ -20,24 +20,25 @@ _MOST_ELEMENTS_A_BYTE = 4
 
 
 def summary_lines(found: Summary) -> Iterator[str]:
-    """Yield lines about types and size, operators, and tensors; nothing for unchanged ones."""
+    """Yield lines about types and size, operators, tensors, and all other changes; nothing for unchanged ones."""
     types = _some(f"{counted(row.count, row.role)} {row.before} -> {row.after}" for row in found.retyped)
     size = size_change(*found.file_bytes)
-    if types or size:
-        yield ", ".join([*types, *([size] if size else [])])
     where = f" in {', '.join(found.modules)}" if found.modules else ""
     operators = [f"{counted(found.changed, 'operator')} changed{where}"] if found.changed else []
     for codes, sign in ((found.added, "+"), (found.removed, "-")):
-        operators += _some(f"{sign}{count} {code}" for code, count in (codes or {}).items())
-    if operators:
-        yield ", ".join(operators)
-    operands = (found.operands or {}).items()
-    constants = _some(f"{count} x {shapes}" for shapes, count in operands)
-    if constants:
-        yield f"constants of operators: {', '.join(constants)}"
-    tensors = [(found.revalued, "constant", "values"), (found.reshaped, "tensor", "shapes")]
-    if any(count for count, _, _ in tensors):
-        yield ", ".join(f"{counted(count, what)} with other {new}" for count, what, new in tensors if count)
+        operators += _some(f"{sign}{count} {code}" for code, count in codes.items())
+    operands = _some(f"{count} x {shapes}" for shapes, count in found.operands.items())
+    sided = [f"{found.tensors[kind]:,} {kind}" for kind in ("added", "removed") if kind in found.tensors]
+    fields = [(field, count) for field, count in found.tensors.items() if field not in ("added", "removed")]
+    for title, parts in (
+        ("", [*types, *([size] if size else [])]),
+        ("", operators),
+        ("constants of operators: ", operands),
+        ("tensors: ", [*(f"{count:,} with different {field}" for field, count in fields), *sided]),
+        ("other changes: ", [f"{count:,} in {place}" for place, count in found.others.items()]),
+    ):
+        if parts:
+            yield title + ", ".join(parts)
 
 
 def size_change(before: int, after: int) -> str:

@@ -41,7 +41,7 @@ def test_the_text(other: Path) -> None:
     shown = [re.split(r"  +", line.strip()) for line in ran.out.decode().splitlines()]
     name = "torch.nn.modules.linear.Linear::linear_1"
     assert shown[0][0].startswith("1.1 x larger")
-    shown = shown[3:]
+    shown = shown[shown.index([""]) + 1 :]
     assert shown[:5] == [
         ["structure"],
         ["~ subgraphs[0].tensors[5].shape[1] __main__.Mlp::relu", "32 -> 33"],

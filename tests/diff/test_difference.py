@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from circletools.diff.difference import ModelDifference
+from circletools.diff.summary import Summary, summarize
 from circletools.edit.compact import compact_parts
 from circletools.model.model import open_model
 from circletools.storage.files import view
@@ -46,11 +48,19 @@ def test_each_field_is_reported_where_it_is_and_nothing_else(identifier: bytes) 
         change = mutated(site, schema, identifier, chosen)
         if change is not None:
             tried += 1
-            got = paths(base, repacked(model, identifier, {site: change[0]}), "structure", "metadata")
-            if {path for _, path in got} != expected_paths(model, site, *change):
+            other = repacked(model, identifier, {site: change[0]})
+            changes = compared(base, other, "structure", "metadata")
+            got = {one.path for _, one in changes.changes}
+            if got != expected_paths(model, site, *change) or is_summarized(changes, base, other) != bool(got):
                 wrong.append((site.path, got))
     assert wrong == []
     assert tried > 90
+
+
+def is_summarized(found: ModelDifference, before: bytes, after: bytes) -> bool:
+    """Return whether a difference is in any count of its summary."""
+    with open_model(before) as old, open_model(after) as new:
+        return summarize(found, old, new) != Summary((len(before), len(after)))
 
 
 def expected_paths(model: Any, site: Site, value: Any, path: str) -> set[str]:

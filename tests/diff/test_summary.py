@@ -7,8 +7,8 @@ from collections import Counter
 import pytest
 
 import circletools as ct
-from circletools.diff.summary import Retyped, summarize
-from circletools.render.difference_lines import size_change, summary_lines
+from circletools.diff.summary import summarize
+from circletools.render.difference_lines import size_change
 from tests.kit.build import Build, floats
 from tests.kit.origin_support import embedded, origins
 from tests.kit.support import bytes_of, unpacked
@@ -72,6 +72,7 @@ def test_the_comment_for_a_pull_request() -> None:
             ct.render.ModelVerdicts(ct.cost(one), ct.check(one), ct.fit(one, request)) for one in (before, after)
         ]
         lines = list(ct.render.difference_markdown(ct.diff(before, after), before, after, sides))
+    assert lines[2].startswith("* 3 weights FLOAT32 -> INT8, 2 weights")
     assert "| MACs | 46,720 | 46,720 |  |" in lines
     assert lines[-1].startswith("| fit on xnnpack | resident, 0 of 7 refused |")
     assert {line.count("|") for line in lines if line.startswith("|")} == {5}
@@ -81,10 +82,3 @@ def test_size() -> None:
     assert size_change(100, 100) == ""
     assert size_change(180, 100) == "1.8 x smaller (180 -> 100 bytes)"
     assert size_change(1000, 1001) == "1 bytes larger (1,000 -> 1,001 bytes)"
-
-
-def test_lines_of_a_summary() -> None:
-    with ct.open(bytes_of("tflite/cnn")) as before, ct.open(bytes_of("tflite/cnn_int8")) as after:
-        summary = summarize(ct.diff(before, after), before, after)
-    assert summary.retyped[0] == Retyped("weight", "FLOAT32", "INT8", 3)
-    assert next(summary_lines(summary)).startswith("3 weights FLOAT32 -> INT8")

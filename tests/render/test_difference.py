@@ -121,8 +121,8 @@ def test_the_json_document() -> None:
             "after": side,
             "identical_bytes": False,
             "summary": {
-                "file_bytes": (len(MLP), len(MLP)), "retyped": (), "reshaped": 0, "revalued": 0, "changed": 0,
-                "operands": None, "modules": (), "added": None, "removed": None,
+                "file_bytes": (len(MLP), len(MLP)), "retyped": (), "operands": {}, "changed": 0, "modules": (),
+                "added": {}, "removed": {}, "tensors": {}, "others": {},
             },
             "changes": [
                 {
