@@ -74,7 +74,7 @@ def _rest(model: Model) -> tuple[int, bool]:
     if first is not None:
         if first < _end(model.wire, model.schema, model.reachable):
             raise EditError(
-                "external data lies inside the flatbuffer", hint="it cannot be told apart from unused bytes"
+                "external data lies inside the flatbuffer", hint="its bytes cannot be distinguished from unused ones"
             )
         return first, True
     return tail_start(model), False

@@ -175,6 +175,6 @@ def test_what_is_printed(shown: Browser) -> None:
     shown.evaluate("window.dispatchEvent(new Event('beforeprint'))")
     shown.send("Emulation.setEmulatedMedia", media="print")
     text = shown.text("body")
-    for part in ("Summary", "Hot spots", "Sources by module", "Layers and phases", "What check says"):
+    for part in ("Summary", "Hot spots", "Sources by module", "Layers and phases", "Findings of check"):
         assert part in text
     assert shown.evaluate("document.getElementById('canvas').offsetParent") is None

@@ -110,7 +110,7 @@ def test_the_details_lead_to_producers_readers_partitions_and_sources(shown: Bro
     assert details(shown).startswith(f"Operator {label}")
     shown.evaluate("[...document.querySelectorAll('#details dd button')][0].click()")
     assert details(shown).startswith("Partition")
-    assert "Comes in across a cut" in details(shown)
+    assert "Enters across a cut" in details(shown)
     shown.evaluate("[...document.querySelectorAll('#details ul button')].pop().click()")
     shown.evaluate("[...document.querySelectorAll('#details ul button')].pop().click()")
     assert details(shown).startswith("Source")

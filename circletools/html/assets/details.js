@@ -117,9 +117,9 @@ const detailsOf = {
         ['operators', String(operators)],
         ['time', times && `${duration(total / times.executions)}, ${percent(total, times.total_ns)}`],
       ]),
-      make('h3', {}, 'Comes in across a cut'),
+      make('h3', {}, 'Enters across a cut'),
       cutList(cuts.filter((cut) => cut.consumers.includes(partition))),
-      make('h3', {}, 'Goes out across a cut'),
+      make('h3', {}, 'Leaves across a cut'),
       cutList(cuts.filter((cut) => cut.producer === partition)),
       make('h3', {}, 'Operators'),
       listed(members, (operator) => operatorLink(index, operator)),
@@ -225,7 +225,7 @@ function whereTo(subgraph, tensor) {
   if (subgraph.outputs.has(tensor)) {
     shownReaders.push(make('span', { class: 'quiet' }, `graph output ${subgraph.outputs.get(tensor)}`));
   }
-  return shownReaders.length ? ['→ ', ...joined(shownReaders)] : make('span', { class: 'quiet' }, 'read by nobody');
+  return shownReaders.length ? ['→ ', ...joined(shownReaders)] : make('span', { class: 'quiet' }, 'no readers');
 }
 
 function troubles(findings) {
@@ -246,7 +246,7 @@ function overviewOfSelection() {
     make(
       'p',
       { class: 'quiet' },
-      'Choose an operator, a partition, a source or a finding to see what is known about it.',
+      'Choose an operator, a partition, a source or a finding to see its details.',
     ),
     make('h3', {}, 'Keys'),
     terms([

@@ -55,10 +55,10 @@ function obstaclesCard(target) {
     table(
       [
         ['where', 'name'],
-        ['what is wrong', 'name'],
+        ['problem', 'name'],
       ],
       target.obstacles.map(({ location, message }) => [shown(location), shown(message)]),
-      'Why it does not load the model',
+      'Problems that prevent loading',
     ),
   );
 }
@@ -72,7 +72,7 @@ function misfitsCard(target) {
       [
         ['operator', 'tight'],
         ['reason', 'name'],
-        ['what to change', 'name'],
+        ['change', 'name'],
         ['origin', 'name'],
       ],
       rows.map((finding) => [
@@ -81,7 +81,7 @@ function misfitsCard(target) {
         shown(finding.remedy),
         originOf(finding),
       ]),
-      'What it does not take',
+      'Refused operators',
     ),
     truncated(rows, target.refused_count + target.not_measured_count, 'operator'),
   );

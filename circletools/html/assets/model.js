@@ -75,7 +75,7 @@ class Subgraph {
     return [...new Set(found.filter((producer) => producer !== undefined))];
   }
 
-  /** What tells operators of several subgraphs apart, and those of two models. */
+  /** A label that distinguishes operators of several subgraphs, and of two models. */
   get prefix() {
     if (doc.diff) return `${'AB'[sideOf(this.index)]}${doc.subgraphs.length > 2 ? `${ownIndex(this.index)}/` : ' '}`;
     return doc.subgraphs.length > 1 ? `${this.index}/` : '';
@@ -146,7 +146,7 @@ function sums(key) {
   return [...found.values()].sort((a, b) => b[2] - a[2] || b[1] - a[1]);
 }
 
-// --- the selection: one thing at a time, told to all views ---
+// --- the selection: one thing at a time, passed on to all views ---
 
 const listeners = [];
 const whenSelected = (listener) => listeners.push(listener);

@@ -313,6 +313,6 @@ function findingsPanel() {
   return make(
     'div',
     { class: 'panel' },
-    card('What check says', contents, truncated(rows, doc.findings.length, 'finding')),
+    card('Findings of check', contents, truncated(rows, doc.findings.length, 'finding')),
   );
 }

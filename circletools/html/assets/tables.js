@@ -13,7 +13,7 @@ class OperatorTable {
       oninput: () => this.refresh(),
       spellcheck: 'false',
     });
-    this.told = make('span', { class: 'quiet' });
+    this.count = make('span', { class: 'quiet' });
     this.head = make('div', { class: 'grid-head', role: 'row' });
     this.space = make('div', { class: 'grid-space', role: 'presentation' });
     this.body = make(
@@ -32,7 +32,7 @@ class OperatorTable {
     return make(
       'div',
       { class: 'panel', id: 'operators' },
-      make('div', { class: 'tools' }, this.filter, this.told),
+      make('div', { class: 'tools' }, this.filter, this.count),
       this.body,
     );
   }
@@ -104,7 +104,7 @@ class OperatorTable {
       const [first, second] = [value(a), value(b)];
       return sign * (first < second ? -1 : first > second ? 1 : 0) || a.place - b.place;
     });
-    this.told.textContent = `${this.rows.length} of ${counted(this.all.length, 'operator')}`;
+    this.count.textContent = `${this.rows.length} of ${counted(this.all.length, 'operator')}`;
     this.body.setAttribute('aria-rowcount', this.rows.length + 1);
     this.head.replaceChildren(
       ...this.columns().map(([key, title, , , kind]) => {

@@ -27,7 +27,7 @@ function runCard(times) {
     [
       'unchecked',
       times.unchecked_operators
-        ? `${counted(times.unchecked_operators, 'operator')} whose name does not tell the code`
+        ? `${counted(times.unchecked_operators, 'operator')} whose name does not give the code`
         : '',
     ],
     ['left out', times.ignored_marks.slice(0, 20).map(shown).join(', ')],
@@ -128,7 +128,7 @@ function addedCard(times) {
         duration(row.total_ns / times.executions),
         row.kind === 'inside' ? '' : percent(row.total_ns, times.total_ns),
       ]),
-      'Time that is not in the model',
+      'Time outside the model',
     ),
     truncated(rows, times.added.length, 'row'),
   );

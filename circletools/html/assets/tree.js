@@ -34,7 +34,7 @@ class ModuleTree {
     const from =
       doc.origins.from === 'tables'
         ? `Sources by module (${doc.origins.state})`
-        : 'Names by module: the model has no origins, so every operator stands for itself';
+        : 'Names by module: the model has no origins';
     this.rest = make('p', { class: 'quiet' });
     return make('div', { class: 'panel' }, card(from, this.box, this.rest));
   }

@@ -21,7 +21,7 @@ function shown(name) {
   });
 }
 
-/** The last `most` letters of a name, where what tells names apart usually is. */
+/** The last `most` letters of a name, where names usually differ. */
 function tail(name, most) {
   const text = shown(name);
   return text.length <= most ? text : `…${text.slice(1 - most).replace(/^[\udc00-\udfff]/, '')}`;
@@ -79,7 +79,7 @@ function make(tag, attributes = {}, ...children) {
 const byId = (id) => document.getElementById(id);
 const named = (name, tag = 'span') => make(tag, { class: 'name' }, shown(name));
 const link = (text, action) => make('button', { type: 'button', class: 'link', onclick: action }, text);
-/** A name on one line; what does not fit is left out at its front, since the end is what tells names apart. */
+/** A name on one line; what does not fit is left out at its front, since names differ at their end. */
 const front = (name) => make('span', { class: 'front', title: tail(name, 300) }, make('bdi', {}, tail(name, 160)));
 const bar = (part, whole) =>
   make('div', { class: 'bar' }, make('i', { width: whole > 0 ? (100 * part) / whole : 0 }));
@@ -116,11 +116,11 @@ function table(columns, rows, caption) {
 
 /** A list of [term, what]; terms of which there is nothing to say are left out. */
 function terms(facts) {
-  const told = facts.filter(([, what]) => what);
+  const given = facts.filter(([, what]) => what);
   return make(
     'dl',
     {},
-    told.map(([term, what]) => [make('dt', {}, term), make('dd', {}, what)]),
+    given.map(([term, what]) => [make('dt', {}, term), make('dd', {}, what)]),
   );
 }
 
