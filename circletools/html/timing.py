@@ -18,7 +18,6 @@ from circletools.render.attribution import attribution_json
 from circletools.render.traces import trace_json
 from circletools.storage.files import open_source
 from circletools.trace.nnapi.analysis import Analysis, read_trace
-from circletools.trace.nnapi.summaries import whole_table
 from circletools.trace.operators.profile import OperatorTrace
 from circletools.trace.operators.read import read_profile
 
@@ -113,7 +112,7 @@ def layer_times(trace: ReadTrace, analysis: Analysis) -> dict[str, Any]:
     return {
         "name": trace.title,
         "trace": document["trace"] | {"name": trace.title},
-        "buckets": whole_table(analysis.tables.values()).to_rows(),
+        "buckets": analysis.tables.total(analysis.tables).to_rows(),
         "runs": document["runs"][:MOST_RUNS],
         "run_count": len(document["runs"]),
         "driver_executions": document["driver_executions"],

@@ -12,7 +12,6 @@ import numpy as np
 from circletools.profile.compare import ComparedTime, Row, Samples, compare_times, location, refuse_unpaired, tick_of
 from circletools.trace.nnapi.analysis import Analysis
 from circletools.trace.nnapi.marks import SUBPHASES
-from circletools.trace.nnapi.summaries import whole_table
 from circletools.trace.nnapi.timeline import APP_PHASES, run_of
 from circletools.wording import Tabular
 
@@ -126,8 +125,8 @@ def _times(analysis: Analysis, executed: bool) -> dict[_Key, Samples]:
             if own[chosen].any():
                 times = found.get(("execution", layer, phase), np.zeros(count))
                 found["execution", layer, phase] = times + own[chosen]
-    tables = (table for segment, table in analysis.tables.items() if run_of(segment)[1] != _WARM_UP)
-    for (layer, phase), time in whole_table(tables).self_ns.items():
+    measured = (segment for segment in analysis.tables if run_of(segment)[1] != _WARM_UP)
+    for (layer, phase), time in analysis.tables.total(measured).self_ns.items():
         if executed and phase == "PBM":  # it grows with the number of executions
             found["execution", layer, phase] = np.full(count, time / count)
         elif not (executed and phase in _EXECUTION):

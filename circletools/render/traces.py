@@ -38,7 +38,7 @@ def trace_json(
             "events": analysis.events,
             "elapsed_ns": analysis.last_ns - analysis.first_ns,
             "drivers": list(analysis.drivers),
-            "covered_ns": sum(table.covered_ns for table in analysis.tables.values()),
+            "covered_ns": analysis.tables.covered_ns,
         },
     }
     if by != "function":

@@ -68,10 +68,7 @@ def read(trace: str | bytes | list[Ev]) -> Analysis:
 
 def total(analysis: Analysis) -> Table:
     """Return the table of a whole trace."""
-    whole = Table()
-    for part in analysis.tables.values():
-        whole.add(part)
-    return whole
+    return analysis.tables.total(analysis.tables)
 
 
 def inclusive(analysis: Analysis) -> dict[str, int]:

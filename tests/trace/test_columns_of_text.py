@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from circletools.trace.sources import open_trace, text
 from circletools.trace.sources.batch import LATEST_NS, Fault
-from circletools.trace.sources.digits import stamps, words_at
+from circletools.trace.sources.digits import blocks, stamps
 from tests.kit.trace_support import Ev, lines
 
 LONG = 2_000_000
@@ -24,7 +24,7 @@ LONG = 2_000_000
     ).filter(lambda text: len(text) >= 15)
 )
 def test_stamps(text: bytes) -> None:
-    times, good = stamps(words_at(text + b":" + bytes(8)), np.array([len(text)], np.int64))
+    times, good = stamps(blocks(text + b":" + bytes(8), np.zeros(1, np.int64), len(text) + 9), len(text))
     stamp = re.search(rb" (\d{1,7})\.(\d{6})$", text)
     assert good.tolist() == [stamp is not None]
     if stamp is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -96,7 +98,7 @@ def nonzero(times: dict[Part, int]) -> dict[Part, int]:
     return {part: time for part, time in times.items() if time}
 
 
-def times(tables: dict[int, Table]) -> tuple[dict[int, dict[tuple[str, str], int]], ...]:
+def times(tables: Mapping[int, Table]) -> tuple[dict[int, dict[tuple[str, str], int]], ...]:
     return tuple(
         some({number: getattr(table, name) for number, table in tables.items()})
         for name in ("self_ns", "inclusive_ns")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from array import array
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
@@ -20,7 +19,7 @@ from circletools.trace.nnapi.executions import HAL_CALL, Evidence, ExecutionColu
 from circletools.trace.nnapi.functions import Function, functions
 from circletools.trace.nnapi.machine import Begin, End, EventBatch, InFlightChanges, Machine
 from circletools.trace.nnapi.marks import APPLICATION, FOREIGN, HalSide, Mark, classify
-from circletools.trace.nnapi.statistics import Cutter, Intervals, Table, Totals, add_up, pieces, tables
+from circletools.trace.nnapi.statistics import Cutter, Intervals, Tables, Totals, pieces
 from circletools.trace.nnapi.timeline import Run, Runs, Timeline, run_of
 from circletools.trace.nnapi.wall_clock import EXECUTING, PHASES, WallClock, Windows, Work, wall_clocks
 from circletools.trace.sources import Batch, Trace, open_trace
@@ -48,7 +47,7 @@ class Analysis(Tabular):
     encoding: str
     events: int
     runs: list[Run]
-    tables: dict[int, Table]
+    tables: Tables
     executions: ExecutionColumns
     wall_clock: WallClock
     run_clock: WallClock
@@ -130,7 +129,7 @@ class _Pass:
         self.driver = Evidence(self._processes, self.runs.segments)
         self.seen = SeenMarks()
         self.work = Work(self.automaton.contexts)
-        self.totals: Totals = defaultdict(int)
+        self.totals = Totals()
         self.events, self.last_ns = 0, 0
         self._symbols: dict[bytes, tuple[int, int]] = {}
         self._indices: dict[int, int] = {}
@@ -155,7 +154,6 @@ class _Pass:
 
     def finish(self) -> Analysis:
         """Return the results."""
-        contexts = self.automaton.contexts
         executions, layer = self.executions.ended(), "LR"
         if not len(executions):
             executions = self.driver.executions()
@@ -174,7 +172,7 @@ class _Pass:
             self.trace.encoding,
             self.events,
             self.runs.all,
-            tables(contexts, self.totals),
+            self.totals.tables(self.automaton.contexts),
             executions,
             clock,
             run_clock,
@@ -204,11 +202,12 @@ class _Pass:
         before = self.machine.feed(batch.times, threads, symbols, batch.places)
         intervals = self.cutter.cut(batch.times, threads, batch.texts >= 0, before)
         self.seen.counted.update(distinct(intervals.threads))
-        for path, self_ns in sums(intervals.paths, intervals.ends - intervals.starts):
+        own = sums(intervals.paths, intervals.ends - intervals.starts)
+        for path, self_ns in zip(*(one.tolist() for one in own), strict=True):
             self.automaton.paths[path].self_ns += self_ns
         for timeline, some in self._by_timeline(intervals):
             for part, segments in pieces(some, *timeline.arrays()):
-                add_up(self.totals, part, segments)
+                self.totals.add(part, segments)
         self.work.add(intervals)
         self.runs.forget()
 

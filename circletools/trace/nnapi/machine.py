@@ -147,8 +147,9 @@ class Machine:
         begins = walk.symbols != END
         inner = np.where(begins, walk.after, walk.before)
         how = self.automaton.reporting()[begins.astype(np.int64), inner]
-        some = [np.flatnonzero(how & way) for way in (ALONE, BY_COLUMNS)]
-        alone, columns = (at[np.argsort(walk.order[at])] for at in some)
+        place = np.empty_like(walk.order)
+        place[walk.order] = np.arange(len(place))
+        alone, columns = (place[np.flatnonzero(how[place] & way)] for way in (ALONE, BY_COLUMNS))
         self._report_one_by_one(walk, alone, times, np.where(begins, inner, ~inner))
         at = walk.order[columns]
         return self._observer.on_executions(

@@ -6,8 +6,9 @@ All times are whole nanoseconds, and all sums exact.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -87,7 +88,7 @@ class Cutter:
         after[:-1] = states[1:]
         after[last] = now[threads[last]]
         begun = after[begins] >> 1
-        for path, count in sums(begun, np.ones(len(begun), np.int64)):
+        for path, count in zip(*(one.tolist() for one in sums(begun, np.ones(len(begun), np.int64))), strict=True):
             self._machine.automaton.paths[path].calls += count
         paths = states >> 1
         codes = self._machine.automaton.context_numbers()[paths] << 1 | states & 1
@@ -95,10 +96,7 @@ class Cutter:
         return Intervals(starts, times, threads, paths, codes).only(running[codes] & (times > starts))
 
 
-Totals = dict[int, int]
-"""Nanoseconds by segment and context code combined in one number: a long trace has very many."""
 _CODE_BITS = 32
-_CODE_MASK = (1 << _CODE_BITS) - 1
 
 
 def pieces(intervals: Intervals, starts: Numbers, segments: Numbers) -> Iterable[tuple[Intervals, Numbers]]:
@@ -126,13 +124,24 @@ def pieces(intervals: Intervals, starts: Numbers, segments: Numbers) -> Iterable
         yield cut, segments[index]
 
 
-def add_up(totals: Totals, intervals: Intervals, segments: Numbers) -> None:
-    """Add the lengths of intervals to the totals of their segments and contexts."""
-    if not len(segments):
-        return
-    low, width = int(segments.min()), int(intervals.codes.max()) + 1
-    for key, total in sums((segments - low) * width + intervals.codes, intervals.ends - intervals.starts):
-        totals[(low + key // width) << _CODE_BITS | key % width] += total
+class Totals:
+    """Adds up the time of each segment and context, batch by batch."""
+
+    def __init__(self) -> None:
+        self._parts: list[tuple[Numbers, Numbers]] = []
+
+    def add(self, intervals: Intervals, segments: Numbers) -> None:
+        """Add the lengths of intervals to the totals of their segments and contexts."""
+        if len(segments):
+            low, width = int(segments.min()), int(intervals.codes.max()) + 1
+            keys, times = sums((segments - low) * width + intervals.codes, intervals.ends - intervals.starts)
+            self._parts.append(((low + keys // width) << _CODE_BITS | keys % width, times))
+
+    def tables(self, contexts: Contexts) -> Tables:
+        """Return the table of each segment."""
+        empty = np.zeros(0, np.int64)
+        keys, times = (np.concatenate(column) for column in zip((empty, empty), *self._parts, strict=True))
+        return Tables(contexts, *sums(keys, times))
 
 
 @dataclass(slots=True)
@@ -162,37 +171,45 @@ class Table:
             for bucket, inclusive in sorted(self.inclusive_ns.items())
         ]
 
-    def add(self, other: Table) -> None:
-        """Add another table to this one."""
-        for mine, theirs in ((self.self_ns, other.self_ns), (self.inclusive_ns, other.inclusive_ns)):
-            for bucket, value in theirs.items():
-                mine[bucket] += value
 
+class Tables(Mapping[int, Table]):
+    """The table of each segment, made on demand: a long trace has thousands."""
 
-def tables(contexts: Contexts, totals: Totals) -> dict[int, Table]:
-    """Return the table of each segment, and empty the totals, so that not both are in memory."""
-    found: dict[int, Table] = defaultdict(Table)
-    segments, codes, times = _columns(totals)
-    owners, running = np.array(contexts.owners, np.int64)[codes], np.array(contexts.running, np.int64)[codes]
-    for number in _BY_NAME:
-        pair = BUCKETS[number]
-        for at, total in _by_segment(segments, times, owners == number):
-            found[at].self_ns[pair] = total
-        for at, total in _by_segment(segments, times, running >> number & 1 != 0):
-            found[at].inclusive_ns[pair] = total
-    return found
+    def __init__(self, contexts: Contexts, keys: Numbers, times: Numbers) -> None:
+        """Start with ascending keys, segment and context code in one number, and their times."""
+        self._contexts, self._times = contexts, times
+        self._codes = keys & (1 << _CODE_BITS) - 1
+        segments, starts = np.unique(keys >> _CODE_BITS, return_index=True)
+        bounds = pairwise([*starts.tolist(), len(keys)])
+        self._rows = dict(zip(segments.tolist(), bounds, strict=True))
 
+    def __getitem__(self, segment: int) -> Table:
+        """Return the table of a segment."""
+        if segment not in self._rows:
+            raise KeyError(segment)
+        return self.total([segment])
 
-_BY_NAME = sorted(range(len(BUCKETS)), key=BUCKETS.__getitem__)
+    def __iter__(self) -> Iterator[int]:
+        """Yield all segments."""
+        return iter(self._rows)
 
+    def __len__(self) -> int:
+        """Return the number of segments."""
+        return len(self._rows)
 
-def _columns(totals: Totals) -> tuple[Numbers, Numbers, Numbers]:
-    """Return segments, context codes and times, and empty the totals."""
-    keys, times = (np.fromiter(some, np.int64, len(totals)) for some in (totals, totals.values()))
-    totals.clear()
-    return keys >> _CODE_BITS, keys & _CODE_MASK, times
+    @property
+    def covered_ns(self) -> int:
+        """The total of all self times."""
+        return int(self._times.sum())
 
-
-def _by_segment(segments: Numbers, times: Numbers, some: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
-    at = np.flatnonzero(some)
-    return sums(segments[at], times[at])
+    def total(self, segments: Iterable[int]) -> Table:
+        """Return the sum of the tables of some segments."""
+        found, owners, running = Table(), self._contexts.owners, self._contexts.running
+        for low, high in (self._rows[segment] for segment in segments if segment in self._rows):
+            for code, time in zip(self._codes[low:high].tolist(), self._times[low:high].tolist(), strict=True):
+                found.self_ns[BUCKETS[owners[code]]] += time
+                mask = running[code]
+                while mask:
+                    found.inclusive_ns[BUCKETS[(mask & -mask).bit_length() - 1]] += time
+                    mask &= mask - 1
+        return found

@@ -69,14 +69,6 @@ class RunSummary:
     shares: tuple[Share, ...] = ()
 
 
-def whole_table(tables: Iterable[Table]) -> Table:
-    """Return the sum of tables."""
-    whole = Table()
-    for table in tables:
-        whole.add(table)
-    return whole
-
-
 def run_summaries(analysis: Analysis) -> Iterator[RunSummary]:
     """Yield all runs; the time outside any run, if any, comes first."""
     places: dict[int, list[int]] = defaultdict(list)
@@ -93,7 +85,7 @@ def _parts(analysis: Analysis, segments: Sequence[int], places: Mapping[int, lis
     """Yield the whole, then its phases if there are several; executions are given by their places."""
     tables = {segment: analysis.tables[segment] for segment in segments if segment in analysis.tables}
     every = sorted(place for segment in segments for place in places.get(segment, ()))
-    yield _part(analysis, WHOLE, whole_table(tables.values()), every)
+    yield _part(analysis, WHOLE, analysis.tables.total(segments), every)
     for segment, table in tables.items() if len(tables) > 1 else ():
         yield _part(analysis, run_of(segment)[1], table, places.get(segment, []))
 

@@ -90,11 +90,13 @@ class Runs:
 
     def segments(self, at: Numbers, processes: Numbers) -> Numbers:
         """Return the segment of each process at an event of the batch, given by its place."""
+        changes = np.array(self._changes, np.int64).reshape(len(self._changes), 4)
+        commons: Numbers = np.append(self._common_before, changes[:, 3])[np.searchsorted(changes[:, 0], at)]
+        if len(self.of_process) < 2:
+            return commons
         known, index = np.unique(processes, return_inverse=True)
         before = self._segments | self._before
         found = np.array([before.get(process, _NO_RUN) for process in known.tolist()], np.int64)[index]
-        changes = np.array(self._changes, np.int64).reshape(len(self._changes), 4)
-        commons = np.append(self._common_before, changes[:, 3])[np.searchsorted(changes[:, 0], at)]
         changes = changes[np.isin(changes[:, 1], known)]
         changes = changes[np.argsort(changes[:, 1], kind="stable")]
         width = 1 + int(max(at.max(initial=0), changes[:, 0].max(initial=0)))

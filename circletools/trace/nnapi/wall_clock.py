@@ -18,7 +18,7 @@ from circletools.errors import InvalidInputError
 from circletools.trace.nnapi.contexts import BUCKET, Contexts
 from circletools.trace.nnapi.marks import SUBPHASES
 from circletools.trace.nnapi.statistics import Intervals
-from circletools.trace.sources.names import Numbers, distinct
+from circletools.trace.sources.names import Numbers, distinct, small
 
 OWN_PROCESS = -1
 """The process of a share that is not a driver's: the execution's own."""
@@ -123,16 +123,18 @@ class Work:
         new[1:] = (some.threads[1:] != some.threads[:-1]) | (masks[1:] != masks[:-1])
         new[1:] |= some.starts[1:] != some.ends[:-1]
         last = np.append(new[1:], True)
-        codes = some.codes[new].astype(np.int32)
-        self._parts.append((some.starts[new], some.ends[last], some.threads[new].astype(np.int32), codes))
+        first = some.starts.min()
+        columns = some.starts[new] - first, some.ends[last] - first, some.threads[new], some.codes[new]
+        self._parts.append((first, *map(small, columns)))
         self.serving |= dict.fromkeys(distinct(some.threads[masks & _DRIVER != 0]))
 
     def taken(self) -> Iterator[Intervals]:
         """Yield and drop the intervals of each batch, which do not overlap in time; `paths` are buckets, as bits."""
         masks = np.array(self._contexts.running, np.int64) & _WORK
         while self._parts:
-            starts, ends, threads, codes = self._parts.popleft()
-            yield Intervals(starts, ends, threads, masks[codes], codes)
+            first, *columns = self._parts.popleft()
+            starts, ends, threads, codes = (column.astype(np.int64) for column in columns)
+            yield Intervals(starts + first, ends + first, threads, masks[codes], codes)
 
 
 def wall_clocks(work: Work, every: Sequence[Windows], processes: Sequence[int], name: str) -> list[WallClock]:

@@ -16,6 +16,7 @@ import numpy as np
 from circletools.errors import InvalidInputError
 from circletools.trace.sources.batch import LATEST_NS, Batch, FaultKind, Trace
 from circletools.trace.sources.content import EXPECTED, Pieces, lines
+from circletools.trace.sources.digits import blocks
 from circletools.trace.sources.names import interned
 
 HEAD = '{"ph":"%s","ts":%16d.%03d,"tid":%10d,"pid":%10d'
@@ -48,7 +49,7 @@ def _read(trace: Trace, data: bytes, line: int) -> Batch:
     ends = np.append(np.flatnonzero(characters == ord("\n")), len(data))
     starts = np.append(0, ends[:-1] + 1)
     index = np.flatnonzero(ends - starts > _WIDTH)
-    heads = characters[starts[index, None] + np.arange(_WIDTH)]
+    heads = blocks(data, starts[index], _WIDTH)
     digits = np.where(heads[:, _DIGITS] == ord(" "), 0, heads[:, _DIGITS] - np.uint8(ord("0")))
     good = (heads[:, _FIXED] == _COLUMNS[_FIXED]).all(axis=1) & (digits <= 9).all(axis=1)
     good &= np.isin(heads[:, _KIND], np.frombuffer(b"BEi", np.uint8))

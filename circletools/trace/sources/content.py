@@ -10,7 +10,7 @@ from circletools.errors import InvalidInputError
 
 EXPECTED = "expected systrace HTML, ftrace text, atrace -z, a Perfetto trace, or an export of this program"
 
-PIECE_BYTES = 4 << 20
+PIECE_BYTES = 3 << 20
 _UNPACKED_FREE, _UNPACKED_RATIO = 4 << 20, 100
 _LONGEST_LINE = 8 << 20
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from functools import reduce
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+
+from circletools.trace.sources.digits import blocks
 
 Numbers = npt.NDArray[np.int64]
 _Rows = TypeVar("_Rows", bound="Columns")
@@ -46,8 +49,8 @@ def interned(data: bytes, starts: Numbers, ends: Numbers) -> tuple[Numbers, list
         return [texts.setdefault(data[start:end], len(texts)) for start, end in stretches]
 
     if len(like):
-        wide = np.ndarray((len(data) - width * _WORD + 1, width), "<u8", data, strides=(1, _WORD))
-        rows = wide[starts[like]] & _MASKS[sizes[like], :width]
+        rows = blocks(data, starts[like], width * _WORD).view("<u8")
+        rows &= _MASKS.take(sizes[like], axis=0)[:, :width]
         leaders = np.full(_SLOTS, -1)
         slots = rows @ _MIX[:width] >> _SLOT_SHIFT
         leaders[slots[::-1]] = np.arange(len(like))[::-1]
@@ -55,7 +58,7 @@ def interned(data: bytes, starts: Numbers, ends: Numbers) -> tuple[Numbers, list
         numbers = np.zeros(len(like), np.int64)
         numbers[chosen] = read(like[chosen])
         leader = leaders[slots]
-        equal = (rows == rows[leader]).all(axis=1)
+        equal = reduce(np.bitwise_or, (rows ^ rows.take(leader, axis=0)).T) == 0
         codes[like[equal]] = numbers[leader[equal]]
     others = np.flatnonzero(codes < 0)
     codes[others] = read(others)
@@ -86,11 +89,14 @@ def read_names(
 _FEW = 1 << 20
 
 
+def small(values: Numbers) -> npt.NDArray[np.unsignedinteger[Any]]:
+    """Return non-negative values in the smallest type that holds them."""
+    return values.astype(np.min_scalar_type(int(values.max(initial=0))))
+
+
 def by_thread(threads: Numbers) -> Numbers:
-    """Return the stable order by thread index."""
-    most = int(threads.max(initial=0))
-    # Keys of 8 or 16 bits use a radix sort.
-    return np.argsort(threads.astype(np.min_scalar_type(most)), kind="stable")
+    """Return the stable order by thread index; keys of 8 or 16 bits use a radix sort."""
+    return np.argsort(small(threads), kind="stable")
 
 
 def distinct(keys: Numbers) -> list[int]:
@@ -114,13 +120,13 @@ def each(keys: Numbers, find: Callable[[int], int]) -> Numbers:
     return table[keys]
 
 
-def sums(keys: Numbers, values: Numbers) -> list[tuple[int, int]]:
-    """Sum `values` by key (all non-negative); keys whose sum is 0 are omitted."""
+def sums(keys: Numbers, values: Numbers) -> tuple[Numbers, Numbers]:
+    """Sum `values` by key (all non-negative); return the keys, ascending, and their sums, without sums of 0."""
     if len(keys) and keys.max() < _FEW and values.sum(dtype=np.float64) < 1 << 52:  # exact as floats
-        found = np.bincount(keys, values)
-        known = np.flatnonzero(found)
-        return list(zip(known.tolist(), found[known].astype(np.int64).tolist(), strict=True))
+        totals = np.bincount(keys, values)
+        known = np.flatnonzero(totals)
+        return known, totals[known].astype(np.int64)
     known, inverse = np.unique(keys, return_inverse=True)
-    totals = np.zeros(len(known), np.int64)
-    np.add.at(totals, inverse, values)
-    return [(key, total) for key, total in zip(known.tolist(), totals.tolist(), strict=True) if total]
+    found = np.zeros(len(known), np.int64)
+    np.add.at(found, inverse, values)
+    return known[found != 0], found[found != 0]

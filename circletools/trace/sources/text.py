@@ -18,7 +18,7 @@ import numpy.typing as npt
 from circletools.errors import InvalidInputError
 from circletools.trace.sources.batch import LATEST_NS, Batch, FaultKind, Trace
 from circletools.trace.sources.content import EXPECTED, Pieces, lines
-from circletools.trace.sources.digits import beginning, number, spread, stamps, word, words_at
+from circletools.trace.sources.digits import beginning, blocks, number, spread, stamps, word, words_in
 from circletools.trace.sources.names import Columns, Numbers, distinct, read_names
 
 _HEADER = re.compile(
@@ -35,7 +35,7 @@ _WRITTEN = re.compile(rb"^# entries-in-buffer/entries-written: (\d{1,18})/(\d{1,
 # The end of a line's head in the kernel's columns, as the words to compare.
 _NAME = (word(b"_write: "), word(b"ing_mark"), word(b": trac"))
 _WRITES = b": tracing_mark_write: "
-_BEGINS, _ENDS, _THREE = word(b" B|"), word(b" E|"), word(b"\xff" * 3)
+_BEGINS, _ENDS, _THREE = (np.uint32(word(one)) for one in (b" B|", b" E|", b"\xff" * 3))
 _TASK_COLUMNS = 16
 _FIRST_FAST = 64
 _HEAD_BYTES = 4096
@@ -158,7 +158,7 @@ class _Reader:
             return np.full(len(starts), -1)
         bars = starts + (first + len(_WRITES) + 1 - self.data.rfind(_NEWLINE, 0, first) - 1)
         good = np.flatnonzero(bars < np.minimum(self.ends, len(self.data) - len(_WRITES)))
-        near = words_at(self.data)[bars[good] - 2] & _THREE
+        near = blocks(self.data, bars[good] - 2, 4).view("<u4")[:, 0] & _THREE
         found = np.full(len(starts), -1)
         good = good[(near == _BEGINS) | (near == _ENDS)]
         found[good] = bars[good]
@@ -173,21 +173,18 @@ class _Reader:
 
     def _in_columns(self, found: _Lines, times: Numbers, threads: Numbers) -> npt.NDArray[np.bool_]:
         """Parse the lines in the kernel's columns; return which lines these are."""
-        data, words = self.bytes, words_at(self.data)
         quick = (found.bar >= _FIRST_FAST) & (found.bar - found.start >= _FIRST_FAST)
         if not quick.any():
             return quick
-        bar, start = found.bar[quick], found.start[quick]
-        good = (words[bar - 9] == _NAME[0]) & (words[bar - 17] == _NAME[1])
-        good &= words[bar - 25] >> np.uint64(16) == _NAME[2]
-        stamp, stamped = stamps(words, bar - 23)
-        good &= stamped
-        tid, after = spread(words[start + _TASK_COLUMNS + 1])
-        tid, dropped = beginning(tid, after)
-        near, far = data[start + 23], data[start + 25]
+        before = blocks(self.data, found.bar[quick] - _FIRST_FAST, _FIRST_FAST)
+        good = (words_in(before, _FIRST_FAST - 9) == _NAME[0]) & (words_in(before, _FIRST_FAST - 17) == _NAME[1])
+        good &= words_in(before, _FIRST_FAST - 25) >> np.uint64(16) == _NAME[2]
+        times[quick], stamped = stamps(before, _FIRST_FAST - 23)
+        start = blocks(self.data, found.start[quick], _FIRST_FAST // 2)
+        tid, dropped = beginning(*spread(words_in(start, _TASK_COLUMNS + 1)))
+        near, far = start[:, 23], start[:, 25]
         opens = (near == ord(_OPEN)) | (near == ord(_BRACKET)) | (far == ord(_OPEN)) | (far == ord(_BRACKET))
-        good &= (data[start + _TASK_COLUMNS] == ord(_DASH)) & (dropped > 0) & (dropped < 8) & opens
-        times[quick] = stamp
+        good &= stamped & (start[:, _TASK_COLUMNS] == ord(_DASH)) & (dropped > 0) & (dropped < 8) & opens
         threads[quick] = number(tid)
         quick[quick] = good
         return quick
