@@ -7,6 +7,7 @@ import os
 import signal
 from collections.abc import Generator, Iterable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import cast
 
 import pytest
@@ -34,12 +35,16 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
-def pytest_configure() -> None:
-    """Give the programs that tests start the default signals, whatever the shell of this run ignores.
+def pytest_configure(config: pytest.Config) -> None:
+    """Give the programs that tests start the default signals, and let them compile the library once.
 
     `nohup` ignores SIGHUP, and a shell ignores SIGINT for what it runs in the background. What is ignored stays so in
     a new program, but what is handled has its default there.
     """
+    if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
+        compiled = TemporaryDirectory(prefix="circletools-compiled-", ignore_cleanup_errors=True)
+        config.add_cleanup(compiled.cleanup)
+        os.environ["PYTHONPYCACHEPREFIX"] = compiled.name
     for name in ("SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM"):
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) is signal.SIG_IGN:

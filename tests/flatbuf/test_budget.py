@@ -15,12 +15,10 @@ from fuzz.sharing import ROWS, Cost, accepted, cost, excesses
 from tests.kit.attacks.shared import SHARED, shared_file
 from tests.kit.support import ROOT
 
-SOUND = [data for data in seeds.models() if accepted(data)]
-
 
 def test_what_is_shared_at_random_is_in_proportion() -> None:
-    random = Random(18)  # noqa: S311 - no secret
-    for data, costs in islice(excesses(random, SOUND, 10), 2):
+    sound = [data for data in seeds.models() if accepted(data)]
+    for data, costs in islice(excesses(Random(18), sound, 10), 2):  # noqa: S311 - no secret
         assert not costs, (len(data), costs)
 
 
