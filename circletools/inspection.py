@@ -29,7 +29,7 @@ class BufferSummary:
 
 @dataclass(frozen=True, slots=True)
 class ExternalSummary:
-    """Data of one kind that lies behind the flatbuffer."""
+    """Data of one kind that follows the flatbuffer."""
 
     kind: str
     count: int
@@ -38,7 +38,7 @@ class ExternalSummary:
 
 @dataclass(frozen=True, slots=True)
 class TensorSummary:
-    """An input or output; if the tensor does not exist, only its index. -1 in `shape` is an open dimension."""
+    """An input or output; if the tensor does not exist, only its index. -1 in `shape` is a dynamic dimension."""
 
     tensor: int
     name: str
@@ -73,7 +73,7 @@ class Inspection(Tabular):
     """The contents of a model file.
 
     `flatbuffer_bytes` is the end of the flatbuffer, `prefix_bytes` the size of the prefix that edits put in front of
-    the original file, `trailing_bytes` the size of the data behind everything that the model uses. `tables` counts
+    the original file, `trailing_bytes` the size of the data after everything that the model uses. `tables` counts
     each table once per reference.
     """
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from enum import Enum
 from html import escape
@@ -53,6 +53,11 @@ def ranges(numbers: Iterable[int]) -> str:
         else:
             runs.append([number, number])
     return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
+
+
+def numbered(numbers: Sequence[int], what: str) -> str:
+    """Write a noun with ascending numbers, as in `tensor 3` and `tensors 0-3,7`."""
+    return f"{what if len(numbers) == 1 else what + 's'} {ranges(numbers)}"
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

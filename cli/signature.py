@@ -38,7 +38,7 @@ def argument(metavar: str, words: str) -> Declared:
 
 
 def option(names: str, words: str, metavar: str | None = None, **settings: Any) -> Declared:
-    """Declare an option; `names` are separated by blanks."""
+    """Declare an option; `names` are separated by spaces."""
     return Declared(words, metavar, tuple(names.split()), settings)
 
 

@@ -19,7 +19,7 @@ APART["Operator"] = "opcode_index large_custom_options_offset large_custom_optio
 
 
 def digest(*parts):
-    """BLAKE2b of 16 bytes over the parts, each behind its length as a u64."""
+    """BLAKE2b of 16 bytes over the parts, each after its length as a u64."""
     return blake2b(b"".join(struct.pack("<Q", len(part)) + part for part in parts), digest_size=16).digest()
 
 
@@ -114,7 +114,7 @@ class File:
         return options if at < 0 else options.replace(place, bytes(8))
 
     def data_of(self, buffer):
-        """The digest of a buffer's data, in the flatbuffer or behind it."""
+        """The digest of a buffer's data, in the flatbuffer or after it."""
         return digest(*self.bytes_of(buffer)) if 0 <= buffer < len(self.buffers) else digest()
 
     def bytes_of(self, buffer):

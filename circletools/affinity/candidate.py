@@ -63,7 +63,7 @@ def _broken(problem: Problem, candidate: Candidate) -> Iterator[Violation]:
 
 
 def disconnected(problem: Problem, candidate: Candidate) -> list[Partition]:
-    """Return the partitions whose units are connected neither by edges nor by permission to be together."""
+    """Return the partitions whose units are connected neither by edges nor by sets that may share a partition."""
     home = group_of(len(problem), [partition.operators for partition in candidate])
     label = connected(problem.graph, home)
     return [partition for partition in candidate if len({label[unit] for unit in partition.operators}) > 1]

@@ -1,7 +1,7 @@
 """Multiply-accumulates of operators, from the shapes in the file.
 
 Counted are the products in convolutions, matrix products and recurrent cells, as in torch's FlopCounterMode (which
-counts two FLOPs for each); pooling, elementwise operators, biases and activations count as 0. An open dimension
+counts two FLOPs for each); pooling, elementwise operators, biases and activations count as 0. A dynamic dimension
 counts as 1. Circle's and custom operators whose work does not follow from shapes count as `UNKNOWN`.
 """
 
@@ -75,7 +75,7 @@ class _Shapes:
 
 
 def elements(values: Values) -> Numbers:
-    """Return the number of elements of each value; an open dimension counts as 1."""
+    """Return the number of elements of each value; a dynamic dimension counts as 1."""
     shapes = values.shapes
     found = np.ones(len(values))
     some = np.flatnonzero(shapes.count)

@@ -4,7 +4,7 @@ Elements at both ends with equal keys match; then elements whose key is unique o
 (patience diff); then the same recursively between these. The remaining elements are tried with less specific keys. An
 element with a unique specific key at another place has moved.
 
-    before   a b c d e          a-a, d-d, e-e at the ends; b, c and x between; b is behind c on one side:
+    before   a b c d e          a-a, d-d, e-e at the ends; b, c and x between; b is after c on one side:
     after    a c x b d e        c-c stays, b-b has moved, x was added
 """
 
@@ -54,7 +54,7 @@ def align(levels: Levels, blunt: Levels = (), *, by_place: bool = False) -> Alig
     """Align two lists by `levels`, pairs of keys that identify an element, the most specific first.
 
     `blunt` keys do not identify an element: they only match elements within a gap, never moved ones. With `by_place`,
-    remaining elements of a gap match by position if both sides have the same number.
+    remaining elements of a gap match by position if both sides have the same number of them.
     """
     first, second = (len(keys) for keys in levels[0])
     partner, moved = np.full(first, -1, np.int64), np.zeros(first, np.bool_)

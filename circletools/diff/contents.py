@@ -1,4 +1,4 @@
-"""Compare data in the flatbuffer or behind it by its bytes: buffers and custom options."""
+"""Compare data in the flatbuffer or after it by its bytes: buffers and custom options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compare two models: structure, metadata, origins, affinity, data behind the flatbuffer."""
+"""Compare two models: structure, metadata, origins, affinity, data after the flatbuffer."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def _end(model: Model) -> int:
 
 
 def _members(model: Model, behind: memoryview) -> _Members | None:
-    """Return the files of an archive behind the model, or None if there is no readable one."""
+    """Return the files of an archive after the model, or None if there is no readable one."""
     entries = None if directory_start(behind) is None else archive_entries(model)
     if entries is None:
         return None

@@ -1,4 +1,4 @@
-"""The ZIP archive that TFLite metadata keeps behind the flatbuffer (labels, vocabularies).
+"""The ZIP archive that TFLite metadata appends to the flatbuffer (labels, vocabularies).
 
 Its offsets count from the start of the file, or from the start of the archive. Readers infer which from the position
 of the central directory, so they accept an archive that has moved *back* in its file. An archive that has moved
@@ -43,7 +43,7 @@ def move_archive(model: Model, start: int, by: int) -> list[Part]:
 
 
 def archive_entries(model: Model) -> list[ZipInfo] | None:
-    """Return the central directory of an archive behind a model, or None if there is no readable one."""
+    """Return the central directory of an archive after a model, or None if there is no readable one."""
     try:
         with ZipFile(model.source.path or io.BytesIO(model.wire.memory)) as archive:
             return archive.infolist()
@@ -52,7 +52,7 @@ def archive_entries(model: Model) -> list[ZipInfo] | None:
 
 
 def moved_directory(file: memoryview, by: int) -> bytes:
-    """Return the central directory and everything behind it, for an archive that moves by `by` bytes in its file.
+    """Return the central directory and everything after it, for an archive that moves by `by` bytes in its file.
 
     It is unchanged if readers can still find the entries. Raises EditError if its offsets cannot be changed.
     """

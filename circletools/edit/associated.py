@@ -1,6 +1,6 @@
-"""Associated files of a model: entries of a ZIP archive behind it, which ordinary ZIP tools can also open.
+"""Associated files of a model: entries of a ZIP archive appended to it, which ordinary ZIP tools can also open.
 
-Existing entries stay in place; the central directory is written again behind the new entries.
+Existing entries stay in place; the central directory is written again after the new entries.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def with_files(parts: Sequence[Part], files: Mapping[str, bytes]) -> list[Part]:
         parts.append(local)
     table, at = b"".join(kept), sum(map(len, parts))
     if len(kept) >= MOST or len(table) > ZIP64:
-        raise EditError("the ZIP archive behind the model has no room for more files")
+        raise EditError("the ZIP archive after the model has no room for more files")
     end = END_FIELDS.pack(END, 0, 0, len(kept), len(kept), len(table), 0, len(comment))
     return [*parts, table + moved(end, END_OFFSET, at) + comment]
 

@@ -24,7 +24,7 @@ def _names(model: Model) -> list[int]:
 class BufferPool:
     """Adds, replaces and releases buffers without ever moving one to another index.
 
-    The first buffers, `original`, belong to the file before any edit. Behind them, an empty unreferenced buffer is a
+    The first buffers, `original`, belong to the file before any edit. After them, an empty unreferenced buffer is a
     free place: it is filled first, and dropped if it is at the end.
     """
 

@@ -81,7 +81,7 @@ def _rest(model: Model) -> tuple[int, bool]:
 
 
 def tail_start(model: Model) -> int:
-    """Return the start of trailing data (such as an archive) behind everything the model uses, or the file's end.
+    """Return the start of trailing data (such as an archive) after everything the model uses, or the file's end.
 
     Leading zeros are padding; if they were kept, the file would grow with every compaction.
     """

@@ -117,7 +117,7 @@ class ModelEdit(Attributes):
         self._entries.rename(index, name)
 
     def associate(self, name: str, data: bytes) -> bool:
-        """Add or replace a file in the ZIP archive behind the model; return whether this changes the archive."""
+        """Add or replace a file in the ZIP archive after the model; return whether this changes the archive."""
         changed = not has_file(self.model, name, data)
         if changed:
             self._files[name] = data

@@ -118,7 +118,7 @@ class Entries:
         self.now = [entry for entry in self.now if id(entry) not in gone]
 
     def remaining(self, base: int) -> tuple[Finding, ...]:
-        """Return a note for each changed or removed entry whose old value is behind `base`."""
+        """Return a note for each changed or removed entry whose old value lies beyond `base`."""
         model, notes = self._model, []
         for entry in model.metadata:
             old = model.buffers[entry.buffer]

@@ -118,7 +118,7 @@ _REMEDIES: tuple[tuple[str, Callable[..., str]], ...] = (
     (r"[\d,]+ (?P<what>input|output)s?, not 1", "give it 1 {what}".format),
     (r"[\d,]+ (?P<what>input|output)s?, not (?P<allowed>.+)", "give it {allowed} {what}s".format),
     (rf"{_PLACE} has rank (?P<rank>\d+), not (?P<allowed>.+)", _rank),
-    (rf"{_PLACE} has an unknown dimension(?: beside the first)?", lambda place: "fix the shape of @"),
+    (rf"{_PLACE} has an unknown dimension(?: besides the first)?", lambda place: "fix the shape of @"),
     (rf"{_PLACE} is (?P<tensor>.+), not (?P<allowed>.+)", _tensor),
     (r"(?P<name>\w+) is (?P<value>.+), not (?P<allowed>.+)", _option),
     (rf"{_LEFT} is \S+, but must be {_SIGN} (?P<right>.+?)(?: \(\S+\))?", _comparison),

@@ -53,7 +53,7 @@ class Blamed(NamedTuple):
 class Cuts:
     """The groups of operators that a delegate would run, and the tensors that cross their borders.
 
-    Open dimensions count as 1.
+    Dynamic dimensions count as 1.
     """
 
     partitions: int

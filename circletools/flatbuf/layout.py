@@ -32,7 +32,7 @@ def field_offsets(memory: memoryview, at: int) -> dict[int, int]:
 
 
 def place_fields(fields: Sequence[Field]) -> tuple[list[tuple[Field, int]], int, int]:
-    """Place fields behind a table's vtable offset with minimal padding.
+    """Place fields after a table's vtable offset with minimal padding.
 
     Returns the fields with their offsets, the size of the table, and its alignment.
     """

@@ -176,7 +176,7 @@ class _Writer:
         return self.inline(table_type, _Form(vtable_bytes(placed, size), size, alignment, placed), fields, 0)
 
     def inline(self, table_type: TableType, form: _Form, fields: Mapping[int, Value], at: int) -> int:
-        """Write a table behind its vtable; bytes between fields are copied from the old table at `at`, if any."""
+        """Write a table after its vtable; bytes between fields are copied from the old table at `at`, if any."""
         inline = bytearray(self.memory[at : at + form.size] if at else form.size)
         places = []
         for item, offset in form.placed:

@@ -31,7 +31,7 @@ def distinct_edges(size: int, sources: Indices, targets: Indices) -> tuple[Indic
 
 
 def topological_order(successors: Sequence[Sequence[int]]) -> list[int]:
-    """Return the topological order of the numbers (Kahn's algorithm), without those on or behind a cycle.
+    """Return the topological order of the numbers (Kahn's algorithm), without those on or after a cycle.
 
     Among ready operators, the one that became ready first comes first.
     """

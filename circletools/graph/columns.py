@@ -181,7 +181,7 @@ class Values:
 
     @cached_property
     def bytes(self) -> NDArray[np.float64]:
-        """The bytes of each value; an open dimension counts as 1, a type of unknown size as 0 bytes."""
+        """The bytes of each value; a dynamic dimension counts as 1, a type of unknown size as 0 bytes."""
         return least_bytes(
             self.shapes, self.shape_signatures, self.columns.types[self.rows], self.schema.enums["TensorType"]
         )

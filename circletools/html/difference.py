@@ -95,7 +95,7 @@ def difference_html(found: ModelDifference, before: Model, after: Model) -> byte
 
 
 def _shift(codes: list[int], by: int) -> bool:
-    """Shift the operator code numbers of the second model behind those of the first."""
+    """Shift the operator code numbers of the second model past those of the first."""
     codes[:] = [code + by for code in codes]
     return True
 

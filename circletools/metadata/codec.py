@@ -110,7 +110,7 @@ class TableReader:
         found = 0
         while self.position < len(self.data):
             if found == declared:
-                raise self.error(f"bytes left over behind {declared} entries", self.position)
+                raise self.error(f"bytes left over after {declared} entries", self.position)
             at = self.position
             first, second = _PAIR.unpack(self.take(_PAIR.size))
             yield first, second, at

@@ -1,7 +1,7 @@
 """TFLITE_METADATA: a flatbuffer that describes a model and its inputs and outputs, for applications.
 
-tflite-support and MediaPipe read it; files such as labels are in a ZIP archive behind the model. It is read as a JSON
-document, and rewritten from one. Schema: tensorflow_lite_support/metadata/metadata_schema.fbs.
+tflite-support and MediaPipe read it; files such as labels are in a ZIP archive appended to the model. It is read as a
+JSON document, and rewritten from one. Schema: tensorflow_lite_support/metadata/metadata_schema.fbs.
 """
 
 from __future__ import annotations

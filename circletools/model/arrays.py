@@ -49,7 +49,7 @@ def array_of(tensor: Tensor, data: memoryview, tables: Tables, schema: Schema) -
     if len(tensor.shape) > MOST_DIMENSIONS:
         raise ModelFormatError(f"{len(tensor.shape)} dimensions; NumPy has {MOST_DIMENSIONS}", location=place)
     if min(tensor.shape, default=0) < 0:
-        raise ModelFormatError("a constant has an open dimension", location=place)
+        raise ModelFormatError("a constant has a dynamic dimension", location=place)
     sparse = bool(tables.has("sparsity")[0])
     count = sparse_elements(tables, schema) if sparse else element_count(tensor.shape)
     if isinstance(count, str):

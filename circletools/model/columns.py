@@ -54,7 +54,7 @@ class TensorColumns(_Columns):
         whole = int(lengths.sum())
         for rows, more in self._mentions():
             whole += int(lengths[rows].sum()) + more
-        self.tables.wire.budget.charge("the names of tensors, each at all of its places", whole)
+        self.tables.wire.budget.charge("the names of tensors, with every place where each occurs", whole)
         return self.tables.strings("name")
 
     @cached_property
@@ -133,7 +133,7 @@ class ModelColumns(Attributes):
         """The Model table, of length 1, from which everything is read. Raises ModelFormatError.
 
         The described data is charged to the budget here, once for all readers: objects may be shared, so a small file
-        can describe gigabytes. Buffer data, in the flatbuffer or behind it, counts once for each range of the file,
+        can describe gigabytes. Buffer data, in the flatbuffer or after it, counts once for each range of the file,
         since readers read each range once.
         """
         found = self.reachable
@@ -142,7 +142,7 @@ class ModelColumns(Attributes):
         whole += _OPERAND_TIMES * sum(found.described.get(f"Operator.{field}", 0) for field in ("inputs", "outputs"))
         for name, count in found.places.items():
             whole += (count - len(found.tables[name])) * (SUBGRAPH_BYTES if name == "SubGraph" else OBJECT_BYTES)
-        self.wire.budget.charge("the objects of the file, each at all of its places", int(whole))
+        self.wire.budget.charge("the objects of the file, with every place where each occurs", int(whole))
         return self._root
 
     def _data_bytes(self, buffers: Tables) -> int:

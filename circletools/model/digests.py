@@ -1,7 +1,7 @@
 """Digests of a model's contents: equal for equal contents, whatever the layout of the files.
 
 A part is a tensor with its data, an operator with its code, a subgraph without both, a signature, a metadata entry
-with its value, or the rest of the model. docs/digest.md defines the digested bytes. Data behind the flatbuffer that
+with its value, or the rest of the model. docs/digest.md defines the digested bytes. Data after the flatbuffer that
 no table refers to, such as an archive, belongs to no part.
 """
 
@@ -62,7 +62,7 @@ class _Parts:
                 message = f"a {name} has a {what} that the {model.format} schema does not know"
                 hint = "the file was written with a newer schema; a digest would leave it out"
                 raise ModelFormatError(message, hint=hint)
-        self.charge = model.wire.budget.tally("large custom options, each at all of its operators")
+        self.charge = model.wire.budget.tally("large custom options, with every operator that has them")
         self.digests = Digests(model.wire, model.schema, _LEFT_OUT, self.instead)
         self.values: dict[tuple[int, int], bytes] = {}
         self.options: dict[bytes, bytes] = {}  # as they are without the position of a program

@@ -31,7 +31,7 @@ class Interning:
 
 
 def _scramble(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Spread the bits of these values in place (splitmix64)."""
+    """Mix the bits of these values in place (splitmix64)."""
     values += _GOLDEN
     shifted = np.right_shift(values, np.uint64(30))
     values ^= shifted

@@ -34,7 +34,7 @@ def element_count(shape: Iterable[int]) -> int:
 def least_bytes(
     shapes: Vectors, signatures: Vectors, kinds: NDArray[np.int8], types: Mapping[int, str]
 ) -> NDArray[np.float64]:
-    """Return the bytes of each tensor's value; an open dimension counts as 1, a type of unknown size as 0 bytes.
+    """Return the bytes of each tensor's value; a dynamic dimension counts as 1, a type of unknown size as 0 bytes.
 
     `kinds` are their type numbers; `types` has the names.
     """
@@ -49,7 +49,7 @@ def least_bytes(
 
 
 def closed_sizes(shapes: Vectors, signatures: Vectors) -> NDArray[np.float64]:
-    """Return the dimensions of tensors, concatenated, with 1 for open dimensions."""
+    """Return the dimensions of tensors, concatenated, with 1 for dynamic dimensions."""
     sizes = shapes.flat().astype(np.float64)
     is_open = sizes < 0
     paired = shapes.count == signatures.count

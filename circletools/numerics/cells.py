@@ -16,7 +16,7 @@ from circletools.numerics.tasks import Task
 from circletools.numerics.values import Difference, changes_kind, difference, joined
 from circletools.runtimes.comparison import same
 from circletools.runtimes.protocol import Array
-from circletools.wording import ranges
+from circletools.wording import numbered
 
 _DRAWN, _MOST_DRAWS = 256, 16
 """The number of values used to estimate the effect of random rounding, and the most draws of them."""
@@ -58,7 +58,7 @@ class Judge:
             return Cell("skipped", inherited=inherited, words=f"{self.reference.name} {error}")
         is_fault = self.request.forbids(own) if self.request.has_thresholds else not allowed.covers(own)
         others = [one for one in task.own.operators if one != task.operator]
-        words = f"together with operators {ranges(others)}" if others else ""
+        words = f"together with {numbered(others, 'operator')}" if others else ""
         return Cell("fault" if is_fault else "ok", own, inherited, allowed.max_abs, words)
 
     def largest(self, task: Task, expected: Known, found: Known) -> Difference | None:

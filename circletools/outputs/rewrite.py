@@ -144,7 +144,7 @@ class _SubgraphFix:
         """Append a SHAPE operator; return the tensor with the shape."""
         edit, subgraph = self.edit, output.subgraph
         name = self.unique(f"{output.name}_shape")
-        # onert prepares other subgraphs with the shapes in the file, and accepts no open dimension there.
+        # onert prepares other subgraphs with the shapes in the file, and accepts no dynamic dimension there.
         signature = [-1] if subgraph == 0 else None
         shape = edit.add_tensor(subgraph, name, type="INT32", shape=[1], shape_signature=signature)
         code = edit.add_operator_code("SHAPE", 1)

@@ -185,9 +185,9 @@ def _notes(graph: Graph, request: ExtractRequest, cut: Cut) -> Iterator[Finding]
         message = f"inputs that the outputs do not need are left out: {shown(unused)}"
         yield Finding("INPUT_LEFT_OUT", "info", place, message)
     if cut.between:
-        message = f"operators {ranges(cut.between)} lie between the requested ones and are included"
+        message = f"between the requested operators lie others, which are included: {ranges(cut.between)}"
         yield Finding("OPERATORS_BETWEEN", "info", place, message)
     for tensor in cut.inputs:
         if tensor not in given and is_open(graph, tensor):
-            message = f"the shape of input {shown([tensor])} is open; resize it before running"
+            message = f"the shape of input {shown([tensor])} is dynamic; resize it before running"
             yield Finding("OPEN_SHAPE", "warning", f"{place}.tensors[{tensor}]", message)

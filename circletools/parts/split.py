@@ -166,13 +166,13 @@ def _notes(whole: Whole, plan: SplitPlan, signed: set[int]) -> Iterator[Finding]
 
 
 def _open_shape(graph: Graph, plan: SplitPlan) -> str | None:
-    """Return why onert could not run the package: a tensor between parts has an open shape; else None."""
+    """Return why onert could not run the package: a tensor between parts has a dynamic shape; else None."""
     tensors = sorted({tensor for part in plan.parts for tensor in part.inputs}) if len(plan.parts) > 1 else ()
     found = next((tensor for tensor in tensors if is_open(graph, tensor)), None)
     if found is None:
         return None
     name = text(graph.values.names[found])
-    return f"no {MANIFEST}: the shape of {name!r} is open, which onert does not support between parts"
+    return f"no {MANIFEST}: the shape of {name!r} is dynamic, which onert does not support between parts"
 
 
 def _renamed(whole: Whole, plan: SplitPlan) -> Annotations:

@@ -90,7 +90,7 @@ class Whole:
                 message = f"subgraph {index}, which is left out, sets {name} too"
                 yield Finding("STATE_APART", "warning", f"subgraphs[{index}]", message)
         if self.has_archive:
-            message = "the archive of associated files behind the model is left out"
+            message = "the archive of associated files appended to the model is left out"
             yield Finding("ARCHIVE_LEFT_OUT", "info", "", message)
 
 

@@ -1,6 +1,6 @@
 """The bytes of an excerpt: its objects, as ranges of the old file, under new indices.
 
-Data outside the flatbuffer stays outside: each range is copied once behind the new flatbuffer, aligned to 16 bytes or
+Data outside the flatbuffer stays outside: each range is copied once after the new flatbuffer, aligned to 16 bytes or
 to its old alignment.
 """
 

@@ -35,7 +35,7 @@ from circletools.planning.reproject import Reprojection, devices_before, source_
 from circletools.planning.request import PlanRequest
 from circletools.planning.summary import summarize
 from circletools.planning.what_if import compare, moved
-from circletools.wording import counted, ranges
+from circletools.wording import counted, numbered
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +165,7 @@ def _left(partitioning: Partitioning, min_size: int) -> Iterator[Finding]:
     for index, subgraph in enumerate(partitioning.subgraphs):
         if subgraph.left:
             number = counted(len(subgraph.left), "partition")
-            first = f"operators {ranges(subgraph.left[0].operators)} first"
+            first = f"{numbered(subgraph.left[0].operators, 'operator')} first"
             fewer = f"{number} of fewer than {min_size} operators"
             message = f"{fewer} remain, {first}: a rule keeps them, or no other device supports them or has room"
             yield Finding("PARTITION_TOO_SMALL", "warning", f"subgraphs[{index}]", message)

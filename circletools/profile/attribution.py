@@ -39,8 +39,8 @@ __all__ = ["AddedTime", "Attribution", "GroupTime", "OperatorTime", "attribute"]
 class OperatorTime:
     """An operator of the model; `time` is None if the trace does not contain it.
 
-    `operand_bytes` are the bytes of its inputs and outputs, including constants; an open dimension counts as 1.
-    `macs` are its multiply-accumulates in one run, None if a dimension is open.
+    `operand_bytes` are the bytes of its inputs and outputs, including constants; a dynamic dimension counts as 1.
+    `macs` are its multiply-accumulates in one run, None if a dimension is dynamic.
     """
 
     subgraph: int

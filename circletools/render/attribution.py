@@ -309,7 +309,7 @@ def _operators_text(attribution: Attribution, top: int) -> Iterator[str]:
     known = {(row.subgraph, row.index): row for row in attribution.operators}
     for group in attribution.groups:
         yield ""
-        yield f"estimated within {group.name}, which does not report its operators: its time by their MACs or bytes"
+        yield f"estimated within {group.name}: its time is divided among its operators by MACs or bytes"
         rows = sorted(zip(group.estimates_ns, group.operators, strict=True), key=lambda row: -row[0])
         cells = [(microseconds(time), place(known[one]), known[one].code) for time, one in rows[: top or None]]
         yield from table_text([("estimated_us", "index", "code"), *cells], right=(0,))

@@ -240,7 +240,7 @@ class Labels:
         name = self._entries.get(index, "")
         self._charge(len(name))
         if name or buffers.external[index]:
-            return name or "(behind the model)"
+            return name or "(after the model)"
         return f"({counted(int(buffers.data.count[index]), 'byte')})"
 
     @cached_property

@@ -8,7 +8,7 @@ from circletools.wording import SCHEMA_VERSION
 
 
 def document_json(value: Any) -> dict[str, Any]:
-    """Return the JSON document of a dataclass: its fields behind the version of the schema."""
+    """Return the JSON document of a dataclass: its fields after the version of the schema."""
     return {"schema_version": SCHEMA_VERSION} | fields_json(value)
 
 

@@ -17,7 +17,7 @@ def rows_csv(found: Tabular) -> str:
 def table_csv(rows: Iterable[Mapping[str, Any]], columns: Sequence[str] = ()) -> str:
     """Return rows as CSV, with one column for each field or only for the given fields.
 
-    Values in a list are separated by blanks; operators are written as `SUBGRAPH/INDEX`.
+    Values in a list are separated by spaces; operators are written as `SUBGRAPH/INDEX`.
     """
     rows = list(rows)
     names = columns or (list(rows[0]) if rows else ())

@@ -16,7 +16,7 @@ _LEAST = 4  # minimum characters of a column that is cut
 def table_text(
     rows: Rows, *, right: Container[int] = (), indent: str = "  ", widest: int | None = None
 ) -> Iterator[str]:
-    """Yield the lines of a table with two blanks between columns; all rows have the same number of cells.
+    """Yield the lines of a table with two spaces between columns; all rows have the same number of cells.
 
     `right` are the columns to align right. A column is padded to its longest cell, or to `widest` characters; the
     last column is not padded, so its labels may have any length.

@@ -156,7 +156,7 @@ def _buffers(lite: LiteRt, environment: c_void_p, model: c_void_p, compiled: c_v
         tensor_type = _TensorType()
         lite("GetRankedTensorType", tensor, byref(tensor_type))
         rank = tensor_type.rank & 0x7F
-        for at in range(rank):  # an open dimension is 1, as converters write it for the interpreter
+        for at in range(rank):  # a dynamic dimension is 1, as converters write it for the interpreter
             tensor_type.dimensions[at] = max(1, tensor_type.dimensions[at])
         needs = lite.make(f"GetCompiledModel{kind}BufferRequirements", compiled, c_size_t(0), c_size_t(position))
         buffer = lite.make("CreateManagedTensorBufferFromRequirements", environment, byref(tensor_type), needs)

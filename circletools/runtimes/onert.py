@@ -38,7 +38,7 @@ def bind_outputs(session: Session) -> list[Bound]:
     """Bind sufficiently large outputs; return their buffers."""
     buffers: list[Bound] = []
     for position, info in enumerate(session.infos("output")):
-        # An open shape has a -1, or no dimensions at all, like a scalar.
+        # A dynamic shape has a -1, or no dimensions at all, like a scalar.
         is_open = info.rank == 0 or -1 in info.shape()
         size = _OPEN_OUTPUT_BYTES if is_open else max(_size(info), _LEAST_OUTPUT_BYTES)
         buffers.append((ctypes.c_char * size).from_buffer(bytearray(_UNWRITTEN * size)))
@@ -72,7 +72,7 @@ def loads(request: Request) -> Verdict:
     since = mark()
     try:
         _load(session, request.variant, request.model)
-        # An open dimension is 1, as converters write it for LiteRT.
+        # A dynamic dimension is 1, as converters write it for LiteRT.
         session.fix_shapes([tuple(map(abs, info.shape())) for info in session.infos("input")])
         session("prepare")
     except (StatusError, KeyError) as error:

@@ -74,7 +74,7 @@ def variable(program: str) -> str:
 
 
 def command(program: str) -> list[str]:
-    """Return the command that starts a Python with a program: this Python, unless the environment names another.
+    """Return the command for a Python that has this program: the current one, or that of its environment variable.
 
     Raises UsageError if this Python does not have the program.
     """

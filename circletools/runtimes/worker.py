@@ -58,7 +58,7 @@ _NO_MEMORY = re.compile(r"bad_alloc|MemoryError|[Cc]annot allocate memory|[Oo]ut
 
 
 class Worker:
-    """A process with a program; use it as a context manager. Raises UsageError if the program is not installed.
+    """A process that runs a program; use it as a context manager. Raises UsageError if the program is not installed.
 
     `name` is a program or `PROGRAM:VARIANT` (see `programs`). After a crash, or if `seconds` pass without an answer,
     the next request starts another process. A child may use at most `memory_bytes` beyond the model, if the system

@@ -36,7 +36,7 @@ def set_shape(edit: ModelEdit, request: ShapeRequest) -> RewriteResult:
     if sum((bool(request.inputs), request.batch is not None, request.dynamic_batch)) > 1:
         raise UsageError("inputs, a batch and an open batch exclude each other", hint="give one of them")
     if not (request.inputs or request.batch is not None or request.dynamic_batch or request.static):
-        raise UsageError("no shape to set", hint="give inputs, a batch, or an option for open dimensions")
+        raise UsageError("no shape to set", hint="give inputs, a batch, or an option for dynamic dimensions")
     model, index = edit.model, request.subgraph
     graph = graph_at(model_graph(model), index)
     if any(index in called for called in model_graph(model).callees.values()):

@@ -10,7 +10,7 @@ import numpy as np
 from circletools.findings import Finding
 from circletools.model.indices import model_indices
 from circletools.model.model import Model
-from circletools.wording import ranges
+from circletools.wording import numbered
 
 _LISTED = 10
 
@@ -28,8 +28,8 @@ def name_findings(model: Model) -> Iterator[Finding]:
                     again.append(tensor)
         if again:
             differ = any(types[first + tensor] != types[first + seen[here[tensor]]] for tensor in again)
-            others = "others, and another type" if differ else "others"
-            message = f"tensors {_listed(again)} have the same names as {others}; onert and OpenVINO confuse them"
+            named = "named like an earlier one" + " of another type" * differ
+            message = f"{named}: {_listed(again, 'tensor')}; onert and OpenVINO confuse them"
             yield Finding("DUPLICATE_NAME", "info", f"subgraphs[{subgraph}].tensors[{again[0]}]", message)
 
 
@@ -49,18 +49,22 @@ def unused_findings(model: Model) -> Iterator[Finding]:
         if kind == "tensor" and owners is not None:
             values = values + columns.splits[owners]
         used[kind][values[there]] = True
-    for kind, what in (("operator_code", "operator_codes"), ("buffer", "buffers")):
+    for kind in ("operator_code", "buffer"):
         left = np.flatnonzero(~used[kind]).tolist()
         if left:
-            message = f"nothing uses {what} {_listed(left)}; `circletool compact --prune` leaves them out"
-            yield Finding("NOT_USED", "info", f"{what}[{left[0]}]", message)
+            yield _unused(left, kind)
     left_tensors = np.flatnonzero(~used["tensor"])
     for subgraph in np.unique(np.searchsorted(columns.splits, left_tensors, "right") - 1).tolist():
         first, end = columns.splits[subgraph : subgraph + 2]
         here = (left_tensors[(left_tensors >= first) & (left_tensors < end)] - first).tolist()
-        message = f"nothing uses tensors {_listed(here)}; `circletool compact --prune` leaves them out"
-        yield Finding("NOT_USED", "info", f"subgraphs[{subgraph}].tensors[{here[0]}]", message)
+        yield _unused(here, "tensor", f"subgraphs[{subgraph}].")
 
 
-def _listed(numbers: list[int]) -> str:
-    return ranges(numbers[:_LISTED]) + ", …" * (len(numbers) > _LISTED)
+def _unused(numbers: list[int], kind: str, place: str = "") -> Finding:
+    listed, them = _listed(numbers, kind.replace("_", " ")), "it" if len(numbers) == 1 else "them"
+    message = f"nothing uses {listed}; `circletool compact --prune` leaves {them} out"
+    return Finding("NOT_USED", "info", f"{place}{kind}s[{numbers[0]}]", message)
+
+
+def _listed(numbers: list[int], what: str) -> str:
+    return numbered(numbers[:_LISTED], what) + ", …" * (len(numbers) > _LISTED)

@@ -83,8 +83,9 @@ def _codes(model: Model, used: list[int]) -> Iterator[Finding]:
         elif code.name == "CUSTOM:":
             yield Finding("UNKNOWN_OPERATOR", "warning", place, f"a custom operator has no name; {CORRECT}")
         elif model.format == "tflite" and read[index] != min(code.code, _PLACEHOLDER):
-            message = f"only builtin_code is that of {code.name}; onert and OpenVINO read deprecated_builtin_code"
-            yield Finding("OLD_OPERATOR_CODE", "info", place, f"{message}; {CORRECT}")
+            differ = f"builtin_code says {code.name} but deprecated_builtin_code does not"
+            message = f"{differ}; onert and OpenVINO read the latter; {CORRECT}"
+            yield Finding("OLD_OPERATOR_CODE", "info", place, message)
 
 
 def unresolved_findings(model: Model, programs: Iterable[str]) -> Iterator[Finding]:

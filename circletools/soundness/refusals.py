@@ -91,7 +91,7 @@ def weighed(findings: Findings, programs: Sequence[str]) -> Findings:
     """
     for program in programs:
         if program not in _REFUSED:
-            raise UsageError(f"it is not known what {program!r} refuses", hint=suggestion(program, JUDGED))
+            raise UsageError(f"the refusals of {program!r} are unknown", hint=suggestion(program, JUDGED))
     return Findings(_weigh(finding, programs) for finding in findings) if programs else findings
 
 

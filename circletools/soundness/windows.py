@@ -27,7 +27,7 @@ _POOL = {"h": "filter_height", "w": "filter_width"}
 
 
 def window_findings(model: Model) -> Iterator[Finding]:
-    """Yield the windows that are too large; as info if the input has an open dimension."""
+    """Yield the windows that are too large; as info if the input has a dynamic dimension."""
     if not any(code.name in _FIRST_AXIS for code in model.operator_codes):
         return
     for facts in model_graph(model).graphs:
@@ -39,7 +39,7 @@ def window_findings(model: Model) -> Iterator[Finding]:
         refused[[not names[row].endswith("CONV_2D") for row in rows.tolist()]] = False
         yield from _findings_at(facts, rows[refused], "warning", f"LiteRT refuses the model; {CORRECT}")
         yield from _findings_at(facts, rows[~is_open & ~refused], "warning", CORRECT)
-        cause = "the input has open dimensions, which count as 1: resize it before it runs"
+        cause = "the input has dynamic dimensions, which count as 1: resize it before it runs"
         yield from _findings_at(facts, rows[is_open], "info", cause)
 
 
@@ -51,7 +51,7 @@ def _findings_at(facts: Graph, operators: NDArray[np.int64], severity: Severity,
 def large_windows(facts: Graph) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]:
     """Return the operators of a subgraph with too large windows, ascending.
 
-    Also return for each whether it exceeds only open dimensions, and whether its output has a negative size.
+    Also return for each whether it exceeds only dynamic dimensions, and whether its output has a negative size.
 
     Raises ModelFormatError if an operator's tensor does not exist.
     """

@@ -1,4 +1,4 @@
-"""The directory of a ZIP archive, which may be behind other data in its file.
+"""The directory of a ZIP archive, which may follow other data in its file.
 
 Format: APPNOTE.TXT of PKWARE, 4.3.12 and 4.3.16.
 """
@@ -15,7 +15,7 @@ END, END_FIELDS = b"PK\5\6", Struct("<4s4H2LH")
 ZIP64, MOST = 0xFFFFFFFF, 0xFFFF
 _ENTRY, _ENTRY_BYTES, _COMMENT_BYTES = b"PK\1\2", 46, 65535
 _LENGTHS = Struct("<3H")
-"""The lengths of the name, extra field and comment behind a directory record."""
+"""The lengths of the name, extra field and comment after a directory record."""
 ENTRY_OFFSET, END_OFFSET = 42, 16
 _OFFSET = Struct("<I")
 
@@ -64,10 +64,10 @@ def moved(record: bytes, place: int, by: int) -> bytes:
     offset = _OFFSET.unpack_from(record, place)[0]
     if offset == ZIP64 or offset + by < 0:
         raise EditError(
-            "the ZIP archive behind the flatbuffer cannot be moved", hint="it is a ZIP64 archive, or broken"
+            "the ZIP archive after the flatbuffer cannot be moved", hint="it is a ZIP64 archive, or broken"
         )
     if offset + by >= ZIP64:
-        raise EditError("the model is too large for a ZIP archive behind it", hint="an archive needs 32-bit offsets")
+        raise EditError("the model is too large for a ZIP archive after it", hint="an archive needs 32-bit offsets")
     return record[:place] + _OFFSET.pack(offset + by) + record[place + _OFFSET.size :]
 
 

@@ -196,7 +196,7 @@ def labels(
     locale: str = "",
     values: bool = False,
 ) -> RewriteResult:
-    """Name the entries of an output, in a file of the archive behind the model; each `locale` has its own file.
+    """Name the entries of an output, in a file of the archive after the model; each `locale` has its own file.
 
     The file replaces one with the same name or locale. With `values`, labels name the numbers in the output, as for
     detectors. Raises UsageError if the output does not exist, or its last dimension is not the number of labels.

@@ -41,11 +41,11 @@ def diff(
 ) -> None:
     """Show what differs between two models.
 
-    Compares structure, metadata, origins, affinity and the files behind the model. Operators, tensors and buffers are
-    matched by content, not by index; their order in the file does not count. Exit status 1 if there is a difference;
-    docs/diff.md has the rules. --format markdown writes a comment for a pull request. --attest proves that two models
-    are identical except for the listed parts: tensors with their data, operators, subgraphs, signatures, metadata
-    entries (docs/digest.md).
+    Compares structure, metadata, origins, affinity and the files appended to the model. Operators, tensors and
+    buffers are matched by content, not by index; their order in the file does not count. Exit status 1 if there is a
+    difference; docs/diff.md has the rules. --format markdown writes a comment for a pull request. --attest proves
+    that two models are identical except for the listed parts: tensors with their data, operators, subgraphs,
+    signatures, metadata entries (docs/digest.md).
     """
     if before == after == "-":
         raise ct.UsageError("only one of the models can be standard input")

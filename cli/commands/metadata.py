@@ -114,7 +114,7 @@ def labels(
 ) -> None:
     """Name the classes of an output.
 
-    The label file is added to the ZIP archive behind the model and listed in TFLITE_METADATA, where tflite-support
+    The label file is added to the ZIP archive after the model and listed in TFLITE_METADATA, where tflite-support
     and MediaPipe read it. Labels name the entries of the output's last dimension.
     """
     lines = read_text(file).splitlines()

@@ -78,7 +78,9 @@ def reduce(
     while_differs: Annotated[
         str | None, option("--while-differs", "Programs that disagree, the correct one first.", "PROGRAM,...")
     ] = None,
-    share_safe: Annotated[bool, option("--share-safe", "Write random weights, and numbers for names.")] = False,
+    share_safe: Annotated[
+        bool, option("--share-safe", "Replace weights with random values and names with numbers.")
+    ] = False,
     timeout: Annotated[float, option("--timeout", "Time limit of a trial.", "SECONDS", min=0.1)] = 60.0,
     log: Annotated[str | None, option("--log", "Keep answers here, to resume after a stop.", "FILE")] = None,
     form: Form = "text",

@@ -78,7 +78,7 @@ def cost(
 ) -> None:
     """Show the MACs, parameters and memory of a model.
 
-    MACs are multiply-accumulates, counted from the shapes in the file; an open dimension counts as 1. See
+    MACs are multiply-accumulates, counted from the shapes in the file; a dynamic dimension counts as 1. See
     docs/requires.md.
     """
     with reading(source) as model:

@@ -125,7 +125,7 @@ def compact(
 ) -> None:
     """Write a minimal file with only what the model uses.
 
-    Each value is written once. External data and bytes behind the flatbuffer (an archive of associated files) are
+    Each value is written once. External data and bytes after the flatbuffer (an archive of associated files) are
     kept. With --prune, the remaining objects are renumbered; docs/surgery.md has the rules.
     """
     if strip_names and prune:

@@ -195,7 +195,7 @@ def notes_on_parts(folder: Path) -> Found:
 
 
 def opened() -> bytes:
-    """Return a model whose tensor between two operators has an open dimension."""
+    """Return a model whose tensor between two operators has a dynamic dimension."""
     build = Build()
     graph = build.graph()
     x = graph.tensor("x")

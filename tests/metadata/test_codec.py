@@ -62,8 +62,8 @@ def test_a_name_that_can_be_written() -> None:
     [
         (b"", 0, "entry count"),
         (bytes(3), 0, "entry count"),
-        (u32s(0, 0), 4, "left over behind 0 entries"),
-        (u32s(1, 5, 1) + b"\0" + u32s(6, 1) + b"\0", 13, "left over behind 1 entries"),
+        (u32s(0, 0), 4, "left over after 0 entries"),
+        (u32s(1, 5, 1) + b"\0" + u32s(6, 1) + b"\0", 13, "left over after 1 entries"),
         (u32s(2, 5, 1) + b"\0", 13, "2 entries declared, 1 found"),
         (u32s(1), 4, "1 entries declared, 0 found"),
         (u32s(1, 5), 4, "cut off: 8 bytes needed"),

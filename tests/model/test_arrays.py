@@ -133,7 +133,7 @@ def test_the_file_is_not_copied() -> None:
         ("FLOAT32", (0,), bytes(4), "4 bytes are not 0 elements"),
         ("INT4", (3,), bytes(1), "1 bytes are not 3 elements of INT4"),
         ("INT4", (2,), bytes(2), "2 bytes are not 2 elements"),
-        ("FLOAT32", (-1, 2), bytes(8), "open dimension"),
+        ("FLOAT32", (-1, 2), bytes(8), "dynamic dimension"),
         ("STRING", (2,), strings(b"a"), "not 2 elements of STRING"),
         ("STRING", (1,), strings(b"a", b"b"), "not 1 elements of STRING"),
         ("STRING", (1,), bytes(3), "not 1 elements of STRING"),

@@ -26,7 +26,7 @@ def in_second(fill: Callable[[Graph], object], kind: str = "tflite") -> list[Fin
     return of(build.to_bytes(kind))
 
 
-@pytest.mark.parametrize(("copies", "words"), [(10, "1-10 have the same names"), (11, "1-10, … have the same names")])
+@pytest.mark.parametrize(("copies", "words"), [(10, "one: tensors 1-10;"), (11, "one: tensors 1-10, …;")])
 def test_ten_numbers_are_listed(copies: int, words: str) -> None:
     def change(graph: Graph) -> None:
         tensors = [graph.tensor("same") for _ in range(copies + 1)]
@@ -45,7 +45,7 @@ def test_what_is_not_used_in_the_second_subgraph() -> None:
 
     (found,) = in_second(change)
     assert (found.code, found.location) == ("NOT_USED", "subgraphs[1].tensors[0]")
-    assert "nothing uses tensors 0;" in found.message
+    assert "nothing uses tensor 0;" in found.message
 
 
 def test_types_in_the_second_subgraph() -> None:

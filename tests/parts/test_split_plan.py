@@ -153,7 +153,7 @@ def test_a_package_has_no_open_shape_between_parts(
 ) -> None:
     data = chain([(1, 2), shape, (1, 2)], signature).build.to_bytes("circle")
     done = split_to(with_devices(data, by_list(devices)), tmp_path / "parts", "circle")
-    message = f"no {MANIFEST}: the shape of 'y1' is open, which onert does not support between parts"
+    message = f"no {MANIFEST}: the shape of 'y1' is dynamic, which onert does not support between parts"
     assert done.notes == ((Finding("NO_MANIFEST", "info", "", message),) if is_open else ())
     assert (tmp_path / "parts" / MANIFEST).exists() != is_open
     assert check_files(open_split(tmp_path / "parts")) == []

@@ -28,7 +28,7 @@ def test_rules_bind() -> None:
     assert devices_of(plan) == ["npu", "npu", "cpu", "npu", "cpu", "cpu"]
     (note,) = plan.notes
     assert (note.code, note.location) == ("PARTITION_TOO_SMALL", "subgraphs[0]")
-    assert note.message.startswith("1 partition of fewer than 2 operators remain, operators 3 first: a rule")
+    assert note.message.startswith("1 partition of fewer than 2 operators remain, operator 3 first: a rule")
 
 
 PART = "[partition]\nbackends=cpu,npu\ndefault=cpu\ncomply=opcode\n[OPCODE]\n"
@@ -37,7 +37,7 @@ PART = "[partition]\nbackends=cpu,npu\ndefault=cpu\ncomply=opcode\n[OPCODE]\n"
 @pytest.mark.parametrize(("words", "notes", "devices"), [
     ("TANH=npu\nSOFTMAX=npu\n", [("UNMATCHED_RULE", ":7", "op:SOFTMAX matches no operator")], "cnc"),
     ("TANH =npu\n", [], "cnc"),
-    ("TANH = npu\n", [("BLANKS_IN_PART_FILE", "", "read without the blanks")], "cnc"),
+    ("TANH = npu\n", [("BLANKS_IN_PART_FILE", "", "read without the spaces")], "cnc"),
     (" =npu\n", [("UNMATCHED_RULE", ":6", "matches no operator")], "ccc"),
 ])  # fmt: skip
 def test_a_rule_of_a_part_file_may_match_nothing(

@@ -253,21 +253,21 @@ BROKEN: dict[str, tuple[Change, list[Found], str]] = {
         [("NO_OPERATOR_CODES", INFO, "model")],
         "there is no list of operator codes",
     ),
-    "names": (tensor(1, name="x"), [("DUPLICATE_NAME", INFO, "tensors[1]")], "tensors 1 have the same names"),
+    "names": (tensor(1, name="x"), [("DUPLICATE_NAME", INFO, "tensors[1]")], "named like an earlier one: tensor 1;"),
     "unused tensor": (
         lambda graph: graph.tensor("left"),
         [("NOT_USED", INFO, "tensors[4]")],
-        "nothing uses tensors 4; `circletool compact --prune`",
+        "nothing uses tensor 4; `circletool compact --prune`",
     ),
     "unused code": (
         lambda graph: graph.build.code("MUL"),
         [("NOT_USED", INFO, "operator_codes[2]")],
-        "nothing uses operator_codes 2",
+        "nothing uses operator code 2",
     ),
     "unused buffer": (
         lambda graph: graph.build.buffer(b"1"),
         [("NOT_USED", INFO, "buffers[2]")],
-        "nothing uses buffers 2",
+        "nothing uses buffer 2",
     ),
     "signature": (
         signed([("x", 1)], [("z", 3)]),

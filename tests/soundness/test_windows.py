@@ -97,7 +97,7 @@ def test_findings_are_in_order_and_for_information_where_a_dimension_is_open() -
     ]
     assert {one.code for one in found} == {"WINDOW_TOO_LARGE"}
     assert "LiteRT refuses" in found[0].message
-    assert "open dimensions" in found[2].message
+    assert "dynamic dimensions" in found[2].message
 
 
 @pytest.mark.runtime

@@ -176,7 +176,7 @@ def test_broken_dumps() -> None:
         assert caught.value.hint == "was its clock running?"
     assert read([instruction("OPERATOR_CALL", 0, 0, (1 << 62) - 1)]).runs[0].duration_ns == (1 << 62) - 1
     whole = DUMP.read_bytes()
-    with pytest.raises(InvalidInputError, match="the dump is broken or cut: ") as caught:
+    with pytest.raises(InvalidInputError, match="the dump is corrupt or truncated: ") as caught:
         read_profile(whole[: len(whole) // 2])
     assert caught.value.location == "<bytes>"
 

@@ -14,8 +14,8 @@ r"""`.part` files: input of the ONE compiler's circle-partitioner, which assigns
 
 The grammar is that of ONE's compiler/crew/src/PConfigIni.cpp: a line is `key=value` up to the first `=`, nothing is
 unquoted, lines that start with `#` or `;` are comments, and `\;` in a key stands for `;`. This parser rejects input
-that ONE ignores (a line without `=`, an unknown section or key, a second rule for one name). ONE treats blanks around
-`=` and `,` as part of a name and refuses the file if no such name exists; this parser then removes the blanks.
+that ONE ignores (a line without `=`, an unknown section or key, a second rule for one name). ONE treats spaces around
+`=` and `,` as part of a name and refuses the file if no such name exists; this parser then removes the spaces.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _SHOWN = 60  # characters of a line that a message shows
 class PartFile:
     """The contents of a `.part` file. Only the rules that `comply` selects apply.
 
-    `trimmed` is whether the file is valid only without the blanks around names.
+    `trimmed` is whether the file is valid only without the spaces around names.
     """
 
     backends: tuple[str, ...]

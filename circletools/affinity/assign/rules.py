@@ -83,7 +83,7 @@ class RuleSet:
 
 
 def _matching(rule: Rule, chooser: Chooser) -> Rule | UsageError:
-    """Return the rule, without blanks around its name if it matches only then, or the error if it matches nothing."""
+    """Return the rule, without spaces around its name if it matches only then, or the error if it matches nothing."""
     try:
         chooser.choose(rule.selector)
     except UsageError as error:
@@ -136,6 +136,6 @@ def _parse_part(words: str, name: str) -> RuleSet:
         Rule(Selector("op" if by_code else "name", key, literal=True), backend, f"{name}:{line}", may_miss=True)
         for key, (backend, line) in (part.opcodes if by_code else part.opnames).items()
     )
-    message = "read without the blanks around names; circle-partitioner refuses the file"
+    message = "read without the spaces around names; circle-partitioner refuses the file"
     notes = (Finding("BLANKS_IN_PART_FILE", "warning", name, message),) if part.trimmed else ()
     return RuleSet(tuple(rules), make_default(part.default, name), part.backends, notes)

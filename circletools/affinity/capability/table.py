@@ -301,5 +301,5 @@ def _each_tensor(form: Form, operator: OperatorTraits, any_empty: bool) -> list[
             if not form.rank.holds(tensor.rank) and (tensor.rank or not any_empty):
                 found.append(f"{what} {index} has rank {tensor.rank}, not {form.rank}")
             if tensor.dynamic > form.open:
-                found.append(f"{what} {index} has an unknown dimension" + " beside the first" * form.open)
+                found.append(f"{what} {index} has an unknown dimension" + " besides the first" * form.open)
     return found

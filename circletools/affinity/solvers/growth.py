@@ -64,7 +64,7 @@ class Effort:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """The operators grown from a root; `taken_back` are those that were members only for a time."""
+    """The operators grown from a root; `taken_back` are former members."""
 
     root: int
     members: tuple[int, ...]
@@ -72,7 +72,7 @@ class Candidate:
 
     @property
     def touched(self) -> tuple[int, ...]:
-        """The operators that were members at some time."""
+        """The operators that have ever been members."""
         return self.members + self.taken_back
 
 

@@ -36,7 +36,7 @@ from circletools.graph.dag import Dag
 
 OperatorSets = list[tuple[int, ...]]
 _ORDERS, _EDGES = 128, 96_000
-"""The number of random orders for each cycle, and of edge contractions in them for a whole model."""
+"""The orders tried per cycle, and the total of edge contractions over all orders for a whole model."""
 _RUINED = 0.1
 """The share of partitions that are broken up when the effort allows few orders: most of the gain remains."""
 _NEAR = 8

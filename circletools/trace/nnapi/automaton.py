@@ -13,7 +13,7 @@ from circletools.trace.nnapi.marks import APPLICATION, FOREIGN, HalSide, Mark, R
 from circletools.trace.sources.names import Numbers
 
 END = -1
-"""The symbol of an end; the symbols of begins are numbers of marks."""
+"""The symbol of an end; the symbol of a begin is the number of its mark."""
 
 ALONE, BY_COLUMNS = 1, 2
 """How to report begins and ends that do more than change the path: one by one, as columns, or both."""

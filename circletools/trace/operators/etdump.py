@@ -48,7 +48,7 @@ def parse(data: bytes) -> OperatorTrace:
     try:
         events = list(_events(data))
     except ModelFormatError as error:
-        raise InvalidInputError(f"the dump is broken or cut: {error.message}") from error
+        raise InvalidInputError(f"the dump is corrupt or truncated: {error.message}") from error
     runs, inside, executions = list[OperatorRun](), list[OperatorRun](), dict[int, int]()
     kernels: dict[tuple[int, int, int], list[_Event]] = {}
     parts: dict[tuple[int, int, int], list[OperatorRun]] = {}

@@ -47,8 +47,8 @@ def most_unpacked(file_bytes: int) -> int:
 def inflated(packed: Pieces, name: str, window_bits: int, most: int) -> Pieces:
     """Unpack zlib (15) or gzip (31) content; gzip may have several members.
 
-    Truncated content is returned as far as it goes, as a trace may be cut. The reader raises InvalidInputError for
-    broken content, and for more than `most` bytes.
+    Truncated content is returned as far as it goes, because a trace may be truncated. The reader raises
+    InvalidInputError for corrupt content, and for more than `most` bytes.
     """
 
     def read() -> Iterator[bytes]:

@@ -64,7 +64,7 @@ def _fields(trace: Trace, packet: Packet) -> Iterator[Field]:
         for number, value, start, end in fields(packet.data, 0, len(packet.data)):
             yield Field(packet, number, value, start, end)
     except BrokenMessage:
-        trace.fault(FaultKind.MALFORMED, packet.where, b"a packet that is broken or cut")
+        trace.fault(FaultKind.MALFORMED, packet.where, b"a packet that is corrupt or truncated")
 
 
 def _framed(trace: Trace, pieces: Pieces) -> Iterator[tuple[bytes, int]]:

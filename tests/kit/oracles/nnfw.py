@@ -124,7 +124,7 @@ class Session:
 
 
 def fix_open_shapes(session: Session) -> None:
-    """Make every open dimension 1, which is what converters write for LiteRT to start from."""
+    """Make every dynamic dimension 1, which is what converters write for LiteRT to start from."""
     for position, info in enumerate(session.infos("input")):
         if -1 in info.shape():
             session.resize(position, [abs(size) for size in info.shape()])
@@ -136,7 +136,7 @@ def bind(session: Session, value: Value) -> list[Bound]:
         session.feed(position, info.dtype, value(position, info.numpy(), info.shape()).tobytes())
     buffers: list[Bound] = []
     for position, info in enumerate(session.infos("output")):
-        # An open shape comes as -1, or as no dimensions at all, just like that of a scalar.
+        # A dynamic shape comes as -1, or as no dimensions at all, just like that of a scalar.
         is_open = info.rank == 0 or -1 in info.shape()
         size = _OPEN_BYTES if is_open else max(math.prod(info.shape()) * info.numpy().itemsize, _LEAST_BYTES)
         buffers.append((c_char * size).from_buffer(bytearray(UNWRITTEN * size)))
