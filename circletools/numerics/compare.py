@@ -29,6 +29,8 @@ from circletools.origin.source import NOTHING
 from circletools.runtimes.operators import located
 from circletools.wording import suggestion
 
+_SLICE_BYTES = 1 << 25  # of tensors that are exposed together
+
 
 def compare(model: Model, request: CompareRequest | None = None, *, other: Model | None = None) -> Comparison:
     """Return which operators compute values that differ from the reference, and by how much.
@@ -97,7 +99,7 @@ class _Comparing:
         plains = [self._plain(runner, others) for runner in self.runners]
         plan = list(tasks(self.first, self.second, self.pairs[0]))
         cells: dict[int, tuple[Cell, ...]] = {}
-        waiting = list(_slices(self.second, plan, self.request.slice_bytes // len(inputs)))[::-1]
+        waiting = list(_slices(self.second, plan, _SLICE_BYTES // len(inputs)))[::-1]
         while waiting:
             some = waiting.pop()
             try:

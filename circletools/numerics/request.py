@@ -25,8 +25,7 @@ class CompareRequest:
     bytes of the only input. Without files, each of `runs` runs gets random inputs from `seed`, increased by one each
     time; a model with a state keeps it from run to run. `signature` is the key of a signature; the default is the
     main subgraph. The thresholds `min_snr_db`, `max_abs`, and `max_steps` (of the quantization) replace the allowance
-    for rounding. No program may take longer than `timeout_s` seconds for a request, and tensors are exposed in slices
-    of about `slice_bytes`.
+    for rounding. No program may take longer than `timeout_s` seconds for a request.
     """
 
     on: tuple[str, ...] = ("litert:reference", "litert:xnnpack")
@@ -38,7 +37,6 @@ class CompareRequest:
     max_abs: float | None = None
     max_steps: float | None = None
     timeout_s: float = 600.0
-    slice_bytes: int = 1 << 25
 
     def check(self, models: int) -> None:
         """Raise UsageError if the request cannot be compared."""
@@ -46,8 +44,8 @@ class CompareRequest:
             named(name)
         if len(self.on) < 3 - models:
             raise UsageError("nothing to compare", hint="name two programs in `on=`, the reference first")
-        if self.runs < 1 or self.slice_bytes < 1:
-            raise UsageError("`runs` and `slice_bytes` must be at least 1")
+        if self.runs < 1:
+            raise UsageError("`runs` must be at least 1")
 
     @property
     def has_thresholds(self) -> bool:

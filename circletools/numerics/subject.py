@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
 
@@ -41,12 +41,21 @@ NO_DATA: Mapping[int, bytes] = MappingProxyType({})
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """A model whose subgraph 0 is compared; in the user's model `named` it is `subgraph`."""
+    """A model whose subgraph 0 is compared; in the user's model `named` it is `subgraph`.
+
+    If `is_real`, parts of it compute with the numbers that quantized tensors represent, in FLOAT32.
+    """
 
     model: Model
     whole: Whole
     named: ModelGraph
     subgraph: int
+    is_real: bool = False
+
+    @cached_property
+    def real(self) -> Subject:
+        """The same with real numbers."""
+        return replace(self, is_real=True)
 
     @cached_property
     def graph(self) -> Graph:
@@ -69,6 +78,8 @@ class Subject:
         kind = self.graph.values.types[tensor]
         if found is None or len(found.scale) != 1 or not found.scale[0] > 0 or kind.startswith("FLOAT"):
             return Form(kind)
+        if self.is_real:
+            return Form("FLOAT32")
         return Form(kind, found.scale[0], found.zero_point[0] if found.zero_point else 0)
 
     def constant(self, tensor: int) -> Array:
@@ -92,7 +103,12 @@ class Subject:
 
     def cut_out(self, region: Region, data: Mapping[int, bytes] = NO_DATA) -> list[Part]:
         """Return operators as a separate model; `data` are replacement contents for buffers."""
-        section = Section(0, region.operators, region.inputs, region.outputs)
+        real: Collection[int] = ()
+        if self.is_real:
+            real = self.quantizations.keys()
+            constants, buffers = real_constants(self, region.operators), self.graph.values.buffers
+            data = {int(buffers[one]): array.astype(np.float32).tobytes() for one, array, _ in constants}
+        section = Section(0, region.operators, region.inputs, region.outputs, real=real)
         signature = new_signature((), self.graph, region.inputs, region.outputs)
         return self.whole.bytes_of(Excerpt([section], {}, [signature], data))
 
@@ -116,12 +132,12 @@ def subject_of(model: Model, subgraph: int = 0) -> Iterator[Subject]:
         yield Subject(main, read_whole(main), whole.graph, subgraph)
 
 
-def real_constants(subject: Subject, operators: Iterable[int]) -> Iterator[tuple[Array, Array]]:
+def real_constants(subject: Subject, operators: Iterable[int]) -> Iterator[tuple[int, Array, Array]]:
     """Yield the quantized constants that operators read, as real numbers, and the step of each number."""
     values = subject.graph.values
     for tensor in dict.fromkeys(subject.reach.read_by(operators)):
         found = subject.quantizations.get(tensor)
-        if found is None or not found.scale or not values.is_constant[tensor] or values.types[tensor] == "INT32":
+        if found is None or not found.scale or not values.is_constant[tensor]:
             continue
         stored = subject.constant(tensor)
         shape = [1] * stored.ndim
@@ -131,4 +147,4 @@ def real_constants(subject: Subject, operators: Iterable[int]) -> Iterator[tuple
         zero = np.reshape(
             np.array(found.zero_point or (0,)), shape if len(found.zero_point) > 1 else [1] * len(shape)
         )
-        yield (stored.astype(np.float64) - zero) * step, step
+        yield tensor, (stored.astype(np.float64) - zero) * step, step

@@ -6,7 +6,7 @@ first; subgraphs that their operators call follow as a whole. Every excerpt that
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 
@@ -15,7 +15,8 @@ class Section:
     """A selection from a subgraph: operators, ascending, and the tensors that become inputs and outputs.
 
     `names` gives tensors of the subgraph other names, `further` are tensors to include although nothing here uses
-    them. If an operator of the excerpt calls the subgraph, it calls all of it, or this section if `replaces` is set.
+    them, `real` those that become FLOAT32, without a quantization. If an operator of the excerpt calls the subgraph,
+    it calls all of it, or this section if `replaces` is set.
     """
 
     subgraph: int
@@ -25,6 +26,7 @@ class Section:
     names: Mapping[int, bytes] = field(default_factory=dict)
     replaces: bool = False
     further: Sequence[int] = ()
+    real: Collection[int] = ()
 
 
 NamedTensors = Sequence[tuple[bytes, int]]

@@ -115,7 +115,8 @@ class _Tables:
         section, new = self.excerpt.sections[index], self.contents.tensors[index]
         rows = self.old.references.rows("Tensor", section.subgraph, new)
         tensors: Tables = [
-            self.tensor(row, new, section.names.get(tensor)) for tensor, row in zip(new, rows, strict=True)
+            self.tensor(row, new, section.names.get(tensor), real=tensor in section.real)
+            for tensor, row in zip(new, rows, strict=True)
         ]
         operators: Tables = [self.operator(row, new) for row in self.contents.operators[index]]
         inputs, outputs = (_i4s(new[tensor] for tensor in some) for some in (section.inputs, section.outputs))
@@ -143,9 +144,10 @@ class _Tables:
         }  # fmt: skip
         return self.old.references.fields(owner, row, new if tensors is None else {**new, "tensor": tensors})
 
-    def tensor(self, row: int, tensors: NewIndex | None, name: bytes | None = None) -> Altered:
+    def tensor(self, row: int, tensors: NewIndex | None, name: bytes | None = None, *, real: bool = False) -> Altered:
         name = b"%d" % row if self.excerpt.anonymous else name
         fields = self.fields("Tensor", row, tensors) | ({} if name is None else {"name": name})
+        fields |= {"type": None, "quantization": None} if real else {}  # FLOAT32 is the default of the schema
         return self.altered("Tensor", self.old.at["Tensor"][row], **fields)
 
     def operator(self, row: int, tensors: NewIndex | None) -> Altered:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from itertools import groupby
 from typing import Any, Literal
@@ -13,7 +13,7 @@ from circletools.reduction.reduce import Reduction
 from circletools.render.table import table_text
 from circletools.wording import SCHEMA_VERSION, counted, ranges
 
-By = Literal["operator", "source", "module"]
+By = Literal["operator", "module"]
 _HEAD = ("operator", "code", "own", "steps", "SNR dB", "inherited", "steps", "verdict", "source")
 
 
@@ -51,7 +51,7 @@ def reduction_text(found: Reduction) -> Iterator[str]:
 
 
 def numbers_text(found: Comparison, by: By = "operator") -> Iterator[str]:
-    """Yield for each program the first operator at fault, and a table of the operators, sources or modules."""
+    """Yield for each program the first operator at fault, and a table of the operators or modules."""
     runs = counted(found.runs, "run")
     yield f"reference: {found.file} on {_program(found.reference)}, {runs}"
     if found.reference.failure:
@@ -67,7 +67,8 @@ def numbers_text(found: Comparison, by: By = "operator") -> Iterator[str]:
             if group.program == column.program:
                 yield f"  {group.device} runs {ranges(group.operators)} together: {_group(group.own) or group.words}"
         if found.operators:
-            rows = [_cells(some, at) for some in _grouped(found.operators, by)]
+            some = groupby(found.operators, lambda row: row.module if by == "module" else row.operator)
+            rows = [_cells(list(members), at) for _, members in some]
             yield from table_text([_HEAD, *rows], right=range(2, 7))
 
 
@@ -90,17 +91,6 @@ def _answer(found: Comparison, at: int) -> str:
 
 def _group(own: Difference | None) -> str:
     return "" if own is None else f"off by {_number(own.max_abs)}, SNR {_number(own.snr_db)} dB"
-
-
-def _grouped(rows: Sequence[OperatorCells], by: By) -> Iterator[list[OperatorCells]]:
-    """Yield the operators of each row of the table: consecutive operators of one source or module."""
-    keys: dict[str, Callable[[OperatorCells], Any]] = {
-        "operator": lambda row: row.operator,
-        "source": lambda row: row.sources,
-        "module": lambda row: row.module,
-    }
-    for _, some in groupby(rows, keys[by]):
-        yield list(some)
 
 
 def _cells(rows: Sequence[OperatorCells], at: int) -> tuple[str, ...]:

@@ -29,7 +29,7 @@ def compare(
     seed: Annotated[int, option("--seed", "Seed of random inputs.", "N", min=0)] = 0,
     runs: Annotated[int, option("--runs", "Number of runs, each with different inputs.", "K", min=1)] = 1,
     by: Annotated[
-        Literal["operator", "source", "module"], option("--by", "What each row of the table represents.")
+        Literal["operator", "module"], option("--by", "What each row of the table represents.")
     ] = "operator",
     signature: Annotated[str | None, option("--signature", "The signature to run.", "KEY")] = None,
     min_snr: Annotated[float | None, option("--min-snr", "Report faults below this SNR.", "DB")] = None,
@@ -37,7 +37,6 @@ def compare(
     max_steps: Annotated[
         float | None, option("--max-steps", "Report faults above this many quantization steps.", "N")
     ] = None,
-    timeout: Annotated[float, option("--timeout", "Time limit of one run of a program.", "SECONDS", min=0.1)] = 600.0,
     html: Annotated[str | None, option("--html", "Also write a page with the graph by own error.", "FILE")] = None,
     form: TableForm = "text",
 ) -> None:
@@ -48,7 +47,7 @@ def compare(
     a fault is a difference that rounding does not explain. Exit status 1 if there is a fault, or a model does not
     run. See docs/compare.md.
     """
-    request = ct.CompareRequest(listed(on), inputs, seed, runs, signature, min_snr, max_abs, max_steps, timeout)
+    request = ct.CompareRequest(listed(on), inputs, seed, runs, signature, min_snr, max_abs, max_steps)
     with ExitStack() as stack:
         first = stack.enter_context(reading(source))
         second = None if other is None else stack.enter_context(reading(other))
