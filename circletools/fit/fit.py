@@ -20,7 +20,7 @@ from circletools.affinity.solvers.turns import turns
 from circletools.cost.micro import micro_memory
 from circletools.findings import Finding, against
 from circletools.fit.naming import Naming, Source
-from circletools.fit.needed import needed_subgraphs
+from circletools.fit.needed import needed_subgraphs, refused_bodies
 from circletools.fit.programs import ProgramAnswer, ask, compare, program_of, reads_signatures
 from circletools.fit.remedies import LARGE_WINDOW, is_consequence, remedy_of
 from circletools.fit.request import FitInputs, FitRequest, Key, Known, key_of
@@ -96,6 +96,7 @@ def _target(model: ModelGraph, naming: Naming, question: _Question) -> TargetFit
         before = refused[subgraph][operator]
         refused[subgraph][operator] = before if before and before.measured else refusal
     needed = [facts[index] for index in needed_subgraphs(model, refused)]
+    bodies = refused_bodies(model, refused)
     obstacles = (*(end_findings(model) if reads_signatures(question.name) else ()), *question.unloadable)
     is_new, gone = against(obstacles, question.known.obstacles)
     found = [one for subgraph in needed for one in _misfits(subgraph, refused[subgraph.index], naming, known)]
@@ -104,7 +105,7 @@ def _target(model: ModelGraph, naming: Naming, question: _Question) -> TargetFit
         question.table.runtime,
         sum(map(len, needed)),
         tuple(misfit for misfit, _ in found),
-        _blamed(found, facts, naming),
+        _blamed([one for one in found if one[0].subgraph not in bodies], facts, naming),
         _cuts([(subgraph, refused[subgraph.index]) for subgraph in needed]),
         known.total() + gone,
         obstacles=tuple(map(Obstacle, obstacles, is_new)),

@@ -1,4 +1,4 @@
-"""Find the subgraphs that a target must run, without bodies of composites that it takes as one operator."""
+"""Find the subgraphs that a target must run, and those that are part of an operator that it refuses."""
 
 from __future__ import annotations
 
@@ -35,3 +35,18 @@ def needed_subgraphs(model: ModelGraph, refused: Refusals) -> list[int]:
     while more := [called for called in callers.keys() - inside if all(map(is_inside, callers[called]))]:
         inside.update(more)
     return [subgraph for subgraph in range(len(facts)) if subgraph not in inside]
+
+
+def refused_bodies(model: ModelGraph, refused: Refusals) -> frozenset[int]:
+    """Return the comparators and reductions that only refused operators call, so that they change with their callers.
+
+    The body of a composite is not among them: without the composite, its operators remain.
+    """
+    bodies = model.patterns
+    kept: set[int] = set()
+    for one in model.graphs if bodies else ():
+        for operator in one.callees:
+            refusal, code = refused[one.index][operator], one.operators.code_names[operator]
+            if refusal is None or not refusal.measured or code == _COMPOSITE:
+                kept |= one.called([operator])
+    return bodies - kept

@@ -36,7 +36,7 @@ def run(tasks: Iterable[Task], batch: BatchOptions) -> int:
             statuses.append(outcome.status)
             tell_progress(f"{len(statuses)} done")
         printer.end()
-    return max(statuses, default=0)
+    return max(statuses, key=lambda status: 0.5 if status == UNKNOWN else status, default=0)
 
 
 def in_order(tasks: Iterable[Task], workers: Workers) -> Iterator[tuple[Task, Outcome]]:

@@ -21,13 +21,11 @@ PAGE, GPU = ((_DOCS / f"{name}.md").read_text(encoding="utf-8") for name in ("fi
 
 
 def test_the_exit_status_of_what_is_not_known(tmp_path: Path) -> None:
-    table = tmp_path / "npu.json"
-    table.write_text('{"operators": {}, "measured": [{"operators": ["ADD"]}]}')
-    asked = ("fit", path_of("tflite/cnn"), "--on", table)
-    assert (run(*asked).returncode, run(*asked, "--strict").returncode) == (5, 1)
-    both = run("fit", path_of("tflite/cnn"), path_of("tflite/cnn"), "--on", table)
-    worst = run("fit", path_of("tflite/cnn"), path_of("tflite/cnn"), "--on", f"{table},onert-ruy")
-    assert (both.returncode, worst.returncode) == (5, 1)
+    table = put(tmp_path / "npu.json", '{"operators": {}, "measured": [{"operators": ["TANH"]}]}')
+    refused = path_of("tflite/output_twice")
+    assert run("fit", CNN, "--on", table, "--strict").returncode == 1
+    for files, status in (((CNN,), 5), ((CNN, CNN), 5), ((refused, CNN), 1), ((CNN, refused), 1), ((CNN, table), 3)):
+        assert run("fit", *files, "--on", table).returncode == status
 
 
 @pytest.mark.parametrize(

@@ -225,8 +225,13 @@ def test_the_first_tensor_has_a_name(fitted: Any) -> None:
 # --- composites and unpacked constants ----------------------------------------------------------------------
 
 
-def composites(*calls: tuple[int, int]) -> bytes:
+COMPOSITE = ("STABLEHLO_COMPOSITE", "StableHLOCompositeOptions", "decomposition_subgraph_index")
+SORT = ("STABLEHLO_SORT", "StablehloSortOptions", "comparator_subgraph_index")
+
+
+def composites(*calls: tuple[int, int], caller_of: tuple[str, str, str] = COMPOSITE) -> bytes:
     """Return a model of subgraphs in which composites call each other: (caller, called); 3 is a subgraph of NEG."""
+    code, options, called_field = caller_of
     build = Build()
     graphs = [build.graph(str(number)) for number in range(4)]
     for graph in graphs:
@@ -236,9 +241,7 @@ def composites(*calls: tuple[int, int]) -> bytes:
         if caller == 2:
             graphs[2].operator("WHILE", [0], [made], cond_subgraph_index=called, body_subgraph_index=called)
         else:
-            options = "StableHLOCompositeOptions"
-            code = "STABLEHLO_COMPOSITE"
-            graphs[caller].operator(code, [0], [made], table=options, decomposition_subgraph_index=called)
+            graphs[caller].operator(code, [0], [made], table=options, **{called_field: called})
     graphs[3].compute("NEG", [0], "inside")
     return build.to_bytes()
 
@@ -272,9 +275,19 @@ def test_a_model_of_composites_alone(fitted: Any) -> None:
     assert fitted(build.to_bytes(), TAKEN).operators == 1
 
 
-def test_a_composite_that_is_refused_is_looked_into(fitted: Any) -> None:
-    found = fitted(composites((0, 3)), {"WHILE": [{}]})
-    assert [(one.subgraph, one.code) for one in found.misfits] == [(0, "STABLEHLO_COMPOSITE"), (3, "NEG")]
+@pytest.mark.parametrize(
+    ("caller", "calls", "taken", "blamed"),
+    [
+        (COMPOSITE, [(0, 3)], [], [(0, 0), (3, 0)]),  # its operators remain without it
+        (SORT, [(0, 3)], [], [(0, 0)]),
+        (SORT, [(0, 3), (1, 3)], [], [(0, 0), (1, 0)]),
+        (SORT, [(0, 3)], ["STABLEHLO_SORT"], [(3, 0)]),
+    ],
+)
+def test_the_inside_of_what_is_refused(fitted: Any, caller: Any, calls: Any, taken: list[str], blamed: Any) -> None:
+    found = fitted(composites(*calls, caller_of=caller), {code: [{}] for code in taken})
+    assert {3} <= {one.subgraph for one in found.misfits}
+    assert sorted(place for source in found.sources for place in source.operators) == blamed
 
 
 @pytest.mark.parametrize("measured", [True, False])
