@@ -2,16 +2,18 @@
 
     enc.0.attn.query, dec.0.attn.query      both are `0.attn.query` in tensor names
 
-The operators of one call stand in a row. Several calls are of several modules if their weights differ, and perhaps if
-a list was omitted, so that the name ends with a number, or if a module beside or in it stands for several.
+All inputs of a call exist before it, so no path leaves the operators of one call and returns to them. Where one does,
+there are several calls: of several modules if their weights differ, or perhaps if a list was omitted, so that the
+name ends with a number, or if a module beside it stands for several.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 
+from circletools.graph.algorithms import components
 from circletools.graph.graph import Graph
 from circletools.origin.source import AnySource, Source
 
@@ -23,6 +25,9 @@ _ONCE = frozenset(("CONV_2D", "FULLY_CONNECTED", "GELU", "LOGISTIC", "RELU", "RS
 Module = tuple[str, str]
 """A name, and the class of a module without inner modules."""
 
+Calls = dict[int, tuple[int, int]]
+"""By operator: a lower limit of the number of calls before its own, and its connected part."""
+
 
 def merged_sources(graph: Graph, named: Sequence[Sequence[AnySource]]) -> list[AnySource]:
     """Return the sources of operators that may stand for several modules, in the order of the operators.
@@ -30,29 +35,22 @@ def merged_sources(graph: Graph, named: Sequence[Sequence[AnySource]]) -> list[A
     Raises ModelFormatError for a tensor that does not exist.
     """
     listed = [[one for one in own if isinstance(one, Source) and one.details.path] for own in named]
-    outer = {module for own in listed for source in own for module in _around(source)[:-2]}
-    calls: dict[Module, dict[int, int]] = defaultdict(dict)
-    used: dict[Module, set[str]] = defaultdict(set)
-    for row, (sources, code) in enumerate(zip(listed, graph.operators.code_names, strict=True)):
-        for module in _inside(sources, outer):
-            own = calls[module]
-            again = code in used[module] or (own and row - 1 not in own)
-            own[row] = max(own.values(), default=0) + bool(again)
-            used[module] = (set() if again else used[module]) | ({code} & _ONCE if _is_simple(module[1]) else set())
-    several = {module for module, own in calls.items() if len(set(own.values())) > 1}
-    merged = {module for module in several if _weights_differ(graph, calls[module])}
-    parts = [name.split(".") for name, _ in merged]
-    beside = {".".join(own[:end]) for own in parts for end in range(len(own) > 1, len(own))}
+    calls, weights = _calls(graph, _inside(listed))
+    several = {module: own for module, own in calls.items() if len(set(own.values())) > 1}
+    merged = {module for module, own in several.items() if _weights_differ(own, weights)}
+    beside = {name.rpartition(".")[0] for name, _ in merged}
     for module in several:
         parent, _, last = module[0].rpartition(".")
         if (parent in beside or last.isdecimal()) and (parent, "") not in several:
             merged.add(module)
-    found: dict[Source, dict[Module, set[int]]] = {}
+    found: dict[Source, dict[Module, set[object]]] = {}
     for row, sources in enumerate(listed):
-        for module in {module for source in sources for module in _around(source)} & merged:
-            for source in sources:
-                if row in calls[module] or module in _around(source):
-                    found.setdefault(source, {}).setdefault(module, set()).add(calls[module].get(row, -row))
+        near = {module for source in sources for module in _around(source)} & merged
+        for source in sources:
+            for module in near:
+                own = module in _around(source)
+                if own or row in calls[module]:
+                    found.setdefault(source, {}).setdefault(module, set()).add(calls[module].get(row, row))
     return [source for source, parts in found.items() if any(len(own) > 1 for own in parts.values())]
 
 
@@ -63,22 +61,56 @@ def _around(source: Source) -> list[Module]:
     return [*((name, "") for name in names), (source.name, source.details.class_name)]
 
 
-def _inside(sources: list[Source], outer: set[Module]) -> Iterator[Module]:
-    """Yield the modules of an operator; of several without inner modules, only the one that holds a weight."""
-    each = [set(_around(source)) for source in sources] or [set()]
-    holders = [source for source in sources if source.details.class_name.startswith(_HOLDERS)]
-    leaves = set.intersection(*each) | {_around(one)[-1] for one in holders if len(holders) == 1}
-    yield from set.union(*each) & outer | {one for one in leaves if (one[0], "") not in outer}
+def _inside(listed: list[list[Source]]) -> dict[Module, list[int]]:
+    """Return the operators of each module.
+
+    One with the names of several modules without inner modules is in that of a weight, if only one holds a weight.
+    """
+    outer = {module for own in listed for source in own for module in _around(source)[:-2]}
+    inside: dict[Module, list[int]] = defaultdict(list)
+    for row, sources in enumerate(listed):
+        each = [set(_around(source)) for source in sources] or [set()]
+        holders = [source for source in sources if source.details.class_name.startswith(_HOLDERS)]
+        leaves = set.intersection(*each) | {_around(one)[-1] for one in holders if len(holders) == 1}
+        for module in set.union(*each) & outer | {one for one in leaves if (one[0], "") not in outer}:
+            inside[module].append(row)
+    return inside
 
 
-def _is_simple(class_name: str) -> bool:
-    return class_name.startswith("torch.nn.modules.") and "Multihead" not in class_name and ".rnn." not in class_name
+def _calls(graph: Graph, inside: Mapping[Module, list[int]]) -> tuple[dict[Module, Calls], dict[int, set[int]]]:
+    """Return the calls to which the operators of each module belong at the earliest, and the weights of operators."""
+    values, (readers, read), codes = graph.values, graph.uses, graph.operators.code_names
+    weights: dict[int, set[int]] = defaultdict(set)
+    givers: dict[int, list[int]] = defaultdict(list)
+    heavy = values.is_constant & (values.bytes >= _WEIGHTS)
+    for reader, value in zip(readers.tolist(), read.tolist(), strict=True):
+        if graph.producer[value] >= 0:
+            givers[reader].append(int(graph.producer[value]))
+        elif heavy[value]:
+            weights[reader].add(int(values.buffers[value]))
+    found = {}
+    for module, rows in inside.items():
+        own, level, used = dict(zip(rows, range(len(rows)), strict=True)), dict[int, int](), set[tuple[int, str]]()
+        has_once = (
+            module[1].startswith("torch.nn.modules.") and "Multihead" not in module[1] and ".rnn." not in module[1]
+        )
+        for row in range(rows[0], rows[-1] + 1):
+            before = [level.get(giver, 0) + (giver in own and row not in own) for giver in givers[row]]
+            level[row] = max(before, default=0)
+            while has_once and row in own and codes[row] in _ONCE and (level[row], codes[row]) in used:
+                level[row] += 1
+            used.add((level[row], codes[row] if row in own else ""))
+        edges = [
+            (own[row], own[one]) for row in rows for one in givers[row] if one in own and level[row] == level[one]
+        ]
+        part = components(len(rows), *([edge[side] for edge in edges] for side in (0, 1)))
+        found[module] = {row: (level[row], part[at]) for row, at in own.items()}
+    return found, weights
 
 
-def _weights_differ(graph: Graph, calls: dict[int, int]) -> bool:
+def _weights_differ(calls: Calls, weights: Mapping[int, set[int]]) -> bool:
     """Return whether two calls read other weights."""
-    values, held = graph.values, defaultdict[int, set[int]](set)
-    for row, call in calls.items():
-        read = [one for one in graph.operands.of(row) if one >= 0 and values.is_constant[one]]
-        held[call].update(int(values.buffers[one]) for one in read if values.bytes[one] >= _WEIGHTS)
+    held: dict[int, set[int]] = defaultdict(set)
+    for row, (level, _) in calls.items():
+        held[level] |= weights.get(row, set())
     return any(one and other and one.isdisjoint(other) for one, other in combinations(held.values(), 2))

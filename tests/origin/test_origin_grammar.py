@@ -112,7 +112,8 @@ def test_parts(name: str, parts: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("between", "same", "merged"), [(True, False, True), (True, True, False), (False, False, True)]
+    ("between", "same", "merged"),
+    [(True, False, True), (True, True, False), (False, False, True), (False, True, False)],
 )
 def test_names_that_stand_for_several_modules_are_reported(between: bool, same: bool, merged: bool) -> None:
     """A module has its weights once, and a Linear one matrix product in each call."""
