@@ -17,7 +17,7 @@ from circletools.graph.graph import Graph
 from circletools.numerics.subject import NO_REGION, Region, Subject
 from circletools.origin.tags import tags_of
 from circletools.origin.tracking.models import track_models
-from circletools.origin.tracking.relation import STRANGERS, relation
+from circletools.origin.tracking.relation import is_same_network
 from circletools.runtimes.protocol import Array
 
 _RANDOM = ("MULTINOMIAL", "RANDOM_STANDARD_NORMAL", "RANDOM_UNIFORM")
@@ -68,7 +68,7 @@ def partners(reference: Subject, subject: Subject) -> tuple[Partners, dict[int, 
     found, operators = tracked.get((0, 0)), dict[int, int]()
     if found is not None:
         pairs |= {after: before for before, after in found.pairs.inputs}
-        if relation(list(tracked.values())) != STRANGERS:
+        if is_same_network(list(tracked.values())):
             operators = {int(now): int(was) for now, was in enumerate(found.pairs.to_before.tolist()) if was >= 0}
     codes = [graph.operators.code_names for graph in (old, new)]
     alike = {was: now for now, was in operators.items() if codes[0][was] == codes[1][now]}

@@ -91,9 +91,20 @@ def template(number: int, rows: int, units: int) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("units", "other", "kept"),
-    [(0, (2, 4, 0), 0.4), (0, (2, 5, 0), 0.0), (0, (1, 5, 0), 1.0), (6, (2, 4, 6), 0.4), (6, (2, 4, 7), 0.0)],
+    ("units", "other", "same"),
+    [(0, (2, 4, 0), False), (0, (1, 5, 0), True), (6, (2, 4, 6), False), (6, (1, 5, 6), True), (6, (2, 4, 7), False)],
 )
-def test_networks_of_one_template_are_not_one_network(units: int, other: tuple[int, int, int], kept: float) -> None:
-    operators = tracked(template(1, 4, units), template(*other)).grounds[0]
-    assert max(one.confidence for why in operators.values() for one in why.values()) == kept
+def test_networks_of_one_template_are_not_one_network(units: int, other: tuple[int, int, int], same: bool) -> None:
+    """Weights decide, then names with a path."""
+    assert bool(tracked(template(1, 4, units), template(*other), least=0.25).grounds[0]) == same
+
+
+@pytest.mark.parametrize(("shape", "same"), [((4, 4), True), ((4, 1, 4), True), ((2, 8), False), ((5, 4), False)])
+def test_without_weights_and_paths_ends_decide(shape: tuple[int, ...], same: bool) -> None:
+    models = []
+    for build, own in ((Build(), (4, 4)), (Build(), shape)):
+        graph = build.graph()
+        start = graph.tensor("x", own)
+        graph.ends([start], [graph.compute("NEG", [start], "y", own)])
+        models.append(build.to_bytes())
+    assert bool(tracked(models[0], models[1], 0.25).grounds[0]) == same

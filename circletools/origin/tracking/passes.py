@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from circletools.graph.columns import Mask
-from circletools.origin.tracking.agreement import agreement, drop_the_disconnected, drop_the_unlikely
+from circletools.origin.tracking.agreement import drop_the_disconnected, drop_the_unlikely
 from circletools.origin.tracking.cover import cover
 from circletools.origin.tracking.ends import Names, pair_ends, recheck_ends, resized
 from circletools.origin.tracking.evidence import Found, evidence_of
@@ -31,7 +31,7 @@ _OPAQUE = ("CUSTOM", "DELEGATE")
 
 @dataclass(frozen=True, eq=False)
 class Tracked:
-    """The result for two graphs: pairs, what each operator of AFTER computes, and the overall agreement of pairs.
+    """The result for two graphs: pairs, what each operator of AFTER computes.
 
     `opaque` are operators of AFTER that can hold many operators.
     """
@@ -39,7 +39,6 @@ class Tracked:
     views: Views
     pairs: Pairs
     found: list[Found]
-    agreeing: float
     opaque: set[int]
 
 
@@ -71,10 +70,9 @@ def track_graphs(
     opaque = set(np.flatnonzero(custom & pairs.unpaired(1)).tolist())
     views = _views(sides, _left(handing, pairs))
     evidence = evidence_of(views, pairs, tags)
-    agreeing = float(agreement(views, pairs, opaque)[~conversions[1]].sum())
     inserted = [np.zeros(len(before), np.bool_), conversions[1] & pairs.unpaired(1)]
     found = cover(_views(sides, inserted), pairs, evidence, opaque)
-    return Tracked(views, pairs, found, agreeing, opaque)
+    return Tracked(views, pairs, found, opaque)
 
 
 def _views(sides: tuple[Side, Side], hidden: list[Mask]) -> Views:

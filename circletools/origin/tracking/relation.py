@@ -1,12 +1,17 @@
 """Whether two models are the same network: if not, similarities are coincidences.
 
-Constants decide if both models have significant ones: a tool that quantizes or optimises a model leaves most of them
-recognisable, whereas two networks of one structure share none. If there are none to compare, names with a path decide
-(`tower/add`; exporters give `add_3` and `Identity` to every model), or how much of the larger model is paired. A
-compiler may leave nothing but the ends:
+What tells networks apart decides, in this order:
 
-    before   x: [1,96,96,3] -> 31 operators -> y: [1,2]      equally many inputs and outputs, of equal types, shapes
-    after    x: [1,96,96,3] ---> ethos-u ----> y: [1,2]      and names; otherwise the models are strangers
+    constants    a tool that quantizes or optimises a model leaves most of them recognisable, whereas two networks of
+                 one structure share none
+    names        with a path, such as `tower/add`; exporters give `add_3` and `Identity` to every model
+    ends         without either, two models are the same only if nothing differs: equally many inputs and outputs, of
+                 equal shapes, and most operators paired
+
+A compiler may leave nothing but the ends, and its program must be able to hold the constants that are gone:
+
+    before   x: [1,96,96,3] -> 31 operators -> y: [1,2]
+    after    x: [1,96,96,3] ---> ethos-u ----> y: [1,2]
 """
 
 from __future__ import annotations
@@ -15,49 +20,37 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from circletools.origin.tracking.ends import resized
+from circletools.graph.columns import Mask
+from circletools.origin.tags import TAG
 from circletools.origin.tracking.passes import Tracked
-from circletools.origin.tracking.side import CONVERSIONS, NONE, ends_of
-from circletools.origin.tracking.view import same_slots
-
-SAME, LOOKALIKE, STRANGERS = 1.0, 0.4, 0.0
-"""The factor for the confidence of every origin that does not rest on an equal constant.
-
-Lookalikes have one structure, and constants or names of which they share none: whether one was trained from the other
-is not known.
-"""
+from circletools.origin.tracking.side import CONVERSIONS, ends_of
 
 _PROGRAM = 1 << 14  # bytes that a compiler writes for an operator
-_QUARTER, _HALF, _MOST, _NEARLY_ALL = 0.25, 0.5, 0.75, 0.9
+_QUARTER, _HALF, _MOST = 0.25, 0.5, 0.75
 
 
-def relation(graphs: Sequence[Tracked]) -> float:
-    """Return how two models are related, given their tracked graphs."""
-    opaque = any(one.opaque for one in graphs)
+def is_same_network(graphs: Sequence[Tracked]) -> bool:
+    """Return whether two models are the same network, given their tracked graphs."""
     common, fewest = _constants_in_common(graphs)
     if fewest and common >= _QUARTER * fewest:
-        return SAME
-    if opaque:
-        if not all(_can_hold(one) and _same_ends(one) for one in graphs):
-            return STRANGERS
-        if not fewest or _inner_names(graphs) >= _HALF:
-            return SAME
-    if not (opaque or fewest) and _paths_in_common(graphs) >= _HALF:
-        return SAME
-    before, after = (_working(graphs, side) for side in (0, 1))
-    larger = after - sum(len(one.opaque) for one in graphs) if opaque else max(before, after)
-    agreeing = sum(one.agreeing for one in graphs) if opaque or all(map(_same_sizes, graphs)) else 0.0
-    placed = min(1.0, agreeing / larger) if larger else (0.0 if opaque else 1.0)
-    named = all(any(_has_names(one, side) for one in graphs) for side in (0, 1))
-    agreed = any(one.pairs.by_name for one in graphs) and (_inner_names(graphs) or not any(map(_inner, graphs)))
-    if fewest or (named and not agreed):
-        return LOOKALIKE if placed >= _NEARLY_ALL else STRANGERS
-    return SAME if placed >= _MOST else LOOKALIKE if placed >= _HALF else STRANGERS
+        return True
+    if any(one.opaque for one in graphs):
+        possible = all(_can_hold(one) and _same_ends(one) for one in graphs)
+        return possible and (not fewest or (_names_in_common(graphs) or 0.0) >= _HALF)
+    if fewest:
+        return False
+    named = _names_in_common(graphs)
+    if named is not None:
+        return named >= _HALF
+    larger = max(sum(int(_working(one, side).sum()) for one in graphs) for side in (0, 1))
+    paired = sum(int((_working(one, 1) & ~one.pairs.unpaired(1)).sum()) for one in graphs)
+    return paired >= _MOST * larger and all(map(_same_ends, graphs))
 
 
-def _working(graphs: Sequence[Tracked], side: int) -> int:
-    """Return the larger number of operators, other than conversions, of the two models."""
-    return sum(code not in CONVERSIONS for one in graphs for code in one.views[side].side.codes)
+def _working(one: Tracked, side: int) -> Mask:
+    """Return which operators of a graph are no conversions."""
+    working: Mask = ~one.views[side].side.is_any(CONVERSIONS)
+    return working
 
 
 def _constants_in_common(graphs: Sequence[Tracked]) -> tuple[int, int]:
@@ -76,31 +69,14 @@ def _constants_in_common(graphs: Sequence[Tracked]) -> tuple[int, int]:
     return len(np.intersect1d(held[0], held[1])), min(map(len, held))
 
 
-def _paths_in_common(graphs: Sequence[Tracked]) -> float:
-    """Return the share of the smaller model whose partners have the same name, if that name has a path."""
-    known = 0
+def _names_in_common(graphs: Sequence[Tracked]) -> float | None:
+    """Return the share of names with a path that both models have, of the model that has fewer; None without any."""
+    named: tuple[set[bytes], set[bytes]] = set(), set()
     for one in graphs:
-        was, now = (view.side for view in one.views)
-        news = np.flatnonzero(~one.pairs.unpaired(1) & one.pairs.by_name)
-        firsts = [(was.first[one.pairs.to_before[new]], now.first[new]) for new in news.tolist()]
-        known += sum(
-            NONE not in couple and b"/" in was.names[couple[0]] and was.names[couple[0]] == now.names[couple[1]]
-            for couple in firsts
-        )
-    return known / max(1, min(_working(graphs, side) for side in (0, 1)))
-
-
-def _inner_names(graphs: Sequence[Tracked]) -> float:
-    """Return the share of AFTER's inner values whose names BEFORE has too."""
-    known = {name for one in graphs for name in one.views[0].side.names} - {b""}
-    inner = [name for one in graphs for name in _inner(one)]
-    return sum(name in known for name in inner) / max(1, len(inner))
-
-
-def _inner(one: Tracked) -> list[bytes]:
-    """Return the names of AFTER's computed values, without outputs: exporters give those of every model one name."""
-    now = one.views[1].side
-    return [now.names[value] for value in np.setdiff1d(now.graph.definitions.values, now.graph.outputs).tolist()]
+        for names, view in zip(named, one.views, strict=True):
+            made = (view.side.names[value] for value in view.side.graph.definitions.values.tolist())
+            names.update(name for name in made if b"/" in name or TAG.search(name))
+    return len(named[0] & named[1]) / min(map(len, named)) if all(named) else None
 
 
 def _can_hold(one: Tracked) -> bool:
@@ -125,9 +101,11 @@ def _can_hold(one: Tracked) -> bool:
 
 
 def _same_ends(one: Tracked) -> bool:
-    """Return whether the inputs and outputs are equal in number, types, shapes and, if both have any, names."""
+    """Return whether the inputs and outputs are equal in number and in shape, apart from dimensions of 1.
+
+    A compiler that hides operators changes neither types nor names of ends, unlike a tool that quantizes.
+    """
     was, now = (view.side for view in one.views)
-    types = was.graph.values.types, now.graph.values.types
     for old_ends, new_ends, known in zip(
         ends_of(was.graph), ends_of(now.graph), (one.pairs.inputs, one.pairs.outputs), strict=True
     ):
@@ -136,27 +114,10 @@ def _same_ends(one: Tracked) -> bool:
             return False
         for old, new in known:
             names = was.names[old], now.names[new]
-            same = types[0][old] == types[1][new] and was.shape(old) == now.shape(new)
-            if not same or (all(names) and names[0] != names[1]):
+            kept = was.graph.values.types[old] == now.graph.values.types[new] and (
+                not all(names) or names[0] == names[1]
+            )
+            shapes = ([size for size in side.shape(end) if size != 1] for side, end in ((was, old), (now, new)))
+            if (one.opaque and not kept) or next(shapes) != next(shapes):
                 return False
     return True
-
-
-def _same_sizes(one: Tracked) -> bool:
-    """Return whether the constants of paired operators have equal sizes, or without constants, inputs and outputs.
-
-    Another batch or resolution changes results, but no weights.
-    """
-    was, now = one.views
-    news, olds, _ = same_slots(one.views, one.pairs)
-    values = was.read[olds], now.read[news]
-    telling = np.append(was.side.constants.distinctive, False)
-    both = telling[was.side.constant[values[0]]] & telling[now.side.constant[values[1]]]
-    if not both.any():
-        return not resized(was.side, now.side, one.pairs)
-    return bool(np.mean(was.side.elements[values[0][both]] == now.side.elements[values[1][both]]) >= _NEARLY_ALL)
-
-
-def _has_names(one: Tracked, side: int) -> bool:
-    this = one.views[side].side
-    return any(this.names[value] for value in this.graph.definitions.values.tolist())

@@ -16,9 +16,9 @@ from circletools.origin.names import origins_by_output
 from circletools.origin.read import Origins, origins_in
 from circletools.origin.tables import OP_TABLE, SOURCE_TABLE
 from circletools.origin.tags import tags_of
-from circletools.origin.tracking.evidence import Evidence, Found, Grounds
+from circletools.origin.tracking.evidence import Found, Grounds
 from circletools.origin.tracking.models import track_models
-from circletools.origin.tracking.relation import relation
+from circletools.origin.tracking.relation import is_same_network
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +86,12 @@ def _track(before: ModelGraph, after: ModelGraph, min_confidence: float) -> Trac
 def track_from(before: ModelGraph, known: Origins, after: ModelGraph, min_confidence: float = 0.0) -> Tracking:
     """Like `track`, with the origins of `before` given explicitly."""
     tracked = track_models(before, after, tags_of(before))
-    factor = relation(list(tracked.values())) if tracked else 1.0
+    same = is_same_network(list(tracked.values()))
     grounds: list[dict[int, dict[int, Grounds]]] = [{} for _ in after.graphs]
     for (old_index, new_index), one in tracked.items():
         origin_of = known.operators[old_index]
         for row, found in enumerate(one.found):
-            sources = _by_source(found, origin_of, min_confidence, factor)
+            sources = _by_source(found, origin_of, min_confidence, same)
             if sources:
                 grounds[new_index][row] = sources
     operators: tuple[dict[int, Origin], ...] = tuple(
@@ -110,11 +110,11 @@ def _carried_along(before: ModelGraph, after: ModelGraph) -> bool:
     )
 
 
-def _by_source(found: Found, origin_of: Mapping[int, Origin], least: float, factor: float) -> dict[int, Grounds]:
+def _by_source(found: Found, origin_of: Mapping[int, Origin], least: float, same: bool) -> dict[int, Grounds]:
     """Return the sources of the operators found; of two ways to one source the more confident counts."""
     best: dict[int, Grounds] = {}
     for row, one in found.items():
-        grounds = one if one.evidence is Evidence.CONSTANT else Grounds(one.evidence, one.confidence * factor)
+        grounds = one if same else Grounds(one.evidence, 0.0)
         if grounds.confidence >= least:
             for source in origin_of.get(row, UNKNOWN):
                 if source not in best or best[source].confidence < grounds.confidence:
