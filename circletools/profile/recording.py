@@ -68,7 +68,7 @@ def profile(
     if found.failure:
         raise InvalidInputError(f"{name} does not run the model: {found.failure}", location=model.source.name)
     trace = read_profile(found.data)
-    whole = replace(trace.whole, initialization_ns=round(found.initialization_us * 1000))
+    whole = replace(trace.whole, initialization_ns=round(found.initialization_us * 1000), threads=1)
     trace = replace(trace, name=name, whole=whole)
     settled = trace if trace.averaged else without_first(trace, "auto")
     return Profile(name, version, found.data, trace, attribute(model, settled, depth=depth))

@@ -30,7 +30,7 @@ _ADDED_TITLES = {
     "inside": "parts of the above, not added to the sum",
 }
 _NO_ORIGIN = "(no origin)"
-_AVERAGES = ("rank", "total_us", "mean_us", "share")
+_AVERAGES = ("rank", "mean_us", "share")
 _NUMBERS = ("rank", "median_us", "low_us", "high_us", "p90_us", "share", "total_us")
 
 
@@ -54,6 +54,7 @@ def attribution_json(attribution: Attribution, by: Container[str] = EVERY) -> di
         "steady_ns": steady_ns(attribution),
         "warm_up": attribution.warm_up,
         "memory_bytes": whole.memory_bytes,
+        "threads": whole.threads,
     }
     if "type" in by:
         document["types"] = [
@@ -207,11 +208,13 @@ def _rate(count: int | None, time: Time, attribution: Attribution) -> str:
 
 def attribution_text(attribution: Attribution, by: Container[str] = EVERY, top: int = TOP) -> Iterator[str]:
     """Yield the tables as text, the longest times first, `top` rows of each (0: all); times are in microseconds."""
-    executions = counted(attribution.executions, "execution")
-    averages = ", averages only" if attribution.averaged else ""
-    each = f", {microseconds(attribution.total_ns // attribution.executions)} us each"
-    times = f"{microseconds(attribution.total_ns)} us in all{each if attribution.executions > 1 else ''}"
-    yield f"{attribution.runtime}: {executions}{averages}, {times}{_delegated(attribution)}"
+    several, executions = attribution.executions > 1, counted(attribution.executions, "execution")
+    times = f"{microseconds(attribution.total_ns // attribution.executions)} us each"
+    if attribution.averaged:
+        executions = f"averages of {executions}" if several else "averages"
+    else:
+        times = f"{microseconds(attribution.total_ns)} us in all{f', {times}' if several else ''}"
+    yield f"{attribution.runtime}: {executions}, {times}; {_coverage(attribution)}"
     yield from table_text(list(_whole_cells(attribution)))
     if "type" in by:
         yield from _types_text(attribution, top)
@@ -226,8 +229,7 @@ def attribution_text(attribution: Attribution, by: Container[str] = EVERY, top: 
         if added:
             lines = [(row.time, (str(row.index), " ".join(row.backends)), row.name) for row in added]
             yield from _table(title, ("index", "backend", "name"), lines, attribution, top=top)
-    grouped = {place for group in attribution.groups for place in group.operators}
-    absent = [row for row in attribution.operators if row.time is None and (row.subgraph, row.index) not in grouped]
+    absent = _absent(attribution)
     if absent:
         place = _places(attribution)
         more = f" and {len(absent) - top} more" if 0 < top < len(absent) else ""
@@ -236,14 +238,23 @@ def attribution_text(attribution: Attribution, by: Container[str] = EVERY, top: 
         yield f"operators without a time: {shown}{more}"
 
 
-def _delegated(attribution: Attribution) -> str:
-    """Return the share of time in delegates as text; empty for OpenVINO, which has none."""
+def _absent(attribution: Attribution) -> list[OperatorTime]:
+    """Return the operators without a time, of their own or in a group."""
+    grouped = {place for group in attribution.groups for place in group.operators}
+    return [row for row in attribution.operators if row.time is None and (row.subgraph, row.index) not in grouped]
+
+
+def _coverage(attribution: Attribution) -> str:
+    """Return how many operators have a time, and the share of time in delegates; OpenVINO and onert have none."""
+    count = len(attribution.operators)
+    timed = f"{count - len(_absent(attribution))} of {counted(count, 'operator')} timed"
     groups = [row.time for row in attribution.groups]
     groups += [row.time for row in attribution.added if row.kind == "delegate"]
     part = sum(row.time.delegated_ns for row in attribution.operators if row.time)
     part += sum(time.total_ns for time in groups)
-    some = part and attribution.total_ns and attribution.runtime != "openvino"
-    return f", {100 * part / attribution.total_ns:.0f} % in delegates" if some else ""
+    if attribution.runtime not in ("litert", "benchmark_model"):
+        return timed
+    return f"{timed}, {100 * part / max(attribution.total_ns, 1):.0f} % of the time in delegates"
 
 
 def _whole_cells(attribution: Attribution) -> Iterator[tuple[str, str]]:
@@ -264,17 +275,23 @@ def _whole_cells(attribution: Attribution) -> Iterator[tuple[str, str]]:
     counts = [row.macs for row in attribution.operators if row.time or attribution.groups]
     if (macs := sum(count or 0 for count in counts)) and (steady or each):
         yield "rate", f"{2 * macs / (steady or each):.2f} GFLOP/s, {macs:,} MACs a run"
+    if whole.threads is not None:
+        yield "threads", str(whole.threads)
     if whole.memory_bytes is not None:
         yield "memory", f"{whole.memory_bytes / (1 << 20):.1f} MiB"
 
 
 def _types_text(attribution: Attribution, top: int) -> Iterator[str]:
+    timed = {(row.subgraph, row.index) for row in attribution.operators if row.time}
     lines = []
     for row in attribution.types:
         places, time = row.share.operators, row.share.time
         if time.runs:
             rate = _rate(_macs(places, attribution), time, attribution)
-            lines.append((time, (str(len(places)), rate), row.name or ""))
+            lines.append((time, (str(len(timed.intersection(places))), rate), row.name or ""))
+    for group in attribution.groups:
+        rate = _rate(_macs(group.operators, attribution, group.time.runs), group.time, attribution)
+        lines.append((group.time, (str(len(group.operators)), rate), f"in {group.name}, not reported one by one"))
     yield from _table("types of operators", ("operators", "GFLOP/s", "type"), lines, attribution, top=top)
 
 
@@ -379,7 +396,7 @@ def _table(
 def _numbers(time: Time, attribution: Attribution) -> tuple[str, ...]:
     total, spread = microseconds(time.total_ns), time.spread
     if attribution.averaged:
-        return total, microseconds(time.total_ns // attribution.executions), f"{share(time, attribution):.1f}%"
+        return microseconds(time.total_ns // attribution.executions), f"{share(time, attribution):.1f}%"
     if time.median_ns is None or spread is None:
         return *("-" for _ in _NUMBERS[2:]), total
     times = (time.median_ns, spread.median_low_ns, spread.median_high_ns, spread.p90_ns)

@@ -16,6 +16,7 @@ from circletools.trace.nnapi.summaries import WHOLE
 from circletools.wording import counted, milliseconds
 
 TOP_FUNCTIONS = 15
+_INCOMPLETE = {"T003", "T004", "T010", "T011"}
 TOP_RUNS = 10
 
 _COLUMNS = ("PI", "PP", "PC", "PIO", "PTR", "PCO", "PR", "PE", "PT", "PWU", "PBM", "PO")
@@ -140,8 +141,9 @@ def _summary_cells(summary: Document) -> _Row:
 
 
 def _execution_cells(summary: Document) -> _Row:
-    first = [milliseconds(summary[key]) if key in summary else "-" for key in ("first_ns", "rest_median_ns")]
-    return [*_summary_cells(summary), *first, str(summary["most_at_once"])]
+    first = milliseconds(summary["first_ns" if "first_ns" in summary else "total_ns"])
+    rest = milliseconds(summary["rest_median_ns"]) if "rest_median_ns" in summary else "-"
+    return [*_summary_cells(summary), first, rest, str(summary["most_at_once"])]
 
 
 def _share_rows(shares: list[Document], elapsed: int) -> list[_Row]:
@@ -209,10 +211,12 @@ def _execution_block(document: Document) -> Iterator[_Block]:
 def trace_text(document: Document, by: By | None = None) -> Iterator[str]:
     """Yield the lines of the text form."""
     trace = document["trace"]
-    drivers = ", ".join(map(str, trace["drivers"]))
+    drivers = ", ".join(f"{one['process']} {one['name']}".rstrip() for one in trace["drivers"])
     driver = f"; driver processes: {drivers}" if drivers else ""
     events = f"{counted(trace['events'], 'event')} in {milliseconds(trace['elapsed_ns'])} ms"
-    yield f"{trace['name']}: {trace['encoding']}, {events}{driver}"
+    signs = sorted(_INCOMPLETE & {one["code"] for one in document["diagnostics"]})
+    whole = f"incomplete ({', '.join(signs)})" if signs else "nothing lost or cut"
+    yield f"{trace['name']}: {trace['encoding']}, {events}, {whole}{driver}"
     for title, rows, numbers in _blocks(document, by):
         yield ""
         yield title

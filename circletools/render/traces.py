@@ -37,7 +37,7 @@ def trace_json(
             "encoding": analysis.encoding,
             "events": analysis.events,
             "elapsed_ns": analysis.last_ns - analysis.first_ns,
-            "drivers": list(analysis.drivers),
+            "drivers": [{"process": process, "name": name} for process, name in analysis.drivers.items()],
             "covered_ns": analysis.tables.covered_ns,
         },
     }

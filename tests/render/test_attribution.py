@@ -72,7 +72,7 @@ FOUND = Attribution(
             "TfLiteGpuDelegateV2", ((1, 0), (1, 1)), Time(2, 400, 200, SPREAD, typical_ns=200), (300, 100)
         ),
     ),
-    whole=Whole(2_000_000, (1500, 900), None, None, 3 << 20),
+    whole=Whole(2_000_000, (1500, 900), None, None, 3 << 20, 4),
     warm_up=1,
 )
 AVERAGED = replace(
@@ -101,8 +101,8 @@ def test_text(name: str, lines: Callable[[], Iterator[str]]) -> None:
 
 def test_text_of_some_tables() -> None:
     lines = list(attribution_text(replace(FOUND, averaged=True, executions=1, added=()), ["module"]))
-    assert (lines[0], lines[7]) == (
-        "onert: 1 execution, averages only, 2.000 us in all, 95 % in delegates",
+    assert (lines[0], lines[8]) == (
+        "onert: averages, 2.000 us each; 4 of 5 operators timed",
         "modules",
     )
 

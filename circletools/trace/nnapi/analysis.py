@@ -39,8 +39,8 @@ class Analysis(Tabular):
     `wall_clock` holds the shares of `executions` in wall-clock time, `run_clock` the shares of `runs`; `machine`
     holds frequencies and energy during executions. If the runtime has no marks, executions are HAL calls or marks of
     the application ([NN_LA_PE]): see their kind. `threads` are the threads with time in the tables, `marked` those
-    with any NNAPI mark, `drivers` the processes that served HAL calls; `ordered` is whether the times of the trace
-    never decrease.
+    with any NNAPI mark, `drivers` the processes that served HAL calls, with the name of a thread; `ordered` is
+    whether the times of the trace never decrease.
     """
 
     name: str
@@ -56,7 +56,7 @@ class Analysis(Tabular):
     diagnostics: list[Diagnostic]
     threads: frozenset[int]
     marked: frozenset[int]
-    drivers: tuple[int, ...]
+    drivers: dict[int, str]
     first_ns: int
     last_ns: int
     ordered: bool
@@ -181,12 +181,20 @@ class _Pass:
             self.collector.finish(self.trace.place),
             frozenset(self._tids[thread] for thread in self.seen.counted),
             frozenset(self._tids[thread] for thread in self._marked),
-            tuple(sorted(self.learnt.drivers)),
+            self._driver_names(),
             self.cutter.first_ns or 0,
             self.last_ns,
             not self.known.sort,
             machine_in(self.trace.counters, *windows[not len(executions)][:2]),
         )
+
+    def _driver_names(self) -> dict[int, str]:
+        """Return the drivers, with the names of their main threads or, if these are unknown, of others."""
+        names, found = self.trace.thread_names, dict.fromkeys(sorted(self.learnt.drivers), "")
+        for tid, process in self.trace.processes.items():
+            if process in found and (tid == process or not found[process]):
+                found[process] = names.get(tid, found[process])
+        return found
 
     def _windows(
         self, columns: Iterable[Numbers], layer: str, phase: str, phases: Sequence[str] = EXECUTING

@@ -59,6 +59,7 @@ _TIMINGS = re.compile(
     rf".* Inference \(avg\): {_MICROSECONDS}"
 )
 _MEMORY = re.compile(r"Memory footprint delta from the start of the tool \(MB\): .*overall=(\d{1,9}(?:\.\d{1,9})?)")
+_THREADS = re.compile(r"#threads used for CPU inference: \[(\d{1,4})\]")
 
 
 class _Row(NamedTuple):
@@ -113,6 +114,8 @@ def _whole(lines: list[str]) -> Whole:
             found = replace(found, initialization_ns=initialization, first_ns=first, mean_ns=mean)
         elif match := _MEMORY.search(line):
             found = replace(found, memory_bytes=int(Decimal(match[1]) * (1 << 20)))
+        elif match := _THREADS.search(line):
+            found = replace(found, threads=int(match[1]))
     return found
 
 

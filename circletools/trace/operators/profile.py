@@ -50,6 +50,7 @@ class Whole:
     first_ns: int | None = None
     mean_ns: int | None = None
     memory_bytes: int | None = None
+    threads: int | None = None
 
 
 @dataclass(frozen=True, slots=True, repr=False)
