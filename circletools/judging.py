@@ -14,7 +14,7 @@ from typing import Any, Literal
 from circletools.codes import explain
 from circletools.errors import UsageError
 from circletools.findings import Finding, Findings, against, finding_of
-from circletools.storage.documents import naming_files, read_baseline
+from circletools.storage.documents import naming_files, of_model, read_baseline
 from circletools.wording import Tabular
 
 FailOn = Literal["error", "warning", "never"]
@@ -30,7 +30,8 @@ class CheckRequest:
     """The selection of findings of `check`.
 
     `select`: report only these codes, or all if empty; `ignore`: do not report these codes. `baseline`: the JSON of
-    an earlier run, whose findings are not new. `fail_on`: the lowest severity for which a model fails, or `never`.
+    an earlier run, whose findings are not new; models are matched by path, relative to the baseline's folder or to
+    the current one. `fail_on`: the lowest severity for which a model fails, or `never`.
     `per_file_ignores`: more codes to ignore, by `fnmatch` patterns for paths relative to `folder`, or for file names.
     """
 
@@ -50,23 +51,25 @@ class CheckRequest:
 
     def ignored(self, file: str) -> frozenset[str]:
         """Return the codes that do not count for a file."""
+        return frozenset(self.ignore).union(*map(self.per_file_ignores.__getitem__, self.patterns_of(file)))
+
+    def patterns_of(self, file: str) -> frozenset[str]:
+        """Return the patterns of `per_file_ignores` that match a file."""
         names = {file, os.path.basename(file)}
         with suppress(ValueError):  # no path, or a path on another drive
             names.add(os.path.relpath(file, self.folder).replace(os.sep, "/"))
-        more = (
-            codes for pattern, codes in self.per_file_ignores.items() if any(fnmatch(one, pattern) for one in names)
-        )
-        return frozenset(self.ignore).union(*more)
+        return frozenset(one for one in self.per_file_ignores if any(fnmatch(name, one) for name in names))
 
     def read(self) -> CheckInputs:
         """Read the baseline, once for several models. Raises InvalidInputError."""
         with naming_files():
-            return CheckInputs(self, None if self.baseline is None else _baseline(self.baseline))
+            earlier = None if self.baseline is None else read_baseline(self.baseline, "check", _findings)
+            return CheckInputs(self, earlier)
 
 
 @dataclass(frozen=True, slots=True)
 class CheckInputs:
-    """A request, and the findings of its baseline by file, or None without a baseline."""
+    """A request, and the findings of its baseline (`read_baseline`), or None without a baseline."""
 
     request: CheckRequest
     baseline: Mapping[str, Sequence[Finding]] | None
@@ -101,18 +104,9 @@ class Judgement(Tabular):
         return [row | {"is_new": new} for row, new in zip(rows, self.is_new, strict=True)]
 
 
-def _baseline(path: str | os.PathLike[str]) -> dict[str, list[Finding]]:
-    """Return the findings by file."""
-    found: dict[str, list[Finding]] = {}
-    for file, findings in read_baseline(path, "check", _findings):
-        found.setdefault(file, findings)
-    return found
-
-
-def _findings(document: Mapping[str, Any]) -> tuple[str, list[Finding]]:
-    """Return the file of a document, and its findings; a file that could not be read has none."""
-    rows = () if "exit_status" in document else document["findings"]
-    return document["file"], list(map(finding_of, rows))
+def _findings(document: Mapping[str, Any]) -> list[Finding]:
+    """Return the findings of a document; a file that could not be read has none."""
+    return list(map(finding_of, () if "exit_status" in document else document["findings"]))
 
 
 def judge(findings: Sequence[Finding], file: str, request: CheckRequest | CheckInputs) -> Judgement:
@@ -128,10 +122,7 @@ def judge(findings: Sequence[Finding], file: str, request: CheckRequest | CheckI
     fails = _FAILING[request.fail_on]
     if inputs.baseline is None:
         return Judgement(counting, (True,) * len(counting), None, fails)
-    of_file = inputs.baseline.get(file, ())
-    if len(inputs.baseline) == 1:
-        (of_file,) = inputs.baseline.values()
-    earlier = [one for one in of_file if _counts(one, request, ignored)]
+    earlier = [one for one in of_model(inputs.baseline, file) or () if _counts(one, request, ignored)]
     return Judgement(counting, *against(counting, earlier), fails)
 
 

@@ -15,7 +15,7 @@ Refusals = Sequence[Sequence[Refusal | None]]
 def needed_subgraphs(model: ModelGraph, refused: Refusals) -> list[int]:
     """Return the subgraphs that run, ascending; `refused` has the refused operators by subgraph.
 
-    Omitted are subgraphs that are called only by taken composites or from omitted subgraphs.
+    Omitted are subgraphs that are called only by supported composites or from omitted subgraphs.
     """
     facts = model.graphs
     if not any(code.name == _COMPOSITE for code in model.operator_codes):

@@ -21,7 +21,7 @@ class Judge:
 
     `places_each`: it reports where each operator runs, even if it refuses the model as a whole. `runs`: the table was
     measured by running operators, so a model must run too. `explains`: it gives one reason for all refused operators
-    of a code, and may leave out others that it would take. `reads_signatures`: it refuses or does not run models
+    of a code, and may leave out others that it would accept. `reads_signatures`: it refuses or does not run models
     whose signatures do not name the inputs and outputs of their subgraphs.
     """
 

@@ -19,7 +19,7 @@ GENERAL = "change the item that the reason names"
 
 _PLACE = r"(?P<place>(?:input|output) \d+)"
 _LEFT, _SIGN = "(?P<left>.+)", "(?P<sign><=|>=|==|<|>)"
-_OF_ANOTHER = r"(?P<other>operator \d+), which reads the constant .+ is not taken"
+_OF_ANOTHER = r"(?P<other>operator \d+), which reads the constant .+ is not supported"
 _IN_CONTEXT = r"reads an (?P<end>output|input) of (?P<other>operator \d+, \S+): .+"
 _APART = {
     "output": "put another operator between {} and it, or replace one of the two",
@@ -29,7 +29,7 @@ _LEFT_OUT = "left out"
 
 
 def remedy_of(refusal: Refusal, code: str) -> str:
-    """Return the change that makes a target take an operator with this code."""
+    """Return the change that makes a target support an operator with this code."""
     if refusal.reason == LARGE_WINDOW:
         return "give the model a shape that the window fits into"
     if not refusal.measured:
@@ -47,7 +47,7 @@ def is_consequence(reason: str) -> bool:
 def _remedy(reason: str, code: str) -> str:
     device, has_no, refused = reason.partition(" has no ")
     if has_no and refused == code:
-        return f"replace {code} by operators that {device} takes"
+        return f"replace {code} with operators that {device} supports"
     if context := re.fullmatch(_IN_CONTEXT, reason):
         return _APART[context["end"]].format(context["other"])
     places: dict[str, list[str]] = {}  # grouped by remedy

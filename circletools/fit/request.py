@@ -14,7 +14,7 @@ from circletools.affinity.capability.file import load_capability, shipped_device
 from circletools.affinity.capability.table import Capability
 from circletools.errors import UsageError
 from circletools.findings import Finding, finding_of
-from circletools.storage.documents import naming_files, read_baseline
+from circletools.storage.documents import naming_files, of_model, read_baseline
 
 Key = tuple[str, str, tuple[str, ...]]
 """The key of a finding between runs: operator code, reason (without indices) and origin."""
@@ -48,28 +48,21 @@ class FitRequest:
         Raises UsageError if a target has no table, InvalidInputError if a file cannot be read.
         """
         with naming_files():
-            baseline = None if self.baseline is None else read_baseline(self.baseline, "fit", _document)
+            baseline = None if self.baseline is None else read_baseline(self.baseline, "fit", _targets)
             return FitInputs(self, _tables(self.on), baseline)
 
 
 @dataclass(frozen=True, slots=True)
 class FitInputs:
-    """A request, and the contents of its files: tables by target, and the documents of the baseline, if any."""
+    """A request, and the contents of its files: tables by target, and the baseline (`read_baseline`), if any."""
 
     request: FitRequest
     tables: Mapping[str, Capability]
-    baseline: Sequence[Mapping[str, Any]] | None
+    baseline: Mapping[str, Mapping[str, Known]] | None
 
-    def known(self, file: str) -> dict[str, Known]:
-        """Return the findings of the baseline about a model, by target.
-
-        If the baseline has several models, the one named `file` is used.
-        """
-        documents = self.baseline or ()
-        named = [document for document in documents if document.get("file") == file]
-        for document in named[:1] or (documents if len(documents) == 1 else ()):
-            return {target["target"]: _known(target) for target in document["targets"]}
-        return {}
+    def known(self, file: str) -> Mapping[str, Known]:
+        """Return the findings of the baseline about a model, by target."""
+        return of_model(self.baseline or {}, file) or {}
 
 
 def _tables(names: Sequence[str]) -> dict[str, Capability]:
@@ -90,11 +83,10 @@ def _shipped(name: str) -> Capability:
     return load_capability(name)
 
 
-def _document(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a baseline document with its relevant fields; the document of an unreadable model has no targets."""
-    found = {"targets": [], **document} if "error" in document else document
-    FitInputs(FitRequest(on=()), {}, [found]).known("")
-    return found
+def _targets(document: Mapping[str, Any]) -> dict[str, Known]:
+    """Return the findings of a baseline document by target; the document of an unreadable model has none."""
+    targets = document.get("targets", []) if "error" in document else document["targets"]
+    return {target["target"]: _known(target) for target in targets}
 
 
 def key_of(code: str, reason: str, origin: Sequence[str]) -> Key:

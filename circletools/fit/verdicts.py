@@ -14,7 +14,7 @@ Verdict = Literal["resident", "not_resident", "not_known"]
 
 
 class Misfit(NamedTuple):
-    """An operator that a target does not take; not `measured`: the target was never asked about it.
+    """An operator that a target does not support; not `measured`: the target was never asked about it.
 
     `origin` has the names of its sources or, if the model has none for it (not `from_tables`), the name of its first
     output. `is_new`: it is not in the baseline. `details` has the known details of each source, empty if there are
@@ -63,7 +63,7 @@ class Cuts:
 
 @dataclass(frozen=True, slots=True)
 class Disagreement:
-    """An error in a table: it takes an operator that the program refuses, or vice versa.
+    """An error in a table: it accepts an operator that the program refuses, or vice versa.
 
     `operator` is None if they only disagree about the model as a whole. `words` is the program's message.
     """

@@ -104,7 +104,7 @@ def _choices(options: FixOptions) -> Iterator[FixOptions]:
 
 
 Behaviour = tuple[str, list[bytes]]
-"""The reason why a program does not take a model (or empty), and the bytes of its outputs if it runs."""
+"""The reason why a program does not accept a model (or empty), and the bytes of its outputs if it runs."""
 
 
 def behaviour(worker: runtimes.Worker, path: Path) -> Behaviour:

@@ -146,7 +146,7 @@ def _asked_text(target: TargetFit, asked: Asked) -> Iterator[str]:
             if one.operator is None
             else f"operator {operator_label(one.subgraph or 0, one.operator, bool(one.subgraph))}"
         )
-        stance = "refuses it" if one.table_takes else "takes it"
+        stance = "refuses it" if one.table_takes else "accepts it"
         table = "takes" if one.table_takes else "refuses"
         yield f"  the table {table} {place}, {asked.program} {stance}" + (f": {one.words}" if one.words else "")
 
@@ -249,7 +249,7 @@ def _with_state(result: dict[str, Any], found: Fit, one: Misfit | Obstacle) -> d
 def _disagreement(found: Fit, target: str, asked: Asked, one: Disagreement) -> dict[str, Any]:
     place = "model" if one.operator is None else f"subgraphs[{one.subgraph}].operators[{one.operator}]"
     disagreement = (
-        "takes it, but the program refuses it" if one.table_takes else "refuses it, but the program takes it"
+        "accepts it, but the program refuses it" if one.table_takes else "refuses it, but the program accepts it"
     )
     words = f": {one.words}" if one.words else ""
     return {
@@ -262,7 +262,7 @@ def _disagreement(found: Fit, target: str, asked: Asked, one: Disagreement) -> d
 
 def _result(found: Fit, target: str, misfit: Misfit) -> dict[str, Any]:
     origin = _origin(misfit)
-    verb = "does not take" if misfit.measured else "was never asked about"
+    verb = "does not support" if misfit.measured else "was never asked about"
     code, reason, names = key_of(misfit.code, misfit.reason, misfit.origin)
     key = "\0".join((target, code, reason, *names)).encode("utf-8", "surrogatepass")
     result: dict[str, Any] = {

@@ -11,17 +11,16 @@ from itertools import islice
 from typing import Any
 
 from circletools.codes import Explanation
-from circletools.findings import Finding, fingerprint
+from circletools.findings import Finding
 from circletools.judging import Judgement
 from circletools.render.findings import findings_text, verdict
-from circletools.render.sarif import sarif_location, sarif_run
+from circletools.render.sarif import host_path, sarif_result, sarif_run
 from circletools.render.table import table_text
 from circletools.wording import SCHEMA_VERSION, counted
 
 Tally = Mapping[tuple[str, str], int]
 """The number of new findings by severity and code."""
 
-_LEVELS = {"error": "error", "warning": "warning", "info": "note"}
 _SPECIAL = "%\r\n"
 _COMMANDS = {"error": "error", "warning": "warning", "info": "notice"}
 _GITLAB = {"error": "critical", "warning": "major", "info": "info"}
@@ -59,31 +58,23 @@ def judgement_sarif(file: str, found: Judgement, error: str | None = None) -> di
 
 
 def _result(file: str, finding: Finding, new: bool, has_baseline: bool) -> dict[str, Any]:
-    result: dict[str, Any] = {
-        "ruleId": finding.code,
-        "level": _LEVELS[finding.severity],
-        "message": {"text": finding.message},
-        "locations": [sarif_location(file, finding.location)],
-        "partialFingerprints": {"circletoolsCheck/v1": fingerprint(finding)},
-    }
-    if has_baseline:
-        result["baselineState"] = "new" if new else "unchanged"
-    return result
+    state = {"baselineState": "new" if new else "unchanged"} if has_baseline else {}
+    return sarif_result(file, finding) | state
 
 
 def judgement_gitlab(file: str, found: Judgement, error: str | None = None) -> str:
     """Return a line of JSON: the array of new findings for GitLab (docs.gitlab.com/ci/testing/code_quality)."""
     broken = [] if error is None else [("blocker", "cannot be read", "", error)]
     rows = [*broken, *((_GITLAB[one.severity], one.code, one.location, one.message) for one in found.new)]
-    seen = Counter[tuple[str, ...]]()
+    seen, path = Counter[tuple[str, ...]](), host_path(file)
     issues = []
     for row in rows:
         severity, name, place, message = row
-        known = "\0".join((file, name, place, message, str(seen[row]))).encode("utf-8", "surrogatepass")
+        known = "\0".join((path, name, place, message, str(seen[row]))).encode("utf-8", "surrogatepass")
         seen[row] += 1
         issue = {"description": f"{place}: {message}" if place else message, "check_name": name, "severity": severity}
         issue["fingerprint"] = blake2b(known, digest_size=16).hexdigest()
-        issues.append(issue | {"location": {"path": file, "lines": {"begin": 1}}})
+        issues.append(issue | {"location": {"path": path, "lines": {"begin": 1}}})
     return json.dumps(issues) + "\n"
 
 
@@ -96,7 +87,8 @@ def judgement_github(file: str, found: Judgement, error: str | None = None) -> I
 
 
 def _workflow_command(command: str, file: str, title: str, message: str) -> str:
-    return f"::{command} file={_escaped(file, _SPECIAL + ':,')},title={title}::{_escaped(message, _SPECIAL)}"
+    path = _escaped(host_path(file), _SPECIAL + ":,")
+    return f"::{command} file={path},title={title}::{_escaped(message, _SPECIAL)}"
 
 
 def _escaped(words: str, characters: str) -> str:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
 
 from circletools.codes import Explanation, explain
+from circletools.findings import Finding, fingerprint
 from circletools.version import __version__
 
+_LEVELS = {"error": "error", "warning": "warning", "info": "note"}
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
@@ -68,7 +71,11 @@ def sarif_run(
     command: str, file: str, codes: Iterable[str], results: Iterable[Mapping[str, Any]], error: str | None = None
 ) -> dict[str, Any]:
     """Return the run of one model: `codes` are those of the results, `error` is why it could not be read."""
-    notifications = [] if error is None else [{"level": "error", "message": {"text": error}}]
+    notifications = []
+    if error is not None:
+        broken = Finding("UNREADABLE_MODEL", "error", "model", error)
+        codes, results = [*codes, broken.code], [*results, sarif_result(file, broken)]
+        notifications = [{"level": "error", "message": {"text": error}}]
     artifacts = [{"location": _artifact(file)}]
     rules = [_rule(explain(code)) for code in dict.fromkeys(codes)]
     details = {"id": f"circletools/{command}/"} if command else {}
@@ -91,6 +98,17 @@ def _rule(rule: Explanation) -> dict[str, Any]:
     return {"id": rule.code, "shortDescription": {"text": rule.meaning}, "help": {"text": f"To do: {rule.remedy}"}}
 
 
+def sarif_result(file: str, finding: Finding) -> dict[str, Any]:
+    """Return a finding of `check` as a result."""
+    return {
+        "ruleId": finding.code,
+        "level": _LEVELS[finding.severity],
+        "message": {"text": finding.message},
+        "locations": [sarif_location(file, finding.location)],
+        "partialFingerprints": {"circletoolsCheck/v1": fingerprint(finding)},
+    }
+
+
 def sarif_location(file: str, place: str) -> dict[str, Any]:
     """Return a path in a model, such as `subgraphs[0].operators[5]`, with line 1, since GitHub requires a line."""
     return {
@@ -100,4 +118,12 @@ def sarif_location(file: str, place: str) -> dict[str, Any]:
 
 
 def _artifact(file: str) -> dict[str, str]:
-    return {"uri": quote(os.fsencode(file))}
+    return {"uri": quote(os.fsencode(host_path(file)))}
+
+
+def host_path(file: str) -> str:
+    """Return the path of a file as code hosts expect it: from the current directory, if it is there or below."""
+    with suppress(ValueError):  # on another drive
+        path = os.path.relpath(file).replace(os.sep, "/")
+        return file if path.startswith("../") else path
+    return file

@@ -99,7 +99,7 @@ class Worker:
         return self._judge("called", model) if verdict.status == "ok" and self.runtime == "onert" else verdict
 
     def placement(self, model: Path) -> Verdict:
-        """Ask which operators the program takes."""
+        """Ask which operators the program accepts."""
         return self._judge("placement", model)
 
     def run(self, model: Path, inputs: Sequence[Array] | None = None, seed: int = 0, repeat: int = 1) -> Answer:

@@ -38,8 +38,11 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
 
 def read_baseline(
     path: str | os.PathLike[str], command: str, known: Callable[[Mapping[str, Any]], _Known]
-) -> list[_Known]:
+) -> dict[str, _Known]:
     """Read the documents that a command wrote with `--json` (one document, or JSON Lines), each with `known`.
+
+    Returns the first of each model by its absolute path (see `of_model`). A relative path starts from the folder of
+    the baseline or, if no model of that path is asked for, from the current one.
 
     Raises InvalidInputError if the file cannot be read, has another version, or `known` finds missing fields
     (KeyError, TypeError, AttributeError) or invalid values (ValueError).
@@ -55,8 +58,18 @@ def read_baseline(
             if document["schema_version"] != SCHEMA_VERSION:
                 message = f"schema_version {document['schema_version']!r} is not known"
                 raise InvalidInputError(message, location=name)
-        return list(map(known, documents))
+        models = [(document.get("file", ""), known(document)) for document in documents]
+        found = {"": models[0][1]} if len(dict(models)) == 1 else {}
+        for folder in (os.path.dirname(name), ""):
+            for file, value in models:
+                found.setdefault(os.path.abspath(os.path.join(folder, file)), value)
+        return found
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         hint = f"it is what `circletool {command} --json` wrote"
         message = "this is not a baseline" + (f": {error}" if isinstance(error, ValueError) else "")
         raise InvalidInputError(message, location=name, hint=hint) from error
+
+
+def of_model(baseline: Mapping[str, _Known], file: str) -> _Known | None:
+    """Return what a baseline has about a model, however its path is spelled; the only model may have another name."""
+    return baseline.get(os.path.abspath(file), baseline.get(""))

@@ -74,6 +74,7 @@ class _Printer:
         self._begun = False
         self._counts: list[tuple[ct.render.Tally, bool]] = []
         self._statistics = False
+        self._unmatched: frozenset[str] | None = None
 
     def show(self, task: Task, outcome: Outcome) -> None:
         out = outcome.out
@@ -99,6 +100,8 @@ class _Printer:
             show_bytes(out)
         for kind, text in outcome.messages:
             print_diagnostic(kind, text)
+        if outcome.unmatched is not None:
+            self._unmatched = outcome.unmatched & (self._unmatched or outcome.unmatched)
         if outcome.counts is not None:
             self._counts.append((outcome.counts, outcome.error is not None))
             self._statistics = task.options["statistics"]
@@ -111,6 +114,8 @@ class _Printer:
             show_bytes(self._end)
         if self._counts:
             sum_up(self._counts, statistics=self._statistics)
+        for pattern in sorted(self._unmatched or ()):
+            print_diagnostic("warning", f"per-file-ignores: {pattern!r} matches none of these models")
 
 
 def _workers(batch: BatchOptions) -> Workers:

@@ -57,6 +57,7 @@ class Outcome:
     error: str | None = None
     fatal: bool = False
     counts: ct.render.Tally | None = None
+    unmatched: frozenset[str] | None = None
 
 
 def apply(task: Task) -> Outcome:
@@ -85,6 +86,7 @@ def apply(task: Task) -> Outcome:
             captured.error or (errors[-1] if errors else None),
             fatal,
             captured.counts,
+            captured.unmatched,
         ),
     )
 

@@ -95,6 +95,7 @@ def check(
     if broken and form == "text":
         print_diagnostic("error", broken)
     counts = ct.render.tally(judged) if form == "text" else None
-    if not record(broken, counts) and counts is not None:
+    unmatched = request.request.per_file_ignores.keys() - request.request.patterns_of(source)
+    if not record(broken, counts, unmatched) and counts is not None:
         sum_up([(counts, broken is not None)], statistics=statistics)
     raise Exit(3 if broken else int(judged.failing))

@@ -22,7 +22,7 @@ def repair(
     """Fix findings that have only one remedy.
 
     Repairs findings that make programs refuse a model; a model that runs is not changed, unless --only names a code.
-    With --with, programs that took the model must take the result. docs/findings.md lists the codes.
+    With --with, programs that accepted the model must accept the result. docs/findings.md lists the codes.
     """
     rewrite(
         source,

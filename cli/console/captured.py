@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 
@@ -40,6 +40,7 @@ class Captured:
         self.out: list[bytes] = []
         self.messages: list[tuple[str | None, str]] = []
         self.counts: Mapping[tuple[str, str], int] | None = None
+        self.unmatched: frozenset[str] | None = None
         self.error: str | None = None
         self.began = False
         self.allowance = Allowance()
@@ -77,11 +78,12 @@ def begin() -> None:
         captured.began = True
 
 
-def record(error: str | None, counts: Mapping[tuple[str, str], int] | None) -> bool:
+def record(error: str | None, counts: Mapping[tuple[str, str], int] | None, unmatched: Iterable[str]) -> bool:
     """Record an error shown with a model's findings, and their counts; return whether output is captured.
 
-    `counts` has the number of each severity and code, for the summary after the last model.
+    `counts` has the number of each severity and code, for the summary after the last model; `unmatched` has the
+    patterns of settings that do not match this model.
     """
     if (captured := _current.get()) is not None:
-        captured.error, captured.counts = error, counts
+        captured.error, captured.counts, captured.unmatched = error, counts, frozenset(unmatched)
     return captured is not None

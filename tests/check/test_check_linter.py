@@ -140,7 +140,12 @@ def test_several_models_are_one_document(models: Path, jobs: str) -> None:
     ]
     log = json.loads(run("check", models, "--format", "sarif", "--jobs", jobs).stdout)
     (whole,) = log["runs"]
-    assert [one["ruleId"] for one in whole["results"]] == ["DUPLICATE_OUTPUT", "DUPLICATE_OUTPUT", "OUTPUT_TAP"]
+    assert [one["ruleId"] for one in whole["results"]] == [
+        "UNREADABLE_MODEL",
+        "DUPLICATE_OUTPUT",
+        "DUPLICATE_OUTPUT",
+        "OUTPUT_TAP",
+    ]
     assert len(whole["artifacts"]) == 4
     issues = json.loads(run("check", models, "--format", "gitlab", "--jobs", jobs).stdout)
     assert [one["severity"] for one in issues] == ["blocker", "major", "major", "info"]

@@ -39,6 +39,7 @@ from tests.trace.test_diagnostics import CASES
 Found = Iterable[ct.Finding]
 MLP, LOOP, DIAMOND = map(bytes_of, ("circle/mlp", "circle/while_loop", "circle/diamond"))
 NEEDS_A_PROGRAM = {
+    "UNREADABLE_MODEL",
     "NOT_LOADED",
     "DEVICE_NOT_MEASURED",
     "REFUSED_MODEL",
@@ -51,7 +52,7 @@ NEEDS_A_PROGRAM = {
     "VALUES_NOT_REPEATED",
     "LAYOUT_CHANGES_VALUES",
 }
-"""These take a runtime that fails, or a graph of hundreds of operators; the tests of their rooms have them."""
+"""These take a broken file, a runtime that fails, or hundreds of operators; the tests of their rooms have them."""
 
 
 def negations(count: int, *, name: str = "y{}", kind: str = "circle") -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ def judged(*findings: ct.Finding, **request: Any) -> ct.checks.Judgement:
 
 def against(earlier: tuple[ct.Finding, ...], *findings: ct.Finding, **request: Any) -> ct.checks.Judgement:
     return ct.checks.judge(
-        findings, "a.tflite", CheckInputs(ct.checks.CheckRequest(**request), {"a.tflite": earlier, "b": ()})
+        findings, "a.tflite", CheckInputs(ct.checks.CheckRequest(**request), {os.path.abspath("a.tflite"): earlier})
     )
 
 

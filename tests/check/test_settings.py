@@ -43,14 +43,27 @@ def test_settings_are_found_and_count(
     monkeypatch.chdir(tmp_path / "new")
     assert run("check", tmp_path).returncode == status
     assert run("check", tmp_path, "--config", file).returncode == status
-    assert run("check", tmp_path, "--fail-on", "never").returncode == 0
+    ran = run("check", tmp_path, "--fail-on", "never")
+    assert (ran.returncode, b"warning: per-file-ignores" in ran.stderr) == (0, False)
+    warned = run("check", tmp_path / "new", tmp_path / "new" / "b.tflite", "--format", "sarif").stderr.decode()
+    assert warned == "warning: per-file-ignores: 'old/*' matches none of these models\n" * ("old/*" in text)
 
 
 def test_a_baseline_is_beside_the_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     project(tmp_path, "circletools.toml", '[check]\nbaseline = "known.jsonl"')
     monkeypatch.chdir(tmp_path)
     (tmp_path / "known.jsonl").write_bytes(run("check", "old", "new", "--json", "--config", "/dev/null").stdout)
-    assert run("check", "old", "new").returncode == 0
+    for place, names in (
+        (".", ("old/",)),
+        (".", (".",)),
+        (".", (tmp_path,)),
+        ("old", (".",)),
+        ("old", ("a.tflite",)),
+    ):
+        monkeypatch.chdir(tmp_path / place)
+        assert run("check", *names).returncode == 0
+    (tmp_path / "old" / "a.tflite").rename(tmp_path / "new" / "a.tflite")
+    assert run("check", "../new").returncode == 1
 
 
 @pytest.mark.parametrize(

@@ -120,8 +120,9 @@ def test_one_log_of_sarif(models: Path, jobs: str) -> None:
     (notification,) = whole["invocations"][0]["toolExecutionNotifications"]
     assert notification["message"]["text"].startswith(f"{models / 'a/broken.tflite'}: neither a TFLite nor a Circle")
     alone = json.loads(run("fit", models / "a/deep/net.circle", "--on", "onert-ruy", "--format", "sarif").stdout)
-    assert whole["results"][: len(alone["runs"][0]["results"])] == alone["runs"][0]["results"]
-    assert whole["tool"] == alone["runs"][0]["tool"]
+    assert whole["results"][0]["ruleId"] == "UNREADABLE_MODEL"
+    assert whole["results"][1 : 1 + len(alone["runs"][0]["results"])] == alone["runs"][0]["results"]
+    assert whole["tool"]["driver"]["rules"][1:] == alone["runs"][0]["tool"]["driver"]["rules"]
     assert len(whole["artifacts"]) == 5
 
 

@@ -55,7 +55,7 @@ def misfit(operator: int, code: str, output: str, **more: Any) -> Misfit:
         "operator": operator,
         "code": code,
         "reason": f"npu has no {code}",
-        "remedy": f"replace {code} by operators that npu takes",
+        "remedy": f"replace {code} with operators that npu supports",
         "measured": True,
         "origin": (output,),
         "from_tables": False,

@@ -119,10 +119,10 @@ def test_three_places() -> None:
 
 
 def test_an_operator_that_is_not_there() -> None:
-    assert remedy_of(refused(), "ADD") == "replace ADD by operators that npu takes"
+    assert remedy_of(refused(), "ADD") == "replace ADD with operators that npu supports"
     assert remedy_of(Refusal("a has no b has no CUSTOM:x; y"), "CUSTOM:x; y") == GENERAL
     assert remedy_of(Refusal("npu has no CUSTOM:x; y"), "CUSTOM:x; y") == (
-        "replace CUSTOM:x; y by operators that npu takes"
+        "replace CUSTOM:x; y with operators that npu supports"
     )
 
 
@@ -158,7 +158,7 @@ def test_what_is_not_taken_together(link: str, remedy: str) -> None:
 
 
 def test_for_the_sake_of_another_operator() -> None:
-    words = "operator 12, which reads the constant that it unpacks, is not taken"
+    words = "operator 12, which reads the constant that it unpacks, is not supported"
     assert remedy_of(Refusal(words), "DEQUANTIZE") == "change operator 12"
     assert is_consequence(words)
     assert not is_consequence("npu has no ADD")

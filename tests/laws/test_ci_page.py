@@ -35,7 +35,9 @@ def project(tmp_path: Path) -> Path:
     model.parent.mkdir(parents=True)
     (project / "circletools.toml").write_text(settings.replace('"error"', '"warning"'), encoding="utf-8")
     for name in ("cnn", "output_twice"):
-        model.write_bytes((TESTDATA / "tflite" / f"{name}.tflite").read_bytes())
+        data = (TESTDATA / "tflite" / f"{name}.tflite").read_bytes()
+        model.write_bytes(data)
+        (model.parent / "ä b.circle").write_bytes(data[: 999 if name == "cnn" else 4])
         who = "-c user.name=x -c user.email=x@example.org"
         shell(f"git init -q . && git add . && git {who} commit -q -m x", project)
     return project
@@ -54,12 +56,17 @@ def test_github(project: Path) -> None:
         one for one in workflow["jobs"]["models"]["steps"] if "run" in one and not re.search("pipx|gh ", one["run"])
     ]
     base = shell("git rev-parse HEAD~1", project).strip()
-    assert [step(one["run"], project, **dict.fromkeys(one.get("env", ()), base)) for one in steps] == [1, 0]
+    assert [step(one["run"], project, **dict.fromkeys(one.get("env", ()), base)) for one in steps] == [3, 0]
     log = json.loads((project / "findings.sarif").read_text(encoding="utf-8"))
     assert complaints(log) == []
-    assert {one["ruleId"] for one in log["runs"][0]["results"]} == {"DUPLICATE_OUTPUT", "OUTPUT_TAP"}
+    assert {one["ruleId"] for one in log["runs"][0]["results"]} == {
+        "DUPLICATE_OUTPUT",
+        "OUTPUT_TAP",
+        "UNREADABLE_MODEL",
+    }
     comment = (project / "comment.md").read_text(encoding="utf-8")
-    assert comment.startswith("**../base/models/net.tflite -> models/net.tflite**: ")
+    assert "**../base/models/net.tflite -> models/net.tflite**: " in comment
+    assert "**models/ä b.circle** cannot be compared\n" in comment
     for row in ("file, bytes", "operators", "MACs", "check", "fit on litert-gpu"):
         assert f"| {row} |" in comment
 
@@ -67,11 +74,11 @@ def test_github(project: Path) -> None:
 def test_gitlab(project: Path) -> None:
     job = documents()[1]["models"]
     _, check = job["script"]
-    assert step(check, project) == 1
+    assert step(check, project) == 3
     issues = json.loads((project / job["artifacts"]["reports"]["codequality"]).read_text(encoding="utf-8"))
     assert {"description", "check_name", "fingerprint", "severity", "location"} == {*issues[0]}
-    assert len({one["fingerprint"] for one in issues}) == len(issues) == 2
-    assert {one["location"]["path"] for one in issues} == {"models/net.tflite"}
+    assert len({one["fingerprint"] for one in issues}) == len(issues) == 3
+    assert {one["location"]["path"] for one in issues} == {"models/net.tflite", "models/ä b.circle"}
 
 
 def test_pre_commit(project: Path) -> None:

@@ -208,7 +208,7 @@ def test_sarif() -> None:
         {
             "ruleId": "REFUSED_OPERATOR",
             "level": "error",
-            "message": {"text": "npu does not take ADD from a (net.py:42), b: rank. To do: do rank."},
+            "message": {"text": "npu does not support ADD from a (net.py:42), b: rank. To do: do rank."},
             "locations": place("subgraphs[1].operators[4]"),
         },
         {
@@ -237,13 +237,13 @@ def test_programs_as_text() -> None:
         "",
         "npu: vela:ethos-u55-128 5.2 says not resident: it is late",
         "  the table takes operator 3, vela:ethos-u55-128 refuses it: no ADD",
-        "  the table refuses operator 1/4, vela:ethos-u55-128 takes it",
+        "  the table refuses operator 1/4, vela:ethos-u55-128 accepts it",
         "",
         "npu: litert:gpu says not known",
         "  the table takes the model, litert:gpu refuses it",
         "",
         "cpu: p 1 says resident",
-        "  the table refuses the model, p takes it: yes",
+        "  the table refuses the model, p accepts it: yes",
     ]
 
 
@@ -279,11 +279,14 @@ def test_programs_as_sarif() -> None:
         (one["message"]["text"], one["locations"][0]["logicalLocations"][0]["fullyQualifiedName"]) for one in others
     ] == [
         (
-            "the table of npu takes it, but the program refuses it (vela:ethos-u55-128): no ADD.",
+            "the table of npu accepts it, but the program refuses it (vela:ethos-u55-128): no ADD.",
             "subgraphs[0].operators[3]",
         ),
-        ("the table of npu refuses it, but the program takes it (vela:ethos-u55-128).", "subgraphs[1].operators[4]"),
-        ("the table of npu takes it, but the program refuses it (litert:gpu).", "model"),
+        (
+            "the table of npu refuses it, but the program accepts it (vela:ethos-u55-128).",
+            "subgraphs[1].operators[4]",
+        ),
+        ("the table of npu accepts it, but the program refuses it (litert:gpu).", "model"),
     ]
 
 
@@ -309,8 +312,14 @@ def test_a_fingerprint_is_of_what_a_finding_is_known_by(change: dict[str, Any]) 
 
 
 def test_a_run_of_a_model_that_cannot_be_read() -> None:
-    run = ct.render.sarif_run("", "x", (), (), "x: it is broken")
-    assert run["results"] == []
+    run = ct.render.sarif_run("", "./x", (), (), "x: it is broken")
+    (result,), (rule,) = run["results"], run["tool"]["driver"]["rules"]
+    assert (result["ruleId"], result["level"], result["message"]) == (
+        rule["id"],
+        "error",
+        {"text": "x: it is broken"},
+    )
+    assert result["locations"][0]["physicalLocation"]["artifactLocation"] == {"uri": "x"}
     assert run["invocations"] == [
         {
             "executionSuccessful": False,

@@ -221,7 +221,7 @@ BROKEN: dict[str, tuple[Change, list[Found], str]] = {
     "types": (
         tensor(2, type="INT32"),
         [("OPERATOR_TYPES", W, "operators[1]")],
-        "LiteRT's kernel of ADD does not take FLOAT32, INT32 with an output FLOAT32",
+        "LiteRT's kernel of ADD does not support FLOAT32, INT32 with an output FLOAT32",
     ),
     "enum": (
         with_options("AddOptions", fused_activation_function=6),

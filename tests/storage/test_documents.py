@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from circletools.errors import InvalidInputError
-from circletools.storage.documents import naming_files, read_baseline, read_bytes
+from circletools.storage.documents import naming_files, of_model, read_baseline, read_bytes
 from circletools.wording import SCHEMA_VERSION
 
 
@@ -24,7 +25,7 @@ def written(path: Path, *documents: object, ends: str = "\n") -> Path:
 
 
 def known(name: object) -> dict[str, object]:
-    return {"schema_version": SCHEMA_VERSION, "name": name}
+    return {"schema_version": SCHEMA_VERSION, "file": name, "name": name}
 
 
 def test_errors_within_are_about_the_file() -> None:
@@ -43,15 +44,17 @@ def test_the_reason_is_that_of_the_system(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ends", ["\n", "", "\n\n"])
 def test_one_document_or_one_a_line(ends: str, tmp_path: Path) -> None:
-    assert read_baseline(written(tmp_path / "one", known("a"), ends=ends), "check", name_of) == ["A"]
+    assert read_baseline(written(tmp_path / "one", known("a"), ends=ends), "check", name_of)[""] == "A"
     if ends:
         several = written(tmp_path / "several", known("a"), known("b"), ends=ends)
-        assert read_baseline(several, "check", name_of) == ["A", "B"]
+        found = read_baseline(several, "check", name_of)
+        for folder in (tmp_path, Path()):
+            assert [of_model(found, os.fspath(folder / name)) for name in ("a", "./x/../b", "c")] == ["A", "B", None]
 
 
 def test_a_document_may_have_many_lines(tmp_path: Path) -> None:
     (tmp_path / "one").write_text(json.dumps(known("a"), indent=1))
-    assert read_baseline(tmp_path / "one", "check", name_of) == ["A"]
+    assert read_baseline(tmp_path / "one", "check", name_of)[""] == "A"
 
 
 @pytest.mark.parametrize(

@@ -202,7 +202,7 @@ def _keep_unpacked(traits: SubgraphTraits, unpacking: Sequence[int], reasons: li
         at = max((int(reader[tensor]) for tensor in traits.outputs_of(index) if tensor >= 0), default=index)
         reading = reasons[at] if at > index else None
         if reading is not None:
-            words = f"operator {at}, which reads the constant that it unpacks, is not taken"
+            words = f"operator {at}, which reads the constant that it unpacks, is not supported"
             reasons[index] = Refusal(words, reading.measured)
 
 
