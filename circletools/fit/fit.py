@@ -19,7 +19,7 @@ from circletools.affinity.solvers.groups import working
 from circletools.affinity.solvers.turns import turns
 from circletools.cost.micro import micro_memory
 from circletools.findings import Finding, against
-from circletools.fit.naming import Naming, Source
+from circletools.fit.naming import Naming, Source, composite_names
 from circletools.fit.needed import needed_subgraphs, refused_bodies
 from circletools.fit.programs import ProgramAnswer, ask, compare, program_of, reads_signatures
 from circletools.fit.remedies import LARGE_WINDOW, is_consequence, remedy_of
@@ -150,18 +150,20 @@ def _misfits(
     if not here:
         return
     all_sources = naming.sources(facts, (operator for operator, _ in here))
+    composites = composite_names(facts, (operator for operator, _ in here))
     for (operator, refusal), sources in zip(here, all_sources, strict=True):
         code, origin = codes[operator], tuple([name for _, name in sources])
+        reason = ": ".join(filter(None, (composites.get(operator), refusal.reason)))
         is_known = False
         if known:
-            key = key_of(code, refusal.reason, origin)
+            key = key_of(code, reason, origin)
             is_known = known[key] > 0
             known[key] -= is_known
         misfit = Misfit(
             facts.index,
             operator,
             code,
-            refusal.reason,
+            reason,
             remedy_of(refusal, code),
             refusal.measured,
             origin,

@@ -6,16 +6,28 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
 
+import numpy as np
+
 from circletools.errors import TableFormatError
 from circletools.findings import Finding
 from circletools.graph.graph import Graph, ModelGraph
+from circletools.model.options import named_options
 from circletools.model.views import text
 from circletools.origin.findings import origin_findings
 from circletools.origin.read import NO_NAME, Origins, origins_freshness, origins_in
 from circletools.origin.source import NOTHING, SourceDetails
 
+COMPOSITE = "STABLEHLO_COMPOSITE"
 Source = tuple[int, str]
 """The id and name of a source in the tables; -1 with the name of an output."""
+
+
+def composite_names(facts: Graph, operators: Iterable[int]) -> dict[int, str]:
+    """Return the names of those of these operators that are composites, which their code leaves open."""
+    codes = facts.operators.code_names
+    rows = [operator for operator in operators if codes[operator] == COMPOSITE]
+    options = named_options(facts.operators.tables.take(np.array(rows, np.int64)), facts.operators.schema)
+    return {row: str(found.get("name", "")) for row, found in zip(rows, options, strict=True)}
 
 
 class Naming:

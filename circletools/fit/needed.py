@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from circletools.affinity.capability.table import Refusal
+from circletools.fit.naming import COMPOSITE
 from circletools.graph.graph import ModelGraph
 
-_COMPOSITE = "STABLEHLO_COMPOSITE"
 Refusals = Sequence[Sequence[Refusal | None]]
 
 
@@ -18,7 +18,7 @@ def needed_subgraphs(model: ModelGraph, refused: Refusals) -> list[int]:
     Omitted are subgraphs that are called only by supported composites or from omitted subgraphs.
     """
     facts = model.graphs
-    if not any(code.name == _COMPOSITE for code in model.operator_codes):
+    if not any(code.name == COMPOSITE for code in model.operator_codes):
         return list(range(len(facts)))
     callers: dict[int, list[tuple[int, int]]] = defaultdict(list)  # the callers of each subgraph
     for one in facts:
@@ -28,7 +28,7 @@ def needed_subgraphs(model: ModelGraph, refused: Refusals) -> list[int]:
 
     def is_inside(place: tuple[int, int]) -> bool:
         subgraph, operator = place
-        taken = refused[subgraph][operator] is None and facts[subgraph].operators.code_names[operator] == _COMPOSITE
+        taken = refused[subgraph][operator] is None and facts[subgraph].operators.code_names[operator] == COMPOSITE
         return taken or subgraph in inside
 
     inside: set[int] = set()
@@ -47,6 +47,6 @@ def refused_bodies(model: ModelGraph, refused: Refusals) -> frozenset[int]:
     for one in model.graphs if bodies else ():
         for operator in one.callees:
             refusal, code = refused[one.index][operator], one.operators.code_names[operator]
-            if refusal is None or not refusal.measured or code == _COMPOSITE:
+            if refusal is None or not refusal.measured or code == COMPOSITE:
                 kept |= one.called([operator])
     return bodies - kept

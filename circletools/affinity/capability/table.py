@@ -217,7 +217,7 @@ def refused_by(rule: Rule, operator: OperatorTraits) -> Refusal | None:
         return None
     conditions = "; ".join(broken or ()) if len(rule.needs) == 1 or not rule.reason else ""  # any of several would do
     if not rule.known or _is_unseen(broken, operator):
-        return Refusal(f"{rule.reason or conditions} was not tried", measured=False)
+        return Refusal(untried(broken or [], rule.reason), measured=False)
     reason = ": ".join(filter(None, (rule.reason.rstrip(".") if conditions else rule.reason, conditions)))
     return Refusal(reason, conditions=conditions or rule.reason, remedy=rule.remedy)
 
