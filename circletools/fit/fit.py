@@ -29,6 +29,7 @@ from circletools.fit.verdicts import Blamed, Cuts, Fit, Misfit, Obstacle, Target
 from circletools.graph.build import model_graph
 from circletools.graph.graph import Graph, ModelGraph
 from circletools.model.model import Model
+from circletools.origin.source import NOTHING
 from circletools.soundness.refusals import refusals
 from circletools.soundness.signature_findings import end_findings
 from circletools.soundness.windows import large_windows
@@ -186,7 +187,8 @@ def _blamed(
     for source, rows in fewest_sources([sources for _, sources in refused]):
         operators = tuple([places[row] for row in rows])
         size = int(sum([of_place[row] for row in rows]))
-        blamed.append(Blamed(source[1], operators, size, *naming.details((source,))))
+        (details,) = naming.details((source,)) or (NOTHING,)
+        blamed.append(Blamed(source[1], operators, size, details, source[0] >= 0))
     return tuple(blamed)
 
 

@@ -41,12 +41,16 @@ class Obstacle(NamedTuple):
 
 
 class Blamed(NamedTuple):
-    """A source, its refused operators (subgraph, index), and the bytes that they compute."""
+    """A source, its refused operators (subgraph, index), and the bytes that they compute.
+
+    Not `from_tables`: it has the name of an output, as in `Misfit`.
+    """
 
     name: str
     operators: tuple[tuple[int, int], ...]
     size_bytes: int
     details: SourceDetails = NOTHING
+    from_tables: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from hashlib import blake2b
 from itertools import groupby
-from typing import Any
+from typing import Any, TypeVar
 
 from circletools.cost.micro import MicroMemory
 from circletools.findings import fingerprint
 from circletools.fit.request import key_of
-from circletools.fit.verdicts import Asked, Disagreement, Fit, Misfit, Obstacle, TargetFit
+from circletools.fit.verdicts import Asked, Blamed, Disagreement, Fit, Misfit, Obstacle, TargetFit
 from circletools.origin.exchange import details_json
 from circletools.planning.summary import RefusedOperators
 from circletools.render.fields import fields_json
@@ -20,7 +21,9 @@ from circletools.render.sarif import sarif_location, sarif_run
 from circletools.render.table import table_text
 from circletools.wording import SCHEMA_VERSION, counted, ranges
 
+_Refused = TypeVar("_Refused", Misfit, RefusedOperators)
 _MOST_ROWS, _MOST_REASONS, _FEW_ROWS = 30, 5, 4
+_NUMBERED = re.compile(r"operator \d+")
 _RULES = ("REFUSED_OPERATOR", "REFUSED_MODEL", "TABLE_DISAGREES", "NOT_MEASURED")
 
 
@@ -106,8 +109,10 @@ def fit_text(found: Fit, *, full: bool = False) -> Iterator[str]:
         if target.new_count:
             yield ""
             yield f"{target.name}: {_words(target)}" + (f": {target.cause}" if target.cause else "")
-            for one in [obstacle.finding for obstacle in target.obstacles if obstacle.is_new][not full :]:
+            for one in [obstacle.finding for obstacle in target.obstacles[1:] if obstacle.is_new]:
                 yield f"  {one.code} {one.location}: {one.message}"
+            if target.obstacles and target.refused and not full:
+                yield f"  loaded, it would still have {counted(target.refused, 'refused operator')} (--full)"
             if full or not target.cause:
                 yield from _misfits_text(new, full)
                 yield from _sources_text(target, _MOST_ROWS if full else 2 * _MOST_REASONS)
@@ -153,15 +158,11 @@ def _asked_text(target: TargetFit, asked: Asked) -> Iterator[str]:
 
 def _misfits_text(misfits: Sequence[Misfit], full: bool) -> Iterator[str]:
     """Yield the operators by reason of refusal, the most frequent reason first."""
-
-    def about(misfit: Misfit) -> tuple[bool, str, str, str]:
-        return not misfit.measured, misfit.code, misfit.reason, misfit.remedy
-
-    groups = [list(group) for _, group in groupby(sorted(misfits, key=about), about)]
+    groups = refusals_alike(misfits)
     groups.sort(key=lambda group: (not group[0].measured, -len(group), group[0].operator))
     shown = groups if full else groups[:_MOST_REASONS]
     for group in shown:
-        yield from refused_text(len(group), group[0])
+        yield from refused_text(len(group), group)
         most = _MOST_ROWS if full or len(groups) == 1 else _FEW_ROWS
         rows = [(operator_label(one.subgraph, one.operator, one.subgraph > 0), _origin(one)) for one in group[:most]]
         yield from _first_rows(rows, len(group), "      ")
@@ -170,11 +171,23 @@ def _misfits_text(misfits: Sequence[Misfit], full: bool) -> Iterator[str]:
         yield f"  and {counted(len(left), 'other reason')} for {counted(sum(map(len, left)), 'operator')} (--full)"
 
 
-def refused_text(count: int, first: Misfit | RefusedOperators) -> Iterator[str]:
-    """Yield the number of operators of a code that are refused for a reason, and the remedy."""
-    reason = first.reason if first.measured else f"not measured: {first.reason}"
-    yield f"  {counted(count, first.code, first.code)}: {reason}"
-    yield f"    {first.remedy}"
+def refusals_alike(refused: Iterable[_Refused]) -> list[list[_Refused]]:
+    """Group refusals that differ only in their place, and in operators that their reasons name."""
+    groups: dict[tuple[object, ...], list[_Refused]] = {}
+    for one in refused:
+        key = one.measured, one.code, _NUMBERED.sub("", one.reason), _NUMBERED.sub("", one.remedy)
+        groups.setdefault(key, []).append(one)
+    return list(groups.values())
+
+
+def refused_text(count: int, alike: Sequence[Misfit | RefusedOperators]) -> Iterator[str]:
+    """Yield the number of operators of a code that are refused for like reasons, and the remedy."""
+    first = alike[0]
+    reason, remedy = first.reason, first.remedy
+    if any(one.reason != reason for one in alike):
+        reason, remedy = _NUMBERED.sub("an operator", reason), _NUMBERED.sub("that operator", remedy)
+    yield f"  {counted(count, first.code, first.code)}: {'' if first.measured else 'not measured: '}{reason}"
+    yield f"    {remedy}"
 
 
 def _origin(misfit: Misfit) -> str:
@@ -183,22 +196,39 @@ def _origin(misfit: Misfit) -> str:
 
 
 def _sources_text(target: TargetFit, most: int) -> Iterator[str]:
-    if target.sources and any(misfit.from_tables for misfit in target.misfits):
-        yield f"  change {_these(len(target.sources))} and nothing is refused:"
-        rows = [
-            [
-                counted(len(source.operators), "operator"),
-                counted(source.size_bytes, "byte"),
-                places_text(source.operators),
-                with_line(source.name, source.details),
-            ]
-            for source in target.sources[:most]
+    """Yield the sources to change; those of one line of code are one row."""
+    if not target.sources or not any(misfit.from_tables for misfit in target.misfits):
+        return
+    by_line: dict[object, list[Blamed]] = {}
+    for number, source in enumerate(target.sources):
+        by_line.setdefault(source.details.place or number, []).append(source)
+    groups = {tuple(sorted(place for one in group for place in one.operators)): group for group in by_line.values()}
+    rows = [
+        [
+            counted(len(places), "operator"),
+            counted(sum(one.size_bytes for one in groups[places]), "byte"),
+            places_text(places),
+            _blamed_text(groups[places]),
         ]
-        yield from _first_rows(rows, len(target.sources), "    ", right=(0, 1))
+        for places in sorted(groups, key=len, reverse=True)[:most]
+    ]
+    unknown = len(target.misfits) - target.refused
+    but = f", except {counted(unknown, 'operator')} not measured" if unknown else ""
+    has_lines = all(source.details.place for source in target.sources)
+    yield f"  change {_these(len(groups), 'line' if has_lines else 'source')} and nothing is refused{but}:"
+    yield from _first_rows(rows, len(groups), "    ", right=(0, 1))
 
 
-def _these(count: int) -> str:
-    return "this source" if count == 1 else f"these {count:,} sources"
+def _blamed_text(group: Sequence[Blamed]) -> str:
+    """Return the name of a source, or the line that several sources share."""
+    first = group[0]
+    if len(group) > 1:
+        return f"{first.details.place} ({first.name} and {counted(len(group) - 1, 'other')})"
+    return with_line(first.name, first.details) + ("" if first.from_tables else " (output)")
+
+
+def _these(count: int, what: str) -> str:
+    return f"this {what}" if count == 1 else f"these {count:,} {what}s"
 
 
 def _first_rows(rows: Sequence[Sequence[str]], count: int, indent: str, right: Sequence[int] = ()) -> Iterator[str]:

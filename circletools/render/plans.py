@@ -13,7 +13,7 @@ from circletools.planning.summary import Summary
 from circletools.planning.what_if import SubgraphWhatIf
 from circletools.render.costs import estimate_json, estimate_text, evaluation_json, evaluation_text, transfers_text
 from circletools.render.fields import fields_json
-from circletools.render.fit import places_text, refused_text
+from circletools.render.fit import places_text, refusals_alike, refused_text
 from circletools.render.table import table_text
 from circletools.wording import SCHEMA_VERSION, counted, ranges
 
@@ -90,12 +90,12 @@ def summary_text(found: Summary) -> Iterator[str]:
     )
     takes = {one.device: one.operator_count for one in found.devices}
     for device, groups in groupby(found.refusals, lambda one: one.device):
-        refused = list(groups)
-        count = counted(sum(len(one.operators) for one in refused), "operator")
+        refused = [(sorted(sum((one.operators for one in alike), ())), alike) for alike in refusals_alike(groups)]
+        count = counted(sum(len(places) for places, _ in refused), "operator")
         yield f"{device} refuses {count}:" if takes[device] else f"nothing runs on {device}: it refuses {count}:"
-        for one in refused:
-            yield from refused_text(len(one.operators), one)
-            yield f"      {places_text(one.operators)}"
+        for places, alike in sorted(refused, key=lambda each: (not each[1][0].measured, -len(each[0]), each[0])):
+            yield from refused_text(len(places), alike)
+            yield f"      {places_text(places)}"
     yield ""
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 import circletools as ct
-from circletools.fit.verdicts import Asked, Blamed, Cuts, Disagreement, Fit, Misfit, TargetFit
+from circletools.findings import Finding
+from circletools.fit.verdicts import Asked, Blamed, Cuts, Disagreement, Fit, Misfit, Obstacle, TargetFit
 from circletools.origin.source import NOTHING, SourceDetails
 
 
@@ -37,7 +39,12 @@ MISFITS = (
     misfit(12, "COS", "rank", measured=False),
     misfit(13, "COS", "rank", measured=False),
 )
-SOURCES = (Blamed("s5", ((0, 5), (0, 6), (0, 9), (1, 4)), 20480), Blamed("s3", ((0, 3),), 1, CALL))
+SOURCES = (
+    Blamed("s5", ((0, 5), (0, 6), (0, 9), (1, 4)), 20480),
+    Blamed("s8", ((0, 8),), 2, from_tables=False),
+    Blamed("s3", ((0, 3),), 1, CALL),
+    Blamed("s7", ((1, 7),), 8, CALL._replace(path="layers.1")),
+)
 NPU = TargetFit("npu", "npu 1.2", 1234, MISFITS, SOURCES, Cuts(3, 4, 5678), 0)
 CPU = TargetFit("a-cpu", "", 2, (), (), Cuts(1, 0, 0), 0)
 
@@ -68,9 +75,10 @@ def test_text() -> None:
         "      2   s2",
         "      12  s12",
         "      13  s13",
-        "  change these 2 sources and nothing is refused:",
+        "  change these 3 sources and nothing is refused, except 3 operators not measured:",
         "    4 operators  20,480 bytes  5-6,9 1/4  s5",
-        "     1 operator        1 byte  3          s3 (net.py:42)",
+        "    2 operators       9 bytes  3 1/7      net.py:42 (s3 and 1 other)",
+        "     1 operator       2 bytes  8          s8 (output)",
     ]
 
 
@@ -91,10 +99,11 @@ def test_text_has_the_first_operators_and_the_worst_sources(count: int, last: li
 
 
 def test_text_is_a_screen_where_there_are_many_reasons() -> None:
-    misfits = tuple(misfit(at, "ADD", f"late {at % 40}") for at in range(4000))
+    misfits = tuple(misfit(at, "ADD", f"late {at % 40} by operator {at}") for at in range(4000))
     target = TargetFit("npu", "", 4000, misfits, (), Cuts(0, 0, 0), 0)
     lines = list(ct.render.fit_text(found(target)))
     assert len(lines) <= 41
+    assert lines[4:6] == ["  100 ADD: late 0 by an operator", "    do late 0 by that operator"]
     assert lines[-1] == "  and 35 other reasons for 3,500 operators (--full)"
     assert len(list(ct.render.fit_text(found(target), full=True))) > 1000
 
@@ -102,6 +111,12 @@ def test_text_is_a_screen_where_there_are_many_reasons() -> None:
 def test_what_explains_the_model_stands_alone() -> None:
     target = TargetFit("npu", "", 9, MISFITS, SOURCES, Cuts(0, 0, 0), 0, cause="float model")
     assert list(ct.render.fit_text(found(target)))[2:] == ["", "npu: not resident: float model"]
+    old, new = (Finding("NO_BUFFERS", "error", "model", words) for words in ("old", "new"))
+    target = replace(target, obstacles=(Obstacle(old, False), Obstacle(new, True)))
+    assert list(ct.render.fit_text(found(target)))[4:] == [
+        "  NO_BUFFERS model: new",
+        "  loaded, it would still have 4 refused operators (--full)",
+    ]
 
 
 def test_text_of_what_nobody_knows() -> None:
@@ -118,7 +133,7 @@ def test_text_of_what_nobody_knows() -> None:
 
 def test_text_with_a_baseline_has_what_is_new() -> None:
     known = tuple(misfit(one.operator, one.code, one.reason, is_new=one.operator == 3) for one in MISFITS)
-    some = TargetFit("npu", "", 9, known, SOURCES[1:], Cuts(3, 4, 5), 7)
+    some = TargetFit("npu", "", 9, known, SOURCES[2:3], Cuts(3, 4, 5), 7)
     none = TargetFit("old", "", 9, known[1:], SOURCES, Cuts(3, 4, 5), 0)
     assert list(ct.render.fit_text(found(some, none, has_baseline=True))) == [
         "target  verdict       operators  refused  not measured  partitions  bytes across  new  fixed",
@@ -129,13 +144,13 @@ def test_text_with_a_baseline_has_what_is_new() -> None:
         "  1 ADD: late",
         "    do late",
         "      3  s3",
-        "  change this source and nothing is refused:",
+        "  change this line and nothing is refused:",
         "    1 operator  1 byte  3  s3 (net.py:42)",
     ]
 
 
 def test_json() -> None:
-    target = TargetFit("npu", "npu 1.2", 9, (MISFITS[1], MISFITS[3], MISFITS[4]), SOURCES[1:], Cuts(3, 4, 5), 7)
+    target = TargetFit("npu", "npu 1.2", 9, (MISFITS[1], MISFITS[3], MISFITS[4]), SOURCES[2:3], Cuts(3, 4, 5), 7)
     finding = {"subgraph": 1, "operator_index": 4, "code": "ADD", "reason": "rank", "remedy": "do rank"}
     origin = {"origin": ["a", "b"], "origin_from": "tables", "origin_details": [CALL_JSON, {}]}
     source = {"source": "s3", "operators": [{"subgraph": 0, "operator_index": 3}], "computed_bytes": 1}
