@@ -11,6 +11,8 @@ import numpy as np
 
 from circletools.runtimes.protocol import Array
 
+_LARGEST = float(np.finfo(np.float32).max)
+
 
 @dataclass(frozen=True, slots=True)
 class Form:
@@ -52,7 +54,8 @@ class Difference:
     `unequal` of `size` values differ, by at most `max_abs`, and by `rms` in the root mean square. `max_steps` is
     `max_abs` in steps of the quantization, None without one. `snr_db` is the ratio of signal to difference in
     decibels, None if nothing differs, or there is no signal; `cosine` is the cosine of the angle between the two.
-    Values that are not finite in just one of the two, or not finite and different, count only in `non_finite`.
+    Values that are not finite in just one of the two, or not finite and different, count only in `non_finite`; the
+    largest number of FLOAT32 counts as infinite.
     """
 
     size: int
@@ -71,6 +74,7 @@ def difference(expected: Array, found: Array, step: float = 0.0) -> Difference:
         unequal = sum(map(ne, expected.ravel().tolist(), found.ravel().tolist()))
         return Difference(expected.size, unequal, float(unequal > 0), (unequal / max(1, expected.size)) ** 0.5,
                           None, None, None, 0)  # fmt: skip
+    expected, found = _unclamped(expected), _unclamped(found)
     finite = np.isfinite(expected) & np.isfinite(found)
     one, two = expected[finite], found[finite]
     non_finite = int(changes_kind(expected, found).sum())
@@ -91,9 +95,17 @@ def difference(expected: Array, found: Array, step: float = 0.0) -> Difference:
 
 def changes_kind(expected: Array, found: Array) -> Array:
     """Return where one of two numbers is not finite and the other differs from it."""
+    expected, found = _unclamped(expected), _unclamped(found)
     both_finite, both_nan = np.isfinite(expected) & np.isfinite(found), np.isnan(expected) & np.isnan(found)
     changed: Array = ~(both_finite | both_nan | (expected == found))
     return changed
+
+
+def _unclamped(real: Array) -> Array:
+    """Return numbers with infinity in place of the largest of FLOAT32, to which LiteRT's kernels clamp it."""
+    if real.dtype.kind != "f":
+        return real
+    return np.where(np.abs(real) >= _LARGEST, np.copysign(inf, real), real)
 
 
 def joined(arrays: Sequence[Array]) -> Array:

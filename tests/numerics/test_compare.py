@@ -268,7 +268,7 @@ def test_no_program_is_right_at_a_pole(tmp_path: Path) -> None:
 
     np.savez(tmp_path / "x.npz", x=np.array([[0, 1, 4, 9]], np.float32))
     asked: dict[str, Any] = {"on": LITERT, "inputs": (str(tmp_path / "x.npz"),)}
-    assert not compared(single("RSQRT"), **asked).has_faults
+    assert not any(compared(one, **asked).has_faults for one in (single("RSQRT"), single("DIV", 0.0)))
     assert compared(single("MINIMUM", -np.inf), single("MINIMUM", 0.0), **asked).has_faults
 
 
