@@ -1,9 +1,9 @@
 """The ZIP archive that TFLite metadata appends to the flatbuffer (labels, vocabularies).
 
-Its offsets count from the start of the file, or from the start of the archive. Readers infer which from the position
-of the central directory, so they accept an archive that has moved *back* in its file. An archive that has moved
-*forward* would start before the file, and is refused (by minizip in the TFLite task library, and unzip); then its
-offsets must be changed.
+Its offsets count from the start of the file, or from the start of the archive. Offsets from the start of the file
+follow every move. Others, of archives that moved before, are kept while readers can infer the start of the archive from
+the position of the central directory (`unzip` only warns then); an archive that would start before the file is refused
+(by minizip in the TFLite task library, and unzip).
 
 Format: APPNOTE.TXT of PKWARE, 4.3.12 and 4.3.16.
 """
@@ -13,6 +13,7 @@ from __future__ import annotations
 import io
 from zipfile import BadZipFile, ZipFile, ZipInfo
 
+from circletools.errors import EditError
 from circletools.model.external import external_data
 from circletools.model.model import Model
 from circletools.storage.files import Part, Range
@@ -33,13 +34,16 @@ def move_archive(model: Model, start: int, by: int) -> list[Part]:
     Raises EditError if the archive's offsets need a change that is impossible.
     """
     rest = Range(model.source, start, model.wire.size)
-    if by >= 0:
-        return [rest]
-    directory = directory_start(model.wire.memory)
+    directory = directory_start(model.wire.memory) if by else None
     ends = (int((data.offsets + data.sizes).max()) for data in external_data(model))
     if directory is None or directory < max(start, model.reachable.end, *ends):
         return [rest]
-    return [Range(model.source, start, directory), moved_directory(model.wire.memory, by)]
+    try:
+        return [Range(model.source, start, directory), moved_directory(model.wire.memory, by)]
+    except EditError:
+        if by < 0:
+            raise
+        return [rest]
 
 
 def archive_entries(model: Model) -> list[ZipInfo] | None:
@@ -54,12 +58,14 @@ def archive_entries(model: Model) -> list[ZipInfo] | None:
 def moved_directory(file: memoryview, by: int) -> bytes:
     """Return the central directory and everything after it, for an archive that moves by `by` bytes in its file.
 
-    It is unchanged if readers can still find the entries. Raises EditError if its offsets cannot be changed.
+    Offsets that did not count from the start of the file are unchanged if readers can still find the entries. Raises
+    EditError if offsets cannot be changed.
     """
     start, end = directory_start(file), end_place(file)
     assert start is not None
     assert end is not None
-    if start - END_FIELDS.unpack_from(file, end)[6] + by >= 0:
+    before = start - END_FIELDS.unpack_from(file, end)[6]  # bytes that the offsets do not count
+    if before > 0 and before + by >= 0:
         return bytes(file[start:])
     lines = [moved(line, ENTRY_OFFSET, by) for _, line in directory_entries(file, start, end)]
     return b"".join((*lines, moved(bytes(file[end:]), END_OFFSET, by)))
