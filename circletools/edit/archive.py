@@ -1,9 +1,8 @@
 """The ZIP archive that TFLite metadata appends to the flatbuffer (labels, vocabularies).
 
-Its offsets count from the start of the file, or from the start of the archive. Offsets from the start of the file
-follow every move. Others, of archives that moved before, are kept while readers can infer the start of the archive from
-the position of the central directory (`unzip` only warns then); an archive that would start before the file is refused
-(by minizip in the TFLite task library, and unzip).
+Offsets that count from the start of the file follow every move. Others, as from the start of the archive, are kept
+while readers can infer that start from the position of the central directory; an archive that would start before the
+file is refused (by minizip in the TFLite task library, and unzip).
 
 Format: APPNOTE.TXT of PKWARE, 4.3.12 and 4.3.16.
 """

@@ -61,8 +61,10 @@ class EndNames:
 
 def wanted_shapes(
     model: Model, graph: Graph, before: Sequence[Shape], request: ShapeRequest
-) -> tuple[list[Shape], Batch | None]:
-    """Return the new shapes of the inputs, and the batch if that is what changes.
+) -> tuple[list[Shape], Batch | None, list[Shape]]:
+    """Return the new shapes of the inputs, the batch if that is what changes, and the shapes to compare with.
+
+    These are the shapes before, but with another size where the request repeats an open one, which closes it.
 
     Raises UsageError for an input that does not exist, EditError for inputs without a common batch.
     """
@@ -74,7 +76,9 @@ def wanted_shapes(
         size = sizes.pop()
         after = size + 1 if request.batch is None else request.batch
         batch = Batch(size, after, request.mend, request.dynamic_batch)
-        return [(after, *shape[1:]) if shape else shape for shape in before], batch
+        wanted = [(after, *shape[1:]) if shape else shape for shape in before]
+        named = [(slot, 0) for slot, shape in enumerate(wanted) if shape and request.batch is not None]
+        return wanted, batch, _apart(model, graph, before, wanted, named)
     names, wanted, given = EndNames(model, graph), list(before), set[int]()
     for pair in request.inputs:
         name, shape = _split(pair)
@@ -88,7 +92,23 @@ def wanted_shapes(
     grown = {(shape[0], after[0]) for shape, after in zip(before, wanted, strict=True) if shape and after}
     same = all(shape[1:] == after[1:] for shape, after in zip(before, wanted, strict=True))
     only_batch = request.mend and same and len(grown) == 1
-    return wanted, Batch(*grown.pop(), True) if only_batch else None
+    named = [(slot, axis) for slot in given for axis in range(len(wanted[slot]))]
+    return wanted, Batch(*grown.pop(), True) if only_batch else None, _apart(model, graph, before, wanted, named)
+
+
+def _apart(
+    model: Model,
+    graph: Graph,
+    before: Sequence[Shape],
+    wanted: Sequence[Shape],
+    named: Sequence[tuple[int, int]],
+) -> list[Shape]:
+    shapes = list(map(list, before))
+    for slot, axis in named:
+        sizes = model.subgraphs[graph.index].tensors[int(graph.inputs[slot])].open_shape
+        if before[slot] and sizes[axis] == -1 and before[slot][axis] == wanted[slot][axis]:
+            shapes[slot][axis] += 1
+    return list(map(tuple, shapes))
 
 
 def _split(pair: str | tuple[str, Sequence[int]]) -> tuple[str, Shape]:

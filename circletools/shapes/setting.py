@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -34,7 +35,7 @@ def set_shape(edit: ModelEdit, request: ShapeRequest) -> RewriteResult:
     ...     edit.save("out.tflite")
     """
     if sum((bool(request.inputs), request.batch is not None, request.dynamic_batch)) > 1:
-        raise UsageError("inputs, a batch and an open batch exclude each other", hint="give one of them")
+        raise UsageError("inputs, a batch and a dynamic batch exclude each other", hint="give one of them")
     if not (request.inputs or request.batch is not None or request.dynamic_batch or request.static):
         raise UsageError("no shape to set", hint="give inputs, a batch, or an option for dynamic dimensions")
     model, index = edit.model, request.subgraph
@@ -43,18 +44,28 @@ def set_shape(edit: ModelEdit, request: ShapeRequest) -> RewriteResult:
         raise EditError("operators call this subgraph", location=graph.place(), hint="choose a signature's subgraph")
     before = [tuple(graph.values.shapes.row(tensor).tolist()) for tensor in graph.inputs.tolist()]
     before = [tuple(max(size, 1) for size in shape) for shape in before]
-    wanted, batch = wanted_shapes(model, graph, before, request)
+    wanted, batch, named = wanted_shapes(model, graph, before, request)
     base, found = _infer(model, index, before, wanted, batch)
     if batch is not None and batch.before != batch.after:
         for slot, tensor in enumerate(graph.outputs.tolist()):
             _check_growth(graph, slot, tensor, (base, found))
     lines = _apply_patches(edit, found, batch)
+    base = base if named == before else _with_inputs(model, graph, base, named)
     written = _apply_shapes(edit, request, base, found)
     if not written and not lines:
         return RewriteResult(())
-    return RewriteResult(
-        (*_changed_ends(graph, base, found, batch), *lines, f"shapes of {counted(written, 'tensor')}")
-    )
+    return RewriteResult((*_changed_ends(graph, written), *lines, f"shapes of {counted(len(written), 'tensor')}"))
+
+
+def _with_inputs(model: Model, graph: Graph, base: Shapes, inputs: Sequence[Shape]) -> Shapes:
+    """Return the shapes of all tensors for other inputs, or other inputs only if an operator refuses these."""
+    other = Inference(model)
+    try:
+        other.run(graph.index, inputs)
+    except (ShapesRefusedError, RefusedError):
+        keys = ((graph.index, tensor) for tensor in graph.inputs.tolist())
+        return replace(base, shapes=base.shapes | dict(zip(keys, inputs, strict=True)))
+    return other.found
 
 
 def _infer(
@@ -98,27 +109,22 @@ def _check_growth(graph: Graph, slot: int, output: int, runs: tuple[Shapes, Shap
         raise EditError(f"output {slot} ({TensorNames(graph).shown(output)}) {why}", location=graph.place())
 
 
-def _changed_ends(graph: Graph, base: Shapes, found: Shapes, batch: Batch | None) -> list[str]:
-    names, lines = TensorNames(graph), []
-    for side, ends in (("input", graph.inputs.tolist()), ("output", graph.outputs.tolist())):
-        for tensor in dict.fromkeys(ends):
-            was, now = (run.shapes.get((graph.index, tensor)) for run in (base, found))
-            if was != now:
-                after = _opened(was, now) if batch is not None and batch.is_open else now
-                lines.append(f"{side} {names.shown(tensor)}: {shown(was)} -> {shown(after)}")
-    return lines
+def _changed_ends(graph: Graph, written: Mapping[Place, tuple[Shape, Shape]]) -> list[str]:
+    """Return a line for each input and output that was written."""
+    names, ends = TensorNames(graph), (("input", graph.inputs), ("output", graph.outputs))
+    return [
+        f"{side} {names.shown(tensor)}: {' -> '.join(map(shown, written[graph.index, tensor]))}"
+        for side, tensors in ends
+        for tensor in dict.fromkeys(tensors.tolist())
+        if (graph.index, tensor) in written
+    ]
 
 
-def _opened(was: Shape | None, now: Shape | None) -> Shape | None:
-    """Return a shape with -1 in each dimension that differs."""
-    if was is None or now is None or len(was) != len(now):
-        return None
-    return tuple(size if size == other else -1 for size, other in zip(was, now, strict=True))
-
-
-def _apply_shapes(edit: ModelEdit, request: ShapeRequest, base: Shapes, found: Shapes) -> int:
-    """Write changed shapes and shapes that were open; return the number of tensors."""
-    written = 0
+def _apply_shapes(
+    edit: ModelEdit, request: ShapeRequest, base: Shapes, found: Shapes
+) -> dict[Place, tuple[Shape, Shape]]:
+    """Write changed shapes and shapes that were open; return old and new ones, with -1 for open sizes."""
+    written = {}
     for (index, tensor), now in found.shapes.items():
         if now is None or tensor < 0:
             continue
@@ -127,9 +133,9 @@ def _apply_shapes(edit: ModelEdit, request: ShapeRequest, base: Shapes, found: S
         if was == now and not (request.static and -1 in view.open_shape):
             continue
         shape, signature = _written(view.shape_signature, was, now, request)
-        if (shape, signature) != (view.shape, view.shape_signature):
+        if shape != view.shape or (signature or shape) != view.open_shape:
             edit.set_shape(index, tensor, shape, signature)
-            written += 1
+            written[index, tensor] = view.open_shape, signature or shape
     return written
 
 

@@ -18,7 +18,7 @@ def set_shape(
         tuple[str, ...], option("--input", "The shape of an input, as in image=1,224,224,3.", "NAME=DIMS")
     ] = (),
     batch: Annotated[int | None, option("--batch", "The first dimension of every input.", "N", min=1)] = None,
-    static: Annotated[bool, option("--static", "Close dynamic dimensions with the sizes in the file.")] = False,
+    static: Annotated[bool, option("--static", "Fix dynamic dimensions to the sizes in the file, often 1.")] = False,
     dynamic_batch: Annotated[bool, option("--dynamic-batch", "Leave the first dimension open.")] = False,
     mend: Annotated[bool, option("--mend", "Change constants that have the batch baked in.")] = False,
     subgraph: OneSubgraph = 0,

@@ -146,8 +146,9 @@ def test_an_open_batch_and_closed_dimensions() -> None:
     assert shapes(dynamic)["tico::x"] == (-1, 16)
     with ct.open(dynamic) as model:
         assert model.subgraphs[0].tensors[int(model.subgraphs[0].inputs[0])].shape == (1, 16)
-    closed = shaped(dynamic, static=True)
-    assert shapes(closed) == shapes(path_of("circle/mlp").read_bytes())
+    for request in ({"static": True}, {"batch": 1}, {"inputs": ("0=1,16",)}):
+        assert shapes(shaped(dynamic, **request)) == shapes(path_of("circle/mlp").read_bytes())
+    assert shapes(shaped(dynamic, batch=3)) == shapes(shaped(path_of("circle/mlp"), batch=3))
 
 
 def test_a_batch_that_goes_back_gives_the_original_file() -> None:
