@@ -129,18 +129,14 @@ class Judge:
         Some integer kernels compute with few digits: LiteRT's of RESIZE_BILINEAR has 10 bits for fractions of
         coordinates.
         """
-        real, forms = self.first.real, self.first.form
-        fed = {
-            tensor: [real.form(tensor).stored(forms(tensor).real(array)) for array in given[tensor]]
-            for tensor in task.theirs.inputs
-        }
-        try:
+        real, form = self.first.real, self.first.form
+        fed = {at: [real.form(at).stored(form(at).real(one)) for one in given[at]] for at in task.theirs.inputs}
+        with suppress(NotRunError):
             found = joined(self.reference.part(real, task.theirs, fed)[output])
-        except NotRunError:
-            return False
-        form = forms(output)
-        exact = form.real(form.stored(found))
-        return exact.shape == got.shape and allowance(exact, form.type, form.scale).covers(difference(exact, got))
+            exact = form(output).real(form(output).stored(found))
+            allowed = allowance(exact, form(output).type, form(output).scale)
+            return exact.shape == got.shape and allowed.covers(difference(exact, got))
+        return False
 
     def _is_one_kernel(self, task: Task) -> bool:
         """Return whether one kernel computes both, which rounds in one way whatever its constants and options."""

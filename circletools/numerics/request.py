@@ -13,7 +13,6 @@ from circletools.model.views import Signature
 from circletools.numerics.running import Runs
 from circletools.numerics.values import Difference
 from circletools.runtimes.inputs import make_input, read_inputs
-from circletools.runtimes.programs import named
 from circletools.runtimes.protocol import Array
 
 
@@ -40,8 +39,6 @@ class CompareRequest:
 
     def check(self, models: int) -> None:
         """Raise UsageError if the request cannot be compared."""
-        for name in self.on:
-            named(name)
         if len(self.on) < 3 - models:
             raise UsageError("nothing to compare", hint="name two programs in `on=`, the reference first")
         if self.runs < 1:

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from uuid import uuid4
 
 from circletools.errors import CircleToolsError
-from circletools.numerics.subject import NO_DATA, Region, Subject
+from circletools.numerics.subject import Region, Subject
 from circletools.runtimes.comparison import same
 from circletools.runtimes.protocol import Array
 from circletools.runtimes.worker import Worker
@@ -69,7 +69,7 @@ class Runner:
         count = len(answer.outputs) // len(inputs)
         return [answer.outputs[at * count : (at + 1) * count] for at in range(len(inputs))]
 
-    def part(self, subject: Subject, region: Region, values: Known, data: Mapping[int, bytes] = NO_DATA) -> Known:
+    def part(self, subject: Subject, region: Region, values: Known, data: Mapping[int, bytes] | None = None) -> Known:
         """Run a region cut out of a model with these values; return its outputs. Raises NotRunError.
 
         `data` are replacement contents for buffers of the model.

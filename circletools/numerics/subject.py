@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
-from types import MappingProxyType
 
 import numpy as np
 
@@ -36,7 +35,6 @@ class Region:
 
 
 NO_REGION = Region()
-NO_DATA: Mapping[int, bytes] = MappingProxyType({})
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +99,7 @@ class Subject:
             outputs = edit.ends(0, "outputs")
             return edit.parts(), [outputs.index(tensor) for tensor in tensors]
 
-    def cut_out(self, region: Region, data: Mapping[int, bytes] = NO_DATA) -> list[Part]:
+    def cut_out(self, region: Region, data: Mapping[int, bytes] | None = None) -> list[Part]:
         """Return operators as a separate model; `data` are replacement contents for buffers."""
         real: Collection[int] = ()
         if self.is_real:
@@ -110,7 +108,7 @@ class Subject:
             data = {int(buffers[one]): array.astype(np.float32).tobytes() for one, array, _ in constants}
         section = Section(0, region.operators, region.inputs, region.outputs, real=real)
         signature = new_signature((), self.graph, region.inputs, region.outputs)
-        return self.whole.bytes_of(Excerpt([section], {}, [signature], data))
+        return self.whole.bytes_of(Excerpt([section], {}, [signature], data or {}))
 
 
 @contextmanager

@@ -8,7 +8,6 @@ from itertools import groupby
 from typing import Any, Literal
 
 from circletools.numerics.results import Cell, Column, Comparison, OperatorCells
-from circletools.numerics.values import Difference
 from circletools.reduction.reduce import Reduction
 from circletools.render.table import table_text
 from circletools.wording import SCHEMA_VERSION, counted, ranges
@@ -65,7 +64,9 @@ def numbers_text(found: Comparison, by: By = "operator") -> Iterator[str]:
             yield f"  with inner tensors as outputs, the model computes different values: {column.exposing_changes}"
         for group in found.groups:
             if group.program == column.program:
-                yield f"  {group.device} runs {ranges(group.operators)} together: {_group(group.own) or group.words}"
+                own = group.own
+                words = f"off by {_number(own.max_abs)}, SNR {_number(own.snr_db)} dB" if own else group.words
+                yield f"  {group.device} runs {ranges(group.operators)} together: {words}"
         if found.operators:
             some = groupby(found.operators, lambda row: row.module if by == "module" else row.operator)
             rows = [_cells(list(members), at) for _, members in some]
@@ -87,10 +88,6 @@ def _answer(found: Comparison, at: int) -> str:
     compared = [row.cells[at].verdict == "ok" for row in found.operators]
     skipped = f", {counted(compared.count(False), 'operator')} not compared" if not all(compared) else ""
     return f"no operator is wrong{skipped}" if any(compared) else "nothing was compared"
-
-
-def _group(own: Difference | None) -> str:
-    return "" if own is None else f"off by {_number(own.max_abs)}, SNR {_number(own.snr_db)} dB"
 
 
 def _cells(rows: Sequence[OperatorCells], at: int) -> tuple[str, ...]:
