@@ -133,6 +133,8 @@ def _described(hint: Any) -> str:
         return " or ".join(dict.fromkeys(map(_described, arguments)))
     if origin is Literal:
         return f"one of {', '.join(map(repr, arguments))}"
+    if origin is tuple and Ellipsis not in arguments:
+        return f"({', '.join(map(_described, arguments))})"
     if isinstance(origin, type) and issubclass(origin, Iterable) and arguments and not issubclass(origin, Mapping):
         return f"a list of {_described(arguments[0])}"
     kind = origin or hint

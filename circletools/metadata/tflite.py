@@ -32,7 +32,8 @@ def decoded(data: bytes) -> dict[str, Any]:
         root = Tables(wire, schema.tables[schema.root], np.array([check_header(wire, schema)]))
         (found,) = described(root, schema, leaves)
     except ModelFormatError as error:
-        raise ModelFormatError(error.message, location=f"metadata {TFLITE_METADATA}") from error
+        message = error.message.replace("the file", f"the entry ({len(data):,} bytes)", 1)
+        raise ModelFormatError(message, location=f"metadata {TFLITE_METADATA}") from error
     return found
 
 

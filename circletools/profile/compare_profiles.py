@@ -79,6 +79,11 @@ class ProfileComparison(Tabular):
         """Whether any row is significantly slower."""
         return any(row.time.regressed for row in self.rows)
 
+    @property
+    def unpaired(self) -> int:
+        """The number of operators with time on one side only; if most are, another model or runtime was recorded."""
+        return sum(bool(row.time.before_ns) != bool(row.time.after_ns) for row in self.rows[1:])
+
     def to_rows(self) -> list[dict[str, Any]]:
         """Return the key of each row, its times before and after, and the verdict."""
         return [

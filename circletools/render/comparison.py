@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, get_args
 
-from circletools.profile.compare import ComparedTime
+from circletools.profile.compare import ComparedTime, Verdict
 from circletools.profile.compare_profiles import (
     RECORDINGS,
     ComparedOperator,
@@ -38,10 +39,15 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
 
 
 def comparison_text(comparison: Comparison) -> Iterator[str]:
-    """Yield the lines of the text form: the recordings of the two sides, and a table."""
+    """Yield the lines of the text form: the recordings, the number of rows of each verdict, and a table.
+
+    The total comes first, then the operators, those with the longest times first.
+    """
     for side, recordings in (("before", comparison.before), ("after", comparison.after)):
-        for recording in recordings:
-            yield f"{side}: {_side(recording)}"
+        for words, count in Counter(map(_side, recordings)).items():
+            yield f"{side}: {words}" + f" ({count} recordings)" * (count > 1)
+    counts = Counter(row.time.verdict for row in comparison.rows)
+    yield "rows: " + ", ".join(f"{count} {verdict}" for verdict in get_args(Verdict) if (count := counts[verdict]))
     found = sorted(row.time.visible for row in comparison.rows if row.time.visible is not None)
     if found:
         half = _percent(found[len(found) // 2])
@@ -53,7 +59,9 @@ def comparison_text(comparison: Comparison) -> Iterator[str]:
     else:
         yield "self time per execution in us; low and high bound the ratio (95 %)"
         several = any(row.subgraph for row in comparison.rows)
-        rows = [("operator", "name", *_TIME_HEAD), *(_operator_cells(row, several) for row in comparison.rows)]
+        longest = sorted(comparison.rows[1:], key=lambda row: -max(row.time.before_ns, row.time.after_ns))
+        shown = (_operator_cells(row, several) for row in (*comparison.rows[:1], *longest))
+        rows = [("operator", "name", *_TIME_HEAD), *shown]
     yield from table_text(rows, right=number_columns(rows))
 
 

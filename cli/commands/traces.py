@@ -81,14 +81,17 @@ def trace_compare(
     """Show statistically significant changes between traces.
 
     Compares layers and phases, or operators. Give several recordings of each (A1 A2 A3 -- B1 B2 B3): one of each
-    shows only large differences, unless --history shows how much recordings vary. Exit status 1 if something is
-    significantly slower by more than the threshold.
+    shows only large differences, unless --history shows how much recordings vary. Only B with --history compares it
+    with the history. Exit status 1 if something is significantly slower by more than the threshold, or if most
+    operators have no counterpart.
     """
     if plan:
         found = ct.visible_changes([ct.read_profile(source) for source in traces], threshold_percent=threshold)
         show_as(form, found, text=ct.render.visible_text, json=ct.render.visible_json, csv=ct.render.visible_csv)
         return
     earlier = [path for one in history for path in _recordings(one)]
+    if history and len(traces) == 1:
+        traces, earlier = (*earlier, BETWEEN, *traces), []
     before, after = _sides(traces)
     if traces.count("-") > 1:
         raise ct.UsageError("only one of the traces can be standard input")
@@ -105,14 +108,22 @@ def trace_compare(
         analyses = first + second
     text, as_json = ct.render.comparison_text, ct.render.comparison_json
     show_as(form, comparison, text=text, json=as_json, csv=ct.render.rows_csv)
-    if _complain(*analyses) or comparison.regressed:
+    count = comparison.unpaired if isinstance(comparison, ct.types.ProfileComparison) else 0
+    other = 2 * count > len(comparison.rows) - 1
+    if other:
+        print_diagnostic("warning", f"{count} operators ran on one side only: is it another model or runtime?")
+    if _complain(*analyses) or comparison.regressed or other:
         raise Exit(1)
 
 
 def _recordings(path: str) -> list[str]:
-    """Return the files of a directory, or the given file."""
-    folder = Path(path)
-    return sorted(map(str, folder.iterdir())) if folder.is_dir() else [path]
+    """Return the files of a directory, except names that begin with a dot, or the given file."""
+    if not Path(path).is_dir():
+        return [path]
+    found = sorted(str(one) for one in Path(path).iterdir() if not one.name.startswith("."))
+    if not found:
+        print_diagnostic("warning", f"{path} has no recordings")
+    return found
 
 
 def _sides(traces: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:

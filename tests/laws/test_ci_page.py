@@ -71,8 +71,21 @@ def test_github(project: Path) -> None:
         assert f"| {row} |" in comment
 
 
+@pytest.mark.runtime
+def test_every_night(project: Path, tmp_path: Path) -> None:
+    (_, _, night) = documents()[1]["jobs"]["speed"]["steps"]
+    words = night["run"].replace("%F", "%N")
+    again = "\n".join(line for line in words.splitlines() if " profile " not in line)
+    assert step(words, project, HOME=str(tmp_path)) == 0
+    today = project / "today.json"
+    times = re.compile(r"(?<=elapsed_time_us\": )\d+")
+    today.write_text(times.sub(lambda time: f"1{time[0]:>04}", today.read_text(encoding="utf-8")), encoding="utf-8")
+    assert step(again, project, HOME=str(tmp_path)) == 1
+    assert len([*(tmp_path / "speed").iterdir()]) == 1
+
+
 def test_gitlab(project: Path) -> None:
-    job = documents()[1]["models"]
+    job = documents()[2]["models"]
     _, check = job["script"]
     assert step(check, project) == 3
     issues = json.loads((project / job["artifacts"]["reports"]["codequality"]).read_text(encoding="utf-8"))
@@ -82,7 +95,7 @@ def test_gitlab(project: Path) -> None:
 
 
 def test_pre_commit(project: Path) -> None:
-    (hook,) = documents()[2]["repos"][0]["hooks"]
+    (hook,) = documents()[3]["repos"][0]["hooks"]
     (ours,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))
     assert hook["entry"].startswith(ours["entry"])
     assert [hook[name] for name in ("id", "name", "language", "files")] == [

@@ -8,7 +8,10 @@ from collections.abc import Callable, Iterator
 
 from circletools.errors import InvalidInputError
 
-EXPECTED = "expected systrace HTML, ftrace text, atrace -z, a Perfetto trace, or an export of this program"
+EXPECTED = (
+    "expected systrace HTML, ftrace text, atrace -z, a Perfetto trace, or an export of this program; "
+    "for times of operators use `attribute`, or `trace-compare --operators`"
+)
 
 PIECE_BYTES = 3 << 20
 _UNPACKED_FREE, _UNPACKED_RATIO = 4 << 20, 100
