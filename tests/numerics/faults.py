@@ -183,8 +183,7 @@ def kernel(at: Planting) -> bool:
     at.model.operatorCodes.append(code)
     at.operator.opcodeIndex = len(at.model.operatorCodes) - 1
     if other in ("ADD", "SUB", "MUL"):
-        kind = {"ADD": tflite.AddOptionsT, "SUB": tflite.SubOptionsT, "MUL": tflite.MulOptionsT}[other]
-        at.operator.builtinOptions = kind()
+        at.operator.builtinOptions = getattr(tflite, f"{other.title()}OptionsT")()
         at.operator.builtinOptionsType = getattr(tflite.BuiltinOptions, f"{other.title()}Options")
     return True
 
