@@ -1,12 +1,13 @@
 """Basics of comparing times: the ratio, its confidence interval, and the verdict.
 
-    executions of a recording -> mean of the fastest quarter -> mean over the recordings of a side -> ratio
+    executions of a recording -> mean of the fastest tenth -> mean over the recordings of a side -> ratio
 
 Other work on a machine only ever adds time, so the fastest executions are nearest to what the model needs. Two
 variations bound its error. One is between the recordings of a side, and those of a history of the same model;
-recordings made alternately are compared in pairs. The other is the distance of executions from the fastest: all
-executions of a recording may be slow together, so as many count as one. An assumed variation between processes, such
-as in memory placement, is added. A change is significant by either, at half the level each.
+recordings made alternately are compared in pairs. The other is the distance of the faster half of the executions from
+the fastest: all executions of a recording may be slow together, so as many count as one. The variation between
+processes, such as in memory placement, is added: an assumed one, or more if the recordings show it. A change is
+significant by either, at half the level each.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ PROCESS_SPREAD = 0.1
 """The assumed variation between processes in addition to the spread of their executions."""
 
 _COARSEST_NS = 1000
-_FASTEST, _SLOWEST = 4, 10  # a quarter, and a tenth
+_FASTEST, _FASTER = 10, 2  # a tenth, and half
+_FEWEST = 4
 LEVEL = 0.05
 """The significance level, two-sided."""
 
@@ -116,22 +118,22 @@ class _Estimate:
 
 
 def location(times: Samples) -> float:
-    """Return the mean of the fastest quarter, or of all if there are fewer than four executions.
+    """Return the mean of the fastest tenth and at least one, or of all if there are fewer than four executions.
 
     Executions that take no time, such as those that do not reach an operator, count only in proportion.
     """
-    some = times[times > 0]
-    return float(np.sort(some)[: len(some) // _FASTEST or None].mean()) * len(some) / len(times) if len(some) else 0.0
+    some = np.sort(times[times > 0])
+    count = max(1, len(some) // _FASTEST) if len(some) >= _FEWEST else None
+    return float(some[:count].mean()) * len(some) / len(times) if len(some) else 0.0
 
 
 def _scatter(times: Samples) -> float:
-    """Return the mean square of the logarithmic distance from the fastest quarter, without the slowest tenth.
+    """Return the mean square of the logarithmic distance of the faster half from the fastest tenth.
 
-    The variation of whether executions take time at all is added.
+    The slower half shows how busy the machine was. The variation of whether executions take time at all is added.
     """
     some = np.sort(times[times > 0])
-    least = location(some)
-    kept = some[: len(some) - len(some) // _SLOWEST]
+    least, kept = location(some), some[: -(-len(some) // _FASTER)]
     return float((np.log(np.maximum(kept, least) / least) ** 2).mean()) + (len(times) - len(some)) / len(some)
 
 
@@ -208,31 +210,39 @@ def _estimate(row: Row, tick_ns: float) -> _Estimate:
     sides = [np.array([location(times) for times in side]) for side in (row.before, row.after)]
     means = [float(side.mean()) for side in sides]
     rounding = sum((tick_ns / mean) ** 2 / 12 for mean in means if mean)
-    within = _within(row, sides, rounding)
     if row.paired and len(sides[0]) > 1 and all(side.all() for side in sides):
         logs = np.log(sides[1] / sides[0])
-        error = math.sqrt(max(float(logs.var(ddof=1)), rounding) / len(logs))
-        pairs = max(error, 1e-6), len(logs) - 1
+        variance = float(logs.var(ddof=1))
+        pairs = max(math.sqrt(max(variance, rounding) / len(logs)), 1e-6), len(logs) - 1
+        within = _within(row, sides, rounding, variance / 2)
         return _Estimate(means[0], means[0] * math.exp(float(logs.mean())), (pairs, *within))
     history = np.array([location(times) for times in row.history])
     freedom = sum(len(side) - 1 for side in (*sides, history) if len(side))
     relative = [(side / mean - 1, mean) for side, mean in zip(sides, means, strict=True) if mean]
     known = [spread for spread, _ in relative] + ([history / history.mean() - 1] if history.any() else [])
-    variance = sum(float((spread**2).sum()) for spread in known) / freedom if freedom else ASSUMED_SPREAD**2
+    variance = sum(float((spread**2).sum()) for spread in known) / max(1, freedom)
+    within = _within(row, sides, rounding, variance)
     inverse = sum(1 / len(spread) for spread, _ in relative)
-    between = math.sqrt(max(variance, rounding / 2, 1e-12) * max(inverse, 1e-12)), freedom or math.inf
+    least = max(rounding / 2, 1e-12, 0 if freedom else ASSUMED_SPREAD**2)
+    between = math.sqrt(max(variance, least) * max(inverse, 1e-12)), freedom or math.inf
     return _Estimate(means[0], means[1], (between, *within) if freedom or not within else within)
 
 
-def _within(row: Row, sides: Sequence[npt.NDArray[np.float64]], rounding: float) -> tuple[tuple[float, float], ...]:
-    """Return the error from the scatter of executions; empty if a recording has too few of them, or takes no time."""
+def _within(
+    row: Row, sides: Sequence[npt.NDArray[np.float64]], rounding: float, variance: float
+) -> tuple[tuple[float, float], ...]:
+    """Return the error from the scatter of executions; empty if a recording has too few of them, or takes no time.
+
+    Processes vary by at least `variance`, which their recordings show.
+    """
     recordings = [times for side in (row.before, row.after) for times in side]
-    if not all(side.all() for side in sides) or min(map(len, recordings)) < _FASTEST:
+    if not all(side.all() for side in sides) or min(map(len, recordings)) < _FEWEST:
         return ()
     of_sides = (np.mean([_scatter(times) for times in side]) / len(side) for side in (row.before, row.after))
     inverse = sum(1 / len(side) for side in sides)
     pace = row.pace if len(recordings) == 2 else 0.0
-    return ((math.sqrt(float(sum(of_sides)) + (PROCESS_SPREAD**2 + rounding / 2) * inverse + pace**2), math.inf),)
+    process = max(PROCESS_SPREAD**2, variance) + rounding / 2
+    return ((math.sqrt(float(sum(of_sides)) + process * inverse + pace**2), math.inf),)
 
 
 def _holm(probabilities: Sequence[float]) -> list[float]:

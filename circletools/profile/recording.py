@@ -48,8 +48,9 @@ def profile(
 
     `on` is `litert`, `onert` or `openvino`, with a variant after a colon. `inputs` are the arrays of each run, or of
     one run for all, or an .npz file with the latter in order; without them they are made from `seed`. The attribution
-    excludes the warm-up. The program runs in a separate process with one thread. Raises UsageError if the program has
-    no profiler or is not installed, InvalidInputError if it does not run the model.
+    excludes the warm-up. The program runs in a separate process with one thread, except for onert's convolutions.
+    Raises UsageError if the program has no profiler or is not installed, InvalidInputError if it does not run the
+    model.
 
         with ct.open("out.circle") as model:
             found = ct.profile(model, "litert:xnnpack", runs=20)
@@ -68,7 +69,8 @@ def profile(
     if found.failure:
         raise InvalidInputError(f"{name} does not run the model: {found.failure}", location=model.source.name)
     trace = read_profile(found.data)
-    whole = replace(trace.whole, initialization_ns=round(found.initialization_us * 1000), threads=1)
+    threads = None if program == "onert" else 1
+    whole = replace(trace.whole, initialization_ns=round(found.initialization_us * 1000), threads=threads)
     trace = replace(trace, name=name, whole=whole)
     settled = trace if trace.averaged else without_first(trace, "auto")
     return Profile(name, version, found.data, trace, attribute(model, settled, depth=depth))

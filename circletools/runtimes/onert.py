@@ -111,7 +111,8 @@ def called(request: Request) -> Verdict:
 def profile(request: Request) -> Recorded:
     """Run a model with onert's tracing; its `trace.chrome.json` is complete when the process has ended."""
     folder = mkdtemp()
-    os.environ |= {"TRACING_MODE": "1", "WORKSPACE_DIR": folder}  # a session reads them when it is created
+    settings = {"TRACING_MODE": "1", "WORKSPACE_DIR": folder, "NUM_THREADS": "1"}
+    os.environ |= settings  # a session reads them when it is created
     begun, given = perf_counter(), request.inputs[0] if request.inputs else None
     try:
         running = Running(request.variant, request.model, given, partial(make_input, request.seed))
@@ -122,7 +123,8 @@ def profile(request: Request) -> Recorded:
     except FAILURES as error:
         raise RefusedError(words_of(error)) from error
     finally:
-        del os.environ["TRACING_MODE"], os.environ["WORKSPACE_DIR"]
+        for name in settings:
+            del os.environ[name]
     return Recorded(b"", seconds * 1e6, file=str(Path(folder, "trace.chrome.json")))
 
 

@@ -42,7 +42,8 @@ class Collector:
 
     def finish(self, place: Callable[[int], str]) -> list[Diagnostic]:
         """Return all diagnostics, in the order of codes and places; `place` formats the place of a case."""
-        cases = sorted((key[0], *self._first[key], self._counts[key]) for key in self._first)
+        found = [(key[0], *self._first[key], self._counts[key]) for key in self._first]
+        cases = sorted(found, key=lambda case: (case[0], abs(case[1]), *case[2:]))  # times are negative places
         return [
             Diagnostic(code, severities()[code][0], place(where), message, count, explain(code).remedy)
             for code, where, message, count in cases

@@ -50,21 +50,26 @@ def export_trace(
 def _events(trace: Trace, analysis: Analysis) -> Iterator[tuple[Event, bool]]:
     """Yield the begins and ends to write in time order, and whether each end has a begin.
 
-    If the trace ends later than its last mark, a meaningless mark records the end time.
+    If the trace is longer than its marks, meaningless marks record its start and end.
     """
     depths: dict[int, int] = defaultdict(int)
     last = Event(-1, min(analysis.marked, default=0), 0, "E", b"", -1)
     for event in events(trace, ordered=analysis.ordered):
         if event.tid not in analysis.marked:
             continue
+        if analysis.first_ns < event.t_ns and last.t_ns < 0:
+            yield from _meaningless(event, analysis.first_ns, b"start of trace")
         last = event
         paired = event.kind == BEGIN or depths[event.tid] > 0
         depths[event.tid] += (1 if event.kind == BEGIN else -1) * paired
         yield event, paired
     if analysis.marked and last.t_ns < analysis.last_ns:
-        end = last._replace(t_ns=analysis.last_ns, text=b"")
-        yield end._replace(kind="B", text=b"end of trace"), True
-        yield end._replace(kind="E"), True
+        yield from _meaningless(last, analysis.last_ns, b"end of trace")
+
+
+def _meaningless(near: Event, t_ns: int, text: bytes) -> Iterator[tuple[Event, bool]]:
+    yield near._replace(t_ns=t_ns, kind="B", text=text), True
+    yield near._replace(t_ns=t_ns, kind="E", text=b""), True
 
 
 def chrome_parts(trace: Trace, analysis: Analysis) -> Iterator[bytes]:
