@@ -10,10 +10,12 @@ from circletools.affinity.costs.evaluate import Estimate
 from circletools.affinity.costs.times import Costs, cost_tables
 from circletools.affinity.partitioning import Partitioning, from_affinity
 from circletools.affinity.read import Affinity, affinity_freshness, affinity_in
-from circletools.affinity.tables import NONE
+from circletools.affinity.tables import NONE, SubgraphAffinity
+from circletools.affinity.transfers import Transfers, transfers
 from circletools.errors import EditError
 from circletools.findings import Finding
 from circletools.graph.build import model_graph
+from circletools.graph.graph import Graph
 from circletools.graph.selectors import Chooser
 from circletools.metadata.stamp import Freshness
 from circletools.model.model import Model
@@ -31,7 +33,8 @@ class AffinityInspection(Tabular):
     """The affinity of a model, by subgraph.
 
     `freshness` is None if the model has no affinity; for a stale affinity no subgraph is shown. `outputs` are the
-    names of the first outputs of operators. `estimates` are present if costs were given.
+    names of the first outputs of operators. `transfers` are the costs that need no times; in these, an operator
+    without a partition is one with a number below 0. `estimates` are present if costs were given.
     """
 
     model_format: Literal["circle", "tflite"]
@@ -40,6 +43,7 @@ class AffinityInspection(Tabular):
     freshness: Freshness | None
     code_names: Mapping[int, Sequence[str]]
     outputs: Mapping[int, Sequence[str]]
+    transfers: Mapping[int, Transfers]
     estimates: Mapping[int, Estimate]
     summary: Summary
     notes: tuple[Finding, ...] = ()
@@ -114,10 +118,17 @@ def inspect_affinity(model: Model, costs: CostRequest | CostInputs | None = None
         freshness,
         {index: graph.graphs[index].operators.code_names for index in found.subgraphs},
         {index: graph.graphs[index].operators.first_result_names for index in found.subgraphs},
+        {index: _transfers(graph.graphs[index], placement) for index, placement in found.subgraphs.items()},
         estimates,
         summarize(graph.graphs, partitioning) if found.subgraphs else Summary(),
         tuple(notes),
     )
+
+
+def _transfers(graph: Graph, placement: SubgraphAffinity) -> Transfers:
+    numbers = enumerate(placement.partitions.tolist())
+    partitions = [-1 - operator if number == NONE else number for operator, number in numbers]
+    return transfers(graph, partitions, placement.devices.tolist())
 
 
 def _estimates(chooser: Chooser, partitioning: Partitioning, costs: Costs) -> dict[int, Estimate]:

@@ -10,7 +10,8 @@ from typing import Any
 from circletools.affinity.exports.export import Export
 from circletools.errors import UsageError
 from circletools.planning.inspection import AffinityInspection
-from circletools.render.costs import estimate_json, estimate_text
+from circletools.render.costs import estimate_json, estimate_text, transfers_text
+from circletools.render.fields import fields_json
 from circletools.render.plans import summary_json, summary_text
 from circletools.render.table import table_text
 from circletools.wording import SCHEMA_VERSION, ranges
@@ -36,6 +37,7 @@ def _subgraph_json(found: AffinityInspection, index: int) -> dict[str, Any]:
         "index": index,
         "operators": list(found.operators(index)),
         "partitions": [dict(zip(_PARTITION, row, strict=True)) for row in found.partitions(index)],
+        "transfers": fields_json(found.transfers[index]),
     }
     if index in found.estimates:
         entry["estimate"] = estimate_json(found.estimates[index])
@@ -43,12 +45,13 @@ def _subgraph_json(found: AffinityInspection, index: int) -> dict[str, Any]:
 
 
 def affinity_text(found: AffinityInspection, *, by_operator: bool = False) -> Iterator[str]:
-    """Yield a table of devices, then the partitions or operators; with costs, also the estimated time."""
+    """Yield a table of devices, then partitions or operators and what crosses; with costs, the estimated time."""
     yield from summary_text(found.summary)
     for index in sorted(found.affinity.subgraphs):
         if found.subgraph_count > 1:
             yield f"subgraph {index}"
         yield from table_text(_operators(found, index) if by_operator else _partitions(found, index), right=(0,))
+        yield f"  {transfers_text(found.transfers[index])}"
         if index in found.estimates:
             yield f"  estimated time: {estimate_text(found.estimates[index])}"
 

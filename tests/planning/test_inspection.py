@@ -48,9 +48,11 @@ def test_a_model_without_affinity(costs: ct.planning.CostRequest) -> None:
 
 def test_a_request_that_names_no_costs_asks_for_no_times() -> None:
     with ct.open(bytes_of("circle/diamond")) as model, ct.edit(model) as edit:
-        ct.affinity.annotate(edit, ct.plan(model, ct.PlanRequest(devices=("npu", "cpu"), default="cpu")))
+        plan = ct.plan(model, ct.PlanRequest(devices=("npu", "cpu"), rules=("index:1,3=cpu",), default="npu"))
+        ct.affinity.annotate(edit, plan)
         data = edit.to_bytes()
     assert inspected(data, ct.planning.CostRequest()) == inspected(data)
+    assert inspected(data).transfers == {0: plan.evaluation[0].transfers}
 
 
 def test_a_stale_affinity_is_not_shown(costs: ct.planning.CostRequest) -> None:
