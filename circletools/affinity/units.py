@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, pairwise
 from typing import Literal
 
 import numpy as np
@@ -17,7 +18,7 @@ from circletools.affinity.costs.table import CostTable
 from circletools.affinity.partition import Partition
 from circletools.affinity.solvers.groups import gathered, group_successors
 from circletools.errors import UsageError
-from circletools.graph.algorithms import Indices, UnionFind, strong_components
+from circletools.graph.algorithms import UnionFind, strong_components
 from circletools.graph.dag import Dag, dag_from_edges
 from circletools.graph.graph import Graph
 
@@ -29,14 +30,18 @@ _CODES = {"QUANTIZE", "DEQUANTIZE"}
 
 @dataclass(frozen=True, slots=True)
 class Colocation:
-    """Which operators to keep together: `pairs` of QUANTIZE and DEQUANTIZE; users of tensors of `least_bytes`."""
+    """Which operators to keep together: `pairs` of QUANTIZE and DEQUANTIZE; users of tensors of `least_bytes`.
+
+    With `state`, also those that use the same variable or hash table.
+    """
 
     pairs: bool = False
     least_bytes: int | None = None
+    state: bool = False
 
     def __bool__(self) -> bool:
         """Return whether any operators have to stay together."""
-        return self.pairs or self.least_bytes is not None
+        return self.pairs or self.state or self.least_bytes is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,27 +97,38 @@ class Units:
 
 
 def parse_colocation(words: Sequence[str]) -> Colocation:
-    """Parse the words of the option: `quantize`, or numbers of bytes. Raises UsageError."""
-    pairs, least = False, None
+    """Parse the words of the option: `quantize`, `variables`, or numbers of bytes. Raises UsageError."""
+    least = None
     for word in words:
-        if word == "quantize":
-            pairs = True
-        elif word.isascii() and word.isdigit() and len(word) <= 18:
+        if word in ("quantize", "variables"):
+            continue
+        if word.isascii() and word.isdigit() and len(word) <= 18:
             least = min(int(word), int(word) if least is None else least)
         else:
-            raise UsageError(f"`keep_together={word}` is not known", hint="write quantize, or a number of bytes")
-    return Colocation(pairs, least)
+            hint = "write quantize, variables, or a number of bytes"
+            raise UsageError(f"`keep_together={word}` is not known", hint=hint)
+    return Colocation("quantize" in words, least, "variables" in words)
 
 
-def make_units(facts: Graph, join: Join = "connected", colocation: Colocation = Colocation()) -> Units:
-    """Return the units of a subgraph. Raises ModelFormatError for a missing tensor, and for a cycle."""
+def make_units(
+    facts: Graph,
+    join: Join = "connected",
+    colocation: Colocation = Colocation(),
+    users: Iterable[Sequence[int]] = (),
+) -> Units:
+    """Return the units of a subgraph; each of `users` is a set of operators that stay together, too.
+
+    Raises ModelFormatError for a missing tensor, and for a cycle.
+    """
     graph = facts.dag
     if join != "connected":
         graph = replace(graph, beside=_beside(facts, join))
     count = len(graph)
     home = list(range(count))
     if colocation:
-        home = _convex(graph, _labels(count, *_colocated(facts, colocation)))
+        home = _convex(
+            graph, _labels(count, [*zip(*_colocated(facts, colocation), strict=True), *chain(*map(pairwise, users))])
+        )
     if home == list(range(count)):
         return Units(home, [(operator,) for operator in home], graph)
     members = gathered(max(home) + 1, home, range(count))
@@ -136,7 +152,7 @@ def _beside(facts: Graph, join: Join) -> tuple[tuple[int, ...], ...]:
     return tuple(sorted({tuple(sorted(row)) for row in rows.values() if len(row) > 1}))
 
 
-def _colocated(facts: Graph, colocation: Colocation) -> tuple[Indices, Indices]:
+def _colocated(facts: Graph, colocation: Colocation) -> tuple[list[int], list[int]]:
     """Return pairs of operators that stay together: the producer and a reader of a tensor."""
     readers, read = facts.reads
     makers = facts.producer[read]
@@ -148,13 +164,13 @@ def _colocated(facts: Graph, colocation: Colocation) -> tuple[Indices, Indices]:
         several = np.array([name in _CODES for name in facts.operators.code_names], np.bool_)
         stays |= several[makers] & several[readers] & (codes[makers] != codes[readers])
     stays &= (makers >= 0) & ~np.isin(makers, facts.folded)
-    return makers[stays], readers[stays]
+    return makers[stays].tolist(), readers[stays].tolist()
 
 
-def _labels(count: int, ones: Indices, others: Indices) -> list[int]:
+def _labels(count: int, pairs: Iterable[tuple[int, int]]) -> list[int]:
     """Return for each operator the lowest operator that it is joined to."""
     sets = UnionFind(count)
-    for one, other in zip(ones.tolist(), others.tolist(), strict=True):
+    for one, other in pairs:
         sets.join(one, other)
     return sets.labels()
 

@@ -126,8 +126,10 @@ class Resources:
         refers: dict[int, set[Reference]] = {value: {number} for number, value in enumerate(graph.inputs.tolist())}
         refers |= {value: {name} for operator, name in naming.items() for value in graph.results.of(operator)}
 
+        handles = set(np.flatnonzero(is_handle).tolist())
+
         def referred(values: Iterable[int]) -> list[set[Reference]]:
-            return [refers.get(one, {UNKNOWN}) if one >= 0 and is_handle[one] else set() for one in values]
+            return [refers.get(one, {UNKNOWN}) if one in handles else set() for one in values]
 
         touching = (operators[is_handle[values]].tolist() for operators, values in (graph.uses, graph.definitions))
         for operator in sorted(set(graph.callees).union(*touching)):

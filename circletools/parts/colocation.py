@@ -88,8 +88,8 @@ def _check_devices(graph: Graph, state: State, placed: Placement, sets: Sequence
         rules = (
             f"--set {prefix}index:{ranges(members)}={device}" for members, device in zip(torn, most, strict=True)
         )
-        command = f"annotate-affinity {' '.join(rules)}"
-        hint = f"give these operators one device, overriding rules by index, for example with {command}"
+        command = f"annotate-affinity --keep-together variables, or overriding rules by index: {' '.join(rules)}"
+        hint = f"give these operators one device, for example with {command}"
         raise EditError(next(_contradictions(state.users, torn[0], placed)), location=graph.place(), hint=hint)
 
 

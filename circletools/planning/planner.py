@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from circletools.affinity.assign.assign import Assignment, Constraints, assign
 from circletools.affinity.capability.table import Refusal, why_not
 from circletools.affinity.colocation import colocated
@@ -23,10 +25,15 @@ from circletools.affinity.partitioning import Partitioning, make_partitioning
 from circletools.affinity.problem import Sizing
 from circletools.affinity.solvers.growth import Step
 from circletools.affinity.units import make_units
+from circletools.errors import EditError
 from circletools.findings import Finding
 from circletools.graph.build import model_graph
+from circletools.graph.graph import ModelGraph
+from circletools.graph.resources import Resources
 from circletools.graph.selectors import Chooser
 from circletools.model.model import Model
+from circletools.parts.colocation import Placement
+from circletools.parts.colocation import colocated as colocated_state
 from circletools.planning.costs import costs_of
 from circletools.planning.evaluate import evaluated
 from circletools.planning.inputs import PlanInputs, read_request
@@ -99,7 +106,9 @@ def make_plan_problem(
     brings = any(table.links.constant_us_per_byte is not None for table in tables or ())
     # Two partitions that read the same constants may be merged if loading constants costs time.
     join = "shared" if brings and request.join == "connected" else request.join
-    units = [make_units(each, join, inputs.colocation) for each in facts]
+    resources, together = Resources(chooser.model), inputs.colocation.state
+    users = [resources.state(each.index).users.values() if together else () for each in facts]
+    units = [make_units(each, join, inputs.colocation, used) for each, used in zip(facts, users, strict=True)]
     fallback = inputs.rules.default.device if inputs.rules.default else None
     sizing = Sizing(request.mode, request.min_size, fallback, inputs.limits, units, caps, request.solve_time)
     return PlanProblem(chooser, given, tables, sizing, tuple(notes))
@@ -131,6 +140,7 @@ def _planned(inputs: PlanInputs, problem: PlanProblem) -> Plan:
     has_caps, least_us = bool(sizing.caps), assignment.least_us
     evaluation = evaluated(facts, partitioning, problem.costs, least_us, memory=has_caps)
     notes = [*problem.notes, *_refused(assignment), *_left(partitioning, request.min_size)]
+    notes += _not_split(problem.chooser.model, partitioning)
     what_if = None
     if inputs.what_if:
         changed = moved(problem.chooser, partitioning, inputs.what_if, sizing)
@@ -169,6 +179,21 @@ def _left(partitioning: Partitioning, min_size: int) -> Iterator[Finding]:
             fewer = f"{number} of fewer than {min_size} operators"
             message = f"{fewer} remain, {first}: a rule keeps them, or no other device supports them or has room"
             yield Finding("PARTITION_TOO_SMALL", "warning", f"subgraphs[{index}]", message)
+
+
+def _not_split(model: ModelGraph, partitioning: Partitioning) -> Iterator[Finding]:
+    """Yield a note about each subgraph whose variables or hash tables keep it from being split."""
+    resources, names = Resources(model), dict(enumerate(partitioning.devices))
+    for graph, subgraph in zip(model.graphs, partitioning.subgraphs, strict=True):
+        state = resources.state(graph.index)
+        if state.users:
+            partitions, devices = np.array([subgraph.partition_of(), subgraph.numbers])
+            partitions[[*graph.dag.constants, *state.copied]] = -1
+            try:
+                colocated_state(graph, state, Placement(partitions, devices, names))
+            except EditError as error:
+                message = f"`split` cannot separate these partitions: {error.message} (use --keep-together variables)"
+                yield Finding("NOT_SPLIT", "info", graph.place(), message)
 
 
 def _refused(assignment: Assignment) -> tuple[Finding, ...]:

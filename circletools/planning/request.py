@@ -50,8 +50,8 @@ class PlanRequest(CostRequest):
     `default`: the device of the remaining operators; else the last of several devices, if it has no table.
     `mode`, `min_size`: how partitions are made, and their minimum number of operators.
     `limits`: `DEVICE:KIND=NUMBER`, limits on the device's partitions (circletools/affinity/limits.py).
-    `keep_together`: `quantize`, or a number of bytes: QUANTIZE with DEQUANTIZE, or the producer and readers of any
-    tensor of at least that many bytes, are in one partition.
+    `keep_together`: `quantize`, `variables`, or a number of bytes: QUANTIZE with DEQUANTIZE, the users of a variable
+    or hash table, or the producer and readers of any tensor of at least that many bytes, are in one partition.
     `join`: which operators may share a partition: `connected`, `shared` (they read one constant or input), `any`.
     `reproject`: an annotated model; an operator gets the device that its sources have there.
     `keep`: without `devices`, use the devices in the model, even if there are costs.

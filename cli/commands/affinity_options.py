@@ -81,8 +81,8 @@ PLANNING = {
     ),
     "keep_together": _repeated(
         "--keep-together",
-        "Keep QUANTIZE with DEQUANTIZE, or producers and readers of large tensors",
-        "quantize|BYTES",
+        "Keep QUANTIZE with DEQUANTIZE, users of a variable, or producers and readers of large tensors",
+        "quantize|variables|BYTES",
     ),
     "mode": _option(Mode, "--mode", "Partitioning algorithm; see docs/affinity.md."),
 }

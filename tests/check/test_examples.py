@@ -158,6 +158,7 @@ def plan_notes(folder: Path) -> Found:
     capability = f"npu={written(folder, 'npu.json', document)}"
     yield from noted(DIAMOND, **two, capabilities=(capability,), rules=("op:TANH=npu",))
     yield from noted(DIAMOND, **two, rules=("index:3=npu",), min_size=2)
+    yield from noted(bytes_of("tflite/variable"), **two, rules=("index:5=npu",))
     trace = diamond_trace(folder / "a.json", ("cpu", "ruy"), leave_out=(5,))
     yield from noted(DIAMOND, devices=("cpu", "ruy"), default="cpu", traces=(f"cpu={trace}",))
     names = {0: "a", 1: "b"}

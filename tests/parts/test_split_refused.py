@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import circletools as ct
 from circletools.edit.edit import ModelEdit
 from circletools.errors import EditError
 from circletools.model.model import open_model
@@ -49,6 +51,11 @@ def test_operators_that_share_a_state_stay_together(tmp_path: Path) -> None:
     with pytest.raises(EditError, match=r"what resources hold is used by operator 1 on"):
         split_to(with_devices(stateful(variable=False), alternating), tmp_path / "parts", "tflite")
     assert not (tmp_path / "parts").exists()
+    request = ct.PlanRequest(devices=("npu", "cpu"), rules=("index:0=npu",), default="cpu")
+    with ct.open(stateful(variable=True)) as model:
+        torn, whole = (ct.plan(model, replace(request, keep_together=words)) for words in ((), ("variables",)))
+    assert ([note.code for note in torn.notes], whole.notes) == (["NOT_SPLIT"], ())
+    assert (torn.subgraphs[0].numbers, whole.subgraphs[0].numbers) == ([0, 1], [0, 0])
 
 
 def test_a_called_subgraph_uses_resources_for_its_caller(tmp_path: Path) -> None:
