@@ -5,16 +5,17 @@
 Exit status 0 when NEW is OLD but for the parts that the statement names, 1 when not. It reads models that verify.
 """
 
+import io
 import json
 import struct
 import sys
+import zipfile
 from hashlib import blake2b
 from pathlib import Path
 
 SCHEMAS = Path(__file__).resolve().parent.parent / "schema"
 SIZES = {"bool": 1, "int8": 1, "uint8": 1, "int16": 2, "uint16": 2, "int32": 4, "uint32": 4, "float32": 4}
 APART = {"Model": "operator_codes subgraphs buffers metadata metadata_buffer signature_defs", "Tensor": "buffer"}
-APART |= {"SubGraph": "tensors operators"}
 APART["Operator"] = "opcode_index large_custom_options_offset large_custom_options_size"
 
 
@@ -94,6 +95,8 @@ class File:
             code = self.number(name, at, codes["name"], 1)
             return self.table({v: k for k, v in self.schema["unions"][field["union"]].items()}[code], target)
         count, element = self.u32(target), field.get("element", "uint8")
+        if count and name == "SubGraph" and field["name"] in ("tensors", "operators"):
+            return None  # parts; without any, it is not the same as an absent one
         if element in self.schema["tables"]:
             places = [target + 4 + 4 * index for index in range(count)]
             return b"".join(self.table(element, place + self.u32(place)) for place in places)
@@ -138,7 +141,7 @@ class File:
     def parts(self):
         """The digest of each part."""
         root = self.u32(0)
-        self.buffers, found, met = self.items("Model", root, "buffers"), {}, {}
+        self.buffers, found = self.items("Model", root, "buffers"), {}
         place = self.get("Model", root, "metadata_buffer")
         at = 0 if place is None else place + self.u32(place)
         named = [] if place is None else [self.u32(at + 4 + 4 * index) for index in range(self.u32(at))]
@@ -162,14 +165,45 @@ class File:
                 found[f"subgraphs[{row}].operators[{index}]"] = digest(*items)
         for row, at in enumerate(self.items("Model", root, "signature_defs")):
             found[f"signatures[{row}]"] = self.table("SignatureDef", at)
+        for name, at in self.metadata(root):
+            found[numbered(found, "metadata", name)] = self.data_of(self.number("Metadata", at, "buffer"))
+        for name, *items in self.files():
+            found[numbered(found, "files", name)] = digest(*items)
+        return found
+
+    def metadata(self, root):
+        """The name of each metadata entry, and where it stands."""
         for at in self.items("Model", root, "metadata"):
             place = self.get("Metadata", at, "name")
             start = 0 if place is None else place + self.u32(place)
-            name = self.data[start + 4 :][: self.u32(start)].decode("utf-8", "surrogateescape") if place else ""
-            met[name] = met.get(name, 0) + 1
-            label = name.replace("#", "##") + (f"#{met[name]}" if met[name] > 1 else "")
-            found[f"metadata[{label}]"] = self.data_of(self.number("Metadata", at, "buffer"))
-        return found
+            yield self.data[start + 4 :][: self.u32(start)] if place else b"", at
+
+    def files(self):
+        """The name of each file of an archive, both its records without time and place, and its data."""
+        try:
+            archive = zipfile.ZipFile(io.BytesIO(self.data))
+        except zipfile.BadZipFile:
+            return
+        at = archive.start_dir
+        for info in archive.infolist():
+            lengths = struct.unpack_from("<3H", self.data, at + 28)
+            record, at = self.data[at : at + 46 + sum(lengths)], at + 46 + sum(lengths)
+            data = info.header_offset + 30 + sum(struct.unpack_from("<2H", self.data, info.header_offset + 26))
+            local, name = self.data[info.header_offset : data], record[46 : 46 + lengths[0]]
+            if local[:4] != b"PK\3\4" or local[30 : 30 + len(name)] != name:
+                raise SystemExit("the directory of the archive leads elsewhere")
+            items = record[:12] + record[16:42] + record[46:], local[:10] + local[14:]
+            yield name, *items, self.data[data : data + info.compress_size]
+
+
+def numbered(found, kind, name):
+    """The path of a part by name: the second with a name has a number."""
+    plain, count = name.decode("utf-8", "surrogateescape").replace("#", "##"), 1
+    path = f"{kind}[{plain}]"
+    while path in found:
+        count += 1
+        path = f"{kind}[{plain}#{count}]"
+    return path
 
 
 def whole(parts):

@@ -30,14 +30,16 @@ def digest(*parts: bytes | memoryview) -> bytes:
 class Digests:
     """Digests of the tables of a file that passed `walk`.
 
-    Fields in `left_out` are ignored; `instead` replaces others by a function of their value, such as indices of
-    objects outside these tables. A field that contains the schema's default counts as absent.
+    Fields in `left_out` are ignored, those in `unless_empty` only if they are vectors with elements; `instead`
+    replaces others by a function of their value, such as indices of objects outside these tables. A field that
+    contains the schema's default counts as absent.
     """
 
     wire: Wire
     schema: Schema
     left_out: Container[tuple[str, str]]
     instead: Callable[[str, Field, bytes], bytes | None]
+    unless_empty: Container[tuple[str, str]] = ()
     memory: memoryview = field(init=False)
     known: dict[tuple[str, int], bytes] = field(init=False, default_factory=dict)
     defaults: dict[tuple[str, int], bytes] = field(init=False)
@@ -84,6 +86,8 @@ class Digests:
             member = self.schema.unions[str(item.target)].get(code)
             return None if member is None else self.table(member, target)
         count = _U4.unpack_from(self.memory, target)[0]
+        if count and (name, item.name) in self.unless_empty:
+            return None
         if item.target is None:
             data = self.memory[target + 4 : target + 4 + count * item.element.itemsize]
             other = self.instead(name, item, bytes(data))

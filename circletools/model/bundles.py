@@ -23,7 +23,7 @@ from circletools.flatbuf.schema import load_schema
 from circletools.model.options import union_tables
 from circletools.model.views import text
 from circletools.storage.files import Source, open_source
-from circletools.storage.zips import central_directory
+from circletools.storage.zips import END, central_directory
 from circletools.wording import suggestion
 
 BLOCK_BYTES = 16 << 10
@@ -32,6 +32,7 @@ LOCAL, LOCAL_BYTES = b"PK\3\4", 30
 HEADER_BYTES = 32
 MODEL = 3
 """The section type of a model."""
+PACKED = "it is compressed or encrypted, which MediaPipe does not read either; pack it without (zip -0)"
 _MAGIC, _HEADER_END = b"LITERTLM", 24
 _U2, _U4, _U8 = Struct("<H"), Struct("<I"), Struct("<Q")
 _MOST = 65535
@@ -59,10 +60,10 @@ def bundle_members(memory: memoryview) -> list[Member]:
     if bytes(memory[:8]) == _MAGIC:
         return list(_sections(memory))
     if bytes(memory[:4]) == LOCAL:
-        try:
-            return list(_files(memory))
-        except EditError as error:
-            raise ModelFormatError(error.message, hint=error.hint) from error
+        found = [member for member, _ in archive_files(memory)]
+        if not found:
+            raise ModelFormatError("the archive has no directory", hint="it was truncated")
+        return found
     return []
 
 
@@ -105,11 +106,20 @@ def find_member(members: list[Member], bundle: str, words: str) -> Member:
     return same[0]
 
 
-def _files(memory: memoryview) -> Iterator[Member]:
-    directory = central_directory(memory)
+def archive_files(memory: memoryview) -> Iterator[tuple[Member, bytes]]:
+    """Yield the files of an archive at the end of `memory`, with their records in its directory; none without one.
+
+    Raises ModelFormatError for a broken archive.
+    """
+    try:
+        directory = central_directory(memory)
+    except EditError as error:
+        raise ModelFormatError(error.message, hint=error.hint) from error
     if directory is None:
-        raise ModelFormatError("the archive has no directory", hint="it was truncated")
-    start, entries, recorded, _ = directory
+        return
+    start, entries, recorded, comment = directory
+    if END in comment:
+        raise ModelFormatError("the archive has a second end in its comment", hint="programs take either of them")
     place = start
     for name, entry in entries:
         method, flags = _U2.unpack_from(entry, 10)[0], _U2.unpack_from(entry, 8)[0]
@@ -117,15 +127,16 @@ def _files(memory: memoryview) -> Iterator[Member]:
         head += start - recorded
         reason = ""
         if method or flags & 1 or packed != size:
-            reason = "it is compressed or encrypted, which MediaPipe does not read either; pack it without (zip -0)"
+            reason = PACKED
         data = head + LOCAL_BYTES
-        if not 0 <= head <= start - LOCAL_BYTES or memory[head : head + 4] != LOCAL:
+        named = memory[data : data + len(name)] == name
+        if not (0 <= head <= start - LOCAL_BYTES and memory[head : head + 4] == LOCAL and named):
             reason = "the directory of the archive leads elsewhere"
         else:
             data += sum(_U2.unpack_from(memory, head + at)[0] for at in (26, 28))
             if data + packed > start:
                 reason = "the directory of the archive claims more bytes than the archive has"
-        yield Member(text(name), "file", data, data + packed, head, (place, start - recorded), reason)
+        yield Member(text(name), "file", data, data + packed, head, (place, start - recorded), reason), entry
         place += len(entry)
 
 

@@ -1,20 +1,21 @@
 """Digests of a model's contents: equal for equal contents, whatever the layout of the files.
 
 A part is a tensor with its data, an operator with its code, a subgraph without both, a signature, a metadata entry
-with its value, or the rest of the model. docs/digest.md defines the digested bytes. Data after the flatbuffer that
-no table refers to, such as an archive, belongs to no part.
+with its value, a file of the archive after the flatbuffer, or the rest of the model. docs/digest.md defines the
+digested bytes. Other data after the flatbuffer that no table refers to belongs to no part.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from circletools.errors import ModelFormatError
 from circletools.flatbuf.compact import unknown_in
 from circletools.flatbuf.digest import Digests, digest
 from circletools.flatbuf.schema import Field
+from circletools.model.bundles import PACKED, archive_files
 from circletools.model.external import external_data
 from circletools.model.model import Model
 from circletools.model.places import place_of
@@ -23,7 +24,6 @@ from circletools.model.views import Metadata
 _LEFT_OUT = {
     *(("Model", name) for name in ("operator_codes", "subgraphs", "buffers", "metadata", "metadata_buffer")),
     ("Model", "signature_defs"),
-    *(("SubGraph", name) for name in ("tensors", "operators")),
     ("Tensor", "buffer"),
     *(("Operator", name) for name in ("opcode_index", "large_custom_options_offset", "large_custom_options_size")),
 }
@@ -51,6 +51,7 @@ def content_digests(model: Model) -> ContentDigests:
     return ContentDigests(model.format, whole.hex(), {label: part.hex() for label, part in parts.items()})
 
 
+_UNLESS_EMPTY = {("SubGraph", "tensors"), ("SubGraph", "operators")}  # LiteRT refuses a subgraph without them
 _TEXT = ("utf-8", "surrogateescape")
 
 
@@ -63,7 +64,7 @@ class _Parts:
                 hint = "the file was written with a newer schema; a digest would leave it out"
                 raise ModelFormatError(message, hint=hint)
         self.charge = model.wire.budget.tally("large custom options, with every operator that has them")
-        self.digests = Digests(model.wire, model.schema, _LEFT_OUT, self.instead)
+        self.digests = Digests(model.wire, model.schema, _LEFT_OUT, self.instead, _UNLESS_EMPTY)
         self.values: dict[tuple[int, int], bytes] = {}
         self.options: dict[bytes, bytes] = {}  # as they are without the position of a program
         self.programs: dict[int, bytes] = {}
@@ -113,6 +114,13 @@ class _Parts:
             yield f"signatures[{row}]", self.digests.table("SignatureDef", at)
         for label, entry in metadata_labels(model):
             yield f"metadata[{label}]", self.value(entry.buffer)
+        memory, files = model.wire.memory, list(archive_files(model.wire.memory))
+        for label, (file, record) in zip(_numbered(file.name for file, _ in files), files, strict=True):
+            if file.reason not in ("", PACKED):
+                raise ModelFormatError(file.reason, location=f"files[{label}]")
+            head = memory[file.head : file.start]
+            kept = record[:12] + record[16:42] + record[46:]  # without its time, and its position
+            yield f"files[{label}]", digest(kept, bytes(head[:10]) + bytes(head[14:]), memory[file.start : file.end])
 
     def value(self, buffer: int) -> bytes:
         """Return the digest of a buffer's data; a missing one differs from an empty one."""
@@ -135,8 +143,12 @@ def metadata_labels(model: Model) -> Iterator[tuple[str, Metadata]]:
 
     A `#` in a name is doubled.
     """
+    yield from zip(_numbered(entry.name for entry in model.metadata), model.metadata, strict=True)
+
+
+def _numbered(names: Iterable[str]) -> Iterator[str]:
     met: Counter[str] = Counter()
-    for entry in model.metadata:
-        met[entry.name] += 1
-        label = entry.name.replace("#", "##")
-        yield f"{label}#{met[entry.name]}" if met[entry.name] > 1 else label, entry
+    for name in names:
+        met[name] += 1
+        label = name.replace("#", "##")
+        yield f"{label}#{met[name]}" if met[name] > 1 else label

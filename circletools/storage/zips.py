@@ -41,10 +41,10 @@ def central_directory(file: memoryview) -> tuple[int, list[tuple[bytes, bytes]],
     entries = list(islice(directory_entries(file, start, end), MOST + 1))
     if len(entries) > MOST:
         raise EditError(f"the ZIP archive has more than {MOST:,} files")
-    *_, recorded, comment = END_FIELDS.unpack_from(file, end)
+    recorded = END_FIELDS.unpack_from(file, end)[6]
     if recorded == ZIP64:
         raise EditError("the ZIP archive is a ZIP64 archive", hint="it cannot be changed")
-    return start, entries, recorded, bytes(file[len(file) - comment :] if comment else b"")
+    return start, entries, recorded, bytes(file[end + END_FIELDS.size :])
 
 
 def directory_entries(file: memoryview, start: int, end: int) -> Iterator[tuple[bytes, bytes]]:
@@ -72,14 +72,12 @@ def moved(record: bytes, place: int, by: int) -> bytes:
 
 
 def end_place(file: memoryview) -> int | None:
-    """Return the position of the end record, whose comment must end at the end of the file."""
+    """Return the position of the end record whose comment ends with the file, else of the last, as zipfile does."""
     first = max(len(file) - END_FIELDS.size - _COMMENT_BYTES, 0)
     tail = bytes(file[first:])
-    place = tail.rfind(END)
+    last = place = tail.rfind(END, 0, max(len(tail) - END_FIELDS.size + len(END), 0))
     while place >= 0:
-        if place + END_FIELDS.size <= len(tail):
-            comment = END_FIELDS.unpack_from(tail, place)[7]
-            if place + END_FIELDS.size + comment == len(tail):
-                return first + place
+        if place + END_FIELDS.size + END_FIELDS.unpack_from(tail, place)[7] == len(tail):
+            return first + place
         place = tail.rfind(END, 0, place)
-    return None
+    return None if last < 0 else first + last

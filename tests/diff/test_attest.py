@@ -93,11 +93,20 @@ def placed(buffer: int, inside: bytes) -> bytes:
     return build.to_bytes().ljust(1 << 12, b"-") + b"data"
 
 
+def bare(**vectors: object) -> bytes:
+    build = Build()
+    build.model.subgraphs.append(Table("SubGraph", **vectors))
+    return build.to_bytes()
+
+
+ZIPPED = bytes_of("tflite/zip_tail")
 POSITION = (1 << 17).to_bytes(8, "little")
 FORGED = {
     "a program behind long options": (compiled(b"a", pad="x" * 70_000), compiled(b"b", pad="x" * 70_000)),
     "a value equal to the position": (compiled(b"a", x=POSITION), compiled(b"a", x=bytes(8))),
     "data in buffer 0": (placed(1, b"old"), placed(0, b"old")),
+    "a byte of a file in the archive": (ZIPPED, ZIPPED.replace(b"green", b"Green")),
+    "an empty list of operators": (bare(tensors=[], operators=[]), bare(tensors=[])),
     "data inside and outside": (placed(2, b"old"), placed(2, b"new")),
 }
 

@@ -58,7 +58,8 @@ def test_the_directory_is_found_from_the_end(front: bytes, comment: bytes) -> No
 def test_an_empty_archive_has_its_directory_where_it_ends() -> None:
     assert directory_start(memoryview(b"front" + b"PK\5\6" + bytes(18))) == 5
     assert directory_start(memoryview(b"PK\5\6" + bytes(18))) == 0
-    assert directory_start(memoryview(b"PK\5\6" + bytes(16) + b"\4\0PK\5\6")) == 0
+    for behind in (b"\0\0\0", b"\1\0", b"\4\0PK\5\6"):  # zipfile takes the last one, whatever follows
+        assert directory_start(memoryview(b"PK\5\6" + bytes(16) + behind)) == 0
 
 
 @pytest.mark.parametrize(
@@ -67,9 +68,6 @@ def test_an_empty_archive_has_its_directory_where_it_ends() -> None:
         b"",
         b"PK\5\6",
         b"PK\5\6" + bytes(17),
-        b"PK\5\6" + bytes(19),
-        b"PK\5\6" + bytes(16) + b"\1\0",
-        archive() + b"\0",
         archive()[:-1],
         archive()[archive().index(b"PK\1\2") + 1 :],
         archive().replace(b"PK\1\2", b"PK\1\3"),

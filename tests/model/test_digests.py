@@ -54,7 +54,8 @@ def test_a_model_compacted_edited_or_packed_anew_has_its_digests(path: Path) -> 
     assert found.format == path.suffix[1:]
     noted = digests(edited(data, lambda edit: edit.set_metadata("a note", b"value")))
     assert {part: value for part, value in noted.parts.items() if part != "metadata[a note]"} == found.parts
-    if title(path) not in EXTERNAL:  # the object API loses what lies behind
+    # The object API loses what lies behind.
+    if title(path) not in EXTERNAL and not title(path).startswith("tflite/zip_tail"):
         assert digests(packed(unpacked(data), data[4:8])) == found
 
 

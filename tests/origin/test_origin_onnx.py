@@ -139,7 +139,7 @@ def program(weight: Any) -> Any:
         torch_node("MatMul", "q", "linear", ["x", "q.weight"], "linear"),
         torch_node("Softmax", "", "softmax", ["linear"], "y"),
     ]
-    tensors = [SimpleNamespace(name="q.weight", value=weight)]
+    tensors = [SimpleNamespace(name="q.weight", value=weight, external_data=[])]
     return SimpleNamespace(graph=SimpleNamespace(node=nodes, initializer=tensors, output=[SimpleNamespace(name="y")]))
 
 
@@ -155,13 +155,13 @@ def converted(weight: Any) -> bytes:
 
 def install(monkeypatch: pytest.MonkeyPatch, load: Any) -> None:
     onnx = ModuleType("onnx")
-    onnx.__dict__.update(load=load, numpy_helper=SimpleNamespace(to_array=lambda tensor: tensor.value))
+    onnx.__dict__.update(load=load, numpy_helper=SimpleNamespace(to_array=lambda tensor, _: tensor.value))
     monkeypatch.setitem(sys.modules, "onnx", onnx)
 
 
 def test_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
     weight = np.arange(16, dtype=np.float32).reshape(4, 4)
-    install(monkeypatch, lambda path: {"net.onnx": program(weight)}[path])
+    install(monkeypatch, lambda path, **_: {"net.onnx": program(weight)}[path])
     with ct.open(converted(weight)) as model:
         found = ct.exporters.from_onnx(model, Path("net.onnx"))
         with pytest.raises(ct.InvalidInputError, match=r"other\.onnx: not an ONNX model: 'other.onnx'"):
@@ -193,10 +193,11 @@ def test_what_onnx2tf_converted() -> None:
 def test_weights_tell_what_stands_in_another_order(monkeypatch: pytest.MonkeyPatch) -> None:
     weights = [np.arange(16, dtype=np.float32).reshape(4, 4) + number for number in range(2)]
     nodes = [torch_node("MatMul", name, f"linear_{name}", ["x", f"{name}.weight"], name) for name in "ab"]
-    tensors = [SimpleNamespace(name=f"{name}.weight", value=value) for name, value in zip("ab", weights, strict=True)]
+    pairs = zip("ab", weights, strict=True)
+    tensors = [SimpleNamespace(name=f"{name}.weight", value=value, external_data=[]) for name, value in pairs]
     outputs = [SimpleNamespace(name=name) for name in "ab"]
     graph = SimpleNamespace(node=nodes, initializer=tensors, output=outputs)
-    install(monkeypatch, lambda _: SimpleNamespace(graph=graph))
+    install(monkeypatch, lambda *_, **_more: SimpleNamespace(graph=graph))
     build = Build()
     made = build.graph()
     x, odd = made.tensor("x", [1, 4]), made.tensor("odd", [9], data=bytes(range(34)))

@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 
 from circletools.errors import InvalidInputError
+from circletools.flatbuf.budget import Budget
+from circletools.flatbuf.digest import digest
 from circletools.graph import graph as graphs
 from circletools.graph.build import model_graph
 from circletools.graph.columns import Values
@@ -39,6 +41,7 @@ _CODES = {
     "ReduceMean": "MEAN", "ReduceSum": "SUM", "Sub": "SUB", "Tanh": "TANH",
 }  # fmt: skip
 _NUMBER = re.compile(r"_\d+$")
+_MOST = 200_000
 _FEWEST = 8  # elements that are unlikely to be equal by chance
 _TYPES = {"FLOAT32": "<f4", "FLOAT16": "<f2"}
 
@@ -50,19 +53,34 @@ def from_onnx(model: Model, path: str | os.PathLike[str]) -> Origins:
     """
     onnx = imported("onnx", "an ONNX file")
     try:
-        graph = onnx.load(os.fspath(path)).graph
-        weights = {one.name: onnx.numpy_helper.to_array(one) for one in graph.initializer}
+        graph = onnx.load(os.fspath(path), load_external_data=False).graph
+        _charge_external(graph, os.path.dirname(path))
+        if len(graph.node) + len(graph.output) > _MOST:
+            raise ValueError(f"it has more than {_MOST} nodes and outputs")
+        if any(isinstance(node.op_type, bytes) for node in graph.node):
+            raise ValueError("the name of an operator is not UTF-8")
+        arrays = (onnx.numpy_helper.to_array(one, os.path.dirname(path)) for one in graph.initializer)
+        weights = {one.name: _key(np.asarray(array)) for one, array in zip(graph.initializer, arrays, strict=True)}
+        sources, nodes = sources_of_nodes(graph.node, weights), _onnx_graph(graph, weights)
     except Exception as error:
         message = f"not an ONNX model: {str(error).strip() or type(error).__name__}"
         raise InvalidInputError(message, location=os.fspath(path)) from error
-    sources = sources_of_nodes(graph.node, weights)
     whole = model_graph(model)
     if not len(whole):
         return Origins({}, ())
     steps, step_of = _steps(whole.graphs[0])
-    found = matched_nodes(_onnx_graph(graph, weights), steps)
+    found = matched_nodes(nodes, steps)
     named = [list(dict.fromkeys(one for node in sorted(found[step]) for one in sources[node])) for step in step_of]
     return number_sources(len(whole), {0: named})
+
+
+def _charge_external(graph: Any, folder: str) -> None:
+    """Raise ModelFormatError if weights in other files have far more bytes together than these files."""
+    weights = (one for one in graph.initializer if one.external_data)
+    places = [{entry.key: entry.value for entry in one.external_data} for one in weights]
+    sizes = {name: os.path.getsize(os.path.join(folder, name)) for name in {place["location"] for place in places}}
+    total = sum(int(place.get("length") or sizes[place["location"]]) for place in places)
+    Budget(sum(sizes.values())).charge("external weights", total)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,14 +228,13 @@ def _absorb(nodes: Graph, left: Iterable[int], found: list[set[int]]) -> None:
             operators[node] = feeding
 
 
-def _onnx_graph(graph: Any, weights: Mapping[str, Any]) -> Graph:
+def _onnx_graph(graph: Any, weights: Mapping[str, Hashable]) -> Graph:
     makers = {name: at for at, node in enumerate(graph.node) for name in node.output}
-    known = {name: key for name, value in weights.items() if (key := _key(np.asarray(value))) is not None}
     return Graph(
         [str(node.op_type) for node in graph.node],
         [[makers[name] for name in node.input if makers.get(name, at) < at] for at, node in enumerate(graph.node)],
         [[*node.output, node.name] for node in graph.node],
-        [[known[name] for name in node.input if name in known] for node in graph.node],
+        [[key for name in node.input if (key := weights.get(name)) is not None] for node in graph.node],
         frozenset(makers[one.name] for one in graph.output if one.name in makers),
     )
 
@@ -266,4 +283,4 @@ def _key(values: Any) -> Hashable:
     if values.size < _FEWEST or values.dtype.kind != "f":
         return None
     ordered = np.sort(values.astype("<f4"), axis=None)
-    return None if ordered[0] == ordered[-1] else ordered.tobytes()
+    return None if ordered[0] == ordered[-1] else digest(ordered.data.cast("B"))

@@ -17,6 +17,7 @@ from circletools.origin.exporters.nodes import Root, frames_of, name_roots
 from circletools.origin.source import Source, SourceDetails, line_of
 
 _TORCH = "pkg.torch.onnx."
+_LONGEST = 1 << 16
 
 
 def sources_of_nodes(nodes: Iterable[Any], weights: Container[str] = ()) -> list[list[Source]]:
@@ -56,6 +57,8 @@ def _root(node: Any) -> Root | None:
 
 def _texts(written: str) -> list[str]:
     """Return the strings of a list in Python syntax; empty if the text is not such a list."""
+    if not written.startswith("[") or len(written) > _LONGEST:  # a syntax tree takes 200 times the text
+        return []
     try:
         found = literal_eval(written)
     except (ValueError, SyntaxError, MemoryError, RecursionError):

@@ -152,7 +152,8 @@ def _sections(lines: list[str]) -> list[_Section]:
         elif match := _COUNT.match(line):
             section.count = int(match[1])
         elif _RUN_ORDER.fullmatch(line):
-            sections.append(section)
+            if not sections or sections[-1] is not section:  # which a second table continues
+                sections.append(section)
             columns, at = _columns(lines, at), at + 1
             while at < len(lines) and lines[at].strip():
                 section.rows.append(_row(lines[at].rstrip("\r"), columns, at + 1))
