@@ -191,7 +191,7 @@ class File:
             data = info.header_offset + 30 + sum(struct.unpack_from("<2H", self.data, info.header_offset + 26))
             local, name = self.data[info.header_offset : data], record[46 : 46 + lengths[0]]
             if local[:4] != b"PK\3\4" or local[30 : 30 + len(name)] != name:
-                raise SystemExit("the directory of the archive leads elsewhere")
+                raise SystemExit("the archive's directory points elsewhere")
             items = record[:12] + record[16:42] + record[46:], local[:10] + local[14:]
             yield name, *items, self.data[data : data + info.compress_size]
 

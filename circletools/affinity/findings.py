@@ -33,7 +33,7 @@ def findings_of_affinity(graph: ModelGraph) -> list[Finding]:
     except TableFormatError as error:
         return [Finding("MALFORMED_AFFINITY_TABLE", "error", f"metadata {error.location}", error.message)]
     if freshness.state == "stale":
-        message = f"the tables no longer fit: {freshness.reason}"
+        message = f"the tables no longer match the model: {freshness.reason}"
         return [Finding("STALE_AFFINITY", "warning", freshness.place, message)]
     findings = []
     for index, subgraph in sorted(affinity.subgraphs.items()):
@@ -85,7 +85,7 @@ def _order(place: str, numbers: Ids, successors: Sequence[Sequence[int]]) -> lis
     backward = [(group, after) for group in range(len(numbers)) for after in successors[group] if after < group]
     if backward:
         maker, reader = backward[0]
-        message = f"partition {numbers[reader]} reads what partition {numbers[maker]} makes"
+        message = f"partition {numbers[reader]} reads what partition {numbers[maker]} produces"
     elif numbers.size and int(numbers[-1]) != len(numbers) - 1:
         message = f"there are {len(numbers)} partitions, but the highest number is {numbers[-1]}"
     else:
@@ -106,7 +106,7 @@ def _taps(facts: Graph, subgraph: SubgraphAffinity, affinity: Affinity) -> list[
         if makes != reads:
             ours, theirs = (affinity.devices.get(device, "no device") for device in (makes, reads))
             name = text(facts.values.names[tensor])
-            message = f"{name} is made on {ours}, and operator {reader} reads it on {theirs}"
+            message = f"{name} is produced on {ours}, and operator {reader} reads it on {theirs}"
             place = f"{facts.place()}.outputs[{slots[tensor]}]"
             found[tensor] = Finding("CROSS_DEVICE_TAP", "warning", place, message)
     return [found[tensor] for tensor in sorted(found, key=slots.__getitem__)]

@@ -4,7 +4,7 @@
     npu:min-operators=5         at least 5 operators each; likewise min-bytes and min-us
     npu:max-operators=100       at most 100 operators each; likewise max-bytes
 
-The bytes of a partition are the constants that it reads, each counted once, and the tensors that it makes.
+The bytes of a partition are the constants that it reads, each counted once, and the tensors that it produces.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ def _partitioned(
     moved = {
         operator: f"its partition was too small on {devices[then]}: {few}"
         if now != then
-        else f"not {devices[number]}, to keep to {', '.join(map(str, sizing.limits))}"
+        else f"not {devices[number]}, to stay within {', '.join(map(str, sizing.limits))}"
         for operator, (number, then, now) in enumerate(zip(assigned, before, made.numbers, strict=True))
         if now != number
     }

@@ -72,7 +72,7 @@ class Problem:
 
     @cached_property
     def made_bytes(self) -> Floats:
-        """The bytes of the tensors that each unit makes."""
+        """The bytes of the tensors that each unit produces."""
         what = self.contents
         made = what.producers >= 0
         return np.bincount(what.producers[made], what.sizes_bytes[made], minlength=len(self)).astype(np.float64)
@@ -80,7 +80,7 @@ class Problem:
     def weight(self, measure: str, units: Iterable[int], device: int) -> float:
         """Return the operators, bytes or us of a partition; an unknown time counts as 0.
 
-        The bytes are the constants that it reads, each counted once, and the tensors that it makes.
+        The bytes are the constants that it reads, each counted once, and the tensors that it produces.
         """
         chosen = list(units)
         if measure == "operators":

@@ -47,7 +47,7 @@ class SubgraphAffinity:
 
 
 def encode_affinity(subgraphs: Mapping[int, SubgraphAffinity]) -> bytes:
-    """Encode subgraph index -> affinity."""
+    """Encode the affinity of each subgraph, by index."""
     parts = [_PAIR.pack(_VERSION, len(subgraphs))]
     for index, subgraph in sorted(subgraphs.items()):
         assert len(subgraph.devices) == len(subgraph.partitions)
@@ -57,7 +57,7 @@ def encode_affinity(subgraphs: Mapping[int, SubgraphAffinity]) -> bytes:
 
 
 def decode_affinity(data: bytes | memoryview) -> dict[int, SubgraphAffinity]:
-    """Decode subgraph index -> affinity. Raises TableFormatError."""
+    """Decode the affinity of each subgraph, by index. Raises TableFormatError."""
     reader, subgraphs = TableReader(data, AFFINITY_TABLE), dict[int, SubgraphAffinity]()
     for _ in range(reader.header(_VERSION)):
         at = reader.position

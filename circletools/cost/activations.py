@@ -44,7 +44,7 @@ class Activations:
 def activations(graph: Graph, alignment: int = 16) -> Activations:
     """Return the memory of a graph's activations. Raises ModelFormatError for a tensor that does not exist.
 
-    A value lives from the operator that makes it to the last one that reads it: inputs from the first operator on,
+    A value lives from the operator that produces it to the last one that reads it: inputs from the first operator on,
     outputs to the last one. Constants and variables are not included. A dynamic dimension counts as 1.
     """
     first, last = lifetimes(graph)

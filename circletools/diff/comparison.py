@@ -5,8 +5,8 @@ operators by the paths of their origins if both models have them, else by name a
 tensor, a buffer, ...) is compared by its target, so an index shifted by an insertion is not a difference. Neither is
 the layout of the file: external data is compared by its bytes.
 
-Metadata entries are compared elsewhere, with the buffers that only they refer to. All buffers without data are equal,
-also to buffer 0, which means no data.
+Metadata entries are compared elsewhere, with the buffers that only they refer to. Buffers without data equal each
+other and buffer 0, which means no data.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ class Entries:
         self._model, self._overlay, self._original = model, overlay, original
         tables = model.root.children("metadata", model.schema)[0].at.tolist()
         if len(tables) > _SHARING * len(set(tables)) + _MANY:
-            message = f"{len(tables)} metadata entries are {len(set(tables))} tables"
+            message = f"{len(tables)} metadata entries share {len(set(tables))} tables"
             raise ModelFormatError(message, location="metadata")
         self.now = [Entry(one.name, one.buffer, at) for one, at in zip(model.metadata, tables, strict=True)]
         self._values: dict[str, bytes | None] = {}  # of entries that were set or removed
@@ -125,6 +125,6 @@ class Entries:
             written = not old.external and int(model.buffers.data.start[entry.buffer]) < base
             changed = entry.name in self._values and self.value(entry.name) != old.data
             if len(old.data) and not written and changed:
-                message = "the old value is still in the file, unused; erase it if nobody may read it"
+                message = "the old value is still in the file, unused; erase it if nobody should read it"
                 notes.append(Finding("OLD_VALUE_REMAINS", "info", f"metadata {entry.name}", message))
         return tuple(notes)

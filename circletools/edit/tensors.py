@@ -60,5 +60,5 @@ def constant_bytes(table: NewTable, data: bytes | NDArray[Any], types: Mapping[i
         return data
     kind = types.get(number(table, "type"), "")
     if data.dtype.name.upper() != kind:
-        raise UsageError(f"the tensor is {kind}, and the array {data.dtype.name.upper()}", hint="convert the array")
+        raise UsageError(f"the tensor is {kind}, the array {data.dtype.name.upper()}", hint="convert the array")
     return data.astype(data.dtype.newbyteorder("<")).tobytes()

@@ -14,7 +14,7 @@ from functools import cache
 from circletools.affinity.capability.table import Refusal
 
 NOT_MEASURED = "ask the program itself (`fit --with`), or measure it as docs/capabilities.md describes"
-LARGE_WINDOW = "the window is larger than the input, whose shape may be open"
+LARGE_WINDOW = "the window is larger than the input, whose shape may be dynamic"
 GENERAL = "change the item that the reason names"
 
 _PLACE = r"(?P<place>(?:input|output) \d+)"

@@ -24,7 +24,7 @@ def data_alignment(length: int) -> int:
 
 
 def field_offsets(memory: memoryview, at: int) -> dict[int, int]:
-    """Return slot -> offset of the fields of the table at `at`; its vtable must lie in the file."""
+    """Return the offsets of the fields of the table at `at`, by slot; its vtable must lie in the file."""
     vtable = at - _I4.unpack_from(memory, at)[0]
     slots = _U2.unpack_from(memory, vtable)[0] // 2 - 2
     entries = unpack_from(f"<{slots}H", memory, vtable + 4) if slots > 0 else ()

@@ -316,7 +316,7 @@ class ModelGraph:
 
     @property
     def patterns(self) -> frozenset[int]:
-        """The graphs that runtimes recognise by their operators: bodies of reductions, composites and the like.
+        """The graphs that runtimes recognise by their operators: such as bodies of reductions and composites.
 
         Raises ModelFormatError for a broken structure.
         """

@@ -20,7 +20,7 @@ from circletools.origin.read import Origins
 
 _MOST_AT_ONCE = 32
 NAME_LENGTH = 1000
-"""The length at which names are cut, so the page stays proportional to the model."""
+"""The length at which names are truncated, so the page stays proportional to the model."""
 
 
 def short(name: str) -> str:

@@ -177,7 +177,7 @@ def _elements(model: Model, level: Level, item: Field) -> tuple[Tables, Rows]:
 
 
 def _subgraphs(level: Level, children: Tables, counts: Rows) -> Rows | None:
-    """Return the subgraph of each table: for a SubGraph itself, for a signature the one it refers to."""
+    """Return the subgraph of each table: for a SubGraph, itself; for a signature, the one it refers to."""
     if children.type.name == "SubGraph":
         return np.arange(len(children))
     if children.type.name == "SignatureDef":

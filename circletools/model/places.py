@@ -29,4 +29,4 @@ def findings_at(
     for row in rows[:SHOWN].tolist():
         yield Finding(code, severity, place(row), message(row))
     if len(rows) > SHOWN:
-        yield Finding(code, severity, place(int(rows[SHOWN])), f"and {len(rows) - SHOWN} more like the one before")
+        yield Finding(code, severity, place(int(rows[SHOWN])), f"and {len(rows) - SHOWN} more like the last one")

@@ -191,7 +191,7 @@ class Subgraph(Attributes):
         if self._outside(tensor):
             raise UsageError("the values are in another file (external_buffer)", location=location)
         if not self.has_data(tensor):
-            raise UsageError("the file has no values of this tensor", location=location, hint="it is computed")
+            raise UsageError("the file has no values for this tensor", location=location, hint="it is computed")
         return array_of(view, self._buffers()[view.buffer].data, self._tensor_table(tensor), self.columns.schema)
 
     def _outside(self, tensor: int) -> bool:

@@ -61,7 +61,7 @@ class SubgraphContext(Protocol):
         """Return the quantization of a tensor."""
 
     def producer_of(self, tensor: int) -> Operator | None:
-        """Return the operator that makes a tensor."""
+        """Return the operator that produces a tensor."""
 
     def consumers_of(self, tensor: int) -> tuple[Operator, ...]:
         """Return the operators that read a tensor."""

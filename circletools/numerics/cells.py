@@ -173,7 +173,7 @@ class Judge:
         form, was = self.first.form(output), joined(given[output])
         again = difference(form.real(was), form.real(joined(before[output])))
         if not allowance(form.real(was), form.type, form.scale).covers(again):
-            raise NotRunError("computes other values for it alone")
+            raise NotRunError("computes other values when it runs alone")
         expected = before[output] * len(after)
         found = [array for arrays in after for array in arrays]
         if other_shape({output: expected}, {output: found}):

@@ -51,7 +51,7 @@ class Task:
 
 
 Partners = dict[int, int]
-"""Tensor of the model -> the corresponding tensor of the reference."""
+"""For each tensor of the model, the corresponding tensor of the reference."""
 
 
 def partners(reference: Subject, subject: Subject) -> tuple[Partners, dict[int, int]]:
@@ -123,8 +123,8 @@ def _why_not(outputs: Sequence[int], held: Sequence[int]) -> str:
     if not outputs:
         return "it produces no values"
     if held:
-        return "its result is not a value, but names a resource"
-    return "it has no partner in the reference"
+        return "its result is not a value but names a resource"
+    return "it has no counterpart in the reference"
 
 
 def _task(reference: Subject, subject: Subject, pairs: Partners, operator: int, compared: Sequence[int]) -> Task:
@@ -152,7 +152,7 @@ def _grown(subject: Subject, pairs: Partners, operator: int) -> list[int] | str:
             if tensor in pairs or maker in chosen:
                 continue
             if maker < 0 or len(chosen) > _MOST_IN_REGION:
-                return "its input has no partner in the reference"
+                return "its input has no counterpart in the reference"
             chosen.add(maker)
             pending.append(maker)
     return sorted(chosen)

@@ -27,7 +27,7 @@ _MOST_BITS = 35  # the bits of a u32, or of a difference of two
 
 
 def encode_details(details: Mapping[int, SourceDetails], sources: Mapping[int, str]) -> bytes:
-    """Encode source id -> details, for the sources that have details.
+    """Encode the details of sources that have any, by source id.
 
     Raises UsageError for an id or line that is not a u32, or a text with a NUL.
     """
@@ -64,7 +64,7 @@ def _leb(number: int) -> bytes:
 
 
 def decode_details(data: bytes | memoryview, sources: Mapping[int, str]) -> dict[int, SourceDetails]:
-    """Decode source id -> details; omit entries that no longer match the name of their source.
+    """Decode the details of sources by id; omit entries that no longer match the name of their source.
 
     Raises TableFormatError.
     """
@@ -73,7 +73,7 @@ def decode_details(data: bytes | memoryview, sources: Mapping[int, str]) -> dict
     for _ in range(reader.header(_VERSION)):
         shared, length = _number(reader), _number(reader)
         if shared > len(last):
-            raise reader.error("a text shares more characters than the previous one has", reader.position)
+            raise reader.error("a text shares more characters with the previous one than that has", reader.position)
         last = last[:shared] + bytes(reader.take(length))
         strings.append(last.decode("utf-8", "surrogateescape"))
     details: dict[int, SourceDetails] = {}
@@ -90,9 +90,9 @@ def decode_details(data: bytes | memoryview, sources: Mapping[int, str]) -> dict
         if index and step <= 0:
             raise reader.error(f"a second entry for source {source}", at)
         if not 0 <= path < len(strings) or max(class_name, file, call, caller) >= len(strings):
-            raise reader.error(f"source {source} has a text that does not exist", at)
+            raise reader.error(f"source {source} refers to a text that does not exist", at)
         if line < 0 or source < 0:
-            raise reader.error(f"source {source} has a number below 0", at)
+            raise reader.error(f"source {source} has a negative number", at)
         if source in sources and check == _check(sources[source]):
             details[source] = SourceDetails(
                 strings[path], strings[class_name], strings[file], line, strings[call], strings[caller]

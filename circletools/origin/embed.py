@@ -54,8 +54,8 @@ def embed(
     present = [name for name in (SOURCE_TABLE, OP_TABLE) if model.metadata_value(name) is not None]
     if present and not replace:
         raise EditError(
-            f"the model has origins already ({', '.join(present)})",
-            hint="`replace=True` writes new ones; the existing ones may be the only record of an earlier compilation",
+            f"the model already has origins ({', '.join(present)})",
+            hint="`replace=True` writes new ones; the old ones may be the only record of an earlier compilation",
         )
     notes: tuple[Finding, ...] = ()
     if origins is None:

@@ -59,7 +59,7 @@ class _Branch:
 
 
 def module_tree(origins: Origins, depth: int | None = None) -> ModuleTree:
-    """Return the tree of the modules of sources, with paths cut to `depth` parts."""
+    """Return the tree of the modules of sources, with paths truncated to `depth` parts."""
     top = _Branch()
     for source, name in sorted(origins.sources.items()):
         for path in module_paths(name, origins.details_of(source)):

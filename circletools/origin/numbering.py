@@ -17,7 +17,7 @@ from circletools.origin.source import NOTHING, AnySource, SourceDetails
 from circletools.origin.tables import operator_keys
 
 SourcesByOperator = Mapping[int, Sequence[Sequence[AnySource]]]
-"""Subgraph -> the sources of each of its operators."""
+"""For each subgraph, the sources of its operators."""
 
 
 @dataclass(frozen=True, slots=True)

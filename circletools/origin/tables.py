@@ -43,7 +43,7 @@ def operator_keys(operators: Mapping[int, Collection[int]]) -> NDArray[np.uint64
 
 
 def encode_op_table(operators: Mapping[int, Collection[int]]) -> bytes:
-    """Encode operator index -> source ids. Raises UsageError for a number that is not a u32."""
+    """Encode the source ids of each operator index. Raises UsageError for a number that is not a u32."""
     return encode_operator_keys(operator_keys(operators))
 
 
@@ -70,7 +70,7 @@ def decode_source_table(data: bytes | memoryview) -> dict[int, str]:
 
 
 def decode_op_table(data: bytes | memoryview, sources: Iterable[int] | None = None) -> dict[int, frozenset[int]]:
-    """Decode operator index -> source ids. Raises TableFormatError.
+    """Decode the source ids of each operator index. Raises TableFormatError.
 
     With `sources`, the ids of the source table, any other id is an error too.
     """

@@ -1,4 +1,4 @@
-"""Tags: tensor names that identify the operator that makes the tensor, for tools that preserve names.
+"""Tags: tensor names that identify the operator that produces the tensor, for tools that preserve names.
 
 ct.origins.tag(edit)        # `conv/Relu` becomes `circletools:0:17:0`: subgraph, operator, place among its outputs
 the tool                    # `circletools:0:17:0_dequant`, or `circletools:0:17:0;circletools:0:18:0`
@@ -24,7 +24,7 @@ TAG = re.compile(rb"circletools:(\d{1,9}):(\d{1,9}):(\d{1,9})(?!\d)")
 
 
 def tags_of(model: ModelGraph) -> list[dict[int, bytes]]:
-    """Return, by subgraph, the tag of each tensor that an operator makes; if several make it, of the last one.
+    """Return, by subgraph, the tag of each tensor that an operator produces; if several produce it, of the last one.
 
     Raises ModelFormatError for a tensor that does not exist.
     """
@@ -41,7 +41,7 @@ def tags_of(model: ModelGraph) -> list[dict[int, bytes]]:
 
 
 def tag(edit: ModelEdit) -> RewriteResult:
-    """Rename each tensor after the operator that makes it, to track origins through a tool that preserves names.
+    """Rename each tensor after the operator that produces it, to track origins through a tool that preserves names.
 
     Names in signatures are kept. Raises ModelFormatError for a broken model.
 
@@ -54,7 +54,7 @@ def tag(edit: ModelEdit) -> RewriteResult:
         for tensor in sorted(own):
             edit.rename_tensor(subgraph, tensor, own[tensor].decode())
     count = sum(map(len, tags))
-    return RewriteResult((f"{count} tensors are named after the operators that make them",) if count else ())
+    return RewriteResult((f"{count} tensors are named after the operators that produce them",) if count else ())
 
 
 def untag(edit: ModelEdit, before: Model) -> RewriteResult:

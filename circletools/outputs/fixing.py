@@ -61,7 +61,7 @@ def _witnessed(model: Model, options: FixOptions, names: Sequence[str]) -> tuple
         workers = [stack.enter_context(runtimes.Worker(name)) for name in names]
         before = [behaviour(worker, path) for worker in workers]
         notes = [
-            _note(f"{name} did not take the model before either: {words}")
+            _note(f"{name} did not accept the model before either: {words}")
             for name, (words, _) in zip(names, before, strict=True)
             if words
         ]
@@ -88,7 +88,7 @@ def _witnessed(model: Model, options: FixOptions, names: Sequence[str]) -> tuple
                 refusals.setdefault(one, []).append(trial.copy_operator)
     raise EditError(
         f"no copy operator keeps the model running: {'; '.join(_listed(refusals))}",
-        hint="leave out `with_=` to fix it anyhow",
+        hint="leave out `with_=` to fix it anyway",
     )
 
 

@@ -57,7 +57,7 @@ class SplitFiles:
 
 
 def open_split(directory: Path, source: Path | None = None) -> SplitFiles:
-    """Find the files of a split; `source` is by default the model of that name in the directory or beside it.
+    """Find the files of a split; `source` is by default the model of that name in the directory or next to it.
 
     Raises InvalidInputError if there is no split, UsageError if the source is not found.
     """
@@ -79,7 +79,7 @@ def open_split(directory: Path, source: Path | None = None) -> SplitFiles:
     chosen = source or next((path for path in beside if path.is_file()), None)
     if chosen is None:
         hint = f"name {connections.source.file} with `source=`"
-        raise UsageError("the model that was split is not beside the directory", location=str(directory), hint=hint)
+        raise UsageError("the model that was split is not next to the directory", location=str(directory), hint=hint)
     return SplitFiles(directory, found.name, connections, chosen)
 
 
@@ -145,7 +145,7 @@ class _Parts:
         self.annotated = self.open = False
 
     def check(self, index: int) -> list[Finding]:
-        """Check a part, and record the tensors that it makes.
+        """Check a part, and record the tensors that it produces.
 
         If the inputs and outputs of a part are wrong, its results and everything computed from them are unknown.
         """

@@ -11,7 +11,7 @@ from circletools.parts.excerpt import Excerpt, Section
 from circletools.parts.references import References
 
 NewIndex = Mapping[int, int]
-"""Old index -> new index, ascending."""
+"""The new index of each old index, ascending."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """The operators between tensors: the smallest part of a graph that can run as a separate model.
 
 Operators lie between inputs and outputs if they depend on the inputs and the outputs depend on them. Anything else
-that they read, and none of them makes, becomes a further input; operators that depend on no graph input are included.
+that they read and none of them produces becomes a further input; operators that depend on no input are included.
 
     x -> A -> b -> B -> c -> C -> y         between b and c: B and D; d is a further input,
     d ------------ ^                        as D depends on constants only, e is none

@@ -30,7 +30,7 @@ class Section:
 
 
 NamedTensors = Sequence[tuple[bytes, int]]
-"""Names in a signature, each with the tensor of the old subgraph that it stands for."""
+"""Names in a signature, each with the tensor of the old subgraph that it names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class NewSignature:
 class Excerpt:
     """The selection for a part: a section for each subgraph that is not included because it is called.
 
-    `metadata` are the entries (by index in the old model) to keep, with a new value or, for None, the old one;
+    `metadata` are the entries (by index in the old model) to keep, with a new value or None for the old one;
     `signatures` are the ones to keep, by index, or new ones. They refer to the first section of their subgraph.
     `data` are replacement contents for buffers. An `anonymous` part has no description and no names of the old model,
     except in signatures.

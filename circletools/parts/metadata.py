@@ -37,7 +37,7 @@ SubgraphSelection = Sequence[tuple[int, Sequence[int] | None]]
 """The subgraphs of a new model: the old subgraph of each, and the operators taken from it; None means all."""
 
 Entries = Mapping[int, bytes | None]
-"""The metadata entries to keep, by index, each with a new value or, for None, the old one."""
+"""The metadata entries to keep, by index, each with a new value or None for the old one."""
 
 
 @dataclass(frozen=True, slots=True)

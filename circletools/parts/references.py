@@ -22,7 +22,7 @@ from circletools.model.model import Model
 
 Owner = Literal["Operator", "Tensor"]
 NewIndices = Mapping[Kind, Mapping[int, int]]
-"""Old index -> new index, by kind; indices that are not listed stay unchanged."""
+"""The new index of each old index, by kind; indices that are not listed stay unchanged."""
 
 _KINDS: tuple[Kind, ...] = ("tensor", "buffer", "operator_code", "subgraph")
 _CODES = {"i1": "b", "u1": "B", "i2": "h", "u2": "H", "i4": "i", "u4": "I", "i8": "q", "u8": "Q"}

@@ -59,7 +59,7 @@ def verify_split(
 
     First the files are compared, operator by operator; if that finds no error, the source and the parts are run with
     the same random inputs, made from `seed`, and every bit of their outputs is compared. `source` is the model that
-    was split; by default, the file of that name in the directory or beside it. `runtime` is by default litert for
+    was split; by default, the file of that name in the directory or next to it. `runtime` is by default litert for
     .tflite and onert for .circle; `none` compares only the files. No model may run longer than `timeout_s` seconds.
 
     Raises InvalidInputError if there is no split or a file of it is broken, UsageError if the source is not found,

@@ -166,7 +166,7 @@ def attribute(
 ) -> Attribution:
     """Return the time in a trace by operator, source and module, using the sources in the model.
 
-    Several recordings are merged. The time of a module includes all modules in it; paths are cut to `depth` parts.
+    Several recordings are merged. The time of a module includes all modules in it; paths have at most `depth` parts.
     Raises UsageError for recordings that cannot be merged, InvalidInputError if the trace is not of this model,
     TableFormatError for malformed origins.
 

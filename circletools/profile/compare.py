@@ -5,7 +5,7 @@
 Other work on a machine only ever adds time, so the fastest executions are nearest to what the model needs. Two
 variations bound its error. One is between the recordings of a side, and those of a history of the same model;
 recordings made alternately are compared in pairs. The other is the distance of the faster half of the executions from
-the fastest: all executions of a recording may be slow together, so as many count as one. The variation between
+the fastest: all executions of a recording may be slow together, so they count as one. The variation between
 processes, such as in memory placement, is added: an assumed one, or more if the recordings show it. A change is
 significant by either, at half the level each.
 """

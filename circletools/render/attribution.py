@@ -270,7 +270,7 @@ def _whole_cells(attribution: Attribution) -> Iterator[tuple[str, str]]:
         share = f" ({100 * beside / steady:.0f} %)" if steady else ""
         yield (
             "steady state",
-            f"{milliseconds(steady)} ms a run, {milliseconds(round(beside))} ms{share} beside operators",
+            f"{milliseconds(steady)} ms a run, {milliseconds(round(beside))} ms{share} outside operators",
         )
     counts = [row.macs for row in attribution.operators if row.time or attribution.groups]
     if (macs := sum(count or 0 for count in counts)) and (steady or each):
@@ -334,7 +334,7 @@ def _operators_text(attribution: Attribution, top: int) -> Iterator[str]:
         rows_ = sorted(attribution.ambiguous, key=lambda row: -row.total_ns)[: top or None]
         cells = [(microseconds(row.total_ns), _several(row.operators), ", ".join(row.names)) for row in rows_]
         yield ""
-        yield "rows that may be of several operators, shared evenly in the above"
+        yield "rows that may belong to several operators; their time is shared evenly above"
         yield from table_text([("total_us", "index", "names"), *cells], right=(0,))
 
 

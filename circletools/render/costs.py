@@ -44,7 +44,7 @@ def _proof(found: Evaluation) -> str:
     """Return the optimality gap of the estimate as text."""
     if found.excess is None:
         return ""
-    return ", optimal" if found.excess == 0 else f", within {ceil(found.excess * 10_000) / 100:g} % of the least"
+    return ", optimal" if found.excess == 0 else f", within {ceil(found.excess * 10_000) / 100:g} % of the minimum"
 
 
 def estimate_json(estimate: Estimate) -> dict[str, Any]:

@@ -133,7 +133,7 @@ def memory_text(target: str, memory: MicroMemory) -> str:
     unknown = f", without {', '.join(memory.unknown)}" if memory.unknown else ""
     return (
         f"{target}: arena {memory.arena_bytes:,} bytes ({origin}{unknown}): {memory.activation_bytes:,} of "
-        f"activations, {memory.persistent_bytes:,} that last; flash {memory.flash_bytes:,} bytes for the model"
+        f"activations, {memory.persistent_bytes:,} that persist; flash {memory.flash_bytes:,} bytes for the model"
     )
 
 

@@ -105,7 +105,9 @@ def called(request: Request) -> Verdict:
         words = same(own.outputs, running.fetch())
     except FAILURES as error:
         words = words_of(error)
-    return Verdict("differs", f"outputs that onert allocates, as `infer` has it: {words}") if words else Verdict("ok")
+    return (
+        Verdict("differs", f"with outputs that onert allocates, as `infer` does: {words}") if words else Verdict("ok")
+    )
 
 
 def profile(request: Request) -> Recorded:

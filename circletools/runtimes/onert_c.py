@@ -50,7 +50,7 @@ class TensorInfo(Structure):
     _fields_ = (("dtype", c_int32), ("rank", c_int32), ("dims", c_int32 * 32))
 
     def shape(self) -> tuple[int, ...]:
-        """Return the dimensions, with -1 for open ones."""
+        """Return the dimensions, with -1 for dynamic ones."""
         return tuple(self.dims[: self.rank])
 
     def numpy(self) -> np.dtype[Any]:

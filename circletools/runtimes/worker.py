@@ -146,7 +146,7 @@ class Worker:
         found = self._ask(Request(question, str(model), self.variant), model)
         assert isinstance(found, Verdict)
         if found.status in {"crash", "timeout", "memory"} and (words := self._last_line()) not in found.words:
-            return Verdict(found.status, f"{found.words}; the last that it printed: {words}")
+            return Verdict(found.status, f"{found.words}; its last output: {words}")
         return found
 
     def _wrong_format(self, model: Path) -> str:

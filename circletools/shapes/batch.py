@@ -83,7 +83,7 @@ def _reshape(call: Call, was: Call, batch: Batch) -> Iterator[Patch]:
     if sizes[at] == -1:
         return
     if batch.is_open:
-        refuse_unless(-1 not in sizes, f"{shown(sizes)} is open in another dimension", 1)
+        refuse_unless(-1 not in sizes, f"{shown(sizes)} is dynamic in another dimension", 1)
     sizes[at] = -1 if batch.is_open else batch.grown(sizes[at])
     if not given or call.numbers(1) in (was.numbers(1), sizes):  # otherwise it is computed, and needs no change
         yield Patch(1, np.array(sizes))

@@ -50,7 +50,9 @@ def transpose(call: Call) -> Sequence[Shape]:
     """Permuted by its second input."""
     shape = call.shape()
     order = [call.axis(axis, len(shape)) for axis in call.numbers(1)]
-    refuse_unless(sorted(order) == list(range(len(shape))), f"{shown(order)} is no permutation of {shown(shape)}", 1)
+    refuse_unless(
+        sorted(order) == list(range(len(shape))), f"{shown(order)} is not a permutation of {shown(shape)}", 1
+    )
     return [tuple(shape[axis] for axis in order)]
 
 

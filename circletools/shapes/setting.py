@@ -105,7 +105,9 @@ def _check_growth(graph: Graph, slot: int, output: int, runs: tuple[Shapes, Shap
     """Raise EditError if an output did not grow with the batch."""
     was, now = (run.shapes.get((graph.index, output)) for run in runs)
     if now is None or was == now:
-        why = "does not depend on inputs that grow" if now else "has a shape that is known only when the model runs"
+        why = (
+            "does not depend on the inputs that grow" if now else "has a shape that is known only when the model runs"
+        )
         raise EditError(f"output {slot} ({TensorNames(graph).shown(output)}) {why}", location=graph.place())
 
 
@@ -182,6 +184,6 @@ def _tiled(edit: ModelEdit, index: int, tensor: int, patch: Patch, batch: Batch)
         raise EditError(f"the constant {quoted(view.name)} cannot be repeated for the batch", location=place)
     if values.nbytes * batch.after // batch.before > _MOST_TILED_BYTES:
         raise EditError(
-            f"repeating {quoted(view.name)} takes more than {_MOST_TILED_BYTES >> 20} MiB", location=place
+            f"repeating {quoted(view.name)} would take more than {_MOST_TILED_BYTES >> 20} MiB", location=place
         )
     return np.concatenate([values] * (batch.after // batch.before), axis=patch.axis).tobytes()

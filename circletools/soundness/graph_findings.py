@@ -66,7 +66,7 @@ def _produced_twice(whole: Whole) -> Iterator[Finding]:
     def message(slot: int) -> str:
         tensor = int(made[slot])
         first = whole.index_of(int(whole.first_producer[tensor]))
-        return f"operator {first} produces the tensor {_name(whole, tensor)} already; {CORRECT}"
+        return f"operator {first} already produces the tensor {_name(whole, tensor)}; {CORRECT}"
 
     yield from findings_at("PRODUCED_TWICE", again, lambda at: whole.operator(int(makers[at])), message)
 

@@ -198,7 +198,7 @@ def _wrong_scales(
     if name in _RATIOS:
         three = slots[:, [0, 1, -1]]
         wrong = _is(whole, slots[:, -1], _NARROW) & (slots[:, 1] >= 0) & (scales[three] <= 0).any(axis=1)
-        message = f"the scale of a tensor of {name} is not positive; LiteRT's kernel ends the process"
+        message = f"the scale of a tensor of {name} is not positive; LiteRT's kernel aborts the process"
         yield "INVALID_QUANTIZATION", wrong, message
 
 

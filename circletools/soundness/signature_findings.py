@@ -25,7 +25,7 @@ def signature_findings(model: Model) -> Iterator[Finding]:
             yield Finding("INVALID_SIGNATURE", "warning", place, message)
         keys[signature.key] += 1
         if keys[signature.key] == 2:
-            message = f"another signature has the key {signature.key!r} already; {CORRECT}"
+            message = f"another signature already has the key {signature.key!r}; {CORRECT}"
             yield Finding("INVALID_SIGNATURE", "warning", place, message)
         for side in ("inputs", "outputs"):
             for slot, (name, _) in enumerate(getattr(signature, side)):

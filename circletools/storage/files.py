@@ -18,7 +18,7 @@ from circletools.storage.platform import write_at
 from circletools.storage.replacing import replace
 
 Progress = Callable[[int, int], None]
-"""Called with (bytes written so far, bytes in all)."""
+"""Called with the bytes written so far, and the bytes in total."""
 
 _LINKS = 40  # how many symbolic links Linux follows
 
@@ -73,7 +73,7 @@ class Source:
             message = "the input was replaced by another file while it was read"
         else:
             return
-        raise InvalidInputError(message, location=self.name, hint="run it again when nothing else writes to it")
+        raise InvalidInputError(message, location=self.name, hint="run it again while nothing else writes to it")
 
 
 def open_source(source: str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO) -> Source:
@@ -148,7 +148,7 @@ class Range:
     def __post_init__(self) -> None:
         """Raise UsageError if the source is closed: its bytes are gone."""
         if self.source.closed:
-            raise UsageError("the model is closed", location=self.source.name, hint="save it before it is closed")
+            raise UsageError("the model is closed", location=self.source.name, hint="save it before closing it")
 
     def __len__(self) -> int:
         """Return the number of bytes."""

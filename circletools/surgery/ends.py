@@ -75,7 +75,7 @@ def _add(edit: ModelEdit, request: SignatureRequest, key: str) -> tuple[list[str
         if len(known) == 1 and (known[0].subgraph, known[0].inputs, known[0].outputs) == (request.subgraph, *new):
             return [], ()
         raise EditError(
-            f"there is a signature {quoted(key)} already",
+            f"there is already a signature {quoted(key)}",
             hint=f"use another key, or add `remove={shortened(key, 100)}`",
         )
     edit.set_signature(key, *new, request.subgraph)
@@ -174,7 +174,7 @@ def expose(
             raise EditError(
                 f"{names.shown(tensor)}: no operator makes it",
                 location=f"{names.place}.tensors[{tensor}]",
-                hint="an input or a constant is known already; leave it out",
+                hint="an input or a constant is already known; leave it out",
             )
         if graph.is_handle[tensor]:
             raise EditError(

@@ -301,7 +301,7 @@ def _renamed(names: list[str], pairs: Iterable[Pair], what: str) -> list[tuple[i
     count = Counter(after)
     for old, name in new.items():
         if old != name and count[name] > names.count(old):
-            raise EditError(f"there is a {what} {quoted(name)} already", hint="choose another name")
+            raise EditError(f"there is already a {what} {quoted(name)}", hint="choose another name")
     return [(at, old, name) for at, (old, name) in enumerate(zip(names, after, strict=True)) if old != name]
 
 

@@ -31,7 +31,7 @@ def repair(edit: ModelEdit, only: Sequence[str] = (), *, with_: Sequence[str] = 
 
     `with_` names programs (docs/runtimes.md): a program that took the model must take the result, with the same
     outputs. Programs see the model as it was opened. Raises UsageError if a code does not have a single certain
-    remedy, EditError if a program no longer takes the model.
+    remedy, EditError if a program no longer accepts the model.
 
     >>> with ct.open("in.tflite") as model, ct.edit(model) as edit:
     ...     ct.surgery.repair(edit)
@@ -40,7 +40,7 @@ def repair(edit: ModelEdit, only: Sequence[str] = (), *, with_: Sequence[str] = 
     for code in only:
         if not explain(code).repair:
             hint = f"these have one: {', '.join(_codes())}"
-            raise UsageError(f"{code} has no remedy that is certain", hint=hint)
+            raise UsageError(f"{code} has no certain remedy", hint=hint)
     chosen = only or [code for code, kind in _codes().items() if kind == "always"]
     changes: dict[str, None] = {}
     notes: list[Finding] = []
@@ -70,7 +70,9 @@ def _judged(edit: ModelEdit, names: Sequence[str]) -> Iterator[Finding]:
             worker = stack.enter_context(runtimes.Worker(name))
             was, now = behaviour(worker, path), behaviour(worker, after)
             if not was[0] and (reason := difference(was, now)):
-                raise EditError(f"{name} no longer takes the model: {reason}", hint="repair fewer codes with `only`")
+                raise EditError(
+                    f"{name} no longer accepts the model: {reason}", hint="repair fewer codes with `only`"
+                )
             if was[0] and now[0]:
                 yield Finding("NOT_LOADED", "warning", "model", f"{name} still refuses the model: {now[0]}")
 

@@ -21,7 +21,7 @@ def _jobs(given: str | int) -> int:
 
 
 class BatchOptions(NamedTuple):
-    """How to run over many files: the options of every command for several files."""
+    """The options of every command that accepts several files."""
 
     jobs: int = 1
 

@@ -75,7 +75,7 @@ def apply(task: Task) -> Outcome:
             status = fail(error)
             fatal = not captured.began and (isinstance(error, ct.UsageError) or not str(error).startswith(task.file))
         except Exception as error:  # a bug in circletools, or no memory: the other files still run
-            status = fail(ct.InvalidInputError(f"{type(error).__name__}: {error}", hint="run it alone to see more"))
+            status = fail(ct.InvalidInputError(f"{type(error).__name__}: {error}", hint="run it alone for details"))
     errors = [text for kind, text in captured.messages if kind == "error"]
     return _finished(
         task,
@@ -93,7 +93,7 @@ def apply(task: Task) -> Outcome:
 
 def lost(task: Task, reason: str) -> Outcome:
     """Return the outcome of a task whose process died. The exit status is 3: whether the file is valid is unknown."""
-    error = str(ct.InvalidInputError(reason, location=task.file, hint="run it alone to see more"))
+    error = str(ct.InvalidInputError(reason, location=task.file, hint="run it alone for details"))
     return _finished(task, Outcome(3, b"", (("error", error),), error=error))
 
 

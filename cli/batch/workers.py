@@ -97,13 +97,13 @@ class _Process:
         self.process.join()
         code = self.process.exitcode or 0
         if code >= 0:
-            return f"the process that worked on it ended with exit status {code}"
+            return f"the process working on it ended with exit status {code}"
         try:
             name = signal.Signals(-code).name
         except ValueError:
             name = str(-code)
         reason = ", perhaps for lack of memory" if name == "SIGKILL" else ""
-        return f"the process that worked on it was ended by {name}{reason}"
+        return f"the process working on it was ended by {name}{reason}"
 
 
 class Processes:

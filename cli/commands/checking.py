@@ -80,7 +80,7 @@ def check(
     structure of a model is broken, 1 if there is a new error or warning.
     """
     if statistics and form != "text":
-        raise ct.UsageError("--statistics is for text", hint="count the findings of the document")
+        raise ct.UsageError("--statistics is for text", hint="count the findings in the document")
     if structure_only and with_:
         raise ct.UsageError("--structure-only and --with exclude each other")
     request = _request(config, select=listed(select), ignore=listed(ignore), baseline=baseline, fail_on=fail_on)

@@ -81,7 +81,7 @@ def reduce(
         bool, option("--share-safe", "Replace weights with random values and names with numbers.")
     ] = False,
     timeout: Annotated[float, option("--timeout", "Time limit of a trial.", "SECONDS", min=0.1)] = 60.0,
-    log: Annotated[str | None, option("--log", "Keep answers here, to resume after a stop.", "FILE")] = None,
+    log: Annotated[str | None, option("--log", "Log answers here, to resume an interrupted run.", "FILE")] = None,
     form: Form = "text",
 ) -> None:
     """Write the smallest part of a model that still fails.

@@ -16,7 +16,7 @@ from .rewriting import rewrite
 
 Before = Annotated[str, argument("BEFORE", "The model before the tool, with or without origins.")]
 After = Annotated[
-    str, argument("AFTER", "The model after the tool; one of both may be -. With --tag, the file to write.")
+    str, argument("AFTER", "The model after the tool; one of the two may be -. With --tag, the file to write.")
 ]
 
 

@@ -21,7 +21,7 @@ class Allowance:
         """Count written bytes. Raises InvalidInputError if they exceed the allowance."""
         self.written += count
         if self.read and self.written > TEXT_TIMES * self.read + TEXT_BYTES:
-            message = f"more than {self.written} bytes would be written about models of {self.read}"
+            message = f"more than {self.written} bytes would be written for models of {self.read}"
             raise ct.InvalidInputError(
                 message, hint="a model was crafted to produce excessive text; the remaining text is left out"
             )
@@ -78,7 +78,7 @@ def begin() -> None:
         captured.began = True
 
 
-def record(error: str | None, counts: Mapping[tuple[str, str], int] | None, unmatched: Iterable[str]) -> bool:
+def record(error: str | None, counts: Mapping[tuple[str, str], int] | None, unmatched: Iterable[str] = ()) -> bool:
     """Record an error shown with a model's findings, and their counts; return whether output is captured.
 
     `counts` has the number of each severity and code, for the summary after the last model; `unmatched` has the

@@ -75,7 +75,7 @@ REFUSED: list[tuple[Target, bytes, str, str | None, str | None]] = [
     ("openvino", with_affinity(named("a", "b", kind="tflite"), ["CPU", "GPU,1"]),
      "HETERO cannot name a device 'GPU,1'", at(1), "rename the device"),
     ("openvino", with_affinity(named("a", "b", kind="tflite"), ["CPU", None]),
-     "the operator has no device; OpenVINO wants one for every operator, or for none", at(1), "annotate-affinity"),
+     "the operator has no device; OpenVINO needs one for every operator, or for none", at(1), "annotate-affinity"),
     ("openvino", with_affinity(named(kind="tflite"), []), "there is no operator to run", None, None),
     ("part", with_affinity(named("a", ""), ["cpu", "cpu"]), "the operator has no name: its output has none", at(1),
      None),

@@ -52,7 +52,7 @@ FOUND: list[tuple[Ids, Ids, list[Found]]] = [
     (
         [1] * 6,
         [1, 0, 0, 0, 1, 0],
-        [("MISNUMBERED_PARTITION", "warning", "subgraphs[0]", "partition 0 reads what partition 1 makes")],
+        [("MISNUMBERED_PARTITION", "warning", "subgraphs[0]", "partition 0 reads what partition 1 produces")],
     ),
     (
         [1] * 6,
@@ -90,7 +90,7 @@ def test_a_table_that_is_malformed_or_stale() -> None:
             "STALE_AFFINITY",
             "warning",
             "subgraphs[0].operators[5]",
-            "the tables no longer fit: the table has 5 operators, the model 6",
+            "the tables no longer match the model: the table has 5 operators, the model 6",
         )
     ]
 
@@ -108,7 +108,7 @@ def tapped(*outputs: int) -> bytes:
 
 def test_an_output_that_another_device_reads() -> None:
     def tap(slot: int, name: str, makes: str, reads: str, reader: int) -> Found:
-        message = f"{name} is made on {makes}, and operator {reader} reads it on {reads}"
+        message = f"{name} is produced on {makes}, and operator {reader} reads it on {reads}"
         return ("CROSS_DEVICE_TAP", "warning", f"subgraphs[0].outputs[{slot}]", message)
 
     assert of([0, 1, 1], [0, 1, 1], tapped(3, 1)) == [tap(1, "b", "npu", "cpu", 1)]

@@ -49,7 +49,7 @@ def test_operators_come_to_a_device_where_that_meets_its_limit(tmp_path: Any) ->
     plan = planned(row("NEG", "ADD", "NEG", "NEG"), capabilities=tables, limits=("cpu:min-operators=2",))
     assert shown(plan) in ([("cpu", (0, 1)), ("npu", (2, 3))], [("npu", (0,)), ("cpu", (1, 2)), ("npu", (3,))])
     assert [one.device for one in plan.subgraphs[0].partitions] == [1, 0]  # the fewest
-    assert plan.reason(0, 0).startswith("not npu, to keep to limit cpu:min-operators=2; before: ")
+    assert plan.reason(0, 0).startswith("not npu, to stay within limit cpu:min-operators=2; before: ")
     assert "not npu" not in plan.reason(0, 3)
 
 
@@ -141,7 +141,7 @@ def test_what_leaves_a_device_goes_where_it_is_taken(tmp_path: Any) -> None:
         )
     assert shown(plan) == [("gpu", (0,)), ("cpu", (1,))]
     for operator in range(2):
-        assert "not npu, to keep to limit npu:max-partitions=0" in plan.reason(0, operator)
+        assert "not npu, to stay within limit npu:max-partitions=0" in plan.reason(0, operator)
 
 
 def wide(adds: int) -> bytes:

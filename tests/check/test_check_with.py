@@ -64,7 +64,7 @@ def test_a_model_that_loads_has_no_finding(model: Path, tmp_path: Path, monkeypa
         (
             "eat natively",
             "model",
-            "needs too much memory: litert ended with signal 6 (SIGABRT); the last that it printed: "
+            "needs too much memory: litert ended with signal 6 (SIGABRT); its last output: "
             "terminate called after throwing an instance of 'std::bad_alloc'",
         ),
     ],

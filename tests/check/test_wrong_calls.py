@@ -84,7 +84,7 @@ OTHERS: list[tuple[Call, type[Exception], str]] = [
     (lambda m, e: m.subgraphs[0].tensors[1.5], TypeError, "an index is a number or a slice, not '1.5'"),
     (lambda m, e: m.subgraphs[0].operators[None], TypeError, "an index is a number or a slice, not 'None'"),
     (lambda m, e: m.subgraphs[0].tensors[9999], IndexError, "there is no item 9999: there are 14"),
-    (lambda m, e: m.subgraphs[0].tensors[0].numpy(), ct.UsageError, "the file has no values of this tensor"),
+    (lambda m, e: m.subgraphs[0].tensors[0].numpy(), ct.UsageError, "the file has no values for this tensor"),
     (lambda m, e: e.sve, AttributeError, "ModelEdit has no attribute 'sve' (it has "),
     (lambda m, e: m.tensors, AttributeError, "Model has no attribute 'tensors' (it has "),
     (lambda m, e: m.subgraphs[0].operators[0].name, AttributeError, "(it has code, index, inputs, options, "),

@@ -221,7 +221,7 @@ def test_a_killed_process_is_reported_for_its_file(tmp_path: Path) -> None:
     first, lost, last = (json.loads(line) for line in out.splitlines())
     assert (first["file"], last["file"]) == (str(MLP), str(DIAMOND))
     assert (lost["file"], lost["exit_status"], program.returncode) == (str(tmp_path / "fifo"), 3, 3)
-    assert f"error: {tmp_path / 'fifo'}: the process that worked on it was ended by SIGKILL" in err.decode()
+    assert f"error: {tmp_path / 'fifo'}: the process working on it was ended by SIGKILL" in err.decode()
 
 
 def test_ctrl_c_ends_all_processes(tmp_path: Path) -> None:

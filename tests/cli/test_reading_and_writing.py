@@ -47,7 +47,7 @@ def test_status_3_invalid_input(tmp_path: Path) -> None:
 def test_status_4_impossible_edit(twice: Path, tmp_path: Path) -> None:
     ran = run("embed-origins", twice, tmp_path / "out.circle")
     assert (ran.status, ran.out) == (4, b"")
-    assert ran.err.startswith(f"error: {twice}: the model has origins already ({SOURCE}, {OP}) (--replace ")
+    assert ran.err.startswith(f"error: {twice}: the model already has origins ({SOURCE}, {OP}) (--replace ")
 
 
 @pytest.mark.parametrize("args", [["no-such-command"], ["inspect"], ["inspect", "--no-such-option", "x"], ["check"]])

@@ -87,7 +87,7 @@ def worker(process: Ended, pipe: object = None) -> Any:
     ],
 )
 def test_how_a_process_ended(code: int | None, how: str) -> None:
-    assert worker(Ended(code, stubborn=True)).end() == f"the process that worked on it {how}"
+    assert worker(Ended(code, stubborn=True)).end() == f"the process working on it {how}"
 
 
 class Pipe:

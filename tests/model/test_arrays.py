@@ -152,8 +152,8 @@ def test_data_that_is_not_of_the_shape(kind: str, shape: Sequence[int], data: by
 def test_tensors_without_values() -> None:
     computed = made("FLOAT32", (2,), None)
     for data, words in (
-        (computed, "no values of this tensor"),
-        (made("FLOAT32", (0,), b""), "no values of this tensor"),
+        (computed, "no values for this tensor"),
+        (made("FLOAT32", (0,), b""), "no values for this tensor"),
         (made("RESOURCE", (), bytes(4)), "RESOURCE has no array"),
         (made("GGML_Q4_0", (32,), bytes(18)), "GGML_Q4_0 has no array"),
         (made("FLOAT32", (2,), None, external_buffer=3), "in another file"),

@@ -49,7 +49,7 @@ def test_tags_name_subgraph_operator_and_place() -> None:
     assert names(data) == [
         b"x", b"axis", b"circletools:0:0:0", b"circletools:0:0:1", b"circletools:0:1:0", b"y", b"circletools:1:0:0",
     ]  # fmt: skip
-    assert changes == ("4 tensors are named after the operators that make them",)
+    assert changes == ("4 tensors are named after the operators that produce them",)
     assert tag(data)[0] == data
     build = Build()
     build.graph()

@@ -1,4 +1,4 @@
-"""What goes into the parts beside operators."""
+"""What goes into the parts outside operators."""
 
 from __future__ import annotations
 

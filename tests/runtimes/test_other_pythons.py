@@ -48,7 +48,7 @@ def ask(what: str, model: Path, monkeypatch: pytest.MonkeyPatch, seconds: float 
         (
             "eat natively",
             "memory",
-            "litert ended with signal 6 (SIGABRT); the last that it printed: "
+            "litert ended with signal 6 (SIGABRT); its last output: "
             "terminate called after throwing an instance of 'std::bad_alloc'",
         ),
     ],
@@ -72,7 +72,7 @@ def test_of_the_last_line_that_was_printed_so_much_is_told(model: Path, monkeypa
 
 def test_what_a_crash_leaves_is_removed(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     status, words = ask("crash", model, monkeypatch)
-    said, _, printed = words.partition("; the last that it printed: ")
+    said, _, printed = words.partition("; its last output: ")
     assert (status, said) == ("crash", "litert ended with signal 6 (SIGABRT)")
     assert "circletools-" in printed
     assert not Path(printed).exists()

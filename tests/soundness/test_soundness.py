@@ -100,7 +100,7 @@ BROKEN: dict[str, tuple[Change, list[Found], str]] = {
     "twice": (
         lambda graph: graph.operator("NEG", [0], [1]),
         [("PRODUCED_TWICE", W, "operators[2]")],
-        "operator 0 produces the tensor 1 (y) already",
+        "operator 0 already produces the tensor 1 (y)",
     ),
     "input": (
         lambda graph: graph.ends([0, 1], [3]),

@@ -94,7 +94,7 @@ def test_a_command_says_so(tmp_path: Path) -> None:
     )
     assert (done.returncode, done.stdout) == (3, b"")
     assert done.stderr.decode() == (
-        f"error: {path}: the input was changed while it was read (run it again when nothing else writes to it)\n"
+        f"error: {path}: the input was changed while it was read (run it again while nothing else writes to it)\n"
     )
 
 

@@ -77,7 +77,7 @@ def test_a_signature_is_replaced() -> None:
 @pytest.mark.parametrize(
     ("request_", "error", "words"),
     [
-        ({"add": "run"}, ct.EditError, "there is a signature 'run' already .use another key, or add `remove=run`"),
+        ({"add": "run"}, ct.EditError, "there is already a signature 'run' .use another key, or add `remove=run`"),
         ({"add": "n", "inputs": ("i=a",)}, ct.EditError, "'a' is not one of the inputs of the subgraph"),
         ({"add": "n", "outputs": ("o=a",)}, ct.EditError, "'a' is not one of the outputs.*`circletool expose` makes"),
         ({"add": "n", "outputs": ("o=x",)}, ct.EditError, "'x' is not one of the outputs"),

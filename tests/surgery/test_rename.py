@@ -181,7 +181,7 @@ def test_what_signatures_call_their_ends() -> None:
         "go": ([("first", "x"), ("the z", "z")], [("the g", "g"), ("the h", "h")]),
         "as tensors": ([("x", "x"), ("last", "z")], [("h", "h"), ("other", "g")]),
     }
-    with pytest.raises(ct.EditError, match="there is a signature 'run' already"):
+    with pytest.raises(ct.EditError, match="there is already a signature 'run'"):
         renamed(data, signatures=("as tensors=run",))
     swapped = renamed(data, signatures=("as tensors=run", "run=as tensors"))
     assert signatures(swapped)["run"] == signatures(data)["as tensors"]

@@ -170,7 +170,7 @@ def test_times_of_onert(time: str, found: int) -> None:
 def test_models_and_hints_of_onert() -> None:
     rows = [event("@0 A", phase, "5", f"$0 sess, #{model} model $0 subg, cpu") for model in (3, 3) for phase in "BE"]
     assert len(read_profile(json.dumps(rows).encode()).runs) == 2
-    with pytest.raises(InvalidInputError, match="averages cut to whole microseconds"):
+    with pytest.raises(InvalidInputError, match="averages truncated to whole microseconds"):
         read_profile(b'{"Execution_Data": {}}')
     with pytest.raises(InvalidInputError) as caught:
         read_profile(b'[{"a": 1}\n')

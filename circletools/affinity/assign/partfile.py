@@ -90,7 +90,7 @@ def _parsed(sections: dict[str, dict[str, tuple[str, int]]], name: str) -> PartF
 
 
 def _sections(text: str, name: str) -> dict[str, dict[str, tuple[str, int]]]:
-    """Return section -> key -> value and line."""
+    """Return the value and line of each key, by section and key."""
     sections: dict[str, dict[str, tuple[str, int]]] = {}
     current = None
     for number, line in enumerate(re.split("\r\n|\r|\n", text), 1):

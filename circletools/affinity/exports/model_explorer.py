@@ -32,7 +32,7 @@ def model_explorer_data(model: ModelGraph, affinity: Affinity) -> dict[str, Any]
 
 
 def graph_ids(model: ModelGraph) -> dict[str, int]:
-    """Return graph id -> subgraph. Raises EditError if a graph has no unique name."""
+    """Return the subgraph of each graph id. Raises EditError if a graph has no unique name."""
     if model.format == "circle":
         return {"main": 0}
     names = [subgraph.name for subgraph in model.graphs]

@@ -22,7 +22,7 @@ def openvino_affinity(model: ModelGraph, affinity: Affinity) -> dict[str, Any]:
     """
     if model.format != "tflite":
         raise EditError("OpenVINO reads TFLite models, not Circle")
-    devices = every_device_of(model.graphs[0], affinity, "OpenVINO wants one for every operator, or for none")
+    devices = every_device_of(model.graphs[0], affinity, "OpenVINO needs one for every operator, or for none")
     for index, device in enumerate(devices):
         if not device or set(device) & set(",():"):
             message = f"HETERO cannot name a device {device!r}"

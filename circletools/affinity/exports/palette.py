@@ -12,7 +12,7 @@ UNASSIGNED = "#ffffff"
 
 
 def device_colors(affinity: Affinity) -> dict[str, str]:
-    """Return device -> colour, `#rrggbb`. Devices beyond the ninth share colours."""
+    """Return the colour of each device, as `#rrggbb`. Devices beyond the ninth share colours."""
     return colors(name for _, name in sorted(affinity.devices.items()))
 
 

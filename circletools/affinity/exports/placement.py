@@ -14,7 +14,7 @@ ANNOTATE = "annotate-affinity"
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """A tensor between the operator that makes it and one that reads it."""
+    """A tensor between the operator that produces it and one that reads it."""
 
     tensor: int
     producer: int

@@ -73,7 +73,7 @@ def _reaches(graph: Dag) -> NDArray[np.bool_]:
 
 
 def unit_bytes(problem: Problem) -> Floats:
-    """Return the most bytes that each unit needs: the constants it reads and the tensors it makes."""
+    """Return the most bytes that each unit needs: the constants it reads and the tensors it produces."""
     units, buffers = problem.contents.constants
     read = np.bincount(units, problem.contents.buffer_bytes[buffers], minlength=len(problem))
     return problem.made_bytes + read

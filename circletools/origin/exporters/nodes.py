@@ -60,7 +60,7 @@ def _history(node: Any) -> tuple[Any, Any]:
 
 
 def uncalled_modules(program: Any) -> dict[str, tuple[str, str]]:
-    """Return node name -> path and class of the module that owns its parameters, if that module is not called.
+    """Return by node name the path and class of the module that owns its parameters, if that module is not called.
 
     `nn.MultiheadAttention` uses the parameters of its `out_proj` without calling it. Nodes that use parameters of
     several modules are omitted. The class is known only if the module is called elsewhere.

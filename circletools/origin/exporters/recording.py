@@ -23,7 +23,7 @@ _EXPORTERS = (tico, litert_torch)
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """A model made by an exporter, and the origins of its operators."""
+    """A model written by an exporter, and the origins of its operators."""
 
     model: bytes
     origins: Origins

@@ -145,7 +145,7 @@ def _written(value: Any, values: Sequence[int], numbers: Mapping[Any, int]) -> s
 
 
 def _made(main: Graph, tags: Sequence[Sequence[int]], graph: _Nodes) -> dict[int, int]:
-    """Return the operator that makes the value of each node: the one whose last tag it is, if sizes agree."""
+    """Return the operator that produces the value of each node: the one whose last tag it is, if sizes agree."""
     made: dict[int, int] = {}
     for operator, (own, outputs) in enumerate(zip(tags, main.results.lists(), strict=True)):
         if own and outputs and main.operators.code_names[operator] not in LAYOUT_CODES:

@@ -151,7 +151,7 @@ class _Log:
 
 
 def _names(main: Graph) -> Iterator[list[str]]:
-    """Yield the names of the tensors that each operator makes, and of the constants that it reads."""
+    """Yield the names of the tensors that each operator produces, and of the constants that it reads."""
     made = set(main.results.values.tolist())
     for inputs, outputs in zip(main.operands.lists(), main.results.lists(), strict=True):
         constants = (tensor for tensor in inputs if tensor >= 0 and tensor not in made)

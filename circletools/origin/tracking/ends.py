@@ -20,7 +20,7 @@ from circletools.origin.tracking.view import View, Views
 _MOST_BETWEEN = 6  # operators that may have been fused; if more are missing between two values, the values differ
 
 Names = Mapping[str, int]
-"""The ends of a graph by their names in a signature."""
+"""The inputs and outputs of a graph by their names in a signature."""
 
 
 def pair_ends(
@@ -121,7 +121,7 @@ def _input_is_cut(views: Views, pairs: Pairs, lost: set[int], ends: tuple[int, i
 
 
 def _output_is_cut(views: Views, pairs: Pairs, lost: set[int], ends: tuple[int, int]) -> bool:
-    """Return whether AFTER's output is made by an operator that is, in BEFORE, far from that output."""
+    """Return whether AFTER's output is produced by an operator that is, in BEFORE, far from that output."""
     was, now = views
     value = _same_made(views, pairs, int(now.value[ends[1]]))
     return value != NONE and _is_far(views, pairs, lost, int(was.value[ends[0]]), value)

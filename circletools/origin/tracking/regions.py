@@ -22,7 +22,7 @@ from circletools.origin.tracking.side import NONE
 from circletools.origin.tracking.view import Views
 
 Known = Mapping[int, set[int]]
-"""By value of BEFORE, the corresponding values of AFTER."""
+"""For each value of BEFORE, the corresponding values of AFTER."""
 
 _OVERLAP = 0.5
 _MOST_BESIDE = 64
@@ -56,8 +56,8 @@ def same_values(
     """Return the AFTER values that correspond to each BEFORE value, as far as pairs and names show.
 
     The results of two paired operators correspond, and so do the values read in one slot. Several values may
-    correspond to one, as an operator inserted after another makes a value that equals its input. `copies` are AFTER's
-    operators that compute the same as a paired one of BEFORE, `twins` BEFORE's.
+    correspond to one, as an operator inserted after another produces a value that equals its input. `copies` are
+    AFTER's operators that compute the same as a paired one of BEFORE, `twins` BEFORE's.
     """
     was, now = views
     found: dict[int, set[int]] = defaultdict(set)
@@ -199,7 +199,7 @@ def pair_regions(olds: list[Region], news: list[Region]) -> tuple[list[tuple[lis
 
 
 def one_by_one(views: Views, pairs: Pairs, olds: Sequence[int], news: Sequence[int]) -> list[tuple[int, int]]:
-    """Return the corresponding operators of two regions: of one code and beside the same operators.
+    """Return the corresponding operators of two regions: of one code and next to the same operators.
 
     Once no such pair is left, operators of a code that occurs equally often in both are paired in order. A region of
     one operator corresponds to the operator of its code, if there is one.

@@ -99,7 +99,7 @@ class Side:
 
     @cached_property
     def hands_on(self) -> Mask:
-        """Whether each operator makes one value from one non-constant value."""
+        """Whether each operator produces one value from one non-constant value."""
         operators, values = self.graph.uses
         moving = np.bincount(operators[~self.is_constant[values]], minlength=len(self))
         made = np.bincount(self.graph.definitions.operators, minlength=len(self))

@@ -1,4 +1,4 @@
-"""Tracks origins to a model that was made by a tool which does not keep them."""
+"""Tracks origins to a model written by a tool that does not keep them."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ class View:
     """The visible part of a side. `value` maps each value to the one that it stands for.
 
     The visible input slots are columns: the reading operator (`reader`, ascending), its `slot`, the value (`read`),
-    the operator that makes the value (`giver`, or -1), and the position among its outputs (`place`).
+    the operator that produces the value (`giver`, or -1), and the position among its outputs (`place`).
     """
 
     side: Side
@@ -54,7 +54,7 @@ class View:
 
     @cached_property
     def made(self) -> list[list[int]]:
-        """By operator, the values that it makes; if several write one value, only the last is its maker."""
+        """The values that each operator produces; if several write one value, only the last counts."""
         operators, values = self.side.graph.definitions
         makes = (self.side.graph.producer[values] == operators) & ~self.hidden[operators]
         return rows_by_key(len(self), operators[makes], values[makes])

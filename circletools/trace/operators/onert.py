@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 from circletools.errors import InvalidInputError
 from circletools.trace.operators.profile import OperatorRun, OperatorTrace, Whole, nothing_found
 
-OTHER_FILE = "onert writes trace.chrome.json beside it; use that"
+OTHER_FILE = "onert writes trace.chrome.json next to it; use that"
 TABLE_REASON = "onert's trace.table.md loses operators that begin in the same microsecond"
-_AVERAGES_REASON = "onert's trace.json has no totals, only averages cut to whole microseconds"
+_AVERAGES_REASON = "onert's trace.json has no totals, only averages truncated to whole microseconds"
 
 _OPERATOR = re.compile(r"@(\d{1,9}) (.*)", re.DOTALL)
 _TRACK = re.compile(r"\$(\d{1,9}) sess, (?:#(\d{1,9}) model )?\$(\d{1,9}) subg(?:, (.*))?", re.DOTALL)

@@ -103,7 +103,7 @@ class Trace:
         return self.read(self)
 
     def place(self, where: int) -> str:
-        """Return `name:line`, `name: byte offset` and the like, or the time; for the whole trace (-1), the name."""
+        """Return `name:line`, `name: byte offset` or similar, or the time; for the whole trace (-1), the name."""
         if where < -1:
             return f"{self.name}: at {(-2 - where) / 1e9:.6f} s"
         if where < 0:
