@@ -37,6 +37,7 @@ def compare(
     max_steps: Annotated[
         float | None, option("--max-steps", "Report faults above this many quantization steps.", "N")
     ] = None,
+    timeout: Annotated[float, option("--timeout", "Time limit of one run of a program.", "SECONDS", min=0.1)] = 600.0,
     html: Annotated[str | None, option("--html", "Also write a page with the graph by own error.", "FILE")] = None,
     form: TableForm = "text",
 ) -> None:
@@ -47,7 +48,7 @@ def compare(
     a fault is a difference that rounding does not explain. Exit status 1 if there is a fault, or a model does not
     run. See docs/compare.md.
     """
-    request = ct.CompareRequest(listed(on), inputs, seed, runs, signature, min_snr, max_abs, max_steps)
+    request = ct.CompareRequest(listed(on), inputs, seed, runs, signature, min_snr, max_abs, max_steps, timeout)
     with ExitStack() as stack:
         first = stack.enter_context(reading(source))
         second = None if other is None else stack.enter_context(reading(other))
