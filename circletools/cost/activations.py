@@ -86,13 +86,17 @@ def lifetimes(graph: Graph) -> tuple[Indices, Indices]:
     return first, last
 
 
-def plan(begins: Indices, ends: Indices, sizes: Indices, order: Indices) -> int:
-    """Return the bytes of an arena in which values are placed in this order, each at the lowest free offset."""
+def plan(begins: Indices, ends: Indices, sizes: Indices, order: Indices, fixed: Indices | None = None) -> int:
+    """Return the bytes of an arena in which values are placed in this order, each at the lowest free offset.
+
+    `fixed` has given offsets, -1 for values without one.
+    """
     placed: list[tuple[int, int, int, int]] = []  # offset, end, first and last operator; by offset
-    top = 0
-    for begin, end, size in zip(begins[order].tolist(), ends[order].tolist(), sizes[order].tolist(), strict=True):
-        offset = 0
-        for low, high, from_, to in placed:
+    top, given = 0, [-1] * len(order) if fixed is None else fixed[order].tolist()
+    columns = (begins[order].tolist(), ends[order].tolist(), sizes[order].tolist(), given)
+    for begin, end, size, place in zip(*columns, strict=True):
+        offset = max(place, 0)
+        for low, high, from_, to in placed if place < 0 else ():
             if from_ <= end and begin <= to:
                 if low - offset >= size:
                     break

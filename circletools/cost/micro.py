@@ -1,9 +1,11 @@
 """Predicts the arena of TensorFlow Lite Micro, following the layout of its allocators.
 
     head    activations and scratch buffers of kernels, placed by its GreedyMemoryPlanner (micro_allocation_info.cc)
+            or at the offsets in OfflineMemoryAllocation; while the model is prepared, lists for planning and copies
+            of one operator's tensors, which take more in models of a few operators
     tail    persistent structures: tensors, nodes, data of kernels, variables
 
-The head is the same on every processor. The sizes of structures (micro.json) were measured in the 64-bit build of the
+The plan is the same on every processor. The sizes of structures (micro.json) were measured in the 64-bit build of the
 package `tflite_micro` by `tools/measure/micro_memory.py`; with 32-bit pointers they are about half.
 """
 
@@ -20,22 +22,32 @@ import numpy as np
 
 from circletools.cost.activations import MOST_PLANNED, lifetimes, plan
 from circletools.graph.algorithms import Indices
+from circletools.graph.columns import Values
 from circletools.graph.graph import Graph, ModelGraph
 from circletools.model.sizes import element_count
 
 _ALIGNMENT = 16
-_OFFLINE = "OfflineMemoryAllocation"
+_OFFLINE, _OFFLINE_HEAD = "OfflineMemoryAllocation", 12
 _CALLS = ("IF", "WHILE", "CALL_ONCE")
 _LARGEST = 1 << 40
+_REQUEST, _MOST_REQUESTS, _ALLOCATION, _PLANNED = 16, 12, 32, 40
+"""sizeof ScratchBufferRequest, requests by an operator, sizeof AllocationInfo, per_buffer_size of the planner."""
+_AGAIN = {
+    **dict.fromkeys(("CONV_2D", "DEPTHWISE_CONV_2D"), (0, 1, -1)),
+    "TRANSPOSE_CONV": (1, 2, -1),
+    **dict.fromkeys(("CONCATENATION", "TANH"), (0,)),
+}
+"""The slots of which two functions of a kernel make a copy while it is prepared."""
 
 
 @dataclass(frozen=True, slots=True)
 class MicroMemory:
     """The memory of a model under TensorFlow Lite Micro, in bytes.
 
-    `arena_bytes` is the sum of the head, `activation_bytes`, and the tail, `persistent_bytes`. `unknown` lists the
-    operator codes, and the metadata, whose share is not known and missing in the sums; `is_measured` means measured
+    `arena_bytes`, a multiple of 16, is the sum of the head, `activation_bytes`, and the tail, `persistent_bytes`.
+    `unknown` lists the operator codes whose share is not known and missing in the sums; `is_measured` means measured
     with TFLM's own allocator. `flash_bytes` is the size of the model file, which TFLM reads in place, without code.
+    `is_open`: some tensors have dynamic dimensions, which count as in the file.
     """
 
     activation_bytes: int
@@ -43,6 +55,7 @@ class MicroMemory:
     flash_bytes: int
     unknown: tuple[str, ...] = ()
     is_measured: bool = False
+    is_open: bool = False
 
     @property
     def arena_bytes(self) -> int:
@@ -62,13 +75,46 @@ def micro_memory(model: ModelGraph, file_bytes: int) -> MicroMemory | None:
         return None
     scopes: dict[int, tuple[Indices, Indices, int]] = {}
     _enter(graphs, 0, 0, scopes)
-    buffers = list(_activations(graphs, scopes))
-    tail, unknown = _persistent(graphs)
-    if model.metadata_value(_OFFLINE) is not None:
-        unknown.add(_OFFLINE)
-    begins, ends, sizes = (np.array([one[at] for one in buffers], np.int64) for at in range(3))
-    order = np.lexsort((-np.arange(len(sizes)), -sizes))
-    return MicroMemory(plan(begins, ends, sizes, order), tail, file_bytes, tuple(sorted(unknown)))
+    tensors = np.concatenate([_tensors(graph, scopes.get(graph.index)) for graph in graphs], axis=1)
+    offsets = _offline(model, tensors.shape[1])[tensors[2] > 0]
+    scratch = np.array(list(_scratch(graphs, scopes)), np.int64).reshape(-1, 3).T
+    begins, ends, sizes = np.concatenate((tensors[:, tensors[2] > 0], scratch), axis=1)
+    fixed = np.concatenate((offsets, np.full(scratch.shape[1], -1)))
+    order = np.lexsort((-np.arange(len(sizes)), np.where(fixed < 0, -sizes, 0), fixed < 0))
+    tail, last, unknown = _persistent(graphs)
+    preparing = _preparing(graphs, scratch.shape[1], len(sizes)) - last
+    return MicroMemory(
+        max(plan(begins, ends, sizes, order, fixed), _aligned(preparing)),
+        _aligned(tail),
+        file_bytes,
+        tuple(sorted(unknown)),
+        is_open=any(bool((graph.values.shape_signatures.flat() < 0).any()) for graph in graphs),
+    )
+
+
+def _offline(model: ModelGraph, count: int) -> Indices:
+    """Return the offset of each tensor in a plan that the model contains, as from Vela; -1 for the planner."""
+    found = bytes(model.metadata_value(_OFFLINE) or b"")[_OFFLINE_HEAD:]
+    planned = np.frombuffer(found, "<i4") if len(found) == 4 * count else np.full(count, -1)
+    return planned.astype(np.int64)
+
+
+def _preparing(graphs: tuple[Graph, ...], scratch: int, buffers: int) -> int:
+    """Return the bytes in the head before the plan is made, with 64-bit pointers.
+
+    These are requests of scratch buffers, and either the tensors of an operator, as copies for its kernel
+    (AllocateTempInputTensor), or the lists of tensors and buffers for planning.
+    """
+    requests = _REQUEST * (scratch + _MOST_REQUESTS)
+    tensors, copies = scratch + sum(len(graph.values) for graph in graphs), 0
+    for graph in graphs:
+        each = _tensor_bytes(graph.values)
+        for operator, code in enumerate(graph.operators.code_names):
+            slots = [*graph.operands.of(operator), *graph.results.of(operator)]
+            slots += [slots[at] for at in _AGAIN.get(code, ()) if -len(slots) <= at < len(slots)]
+            copies = max(copies, int(each[[value for value in slots if value >= 0]].sum()))
+    lists = _aligned(requests + 8 * len(graphs) + _ALLOCATION * tensors) + _aligned(_PLANNED * buffers)
+    return max(requests + copies, lists)
 
 
 def _enter(graphs: tuple[Graph, ...], index: int, scope: int, scopes: dict[int, tuple[Indices, Indices, int]]) -> int:
@@ -82,32 +128,40 @@ def _enter(graphs: tuple[Graph, ...], index: int, scope: int, scopes: dict[int, 
         for callee in graph.callees.get(operator, ()) if code in _CALLS else ():
             if 0 <= callee < len(graphs) and callee not in scopes:
                 scope = _enter(graphs, callee, scope + 1, scopes)
+            elif callee in scopes:  # called again; tensors may live until now
+                scopes[callee][1][:] = scope
         ends[operator] = scope
     return scope
 
 
-def _activations(
+def _tensors(graph: Graph, scope: tuple[Indices, Indices, int] | None) -> Indices:
+    """Return the first and the last scope of each tensor, and its bytes in the head.
+
+    A tensor that nothing produces, such as the scratch memory of an NPU, lives from the beginning (-1).
+    """
+    first, last = lifetimes(graph)
+    begins, ends = np.full(len(first), -1, np.int64), np.full(len(first), -1, np.int64)
+    if scope is not None:
+        starts, stops, enter = scope
+        made, used = first < len(graph), last >= 0
+        begins[made], ends[used] = starts[first[made]], stops[last[used]]
+        given = graph.inputs[graph.inputs >= 0]
+        begins[given], ends[given] = enter, np.maximum(ends[given], enter)
+    sizes = np.minimum(graph.values.bytes, _LARGEST).astype(np.int64)
+    sizes = np.where(graph.values.is_constant | graph.values.is_variable, 0, -(-sizes // _ALIGNMENT) * _ALIGNMENT)
+    return np.array((begins, ends, sizes))
+
+
+def _scratch(
     graphs: tuple[Graph, ...], scopes: dict[int, tuple[Indices, Indices, int]]
 ) -> Iterator[tuple[int, int, int]]:
-    """Yield the first and the last scope of each buffer in the head, and its bytes; scratch buffers come last."""
-    scratch = []
-    for index, graph in enumerate(graphs):
-        if index not in scopes:
-            continue
-        starts, ends, enter = scopes[index]
-        first, last = lifetimes(graph)
-        given = np.zeros(len(first), np.bool_)
-        given[graph.inputs[graph.inputs >= 0]] = True
-        used = (first < len(graph)) & (last >= 0)
-        alive = (used | given) & ~graph.values.is_constant & ~graph.values.is_variable & (graph.values.bytes > 0)
-        for value in np.flatnonzero(alive).tolist():
-            begin = enter if given[value] else int(starts[first[value]])
-            yield begin, int(ends[last[value]]) if used[value] else enter, _aligned(graph.values.bytes[value])
+    """Yield the first and the last scope of each scratch buffer, and its bytes."""
+    for index, (starts, ends, _) in sorted(scopes.items()):
+        graph = graphs[index]
         for operator, code in enumerate(graph.operators.code_names):
             if code in _SCRATCH:
-                sizes = _SCRATCH[code](Slots(graph, operator))
-                scratch += [(int(starts[operator]), int(ends[operator]), _aligned(size)) for size in sizes]
-    yield from scratch
+                for size in _SCRATCH[code](Slots(graph, operator)):
+                    yield int(starts[operator]), int(ends[operator]), _aligned(size)
 
 
 def _aligned(size: float) -> int:
@@ -192,8 +246,8 @@ _SCRATCH: Mapping[str, Callable[[Slots], list[int]]] = {
 """The bytes of the buffers that reference kernels request for themselves, in the order of the requests."""
 
 
-def _persistent(graphs: tuple[Graph, ...]) -> tuple[int, set[str]]:
-    """Return the bytes of persistent structures, and the operator codes whose share is not known."""
+def _persistent(graphs: tuple[Graph, ...]) -> tuple[int, int, set[str]]:
+    """Return the bytes of persistent structures, how many of these come last, and unknown codes."""
     table = _table()
     total, unknown = table["model"] + table["subgraph"] * (len(graphs) - 1), set()
     for graph in graphs:
@@ -208,30 +262,35 @@ def _persistent(graphs: tuple[Graph, ...]) -> tuple[int, set[str]]:
             if found is None:
                 unknown.add(code)
             total += (found or 0) + more_bytes(code, slots)
-    total += _ends_bytes(graphs[0], table)
-    return total, unknown
+    last = ends_bytes(graphs[0])
+    return total + last, last, unknown
 
 
-def _ends_bytes(graph: Graph, table: dict[str, Any]) -> int:
-    """Return the bytes of the model's input and output tensors, with their quantization: 4 for each zero point."""
-    ends = np.concatenate((graph.inputs, graph.outputs))
-    ends = ends[ends >= 0]
-    quantization, _ = graph.values.tables.take(ends).child("quantization", graph.values.schema)
-    scales, zeros = quantization.vectors("scale").count, quantization.vectors("zero_point").count
-    affine = (scales > 0) & (zeros > 0)
-    extra = table["affine"] * int(affine.sum()) + int((-(-(4 + 4 * zeros[affine]) // 8) * 8).sum())
-    return int(table["end"] * len(ends) + extra)
+def ends_bytes(graph: Graph) -> int:
+    """Return the bytes of the input and output tensors of a model, and of the pointers to them."""
+    each, sides = _tensor_bytes(graph.values), (graph.inputs, graph.outputs)
+    return sum(int(each[side[side >= 0]].sum()) + _aligned(8 * len(side)) for side in sides)
+
+
+def _tensor_bytes(values: Values) -> Indices:
+    """Return the bytes of a TfLiteTensor for each tensor, with its quantization: 4 for each channel."""
+    quantization, owners = values.tables.child("quantization", values.schema)
+    channels = np.zeros(len(values), np.int64)
+    channels[owners] = np.where(quantization.vectors("zero_point").count, quantization.vectors("scale").count, 0)
+    affine = _table()["affine"] + -(-(4 + 4 * channels) // 8) * 8
+    sizes: Indices = _table()["end"] + np.where(channels, affine, 0)
+    return sizes
 
 
 def more_bytes(code: str, slots: Slots) -> int:
     """Return the shape-dependent bytes of a kernel's data: multipliers and shifts by channel, and copies."""
     if code in ("CONV_2D", "TRANSPOSE_CONV") or (code == "FULLY_CONNECTED" and slots.scales(1) > 1):
-        return 8 * slots.size(1, 0)
+        return 2 * _aligned(4 * slots.size(1, 0))
     if code == "DEPTHWISE_CONV_2D":
-        return 8 * slots.size(1, -1)
+        return 2 * _aligned(4 * slots.size(1, -1))
     if code == "BATCH_MATMUL":
         transposed = [slot for slot, name in ((0, "adj_x"), (1, "adj_y")) if bool(slots.option(name)) == (slot == 0)]
-        return sum(28 + 4 * len(slots.shape(slot)) + slots.bytes(slot) for slot in transposed)
+        return sum(32 + _aligned(4 + 4 * len(slots.shape(slot))) + _aligned(slots.bytes(slot)) for slot in transposed)
     return 0
 
 

@@ -121,7 +121,8 @@ def compare(target: TargetFit, subgraphs: Iterable[int], answer: ProgramAnswer) 
         taken = {one: False for one, is_taken in taken.items() if not is_taken}
     elsewhere = [one for one in verdict.operators if one.operator is None and one.device not in ("", judge.device)]
     unplaced = {one.code for one in elsewhere if one.code}
-    outcome = _verdict(verdict, all(taken.values()) and not unplaced)
+    left = sum(not is_taken for is_taken in taken.values())
+    outcome = _verdict(verdict, not left and not unplaced)
     table = {(one.subgraph, one.operator): one for one in target.misfits}
     misfits = {one: table.get((one.subgraph or 0, one.operator or 0)) for one in taken}
     if judge.explains:
@@ -138,7 +139,7 @@ def compare(target: TargetFit, subgraphs: Iterable[int], answer: ProgramAnswer) 
             found.append(Disagreement(one.subgraph, one.operator, misfit is None, " ".join(one.words.split())))
     if not found and {outcome, target.verdict} == {"resident", "not_resident"}:
         found.append(Disagreement(None, None, target.verdict == "resident", ""))
-    return Asked(answer.program, answer.version, outcome, " ".join(verdict.words.split()), tuple(found))
+    return Asked(answer.program, answer.version, outcome, " ".join(verdict.words.split()), tuple(found), left)
 
 
 def _verdict(verdict: runtimes.Verdict, takes_all: bool) -> Verdict:

@@ -13,7 +13,7 @@ from functools import cache
 
 from circletools.affinity.capability.table import Refusal
 
-NOT_MEASURED = "ask the program itself (`fit --with`), or measure it as docs/capabilities.md describes"
+NOT_MEASURED = "ask the program itself (`fit --with`), or measure it as docs/measure-a-device.md describes"
 LARGE_WINDOW = "the window is larger than the input, whose shape may be dynamic"
 GENERAL = "change the item that the reason names"
 
@@ -33,7 +33,7 @@ def remedy_of(refusal: Refusal, code: str) -> str:
     if refusal.reason == LARGE_WINDOW:
         return "give the model a shape that the window fits into"
     if not refusal.measured:
-        return NOT_MEASURED
+        return refusal.remedy or NOT_MEASURED
     return refusal.remedy or _remedy(refusal.conditions or refusal.reason, code)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from circletools.cost.micro import MicroMemory
@@ -80,13 +80,17 @@ class Disagreement:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The answer of the program that decides for a target; unknown if the program did not finish."""
+    """The answer of the program that decides for a target; unknown if the program did not finish.
+
+    `left` is the number of operators that it named as refused, or as running elsewhere.
+    """
 
     program: str
     version: str
     verdict: Verdict
     words: str
     disagreements: tuple[Disagreement, ...]
+    left: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

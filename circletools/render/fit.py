@@ -130,9 +130,12 @@ def memory_json(memory: MicroMemory) -> dict[str, Any]:
 def memory_text(target: str, memory: MicroMemory) -> str:
     """Return the memory under TFLM as a line."""
     origin = "by its own allocator" if memory.is_measured else "predicted, 64-bit build"
-    unknown = f", without {', '.join(memory.unknown)}" if memory.unknown else ""
+    origin += ", dynamic dimensions as in the file" if memory.is_open else ""
+    least = "at least " if memory.unknown else ""
+    unknown = f"; not counted: {', '.join(memory.unknown)}" if memory.unknown else ""
+    unknown += "; `--with tflm` measures it" if unknown and "CUSTOM:" not in unknown else ""
     return (
-        f"{target}: arena {memory.arena_bytes:,} bytes ({origin}{unknown}): {memory.activation_bytes:,} of "
+        f"{target}: arena {least}{memory.arena_bytes:,} bytes ({origin}{unknown}): {memory.activation_bytes:,} of "
         f"activations, {memory.persistent_bytes:,} that persist; flash {memory.flash_bytes:,} bytes for the model"
     )
 
@@ -144,7 +147,8 @@ def _words(found: TargetFit | Asked) -> str:
 def _asked_text(target: TargetFit, asked: Asked) -> Iterator[str]:
     """Yield the verdict of a program, and its disagreements with the table."""
     program = " ".join(filter(None, (asked.program, asked.version)))
-    yield f"{target.name}: {': '.join(filter(None, (f'{program} says {_words(asked)}', asked.words)))}"
+    words = asked.words or (f"not {asked.left:,} of {target.operators:,} operators" if asked.left else "")
+    yield f"{target.name}: {': '.join(filter(None, (f'{program} says {_words(asked)}', words)))}"
     for one in asked.disagreements:
         place = (
             "the model"

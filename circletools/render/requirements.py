@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from circletools.render.table import table_text
 from circletools.requires.requirements import Requirements
@@ -12,11 +12,12 @@ from circletools.requires.table import runtime_table, title
 def requirements_text(found: Requirements) -> Iterator[str]:
     """Yield the answer, then requirements that older runtimes lack, then the runtimes, then min_runtime_version."""
     if found.first is None:
-        yield "loads in no measured runtime"
+        yield "loads in no tested release"
     else:
-        yield f"loads in {title(found.first)} and later" + (", or older" if found.is_oldest else "")
+        since = f"{title(found.first)} and later"
+        yield f"loads in every tested release ({since})" if found.is_oldest else f"loads in {since}"
     rows = [
-        [row.what, "none" if row.first is None else title(row.first), str(row.count), ", ".join(row.sources)]
+        [row.what, "none" if row.first is None else title(row.first), str(row.count), _first_two(row.sources)]
         for row in found.rows
     ]
     if rows:
@@ -29,4 +30,10 @@ def requirements_text(found: Requirements) -> Iterator[str]:
     declared = "none" if minimum.declared is None else minimum.declared
     needed = "no TensorFlow release is known" if minimum.needed is None else minimum.needed
     more = " or older" if minimum.is_bound else ""
-    yield f"min_runtime_version: {declared} ({minimum.state}; needed: {needed}{more})"
+    more += " without the custom operators" if found.first is None and minimum.needed is not None else ""
+    state = "correct" if minimum.state == "true" else minimum.state
+    yield f"min_runtime_version: {declared} ({state}; needed: {needed}{more})"
+
+
+def _first_two(names: Sequence[str]) -> str:
+    return ", ".join([*names[:2], *["..."] * (len(names) > 2)])

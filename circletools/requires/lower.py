@@ -43,11 +43,13 @@ def lower_versions(edit: ModelEdit) -> RewriteResult:
     table, changes, notes = runtime_table(), [], []
     for code in graph.operator_codes:
         first = table.first_for_operator(code.name, code.version)
-        if first == 0 or code.name.startswith("CUSTOM:") or code.version == table.lowest(code.name):
+        if first == 0 or code.name.startswith("CUSTOM:"):
             continue
-        version, place = _lowest(graph, code.index), f"operator_codes[{code.index}]"
+        is_lowest, place = code.version == table.lowest(code.name), f"operator_codes[{code.index}]"
+        version = None if is_lowest else _lowest(graph, code.index)
         if version is None:
             reason = "the lowest version of the form of one of its operators is not known"
+            reason = "it has no lower one" if is_lowest else reason
             message = f"{code.name} stays at version {code.version}: {reason}"
             notes.append(Finding("VERSION_KEPT", "info", place, message))
         elif version < code.version and (then := table.first_for_operator(code.name, version)) < first:

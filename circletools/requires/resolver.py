@@ -19,6 +19,9 @@ def _methods() -> dict[str, str]:
     return document["methods"]
 
 
+_VARIABLES = "// VAR_HANDLE: pass a tflite::MicroResourceVariables to the MicroInterpreter."
+
+
 def method_of(code: str) -> str | None:
     """Return the resolver's method for an operator code, None for a custom operator without a kernel in TFLM.
 
@@ -44,7 +47,8 @@ def resolver_code(models: Iterable[Model]) -> str:
             raise UsageError("TFLM reads only TFLite models; this is a Circle model")
         names.append(model.source.name)
         codes.update(code for graph in model_graph(model).graphs for code in graph.operators.code_names)
-    calls = sorted(filter(None, map(_call, sorted(codes))))
+    calls = sorted(map(_call, codes))
+    own = sorted({call.split()[-1].rstrip(")") for call in calls if "Register_" in call})
     signature = f"tflite::MicroMutableOpResolver<{max(1, len(calls))}>& resolver"
     return "\n".join(
         [
@@ -53,6 +57,8 @@ def resolver_code(models: Iterable[Model]) -> str:
             "",
             '#include "tensorflow/lite/micro/micro_mutable_op_resolver.h"',
             "",
+            *(f"TFLMRegistration* {one});  // your program defines it" for one in own),
+            *[_VARIABLES] * ("VAR_HANDLE" in codes),
             f"inline TfLiteStatus RegisterOps({signature}) {{",
             *(f"  TF_LITE_ENSURE_STATUS(resolver.{call});" for call in calls),
             "  return kTfLiteOk;",

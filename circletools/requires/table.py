@@ -21,7 +21,7 @@ from circletools.wording import suggestion
 NEVER = 1 << 30
 """Used instead of the index of a runtime: no runtime supports it."""
 _NAMES = {"tflite": "TFLite", "litert": "LiteRT"}
-_WANTED = re.compile(r"(tflite|litert)-(\d+(?:\.\d+){0,2})")
+_WANTED = re.compile(r"(?:ai-edge-)?(tflite|litert)(?:-runtime)?-(\d+(?:\.\d+){0,2})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class RuntimeTable:
         match = _WANTED.fullmatch(wanted.strip().lower())
         if match:
             for at, name in enumerate(self.runtimes):
-                if f"{name}.".startswith(f"{match[0]}."):
+                if f"{name}.".startswith(f"{match[1]}-{match[2]}."):
                     return at
         raise UsageError(f"the runtime {wanted!r} was not measured", hint=suggestion(wanted, self.runtimes))
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,15 +18,22 @@ from circletools.runtimes.protocol import Array, Make, Placed, RefusedError, Req
 
 FAILURES = (RuntimeError, ValueError, RefusedError)
 # Larger than any microcontroller's memory. The system provides pages as they are used.
-_ARENA_BYTES = 1 << 29
+_ARENA_BYTES, _MOST_PREPARING = 1 << 29, 1 << 14
 _UNKNOWN = re.compile(r"Failed to get registration from op code (\w+)")
 _NODE = re.compile(r"Node (\w+) \(number (\d+)f?\) failed to (?:prepare|invoke)")
 _TOTAL = re.compile(r"Arena allocation total (\d+) bytes")
 
 
 def loads(request: Request) -> Verdict:
-    """Return whether the interpreter takes the model, and its required arena size."""
-    return _loaded(request)[1]
+    """Return whether the interpreter takes the model, and the smallest arena that it loads in, in steps of 16 bytes.
+
+    That is what the allocator records, except in models of a few operators: preparing these takes more.
+    """
+    verdict = _loaded(request)[1]
+    if verdict.arena_bytes is None:
+        return verdict
+    sizes = range(-(-verdict.arena_bytes // 16) * 16, verdict.arena_bytes + _MOST_PREPARING, 16)
+    return replace(verdict, arena_bytes=next((size for size in sizes if _fits(request.model, size)), sizes[-1]))
 
 
 placement = loads
@@ -70,6 +78,14 @@ def _details(ask: Any) -> Any:
             return
         yield detail
         place += 1
+
+
+def _fits(model: str, arena_bytes: int) -> bool:
+    try:
+        runtime.Interpreter.from_file(model, arena_size=arena_bytes)
+    except FAILURES:
+        return False
+    return True
 
 
 def _loaded(request: Request) -> tuple[Any, Verdict]:

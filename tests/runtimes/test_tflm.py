@@ -29,7 +29,9 @@ class Interpreter:
 
     @classmethod
     def from_file(cls, model: str, arena_size: int) -> Interpreter:
-        assert arena_size == 512 << 20  # what docs/runtimes.md says
+        assert arena_size == 512 << 20 or 12345 <= arena_size < 12400  # what docs/runtimes.md says, or a trial
+        if arena_size < 12384:
+            raise RuntimeError("it does not fit")
         if model.startswith("refused: "):
             os.write(2, model.removeprefix("refused: ").encode())
             raise RuntimeError("no")
@@ -78,7 +80,7 @@ def ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ask:
 
 @pytest.mark.parametrize("question", ["loads", "placement"])
 def test_all_operators_run_in_an_arena_of_so_many_bytes(question: Any, ask: Ask) -> None:
-    assert ask(question, "m") == Verdict("ok", others="cpu", arena_bytes=12345)
+    assert ask(question, "m") == Verdict("ok", others="cpu", arena_bytes=12384)
     assert ask(question, "silent") == Verdict("ok", others="cpu")
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import circletools as ct
-from circletools.cost.micro import Slots, more_bytes
+from circletools.cost.micro import Slots, ends_bytes, more_bytes
 from circletools.graph.build import graph_of
 from tests.kit.build import Build, Code
 from tools.measure.capabilities import all_templates
@@ -51,8 +51,7 @@ def main() -> None:
             size = each - more_bytes(probe.code, Slots(graph, 0))
             found[probe.code].setdefault(probe.outputs[0].element, round(size))
             if not graph.values.tables.child("quantization", graph.values.schema)[1].size:
-                ends = len(graph.inputs) + len(graph.outputs)
-                rests.append(once - TENSOR * len(graph.values) - NODE - END * ends - each)
+                rests.append(once - TENSOR * len(graph.values) - NODE - ends_bytes(graph) - each)
     table: dict[str, Any] = {
         "model": Counter(rests).most_common(1)[0][0],
         "subgraph": (several - single) / (COPIES - 1),

@@ -49,6 +49,13 @@ class Refusal:
         return self.reason if self.measured else f"not measured: {self.reason}"
 
 
+_COMPILED = Refusal(
+    "it is a program that Vela compiled for one Ethos-U",
+    measured=False,
+    remedy="run the model in TFLM built with Ethos-U (`requires --resolver` registers it)",
+)
+
+
 @dataclass(frozen=True, eq=False)
 class Capability:
     """A capability table: the forms in which a device accepts an operator, by operator code name or `*`.
@@ -99,6 +106,8 @@ class Capability:
         The reason is the mismatch with the nearest form or, if the device was not tested with such an operator, the
         difference from all tested ones.
         """
+        if operator.code == "CUSTOM:ethos-u" and self.device.startswith(("ethos-u", "tflm")):
+            return _COMPILED
         for rule in self.rules:
             if refusal := refused_by(rule, operator):
                 return refusal
