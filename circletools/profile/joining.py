@@ -101,6 +101,9 @@ class Join:
         self.unchecked: set[Place] = set()
         self.ignored: set[str] = set()
         self.ambiguous: list[tuple[tuple[str, ...], tuple[Place, ...], int]] = []
+        if trace.runtime == "executorch":
+            message = "ExecuTorch's operators are those of a .pte program, not of a TFLite or Circle model"
+            raise InvalidInputError(message, hint="trace-compare --operators reads them without a model")
         self._model = model
         self._codes = [graph.operators.code_names for graph in model.graphs]
         self._builtin = frozenset(model.schema.enums["BuiltinOperator"].values())

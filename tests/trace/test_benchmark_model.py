@@ -117,5 +117,5 @@ def test_logs_with_a_prefix_on_each_line(prefix: bytes) -> None:
 
 
 def test_an_error_names_the_formats_of_operators() -> None:
-    with pytest.raises(InvalidInputError, match="or OpenVINO's detailed counters"):
+    with pytest.raises(InvalidInputError, match="or an ETDump"):
         read_profile(b"\x89PNG")

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 from circletools.errors import InvalidInputError, UsageError
 from circletools.wording import Tabular, counted
 
-Runtime = Literal["onert", "litert", "benchmark_model", "openvino"]
+Runtime = Literal["onert", "litert", "benchmark_model", "openvino", "executorch"]
 
 _FEWEST = 4
 NORMAL_QUARTILE = 0.6745  # the quartile of a normal distribution, in standard deviations

@@ -5,6 +5,7 @@
     LiteRT           the events of its profiler as JSON                      `litert`
     benchmark_model  its report: operator tables as CSV or text              `benchmark_model`
     benchmark_app    OpenVINO's detailed counters                            `openvino`
+    ExecuTorch       an ETDump                                               `etdump`
 
 All except benchmark_model record every run of an operator; benchmark_model records only averages.
 """
@@ -20,6 +21,7 @@ from circletools.errors import CircleToolsError, InvalidInputError, UsageError
 from circletools.storage.files import open_source
 from circletools.trace.operators import (
     benchmark_model,
+    etdump,
     litert,
     litert_events,
     onert,
@@ -33,7 +35,7 @@ _HEAD_BYTES = 4096
 _GZIP = b"\x1f\x8b"
 _EXPECTED = (
     "expected onert's trace.chrome.json, LiteRT's events or a system trace with its marks, benchmark_model's report, "
-    "or OpenVINO's detailed counters"
+    "OpenVINO's detailed counters, or an ETDump"
 )
 _MEMORY_NAME = "<bytes>"  # the name of data in memory
 
@@ -87,6 +89,7 @@ def _parse(memory: memoryview, process: int | None, thread: int | None) -> Opera
 
 
 DOCUMENTS: tuple[tuple[Callable[[bytes, memoryview], bool], Callable[[bytes], OperatorTrace]], ...] = (
+    (lambda _, memory: etdump.is_dump(memory), etdump.parse),
     (lambda head, _: litert_events.is_events(head), litert_events.parse),
     (lambda head, _: openvino.is_counters(head), openvino.parse),
     (lambda _, memory: benchmark_model.is_report(memory), benchmark_model.parse),
