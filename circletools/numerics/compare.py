@@ -11,6 +11,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
+from operator import itemgetter
 
 import numpy as np
 
@@ -239,17 +240,9 @@ def _column(runner: Runner) -> Column:
     return Column(runner.name, runner.worker.version, runner.failure, runner.exposing_changes)
 
 
-def _slices(subject: Subject, plan: Iterable[Task], size_bytes: int) -> Iterator[list[Task]]:
+def _slices(subject: Subject, plan: Sequence[Task], size_bytes: int) -> Iterator[list[Task]]:
     """Yield the tasks in groups whose tensors take about `size_bytes`."""
-    some: list[Task] = []
-    taken = 0.0
-    for task in plan:
-        tensors = np.array([*task.own.inputs, *task.own.outputs], np.int64)
-        size = float(subject.graph.values.bytes[tensors].sum())
-        if some and taken + size > size_bytes:
-            yield some
-            some, taken = [], 0.0
-        some.append(task)
-        taken += size
-    if some:
-        yield some
+    ends = (np.array([*task.own.inputs, *task.own.outputs], np.int64) for task in plan)
+    places = np.cumsum([float(subject.graph.values.bytes[tensors].sum()) for tensors in ends]) // size_bytes
+    for _, some in groupby(zip(places.tolist(), plan, strict=True), itemgetter(0)):
+        yield [task for _, task in some]

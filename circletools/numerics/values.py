@@ -95,7 +95,6 @@ def difference(expected: Array, found: Array, step: float = 0.0) -> Difference:
 
 def changes_kind(expected: Array, found: Array) -> Array:
     """Return where one of two numbers is not finite and the other differs from it."""
-    expected, found = _unclamped(expected), _unclamped(found)
     both_finite, both_nan = np.isfinite(expected) & np.isfinite(found), np.isnan(expected) & np.isnan(found)
     changed: Array = ~(both_finite | both_nan | (expected == found))
     return changed

@@ -91,11 +91,8 @@ def test_a_part_computes_what_the_whole_does(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["tflite/cnn", "tflite/cnn_int8", "tflite/transformer_block"])
-@pytest.mark.parametrize("slice_bytes", [1, 1 << 25])
-def test_own_errors_are_those_of_operators_alone(
-    name: str, slice_bytes: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(compare, "_SLICE_BYTES", slice_bytes)
+def test_own_errors_are_those_of_operators_alone(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compare, "_SLICE_BYTES", 5000)
     data = bytes_of(name)
     with ct.open(data) as model:
         graph = model.subgraphs[0]
@@ -175,9 +172,7 @@ def test_a_crash_costs_its_column_only(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_program_that_is_wrong_is_found() -> None:
     found = compared(path_of("tflite/blockwise_int4"), on=LITERT)  # LiteRT's reference kernel computes zeros
-    first = found.first_own()
-    assert first is not None
-    assert (first.operator, first.code) == (0, "FULLY_CONNECTED")
+    assert [(row.operator, row.code) for row in [found.first_own()] if row] == [(0, "FULLY_CONNECTED")]
 
 
 @pytest.mark.parametrize("name", ["variable", "hashtable", "flex_op", "custom_op"])

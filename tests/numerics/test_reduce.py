@@ -207,8 +207,7 @@ def test_inputs_become_small(tmp_path: Path) -> None:
 
 
 def test_a_loop_gives_its_body(tmp_path: Path) -> None:
-    data = bytes_of("tflite/while_nested")
-    found, out = reduced(data, tmp_path, while_="test -s {}")
+    found, out = reduced(bytes_of("tflite/while_nested"), tmp_path, while_="test -s {}")
     with ct.open(out) as model:
         assert len(model.subgraphs) == 1
     assert len(found.operators) == 1
