@@ -61,8 +61,8 @@ def decode_affinity(data: bytes | memoryview) -> dict[int, SubgraphAffinity]:
     reader, subgraphs = TableReader(data, AFFINITY_TABLE), dict[int, SubgraphAffinity]()
     for _ in range(reader.header(_VERSION)):
         at = reader.position
-        index, operators = _PAIR.unpack(reader.take(_PAIR.size, "a subgraph's entry is cut off"))
-        raw = reader.take(8 * operators, f"the ids of {operators} operators are cut off")
+        index, operators = _PAIR.unpack(reader.take(_PAIR.size, "a subgraph's entry is truncated"))
+        raw = reader.take(8 * operators, f"the ids of {operators} operators are truncated")
         if index in subgraphs:
             raise reader.error(f"a second entry for subgraph {index}", at)
         ids = np.frombuffer(raw, "<u4").astype(np.uint32)

@@ -44,10 +44,7 @@ def _fault(template: str) -> str:
     plain = template.replace("{file}", "").replace("{line}", "")
     web = re.match(r"https?://", template, re.IGNORECASE)
     checks = (
-        (
-            not re.match(r"[a-z][a-z0-9+.-]*://", template, re.IGNORECASE),
-            "does not begin with a scheme such as https://",
-        ),
+        (not re.match(r"[a-z][a-z0-9+.-]*://", template, re.IGNORECASE), "has no scheme such as https://"),
         ("{file}" not in template, "has no {file}"),
         ("{line}" not in template, "has no {line}"),
         (re.search(r"[{}]", plain), "has braces other than {file} and {line}"),

@@ -122,7 +122,7 @@ class TableReader:
         """Return the next `count` bytes. Raises TableFormatError with the message `missing` if there are fewer."""
         end = self.position + count
         if end > len(self.data):
-            raise self.error(missing or f"an entry is cut off: {count} bytes needed", self.position)
+            raise self.error(missing or f"an entry is truncated: {count} bytes needed", self.position)
         taken = self.data[self.position : end]
         self.position = end
         return taken

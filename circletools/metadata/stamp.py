@@ -105,8 +105,8 @@ def decode_stamp(data: bytes | memoryview, entry: str = STAMP) -> Stamp:
     """Decode a stamp. Raises TableFormatError with the name of the metadata entry."""
     reader, subgraphs = TableReader(data, entry), []
     for _ in range(reader.header(_VERSION)):
-        operators, fingerprint = _SUBGRAPH.unpack(reader.take(_SUBGRAPH.size, "a subgraph's entry is cut off"))
-        checks = reader.take(operators, f"{operators} operator checks are cut off")
+        operators, fingerprint = _SUBGRAPH.unpack(reader.take(_SUBGRAPH.size, "a subgraph's entry is truncated"))
+        checks = reader.take(operators, f"{operators} operator checks are truncated")
         subgraphs.append(SubgraphStamp(fingerprint, bytes(checks)))
     reader.finish()
     return tuple(subgraphs)

@@ -104,7 +104,7 @@ def decode_details(data: bytes | memoryview, sources: Mapping[int, str]) -> dict
 def _number(reader: TableReader) -> int:
     found = 0
     for shift in range(0, _MOST_BITS, 7):
-        byte = reader.take(1, "a number is cut off")[0]
+        byte = reader.take(1, "a number is truncated")[0]
         found |= (byte & 127) << shift
         if byte < 128:
             return found

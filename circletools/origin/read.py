@@ -108,8 +108,8 @@ def decode_exact(data: bytes | memoryview, sources: Iterable[int]) -> dict[int, 
     known, reader, subgraphs = frozenset(sources), TableReader(data, EXACT_TABLE), dict[int, dict[int, Origin]]()
     for _ in range(reader.header(_VERSION)):
         at = reader.position
-        index, length = _PAIR.unpack(reader.take(_PAIR.size, "a subgraph's entry is cut off"))
-        start, table = reader.position, reader.take(length, f"an op table of {length} bytes is cut off")
+        index, length = _PAIR.unpack(reader.take(_PAIR.size, "a subgraph's entry is truncated"))
+        start, table = reader.position, reader.take(length, f"an op table of {length} bytes is truncated")
         if index in subgraphs:
             raise reader.error(f"a second entry for subgraph {index}", at)
         try:

@@ -47,7 +47,7 @@ _MESSAGES = {
     AliasKind.INPUT: "is also input {other}",
     AliasKind.DUPLICATE: "is already output {other}",
     AliasKind.TAP: "is also read by operator {other}",
-    AliasKind.UNPRODUCED: "is produced by no operator, input or constant",
+    AliasKind.UNPRODUCED: "is neither computed by an operator nor an input or constant",
 }
 
 

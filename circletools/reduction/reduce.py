@@ -139,7 +139,7 @@ class _Trials:
 def _read_log(name: str) -> dict[str, bool]:
     try:
         lines = Path(name).read_text(encoding="utf-8").splitlines()
-        rows = [json.loads(line) for line in lines if line.endswith("}")]  # the last line may be cut off
+        rows = [json.loads(line) for line in lines if line.endswith("}")]  # the last line may be truncated
         return {str(row["model"]): bool(row["fails"]) for row in rows}
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise InvalidInputError(f"not a log of `reduce`: {error}", location=name) from error

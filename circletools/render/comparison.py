@@ -39,10 +39,7 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
 
 
 def comparison_text(comparison: Comparison) -> Iterator[str]:
-    """Yield the lines of the text form: the recordings, the number of rows of each verdict, and a table.
-
-    The total comes first, then the operators, those with the longest times first.
-    """
+    """Yield the recordings, the number of rows of each verdict, and a table, the longest operators first."""
     for side, recordings in (("before", comparison.before), ("after", comparison.after)):
         for words, count in Counter(map(_side, recordings)).items():
             yield f"{side}: {words}" + f" ({count} recordings)" * (count > 1)

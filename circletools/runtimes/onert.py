@@ -105,9 +105,7 @@ def called(request: Request) -> Verdict:
         words = same(own.outputs, running.fetch())
     except FAILURES as error:
         words = words_of(error)
-    return (
-        Verdict("differs", f"with outputs that onert allocates, as `infer` does: {words}") if words else Verdict("ok")
-    )
+    return Verdict("differs", f"with outputs allocated by onert, as in `infer`: {words}") if words else Verdict("ok")
 
 
 def profile(request: Request) -> Recorded:

@@ -50,9 +50,7 @@ def transpose(call: Call) -> Sequence[Shape]:
     """Permuted by its second input."""
     shape = call.shape()
     order = [call.axis(axis, len(shape)) for axis in call.numbers(1)]
-    refuse_unless(
-        sorted(order) == list(range(len(shape))), f"{shown(order)} is not a permutation of {shown(shape)}", 1
-    )
+    refuse_unless(sorted(order) == list(range(len(shape))), f"{shown(order)} does not permute {shown(shape)}", 1)
     return [tuple(shape[axis] for axis in order)]
 
 

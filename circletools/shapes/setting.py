@@ -105,9 +105,7 @@ def _check_growth(graph: Graph, slot: int, output: int, runs: tuple[Shapes, Shap
     """Raise EditError if an output did not grow with the batch."""
     was, now = (run.shapes.get((graph.index, output)) for run in runs)
     if now is None or was == now:
-        why = (
-            "does not depend on the inputs that grow" if now else "has a shape that is known only when the model runs"
-        )
+        why = "does not depend on inputs that grow" if now else "has a shape that is known only when the model runs"
         raise EditError(f"output {slot} ({TensorNames(graph).shown(output)}) {why}", location=graph.place())
 
 

@@ -47,9 +47,7 @@ def _shapes(whole: Whole, sizes: NDArray[Any]) -> Iterator[Finding]:
         "NEGATIVE_DIMENSION",
         negative,
         whole.tensor,
-        lambda row: (
-            f"the shape is {shapes.row(row).tolist()}; a dynamic dimension is 1 there, and -1 in the signature"
-        ),
+        lambda row: f"the shape is {shapes.row(row).tolist()}; a dynamic dimension is 1, and -1 in the signature",
     )
     ranks = np.flatnonzero((signatures.count > 0) & (signatures.count != shapes.count))
     yield from findings_at(

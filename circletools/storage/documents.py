@@ -41,11 +41,9 @@ def read_baseline(
 ) -> dict[str, _Known]:
     """Read the documents that a command wrote with `--json` (one document, or JSON Lines), each with `known`.
 
-    Returns the first of each model by its absolute path (see `of_model`). A relative path starts from the folder of
-    the baseline or, if no model of that path is asked for, from the current one.
-
-    Raises InvalidInputError if the file cannot be read, has another version, or `known` finds missing fields
-    (KeyError, TypeError, AttributeError) or invalid values (ValueError).
+    Returns the first of each model by its absolute path; a relative one starts from the folder of the baseline, or
+    else from the current one. Raises InvalidInputError if the file cannot be read, has another version, or `known`
+    finds missing fields (KeyError, TypeError, AttributeError) or invalid values (ValueError).
     """
     name, data = os.fspath(path), read_bytes(path)
     if not data.strip():

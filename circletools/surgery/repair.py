@@ -70,9 +70,7 @@ def _judged(edit: ModelEdit, names: Sequence[str]) -> Iterator[Finding]:
             worker = stack.enter_context(runtimes.Worker(name))
             was, now = behaviour(worker, path), behaviour(worker, after)
             if not was[0] and (reason := difference(was, now)):
-                raise EditError(
-                    f"{name} no longer accepts the model: {reason}", hint="repair fewer codes with `only`"
-                )
+                raise EditError(f"{name} now refuses the model: {reason}", hint="repair fewer codes with `only`")
             if was[0] and now[0]:
                 yield Finding("NOT_LOADED", "warning", "model", f"{name} still refuses the model: {now[0]}")
 

@@ -164,7 +164,7 @@ class Processes:
 def without_interrupts() -> Iterator[None]:
     """Delay Ctrl-C until the end of the block. A process started in the block never receives it.
 
-    Windows cannot delay it; readers of the log recognise a line that is cut off.
+    Windows cannot delay it; readers of the log recognise a line that is truncated.
     """
     if not hasattr(signal, "pthread_sigmask"):
         yield

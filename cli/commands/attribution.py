@@ -23,7 +23,7 @@ Tables = Annotated[
 TimeForm = Annotated[Literal["text", "json", "csv", "collapsed", "speedscope"], FORMAT]
 ProfileForm = Annotated[Literal["text", "json", "collapsed", "speedscope"], FORMAT]
 Top = Annotated[int, option("--top", "Rows in each table, the longest first; 0 shows all.", "N", min=0)]
-Depth = Annotated[int | None, option("--depth", "Cut module paths to their first N components.", "N", min=1)]
+Depth = Annotated[int | None, option("--depth", "Truncate module paths to their first N components.", "N", min=1)]
 
 
 def attribute(

@@ -21,8 +21,7 @@ def measure(
         option("--on", "The program for a device, as in npu=litert:xnnpack; may be repeated.", "DEVICE=PROGRAM"),
     ] = (),
     source: Annotated[
-        Path | None,
-        option("--source", "The model that was split; by default looked for in and next to DIR.", "MODEL"),
+        Path | None, option("--source", "The model that was split; by default the one in or next to DIR.", "MODEL")
     ] = None,
     output: Annotated[str | None, option("--output -o", "The file for the JSON document.", "FILE")] = None,
     seconds: Annotated[float, option("--seconds", "Seconds to run each plan.", "SECONDS", min=0.01)] = 2.0,

@@ -77,7 +77,7 @@ def dump_origins(
     source: Input,
     form: Annotated[Literal["text", "json", "csv", "tree"], FORMAT] = "text",
     depth: Annotated[
-        int | None, option("--depth", "In a tree, cut module paths to their first N parts.", "N", min=1)
+        int | None, option("--depth", "In a tree, truncate module paths to their first N parts.", "N", min=1)
     ] = None,
     operators: Annotated[str | None, option("--operators", "Only these operators, as in 0-10,15.", "RANGES")] = None,
     source_name: Annotated[str | None, option("--source", "Only sources whose name matches.", "REGEX")] = None,

@@ -43,8 +43,7 @@ def split(
 def verify_split(
     directory: Annotated[Path, argument("DIR", "The directory that a split wrote.")],
     source: Annotated[
-        Path | None,
-        option("--source", "The model that was split; by default looked for in and next to DIR.", "MODEL"),
+        Path | None, option("--source", "The model that was split; by default the one in or next to DIR.", "MODEL")
     ] = None,
     runtime: Annotated[
         Literal["litert", "onert", "none"] | None,

@@ -81,8 +81,7 @@ def begin() -> None:
 def record(error: str | None, counts: Mapping[tuple[str, str], int] | None, unmatched: Iterable[str] = ()) -> bool:
     """Record an error shown with a model's findings, and their counts; return whether output is captured.
 
-    `counts` has the number of each severity and code, for the summary after the last model; `unmatched` has the
-    patterns of settings that do not match this model.
+    For the messages after the last model: the number of each severity and code, and patterns that do not match.
     """
     if (captured := _current.get()) is not None:
         captured.error, captured.counts, captured.unmatched = error, counts, frozenset(unmatched)

@@ -306,8 +306,8 @@ def test_the_environment_of_onert_has_a_longest_value(monkeypatch: pytest.Monkey
 BAD_TABLES: list[tuple[bytes, str, int]] = [
     (b"\1\0\0\0\0\0\0", "shorter than its header (8 bytes)", 0),
     (np.array([2, 0], "<u4").tobytes(), "version 2 is not known", 0),
-    (np.array([1, 1, 0], "<u4").tobytes(), "a subgraph's entry is cut off", 8),
-    (np.array([1, 1, 0, 1, 0], "<u4").tobytes(), "the ids of 1 operators are cut off", 16),
+    (np.array([1, 1, 0], "<u4").tobytes(), "a subgraph's entry is truncated", 8),
+    (np.array([1, 1, 0, 1, 0], "<u4").tobytes(), "the ids of 1 operators are truncated", 16),
     (np.array([1, 2, 3, 0, 3, 0], "<u4").tobytes(), "a second entry for subgraph 3", 16),
     (np.array([1, 0], "<u4").tobytes() + b"x", "bytes left over", 8),
 ]

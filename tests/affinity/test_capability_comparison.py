@@ -85,7 +85,7 @@ NONE_AT_ALL: list[tuple[str, str]] = [
     ("stride_w <", "two sides"),
     ("Stride <= 2", "neither a number, an option nor"),
     ("input0.colour == 2", "neither a number"),
-    ("input0.dim == 2", "must say which dimension"),
+    ("input0.dim == 2", "must name a dimension"),
     ("inputs.scale == outputs.scale", "several numbers in two places"),
     ("1 / 0 == 2", "has no divisor"),
     ("0^-1 == 2", "has no divisor"),

@@ -99,7 +99,7 @@ REFUSED: list[tuple[Target, bytes, str, str | None, str | None]] = [
      f"ruy computes in FLOAT32 only; 'x' is INT8 {MEASURED}", at(0),
      "it fails, or returns wrong numbers; run it on cpu"),
     ("onert", with_affinity(graph_of("CONV_2D", "CONV_2D", tap=True), ["ruy", "cpu"]),
-     f"the output 't0' of {at(0)} (ruy) is read here on cpu, as zeros where onert allocates the outputs {MEASURED}",
+     f"the output 't0' of {at(0)} (ruy) is read here on cpu; as zeros if onert allocates the outputs {MEASURED}",
      at(1), "run fix-outputs --detach-taps, then annotate-affinity for what it adds"),
     ("onert", two_graphs("cpu", "ruy", "cpu", "cpu"),
      f"onert has one map for all subgraphs; {at(1)} has device ruy, this operator cpu", at(1, 1),

@@ -76,8 +76,3 @@ def test_wrong_settings_are_refused_by_name(text: str, tmp_path: Path) -> None:
     with pytest.raises(ct.InvalidInputError, match="not settings of circletools"):
         ct.checks.read_settings(file)
     assert run("check", tmp_path, "--config", file).returncode == 3
-
-
-def test_a_code_that_is_not_known(tmp_path: Path) -> None:
-    file = project(tmp_path, "circletools.toml", '[check]\nignore = ["NOT_A_CODE"]')
-    assert run("check", tmp_path, "--config", file).returncode == 2

@@ -337,11 +337,3 @@ def test_a_table_of_a_trace_is_that_of_layers_unless_functions_are_asked_for() -
     text = run(*words[:2]).out
     assert len({run(*words[:2], "--by", by).out for by in ("bucket", "function")} | {text}) == 3
     assert run(*words[:2], "--format", "text").out == text
-
-
-def test_operators_of_two_traces(tmp_path: Path) -> None:
-    ran = run("trace-compare", ONERT, ONERT, "--operators", "--json")
-    assert ran.status == 0
-    assert json.loads(ran.out)["rows"]
-    ran = run("trace-compare", ONERT, ONERT)
-    assert ran.status in (1, 3)

@@ -157,7 +157,7 @@ def test_dump_of_a_malformed_table(tmp_path: Path) -> None:
     ran = run("dump-origins", put(tmp_path / "a.circle", broken))
     assert (ran.status, ran.out) == (3, b"")
     place = f"{tmp_path / 'a.circle'}: {OP}"
-    assert ran.err == f"error: {place}: an entry is cut off: 8 bytes needed at byte 4\n"
+    assert ran.err == f"error: {place}: an entry is truncated: 8 bytes needed at byte 4\n"
 
 
 def test_a_tree(shown: Path) -> None:

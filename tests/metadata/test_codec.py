@@ -66,8 +66,8 @@ def test_a_name_that_can_be_written() -> None:
         (u32s(1, 5, 1) + b"\0" + u32s(6, 1) + b"\0", 13, "left over after 1 entries"),
         (u32s(2, 5, 1) + b"\0", 13, "2 entries declared, 1 found"),
         (u32s(1), 4, "1 entries declared, 0 found"),
-        (u32s(1, 5), 4, "cut off: 8 bytes needed"),
-        (u32s(1, 5, 3) + b"a\0", 12, "cut off: 3 bytes needed"),
+        (u32s(1, 5), 4, "truncated: 8 bytes needed"),
+        (u32s(1, 5, 3) + b"a\0", 12, "truncated: 3 bytes needed"),
         (u32s(1, 5, 0), 8, "length 0"),
         (u32s(1, 5, 2) + b"ab", 13, "without its final NUL"),
         (u32s(2, 5, 1) + b"\0" + u32s(5, 1) + b"\0", 13, "a second entry for id 5"),
@@ -85,6 +85,6 @@ def test_numbers_are_taken_one_after_the_other() -> None:
     assert (number, count, at, reader.position) == (4, 2, 4, 20)
     again = TableReader(u32s(8, LARGEST, 3), "T")
     assert (again.numbers(2), again.numbers(0), again.position) == ((8, LARGEST), (), 8)
-    with pytest.raises(TableFormatError, match="cut off: 8 bytes needed at byte 8"):
+    with pytest.raises(TableFormatError, match="truncated: 8 bytes needed at byte 8"):
         again.numbers(2)
     assert again.numbers(1) == (3,)

@@ -97,10 +97,7 @@ def test_who_ever_reads_what_is_shared_too_often_is_refused(few: bytes, many: by
     for read in READERS:
         with open_model(few) as opened:
             read(opened)
-        with (
-            open_model(many) as opened,
-            pytest.raises(ModelFormatError, match="where each occurs have"),
-        ):
+        with open_model(many) as opened, pytest.raises(ModelFormatError, match="where each occurs have"):
             read(opened)
     with open_model(many) as opened:
         assert opened.reachable.visits > 0  # its structure is sound

@@ -141,7 +141,7 @@ def test_malformed_origins(tmp_path: Path) -> None:
     model = tmp_path / "model.circle"
     model.write_bytes(edited(embedded(IF_MODEL.read_bytes()), lambda edit: edit.set_metadata(OP, b"\1\0\0\0\5\0")))
     status, _, err = run(IF_TRACE, "--model", model)
-    assert (status, err.startswith(f"error: {model}: {OP}: an entry is cut off")) == (3, True)
+    assert (status, err.startswith(f"error: {model}: {OP}: an entry is truncated")) == (3, True)
 
 
 def test_notes(tmp_path: Path) -> None:

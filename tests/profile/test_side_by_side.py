@@ -26,7 +26,7 @@ def test_operators_of_two_traces() -> None:
         (0, 1, "FullyConnected", 0, 11_000, False),
         (0, 2, "Softmax", 25_000, 0, False),
     ]
-    assert not found.regressed
+    assert (found.regressed, found.unpaired) == (False, 2)
     several = [compare_profiles([before] * 2, [after] * 2, percent).rows for percent in (9.9, 6.28, 6.29)]
     assert [row.time.regressed for row in several[0]] == [False, True, False, False]
     assert [rows[2].time.regressed for rows in several[1:]] == [True, False]  # 11 of 175

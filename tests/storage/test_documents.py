@@ -50,9 +50,6 @@ def test_one_document_or_one_a_line(ends: str, tmp_path: Path) -> None:
         found = read_baseline(several, "check", name_of)
         for folder in (tmp_path, Path()):
             assert [of_model(found, os.fspath(folder / name)) for name in ("a", "./x/../b", "c")] == ["A", "B", None]
-
-
-def test_a_document_may_have_many_lines(tmp_path: Path) -> None:
     (tmp_path / "one").write_text(json.dumps(known("a"), indent=1))
     assert read_baseline(tmp_path / "one", "check", name_of)[""] == "A"
 

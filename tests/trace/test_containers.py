@@ -201,7 +201,7 @@ def test_packets_that_are_cut_or_broken(size: int) -> None:
     trace = trace_of()
     broken = field_bytes(1, field_number(8, 1) + b"\x0b")
     assert [one.number for one in packet_fields(trace, in_pieces(broken + PACKETS, size))] == [8, 8, 9]
-    assert trace.faults == [Fault(FaultKind.MALFORMED, 0, "a packet that is corrupt or truncated")]
+    assert trace.faults == [Fault(FaultKind.MALFORMED, 0, "a corrupt or truncated packet")]
 
 
 def test_how_much_packets_may_unpack_to() -> None:

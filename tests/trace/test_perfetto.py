@@ -182,7 +182,7 @@ def test_what_is_wrong_with_bundles() -> None:
     _, found = faults_of(none_lost + lost)
     assert found == [Fault(FaultKind.LOST, len(none_lost), "events were lost before this bundle")]
     _, found = faults_of(packet(good) + packet(good + b"\x12\x7f"))
-    assert found == [Fault(FaultKind.MALFORMED, len(packet(good)), "a bundle of events that is corrupt or truncated")]
+    assert found == [Fault(FaultKind.MALFORMED, len(packet(good)), "a corrupt or truncated bundle of events")]
     _, found = faults_of(packet(good + printing(11, b"B|x|name") + printing(12, b"B|y")))
     assert [(fault.kind, fault.text) for fault in found] == [
         (FaultKind.MALFORMED, "B|x|name"),

@@ -147,6 +147,6 @@ def _term(word: str) -> Term:
         return word
     side, index, simple, indexed, element = found.groups()
     if indexed in ("dim", "span") and element is None:
-        raise ValueError(f"{word!r} must say which dimension, as {indexed}0")
+        raise ValueError(f"{word!r} must name a dimension, as in {indexed}0")
     place = None if index == "s" else int(index)
     return TensorTerm(side, place, simple or indexed, None if element is None else int(element))

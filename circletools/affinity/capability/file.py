@@ -210,9 +210,7 @@ class _Reader:
         if link not in _LINKS:
             self._fail(f"{place}.link", f"must be one of {', '.join(_LINKS)}")
         first, then = (self._group(rule.get(side), f"{place}.{side}") for side in ("first", "then"))
-        return ContextRule(
-            first, then, link, self._text(rule.get("reason", "not supported together"), f"{place}.reason")
-        )
+        return ContextRule(first, then, link, self._text(rule.get("reason", "refused together"), f"{place}.reason"))
 
     def _code(self, code: str, place: str) -> str:
         if code != ANY and not code.startswith("CUSTOM:") and code not in _codes():

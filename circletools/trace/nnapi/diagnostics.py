@@ -11,7 +11,7 @@ from circletools.findings import Finding
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic(Finding):
-    """A finding in a trace: the place of its first case, the number of cases, and a remedy."""
+    """A finding in a trace: the place of its first occurrence, the number of occurrences, and a remedy."""
 
     count: int
     hint: str

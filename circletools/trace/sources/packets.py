@@ -64,11 +64,11 @@ def _fields(trace: Trace, packet: Packet) -> Iterator[Field]:
         for number, value, start, end in fields(packet.data, 0, len(packet.data)):
             yield Field(packet, number, value, start, end)
     except BrokenMessage:
-        trace.fault(FaultKind.MALFORMED, packet.where, b"a packet that is corrupt or truncated")
+        trace.fault(FaultKind.MALFORMED, packet.where, b"a corrupt or truncated packet")
 
 
 def _framed(trace: Trace, pieces: Pieces) -> Iterator[tuple[bytes, int]]:
-    """Yield each packet with its offset. A packet cut off at the end is returned as far as it goes."""
+    """Yield each packet with its offset. A packet truncated at the end is returned as far as it goes."""
     held, base, source = bytearray(), 0, pieces()
     at = 0
     needed = _HEADER_BYTES

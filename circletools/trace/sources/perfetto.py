@@ -114,9 +114,7 @@ class _Block:
                     self.trace.fault(FaultKind.LOST, field.packet.where, b"events were lost before this bundle")
                 at = end
         except BrokenMessage:
-            self.trace.fault(
-                FaultKind.MALFORMED, field.packet.where, b"a bundle of events that is corrupt or truncated"
-            )
+            self.trace.fault(FaultKind.MALFORMED, field.packet.where, b"a corrupt or truncated bundle of events")
         self.parts.append(data[field.start : field.end])
         self.size += field.end - field.start
 

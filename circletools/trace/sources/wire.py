@@ -22,7 +22,7 @@ Parts = dict[int, tuple[int, bytes]]
 
 
 class BrokenMessage(Exception):  # noqa: N818 - never leaves this package
-    """A message that does not follow the encoding, or is cut off; `at` is the position."""
+    """A message that does not follow the encoding, or is truncated; `at` is the position."""
 
     def __init__(self, at: int) -> None:
         super().__init__(at)
