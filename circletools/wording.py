@@ -61,12 +61,16 @@ def numbered(numbers: Sequence[int], what: str) -> str:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return `did you mean 'npu'?` with the nearest known word, ignoring case; empty if no word is near."""
+    """Return `did you mean 'npu'?` with the nearest known word, ignoring case; empty if no word is near.
+
+    If none is near, the only word that contains the given one counts.
+    """
     folded: dict[str, str] = {}
     for name in sorted(known):
         folded.setdefault(name.casefold(), name)
-    near = get_close_matches(word.casefold()[:_LONGEST_COMPARED], folded, 1)
-    return f"did you mean {folded[near[0]]!r}?" if near else ""
+    given = word.casefold()[:_LONGEST_COMPARED]
+    near = get_close_matches(given, folded, 1) or [name for name in folded if len(given) > 2 and given in name]
+    return f"did you mean {folded[near[0]]!r}?" if len(near) == 1 else ""
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:

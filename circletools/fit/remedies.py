@@ -53,6 +53,8 @@ def _remedy(reason: str, code: str) -> str:
     places: dict[str, list[str]] = {}  # grouped by remedy
     for condition in reason.split("; "):
         words, place = _of_condition(condition)
+        if code == "RESHAPE" and place == "output 0":
+            words = words.replace("reshape @ ", "reshape ")
         places.setdefault(words, []).append(place)
     return "; ".join(words.replace("@", _listed(named)) for words, named in places.items())
 

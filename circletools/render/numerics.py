@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from itertools import groupby
+from textwrap import shorten
 from typing import Any, Literal
 
 from circletools.numerics.results import Cell, Column, Comparison, OperatorCells
@@ -104,7 +105,7 @@ def _cells(rows: Sequence[OperatorCells], at: int) -> tuple[str, ...]:
         _number(own.snr_db if own else None),
         _number(inherited.max_abs if inherited else None),
         _number(inherited.max_steps if inherited else None),
-        cell.verdict.replace("_", " ") + (f": {cell.words}"[:60] if cell.words else ""),
+        cell.verdict.replace("_", " ") + (f": {shorten(cell.words, 80, placeholder=' …')}" if cell.words else ""),
         source,
     )
 

@@ -118,10 +118,9 @@ class Worker:
             self._stop()
             return replace(found, data=Path(found.file).read_bytes(), file="")
         if isinstance(found, Recorded):
-            words = f"{found.failure} {self._last_line()}".strip() if found.failure else ""
-            return replace(found, failure=words)
+            return replace(found, failure=self._failure(found.failure))
         assert isinstance(found, Verdict)
-        return Recorded(b"", failure=f"{found.words} {self._last_line()}".strip())
+        return Recorded(b"", failure=self._failure(found.words))
 
     def measure(self, request: ChainsRequest) -> Timed:
         """Measure the time of chains, whose programs must be installed in this worker's Python."""
@@ -131,14 +130,18 @@ class Worker:
             return found
         assert isinstance(found, Verdict)
         words = found.words.removeprefix(f"{self.runtime} ")  # which names only one of the programs
-        return Timed([], f"{words} {self._last_line()}".strip())
+        return Timed([], self._failure(words))
 
     def _run(self, request: Request) -> Answer:
         found = self._ask(request, Path(request.model))
         if isinstance(found, Verdict):
             return Answer([], [], found.words)
         assert isinstance(found, Answer)
-        return Answer([], [], f"{found.failure} {self._last_line()}".strip()) if found.failure else found
+        return Answer([], [], self._failure(found.failure)) if found.failure else found
+
+    def _failure(self, words: str) -> str:
+        """Return what a program failed with and the last line that it printed, as one line; empty without words."""
+        return " ".join(f"{words} {self._last_line()}".split()) if words else ""
 
     def _judge(self, question: Question, model: Path) -> Verdict:
         if model.is_file() and (wrong := self._wrong_format(model)):

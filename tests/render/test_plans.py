@@ -108,7 +108,7 @@ def test_a_plan_begins_with_what_devices_run_and_refuse() -> None:
         "cpu             6    30%          12,288         2    0%",
         "npu refuses 6 operators:",
         "  2 RESHAPE: Tensor dimensions must be less than 5: output 0 has rank 5, not 0 to 4",
-        "    reshape output 0 to at most rank 4",
+        "    reshape to at most rank 4",
         "      5,12",
         "  2 TRANSPOSE: Tensor dimensions must be less than 5: input 0 has rank 5, not 0 to 4; "
         "output 0 has rank 5, not 0 to 4",
@@ -200,6 +200,7 @@ def test_the_affinity_in_a_model() -> None:
         "          0  npu     0-1",
         "          1  cpu     2,4-5",
         "          -  (none)  3",
+        "  3 launches, 4 tensors cut, 4 copies between devices (128 bytes)",
     ]
     assert ct.render.rows_csv(found).splitlines()[4] == "0,3,MUL,__main__.Branchy::mul,,"
     document = ct.render.affinity_json(found)

@@ -44,6 +44,8 @@ def test_times(time_ns: int, milli: str, micro: str) -> None:
         ("conv_2D", "did you mean 'CONV_2D'?"),
         ("CONV2D" + "_" * 1000, "there are CONV_2D, cpu, npu"),
         ("xyz", "there are CONV_2D, cpu, npu"),
+        ("c" * 3, "there are CONV_2D, cpu, npu"),
+        ("onv", "did you mean 'CONV_2D'?"),
     ],
 )
 def test_suggestion(word: str, hint: str) -> None:

@@ -27,6 +27,7 @@ from circletools.model.model import Model
 from circletools.wording import counted
 
 ANY = "*"
+_OF_KIND = re.compile(r".* (constant, not (?!.*constant).*computed|computed, not (?!.*computed).*constant)")
 _UNSIGNED = re.compile(r"\w+ \d+ is U(INT\d+ \w+).*, not (.+)")
 
 
@@ -249,10 +250,15 @@ def untried(found: Sequence[str], code: str) -> str:
     return f"not tried with: {'; '.join(parts)}" if parts else f"{code} was not tried"
 
 
-def _distance(found: Sequence[str]) -> tuple[int, int, int]:
-    """Return the distance to a form: types count less than the number of inputs, and UINT8 is nearest to INT8."""
+def _distance(found: Sequence[str]) -> tuple[int, int, int, int]:
+    """Return the distance to a form: types count less than the number of inputs, and UINT8 is nearest to INT8.
+
+    Among equally near forms, one that leaves constants constant and computed tensors computed is nearest.
+    """
     unsigned = filter(None, map(_UNSIGNED.fullmatch, found))
-    return sum(words[0].isdigit() for words in found), sum(one[1] not in one[2] for one in unsigned), len(found)
+    of_count = sum(words[0].isdigit() for words in found)
+    of_kind = sum(_OF_KIND.fullmatch(words) is not None for words in found)
+    return of_count, sum(one[1] not in one[2] for one in unsigned), len(found), of_kind
 
 
 def mismatches(form: Form, operator: OperatorTraits, any_empty: bool = False) -> list[str]:
