@@ -17,6 +17,8 @@ from circletools.storage.zips import END, END_FIELDS, END_OFFSET, ENTRY_OFFSET, 
 
 def with_files(parts: Sequence[Part], files: Mapping[str, bytes]) -> list[Part]:
     """Return the parts of a file with `files` added to its archive. Raises EditError if that is impossible."""
+    if not files:
+        return list(parts)
     *front, last = parts
     directory = central_directory(view(last))
     kept: list[bytes] = []

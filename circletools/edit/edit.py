@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from circletools.calls import Attributes, explained
 from circletools.edit.archive import move_archive
 from circletools.edit.associated import has_file, with_files
-from circletools.edit.compact import compact
+from circletools.edit.compact import compact, tail_start
 from circletools.edit.editable import check_editable, original_model, original_start
 from circletools.edit.entries import Entries
 from circletools.edit.members import change_option, check_index, member_number, options_member
@@ -71,6 +71,7 @@ class ModelEdit(Attributes):
         self.renamed: dict[tuple[int, int], bytes] = {}  # (subgraph, tensor) -> the new name
         self._ends: dict[tuple[int, Direction], list[int]] = {}  # that were set
         self._files: dict[str, bytes] = {}
+        self._end: int | None = None  # of the part of the file that is kept
         self._followers: list[Callable[[ModelEdit], None]] = []
 
     def __enter__(self) -> ModelEdit:
@@ -123,14 +124,18 @@ class ModelEdit(Attributes):
             self._files[name] = data
         return changed
 
+    def drop_associated(self) -> None:
+        """Drop the ZIP archive after the model, and other data there."""
+        self._end = tail_start(self.model)
+
     def add_buffer(self, data: bytes) -> int:
         """Append a buffer, 16-byte aligned, and return its index; free places of earlier edits are used first."""
         return self._entries.pool.reserve(data)
 
     def drop_empty_data(self, buffer: int) -> bool:
         """Drop the data vector of a buffer if it is present but empty; return whether it was."""
-        found = self.model.buffers.tables.take(slice(buffer, buffer + 1))
-        is_empty = bool(found.has("data").any() and not self.model.buffers.data.count[buffer])
+        has_data = self.model.buffers.tables.take(slice(buffer, buffer + 1)).has("data")
+        is_empty = bool(has_data.any() and not self.model.buffers.data.count[buffer])
         if is_empty:
             self._entries.pool.replace(buffer, None)
         return is_empty
@@ -353,8 +358,8 @@ class ModelEdit(Attributes):
         if root is not None:
             open_file_offsets(self.model, self._overlay, root, self._entries.put_back)
             prefix = write_prefix(self._overlay, root, self.model.reachable.end)
-        parts = [*([prefix] if prefix else []), *move_archive(self.model, self._base, len(prefix) - self._base)]
-        return with_files(parts, self._files) if self._files else parts
+        rest = move_archive(self.model, self._base, len(prefix) - self._base, self._end)
+        return with_files([prefix, *rest] if prefix else rest, self._files)
 
     def to_bytes(self) -> bytes:
         """Return the whole result."""

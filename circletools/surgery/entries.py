@@ -71,9 +71,16 @@ def set_entry(edit: ModelEdit, name: str, value: bytes) -> RewriteResult:
 
 
 def remove_entries(
-    edit: ModelEdit, names: Iterable[str] = (), *, origins: bool = False, affinity: bool = False
+    edit: ModelEdit,
+    names: Iterable[str] = (),
+    *,
+    origins: bool = False,
+    affinity: bool = False,
+    files: bool = False,
 ) -> RewriteResult:
     """Remove all metadata entries with these names; with `origins` and `affinity`, also their tables and stamps.
+
+    With `files`, the archive of associated files behind the model is dropped.
 
     The data is removed too, unless another entry or a tensor shares it. Raises UsageError if the model does not have
     a name, so typing mistakes are noticed.
@@ -85,6 +92,9 @@ def remove_entries(
         changes.append(f"metadata {name}: removed")
     changes += strip(edit).changes if origins else ()
     changes += store.strip(edit).changes if affinity else ()
+    if files and (there := archive_entries(edit.model)):
+        edit.drop_associated()
+        changes += [f"{entry.filename}: removed" for entry in there]
     return RewriteResult(tuple(changes))
 
 
@@ -192,14 +202,15 @@ def labels(
     names: Iterable[str],
     *,
     output: str = "0",
-    file: str = "labels.txt",
+    file: str | None = None,
     locale: str = "",
     values: bool = False,
 ) -> RewriteResult:
     """Name the entries of an output, in a file of the archive after the model; each `locale` has its own file.
 
-    The file replaces one with the same name or locale. With `values`, labels name the numbers in the output, as for
-    detectors. Raises UsageError if the output does not exist, or its last dimension is not the number of labels.
+    The file replaces one with the same name or locale, and by default gets the name of that. With `values`, labels
+    name the numbers in the output, as for detectors. Raises UsageError if the output does not exist, or its last
+    dimension is not the number of labels.
     """
     lines, found = list(names), _Described(edit)
     tensor, described = found.tensor("outputs", output)
@@ -207,10 +218,12 @@ def labels(
     if not values and size not in (-1, len(lines)):
         hint = "name another output, or use `values` if it contains class numbers"
         raise UsageError(f"{len(lines)} labels for {size} entries of output {output}", hint=hint)
-    new = {"name": file, "type": "TENSOR_VALUE_LABELS" if values else "TENSOR_AXIS_LABELS", "locale": locale}
+    new = {"type": "TENSOR_VALUE_LABELS" if values else "TENSOR_AXIS_LABELS", "locale": locale}
     files = described.setdefault("associated_files", [])
     same = [one for one in files if one.get("name") == file]
     same += [one for one in files if (one.get("type"), one.get("locale", "")) == (new["type"], locale)]
+    file = file or (same[0].get("name") if same else None) or f"labels{locale and '_'}{locale}.txt"
+    new["name"] = file
     files += [] if same else [{}]
     (same or files[-1:])[0].update({key: value for key, value in new.items() if value})
     return set_document(

@@ -5,6 +5,7 @@ Findings that make a program refuse the model are always repaired; others only o
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -13,6 +14,7 @@ from tempfile import TemporaryDirectory
 
 from circletools import runtimes
 from circletools.asking import as_file
+from circletools.check import check
 from circletools.codes import explain, explanations
 from circletools.edit.edit import ModelEdit
 from circletools.edit.results import RewriteResult
@@ -20,10 +22,12 @@ from circletools.edit.signatures import SIDES
 from circletools.errors import EditError, UsageError
 from circletools.findings import Finding
 from circletools.graph.build import model_graph
+from circletools.model.model import Model
 from circletools.outputs.fixing import behaviour, difference, fix_outputs
 from circletools.parts.names import TensorNames, quoted
 from circletools.parts.signatures import proper, unique_names
 from circletools.surgery.rename import RenameRequest, rename
+from circletools.wording import counted
 
 
 def repair(edit: ModelEdit, only: Sequence[str] = (), *, with_: Sequence[str] = ()) -> RewriteResult:
@@ -53,7 +57,15 @@ def repair(edit: ModelEdit, only: Sequence[str] = (), *, with_: Sequence[str] = 
         notes += result.notes
     if changes and with_:
         notes += _judged(edit, with_)
-    return RewriteResult(tuple(changes), tuple(notes))
+    return RewriteResult(tuple(changes), tuple(notes if changes else (*notes, *_left(edit.model))))
+
+
+def _left(model: Model) -> Iterator[Finding]:
+    """Yield a note for each code of errors and warnings that `check` reports, with its remedy."""
+    for code, count in Counter(one.code for one in check(model) if one.severity in ("error", "warning")).items():
+        rule = explain(code)
+        remedy = f"`repair --only {code}`" if rule.repair == "asked" else rule.remedy
+        yield Finding(code, "info", "model", f"{counted(count, 'finding')} not repaired: {remedy}")
 
 
 def _codes() -> dict[str, str]:

@@ -73,6 +73,7 @@ def remove_entries(
     name: Annotated[tuple[str, ...], option("--name", "A metadata entry to remove; may be repeated.", "NAME")] = (),
     origins: Annotated[bool, option("--origins", "Remove the origin tables and their stamp.")] = False,
     affinity: Annotated[bool, option("--affinity", "Remove the affinity tables and their stamp.")] = False,
+    files: Annotated[bool, option("--files", "Drop the archive of files, such as labels.")] = False,
     erase: Erase = False,
     in_place: InPlace = False,
 ) -> None:
@@ -81,11 +82,11 @@ def remove_entries(
     The data is removed too, unless another entry or a tensor shares it. A missing name is an error. Without --erase,
     the old value stays in the file, unused.
     """
-    if not name and not origins and not affinity:
-        raise ct.UsageError("nothing to remove", hint="use --name NAME, --origins or --affinity")
+    if not (name or origins or affinity or files):
+        raise ct.UsageError("nothing to remove", hint="use --name NAME, --origins, --affinity or --files")
 
     def change(edit: ct.ModelEdit) -> ct.types.RewriteResult:
-        return ct.metadata.remove(edit, name, origins=origins, affinity=affinity)
+        return ct.metadata.remove(edit, name, origins=origins, affinity=affinity, files=files)
 
     rewrite(source, output, in_place, change, erase=erase)
 
@@ -107,7 +108,9 @@ def labels(
     *,
     file: Annotated[Path, option("--labels", "A text file with a label in each line.", "FILE")],
     of: Annotated[str, option("--output", "The output, by position or name.", "OUTPUT")] = "0",
-    name: Annotated[str | None, option("--name", "The name of the file in the archive.", "FILE")] = None,
+    name: Annotated[
+        str | None, option("--name", "The name of the file in the archive; labels.txt by default.", "FILE")
+    ] = None,
     locale: Annotated[str, option("--locale", "The language of the labels, such as en.", "LOCALE")] = "",
     values: Annotated[bool, option("--values", "Label the values in the output, as for detectors.")] = False,
     in_place: InPlace = False,
@@ -120,7 +123,7 @@ def labels(
     lines = read_text(file).splitlines()
 
     def change(edit: ct.ModelEdit) -> ct.types.RewriteResult:
-        return ct.metadata.labels(edit, lines, output=of, file=name or file.name, locale=locale, values=values)
+        return ct.metadata.labels(edit, lines, output=of, file=name, locale=locale, values=values)
 
     rewrite(source, output, in_place, change, inputs=[file])
 

@@ -119,7 +119,7 @@ def compact(
     ] = False,
     outputs: Annotated[bool, option("--outputs", "With --prune, also drop operators that no output needs.")] = False,
     strip_names: Annotated[
-        bool, option("--strip-names", "Only drop the names of tensors; signatures keep theirs.")
+        bool, option("--strip-names", "Also drop the names of tensors; signatures keep theirs.")
     ] = False,
     in_place: InPlace = False,
 ) -> None:
@@ -140,6 +140,8 @@ def compact(
             with ct.edit(model) as edit:
                 result = ct.surgery.strip_names(edit)
                 edit.save(to, in_place=in_place, erase=True, progress=of_bytes)
+            sizes = () if to == "-" else (f"{model.wire.size} -> {Path(to).stat().st_size} bytes",)
+            result = ct.types.RewriteResult((*result.changes, *sizes), result.notes)
         else:
             before, after = model.wire.size, ct.compact(model, to, in_place=in_place, progress=of_bytes)
             result = ct.types.RewriteResult((f"{before} -> {after} bytes",))

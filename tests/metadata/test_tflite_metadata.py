@@ -53,6 +53,10 @@ def test_labels_are_named_and_in_the_archive(name: str) -> None:
     other = labelled(after, LABELS[::-1])
     assert files(other) == {"labels.txt": "5\n四\ntrois\nzwei\none\n".encode()}
     assert files(edited(other, lambda edit: edit.set_metadata("a", b"x"))) == files(other)
+    named = labelled(bytes_of(name), file="x.txt")
+    assert set(files(labelled(named, LABELS[::-1]))) == {"x.txt"}
+    bare = edited(named, lambda edit: ct.metadata.remove(edit, ["TFLITE_METADATA"], files=True))
+    assert bare == bytes_of(name)
 
 
 def test_what_is_in_the_archive_stays(tmp_path: Path) -> None:
