@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from enum import Enum
 from functools import cache
 from importlib import import_module
 from types import UnionType
@@ -16,10 +17,15 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from circletools.calls import title_of
 from circletools.errors import UsageError, shortened
-from circletools.wording import did_you_mean
+from circletools.wording import Attributes, did_you_mean
 
 _SHOWN = 60  # characters shown of a wrong value
-_MADE_BY = {"Model": "ct.open(path)", "ModelEdit": "ct.edit(model)", "Source": "ct.open(path)"}
+_MADE_BY = {
+    "Model": "ct.open(path)",
+    "ModelEdit": "ct.edit(model)",
+    "Record": "a function such as ct.cost(model)",
+    "Source": "ct.open(path)",
+}
 _MODULES = ("", ".affinity", ".checks", ".entries", ".origin", ".outputs", ".planning", ".surgery")
 _NUMBERS = {int: "__index__", float: "__float__"}
 
@@ -36,16 +42,27 @@ def check_arguments(
     if owner is not None and not (given and isinstance(given[0], owner)):
         raise CallError(f"{title} is called on an object, not on the class", hint=_remedy(owner))
     takes = [name for name in signature.parameters if name != "self"]
-    unknown = [] if any(one.kind is one.VAR_KEYWORD for one in signature.parameters.values()) else {*named} - {*takes}
+    has_any = any(one.kind is one.VAR_KEYWORD for one in signature.parameters.values())
+    unknown = [] if has_any else sorted({*named} - {*takes})
     try:
         if unknown:
-            raise TypeError(f"there is no parameter {min(unknown)!r}")
+            raise TypeError(f"there is no parameter {unknown[0]!r}")
         bound = signature.bind(*given, **named).arguments
     except TypeError as error:
-        raise CallError(f"{title}: {error}", hint=f"it takes {', '.join(takes) or 'nothing'}") from error
+        requests = [kind for hint in hints.values() for kind in (hint, *get_args(hint)) if _takes(kind, unknown)]
+        hint = f"it takes {', '.join(takes) or 'nothing'}"
+        if requests:
+            hint = f"write {_remedy(requests[0]).partition('(')[0]}({', '.join(f'{name}=…' for name in unknown)})"
+        raise CallError(f"{title}: {error}", hint=hint) from error
     for parameter, value in bound.items():
         if parameter in hints and not _fits(value, hints[parameter]):
             raise _refusal(title, parameter, value, hints[parameter])
+
+
+def _takes(kind: Any, names: Sequence[str]) -> bool:
+    """Return whether a class is a request with these parameters."""
+    is_request = isinstance(kind, type) and kind.__name__.endswith("Request")
+    return is_request and bool(names) and {*names} <= {*inspect.signature(kind).parameters}
 
 
 @cache
@@ -73,7 +90,8 @@ def _fits(value: Any, hint: Any) -> bool:
     if not isinstance(kind, type):
         return True
     if getattr(kind, "_is_protocol", False):
-        return all(name[0] == "_" or hasattr(value, name) for name in (*vars(kind), *kind.__annotations__))
+        names = [name for name in vars(kind) if name[0] != "_"]
+        return all(hasattr(value, name) for name in (*names, *kind.__annotations__))
     return _is_of(value, kind, arguments)
 
 
@@ -99,7 +117,7 @@ def _is_series(value: Any, arguments: tuple[Any, ...]) -> bool:
 def _refusal(title: str, parameter: str, value: Any, hint: Any) -> CallError:
     kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
     remedy: str | None
-    words = [word for one in kinds if get_origin(one) is Literal for word in get_args(one)]
+    words = [word for one in kinds for word in _words(one)]
     classes = [one for one in kinds if isinstance(one, type) and one.__module__.startswith("circletools.")]
     shown = shortened(repr(value), _SHOWN)
     if words:
@@ -127,12 +145,35 @@ def _remedy(kind: type) -> str:
     return ""
 
 
+def ways_to(kind: type, name: str) -> Iterator[str]:
+    """Yield attributes of a class whose value, or whose first item, has an attribute of this name."""
+    for attribute in (one for one in dir(kind) if one[0] != "_"):
+        held = getattr(kind, attribute)
+        try:
+            hints = get_type_hints(getattr(held, "func", getattr(held, "fget", kind)))
+        except NameError:  # imported for type checkers only
+            continue
+        hint = hints.get("return", hints.get(attribute))
+        origin, arguments = get_origin(hint), get_args(hint)
+        is_series = isinstance(origin, type) and issubclass(origin, Sequence)
+        for one in arguments if is_series or origin in (Union, UnionType) else (hint,):
+            if isinstance(one, type) and issubclass(one, Attributes) and name in dir(one):
+                yield f".{attribute}{'[0]' * is_series}.{name}"
+
+
+def _words(kind: Any) -> list[Any]:
+    """Return the values of a Literal or an enum."""
+    if get_origin(kind) is Literal:
+        return [*get_args(kind)]
+    return [one.value for one in kind] if isinstance(kind, type) and issubclass(kind, Enum) else []
+
+
 def _described(hint: Any) -> str:
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
         return " or ".join(dict.fromkeys(map(_described, arguments)))
-    if origin is Literal:
-        return f"one of {', '.join(map(repr, arguments))}"
+    if words := _words(hint):
+        return f"{'' if origin else f'{hint.__name__}, '}one of {', '.join(map(repr, words))}"
     if origin is tuple and Ellipsis not in arguments:
         return f"({', '.join(map(_described, arguments))})"
     if isinstance(origin, type) and issubclass(origin, Iterable) and arguments and not issubclass(origin, Mapping):

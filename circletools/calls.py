@@ -5,12 +5,11 @@ The argument checks are imported at the first call, so `circletool --help` does 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import FrozenInstanceError
-from functools import cached_property, wraps
+from collections.abc import Callable
+from functools import wraps
 from importlib import import_module
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 _TITLES = {
     "circletools.entries": "ct.metadata",
@@ -42,16 +41,12 @@ def checked(value: Any, module: str, name: str, *, first: bool = True) -> Any:
 
 
 def explained(kind: _Kind) -> _Kind:
-    """Make public methods of a class check their arguments if Python raises an error.
-
-    Its objects say that they are no list and, of what is computed once, that it is read only.
-    """
+    """Make public methods of a class check their arguments if Python raises an error."""
     for name, held in list(vars(kind).items()):
-        if isinstance(held, FunctionType) and (name == "__init__" or name[0] != "_"):
+        is_made = name == "__init__" and "__dataclass_fields__" not in vars(kind)
+        if isinstance(held, FunctionType) and (is_made or name[0] != "_"):
             title = f"ct.{kind.__name__}.{name}".removesuffix(".__init__")
             setattr(kind, name, _explaining(held, title, kind))
-    for name, answer in {"__setattr__": _assign, "__getitem__": _no_item}.items():
-        type.__setattr__(kind, name, answer)
     return kind
 
 
@@ -78,43 +73,3 @@ def _explaining(call: Callable[..., Any], title: str, owner: type | None = None)
             raise
 
     return run
-
-
-class Attributes:
-    """An object that lists its attributes in the error about one that it does not have."""
-
-    __slots__ = ()
-
-    if not TYPE_CHECKING:  # a type checker reports these before the program runs
-
-        def __getattr__(self, name: str) -> Any:
-            has = "" if name.startswith("_") else f" ({_attributes(self)})"
-            if has and isinstance(self, Sequence) and self and name in dir(self[0]):
-                has = f" (its items have: [0].{name})"
-            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}{has}", name=name, obj=self)
-
-
-def _no_item(self: object, index: object) -> Any:
-    raise TypeError(f"{type(self).__name__} is no list ({_attributes(self)})")
-
-
-def _attributes(value: object) -> str:
-    return f"it has {', '.join(name for name in dir(value) if name[0] != '_')}"
-
-
-def _assign(self: object, name: str, value: object) -> None:
-    """Refuse to set what is computed once."""
-    if isinstance(getattr(type(self), name, None), cached_property):
-        words = "ct.edit(model) changes a model, dataclasses.replace makes another value"
-        raise FrozenInstanceError(f"{type(self).__name__}.{name} is read only ({words})")
-    object.__setattr__(self, name, value)
-
-
-class Named(dict[str, Any]):
-    """Values by name, which says what names there are."""
-
-    def __missing__(self, name: str) -> Any:
-        raise KeyError(f"there is no {name!r} (there are {', '.join(map(str, self))})")
-
-    def __getattr__(self, name: str) -> Any:
-        raise AttributeError(f"write [{name!r}]; there are {', '.join(map(str, self))}")

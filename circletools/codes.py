@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from circletools.errors import UsageError
-from circletools.wording import suggestion
+from circletools.wording import Attributes, suggestion
 
 Severity = Literal["error", "warning", "info"]
 
 
 @dataclass(frozen=True, slots=True)
-class Explanation:
+class Explanation(Attributes):
     """The explanation of a code.
 
     `subject`: the subject of the code, or `check` for all codes that `check` reports. `severity`: one word, or a text

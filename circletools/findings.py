@@ -9,9 +9,8 @@ from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from typing import Any
 
-from circletools.calls import Attributes
 from circletools.codes import Severity, explanations
-from circletools.wording import Tabular
+from circletools.wording import Attributes, Tabular
 
 __all__ = ["Finding", "Findings", "Severity", "against", "finding_of", "fingerprint"]
 

@@ -16,11 +16,11 @@ from circletools.model.external import external_data
 from circletools.model.model import Model
 from circletools.model.rows import Rows, Subgraph
 from circletools.model.views import Signature
-from circletools.wording import Tabular
+from circletools.wording import Attributes, Items, Tabular
 
 
 @dataclass(frozen=True, slots=True)
-class BufferSummary:
+class BufferSummary(Attributes):
     """The number of buffers, and their bytes inside the flatbuffer."""
 
     count: int
@@ -28,7 +28,7 @@ class BufferSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class ExternalSummary:
+class ExternalSummary(Attributes):
     """Data of one kind that follows the flatbuffer."""
 
     kind: str
@@ -37,7 +37,7 @@ class ExternalSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class TensorSummary:
+class TensorSummary(Attributes):
     """An input or output; if the tensor does not exist, only its index. -1 in `shape` is a dynamic dimension."""
 
     tensor: int
@@ -47,7 +47,7 @@ class TensorSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class SubgraphSummary:
+class SubgraphSummary(Attributes):
     """A subgraph; `operators` counts each operator code, the most frequent first."""
 
     index: int
@@ -60,7 +60,7 @@ class SubgraphSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class MetadataSummary:
+class MetadataSummary(Attributes):
     """A metadata entry; `bytes` is None if its buffer does not exist."""
 
     name: str
@@ -143,7 +143,7 @@ def inspect_model(
         trailing_bytes=trailing,
         associated_files=tuple(entry.filename for entry in (archive_entries(model) if trailing else None) or ()),
         operators=_histogram(codes, model.operator_columns.code_indices),
-        subgraphs=tuple(_subgraph(subgraph, codes) for subgraph in model.subgraphs),
+        subgraphs=Items(_subgraph(subgraph, codes) for subgraph in model.subgraphs),
         signatures=model.signatures,
         metadata=metadata_summaries(model),
         operator_rows=_rows(model, (graph.operators for graph in graphs)) if operators else None,
@@ -198,4 +198,4 @@ def metadata_summaries(model: Model) -> tuple[MetadataSummary, ...]:
     for entry in model.metadata:
         size = len(buffers[entry.buffer].data) if entry.buffer < len(buffers) else None
         found.append(MetadataSummary(entry.name, entry.buffer, size))
-    return tuple(found)
+    return Items(found)

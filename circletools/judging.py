@@ -15,7 +15,7 @@ from circletools.codes import explain
 from circletools.errors import UsageError
 from circletools.findings import Finding, Findings, against, finding_of
 from circletools.storage.documents import naming_files, of_model, read_baseline
-from circletools.wording import Tabular
+from circletools.wording import Attributes, Tabular
 
 FailOn = Literal["error", "warning", "never"]
 _FAILING: Mapping[str, frozenset[str]] = {
@@ -26,7 +26,7 @@ _FAILING: Mapping[str, frozenset[str]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CheckRequest:
+class CheckRequest(Attributes):
     """The selection of findings of `check`.
 
     `select`: report only these codes, or all if empty; `ignore`: do not report these codes. `baseline`: the JSON of
@@ -68,7 +68,7 @@ class CheckRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class CheckInputs:
+class CheckInputs(Attributes):
     """A request, and the findings of its baseline (`read_baseline`), or None without a baseline."""
 
     request: CheckRequest

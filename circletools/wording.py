@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import FrozenInstanceError
 from difflib import get_close_matches
 from enum import Enum
+from functools import cached_property
 from html import escape
+from importlib import import_module
 from itertools import islice
-from typing import Any
-
-from circletools.calls import Attributes
+from typing import TYPE_CHECKING, Any, TypeVar
 
 SCHEMA_VERSION = 1
 """`schema_version` of every JSON document that circletools writes, and of those that it reads."""
@@ -17,6 +18,7 @@ SCHEMA_VERSION = 1
 _LONGEST_COMPARED = 200  # comparison takes time quadratic in the length
 _LISTED = 8
 _MOST_ROWS = 200  # rows of an HTML table
+_Item = TypeVar("_Item")
 
 
 class Word(str, Enum):
@@ -78,6 +80,88 @@ def suggestion(word: str, known: Iterable[str]) -> str:
     names = sorted(known)
     listed = ", ".join(names[:_LISTED])
     return did_you_mean(word, names) or f"there are {listed}{', …' if len(names) > _LISTED else ''}"
+
+
+class Attributes:
+    """An object whose errors name its attributes or items: missing ones, and those that cannot be set."""
+
+    __slots__ = ()
+
+    if not TYPE_CHECKING:  # a type checker reports these before the program runs
+
+        def __init_subclass__(cls, **options: Any) -> None:
+            super().__init_subclass__(**options)
+            if "__dataclass_params__" in vars(cls):  # `dataclass` makes a class with slots twice, with its methods
+                cls.__setattr__ = Attributes.__setattr__
+
+        def __getattr__(self, name: str) -> Any:
+            has = f"{type(self).__name__} has no attribute {name!r}"
+            if name[0] == "_":
+                raise AttributeError(has, name=name, obj=self)
+            ways = [*islice(import_module("circletools.arguments").ways_to(type(self), name), 3)]
+            if isinstance(self, Sequence) and self and name in dir(self[0]):
+                ways = [f"[0].{name}"]
+            hints = [f"write {' or '.join(ways)}"] if ways else []
+            hint = ", or ".join(filter(None, [*hints, did_you_mean(name, _public(self))])) or _attributes(self)
+            raise AttributeError(f"{has} ({hint})", name=name, obj=self)
+
+        def __getitem__(self, index: object) -> Any:
+            inner = getattr(super(), "__getitem__", None)
+            if inner is None:
+                raise TypeError(f"{type(self).__name__} is no list ({_attributes(self)})")
+            try:
+                return inner(index)
+            except (IndexError, TypeError):
+                refuse_index(self, index)
+                raise
+
+        def __setattr__(self, name: str, value: object) -> None:
+            params = getattr(self, "__dataclass_params__", None)
+            if (params and params.frozen) or isinstance(getattr(type(self), name, None), cached_property):
+                words = "ct.edit(model) changes a model, dataclasses.replace makes another value"
+                raise FrozenInstanceError(f"{type(self).__name__}.{name} is read only ({words})")
+            object.__setattr__(self, name, value)
+
+
+def _public(value: object) -> list[str]:
+    return [name for name in dir(value) if name[0] != "_"]
+
+
+def _attributes(value: object) -> str:
+    return f"it has {', '.join(_public(value))}"
+
+
+class Named(dict[str, Any]):
+    """Values by name, whose errors list the names."""
+
+    def __missing__(self, name: str) -> Any:
+        raise KeyError(f"there is no {name!r} (there are {', '.join(map(str, self))})")
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"write [{name!r}]; there are {', '.join(map(str, self))}")
+
+
+class Items(Attributes, tuple[_Item, ...]):
+    """A tuple whose errors name the way to an item."""
+
+    __slots__ = ()
+
+
+def refuse_index(items: Sequence[object], index: object) -> None:
+    """Raise TypeError for an index of a wrong type, IndexError for a number past the ends."""
+    if isinstance(index, slice):
+        return
+    if hasattr(index, "__index__"):
+        if not -len(items) <= index.__index__() < len(items):
+            raise IndexError(f"there is no item {index}: there are {len(items)}, numbered from 0")
+        return
+    find = "; several: [items[one] for one in indices]"
+    if isinstance(index, str):
+        first = items[0] if items else None
+        key = next((key for key in ("name", "key") if hasattr(first, key)), "")
+        pairs = "; by its name: dict(items)[name]" if isinstance(first, tuple) else ""
+        find = f"; by its {key}: next(one for one in items if one.{key} == {key})" if key else pairs
+    raise TypeError(f"an index is a number or a slice, not {str(index)[:80]!r}{find}")
 
 
 class Tabular(Attributes):

@@ -15,14 +15,14 @@ from itertools import product
 from typing import Literal, get_args
 
 from circletools.errors import EditError, UsageError
-from circletools.wording import suggestion
+from circletools.wording import Attributes, suggestion
 
 Kind = Literal["max-partitions", "min-operators", "min-bytes", "min-us", "max-operators", "max-bytes"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
+class Limit(Attributes):
     """A limit on each partition of a device, or on the number of its partitions."""
 
     device: str

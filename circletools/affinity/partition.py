@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from circletools.wording import Attributes
+
 
 @dataclass(frozen=True, slots=True)
-class Partition:
+class Partition(Attributes):
     """Operators, ascending, that one device (given by its number) runs in one go."""
 
     device: int

@@ -18,7 +18,7 @@ from circletools.graph.graph import Graph
 from circletools.model.model import Model
 from circletools.origin.modules import ModuleTree, module_tree
 from circletools.origin.read import Origins, current_origins
-from circletools.wording import Tabular
+from circletools.wording import Attributes, Items, Tabular
 
 By = Literal["code", "operator", "source", "module"]
 WITHOUT = "(no origin)"
@@ -26,7 +26,7 @@ _LARGEST = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
-class CostRow:
+class CostRow(Attributes):
     """The total cost of some operators.
 
     `name` is their operator code, source or module, or the operator's index, after its subgraph's if that is not
@@ -100,7 +100,7 @@ def cost(model: Model, by: By = "code") -> Cost:
     if by != "operator":
         rows.sort(key=lambda row: (-row.macs, -row.weight_bytes))
     total = CostRow("model", "", len(products), *(sum(column.tolist()) for column in fields))
-    return Cost(by, total, tuple(rows), tuple(map(activations, graphs)))
+    return Cost(by, total, Items(rows), Items(map(activations, graphs)))
 
 
 def _columns(graph: Graph, counted: set[int]) -> _Columns:

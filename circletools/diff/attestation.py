@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from circletools.errors import UsageError
 from circletools.model.digests import content_digests
 from circletools.model.model import Model
+from circletools.wording import Attributes
 
 
 @dataclass(frozen=True, slots=True)
-class PartChange:
+class PartChange(Attributes):
     """A part that changed, by its path; the digest is None if there is no such part."""
 
     part: str
@@ -19,7 +20,7 @@ class PartChange:
 
 
 @dataclass(frozen=True, slots=True)
-class Attestation:
+class Attestation(Attributes):
     """NEW equals OLD except for `changes`: the digests of both, and the number of equal parts."""
 
     format: str

@@ -20,7 +20,7 @@ from circletools.findings import Finding
 from circletools.flatbuf.comparison import Difference
 from circletools.flatbuf.leaves import first_differing_byte, same_bytes
 from circletools.model.model import Model
-from circletools.wording import Tabular, counted, suggestion
+from circletools.wording import Items, Tabular, counted, suggestion
 
 __all__ = ["Change", "ModelDifference", "compare_models"]
 
@@ -138,7 +138,7 @@ def _without(changes: Iterable[Change], globs: Sequence[str]) -> tuple[Change, .
     """Return the changes, except those at or below a path that matches a glob."""
     words = "|".join(re.escape(glob).replace(r"\*", ".*").replace(r"\?", ".") for glob in globs)
     below = re.compile(rf"(?:{words})(?:[.\[].*)?" if globs else "(?!)", re.DOTALL)
-    return tuple(
+    return Items(
         change
         for change in changes
         if not (below.fullmatch(change.difference.path) or below.fullmatch(change.difference.path_after))

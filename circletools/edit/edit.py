@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from circletools.calls import Attributes, explained
+from circletools.calls import explained
 from circletools.edit.archive import move_archive
 from circletools.edit.associated import has_file, with_files
 from circletools.edit.compact import compact, tail_start
@@ -43,6 +43,7 @@ from circletools.model.model import Model, open_model
 from circletools.model.verify import OPTIONAL
 from circletools.model.views import OperatorCode
 from circletools.storage.files import Part, Progress, check_target, view, write
+from circletools.wording import Attributes
 
 _PLACEHOLDER_CODE = 127  # the value of deprecated_builtin_code (a byte) for every code from 127 on
 

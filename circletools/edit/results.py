@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from circletools.findings import Finding
-from circletools.wording import Tabular
+from circletools.wording import Attributes, Tabular
 
 
 @dataclass(frozen=True, slots=True)
-class AddedOperator:
+class AddedOperator(Attributes):
     """An operator that an edit appended. `inherits` are the operators whose work it continues."""
 
     subgraph: int
@@ -21,7 +21,7 @@ class AddedOperator:
 
 
 @dataclass(frozen=True, slots=True)
-class IndexMap:
+class IndexMap(Attributes):
     """The operators that an edit added; old indices never change."""
 
     added: tuple[AddedOperator, ...] = ()

@@ -33,6 +33,7 @@ from circletools.origin.source import NOTHING
 from circletools.soundness.refusals import refusals
 from circletools.soundness.signature_findings import end_findings
 from circletools.soundness.windows import large_windows
+from circletools.wording import Items
 
 __all__ = ["fit"]
 
@@ -57,7 +58,7 @@ def fit(model: Model, request: FitRequest | FitInputs) -> Fit:
     unloadable = (
         refusals(model, programs) if facts else dict.fromkeys(programs, refusals(model, ["litert"])["litert"])
     )
-    targets = tuple(
+    targets = Items(
         _target(
             whole,
             naming,

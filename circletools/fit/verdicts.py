@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 from circletools.cost.micro import MicroMemory
 from circletools.findings import Finding
 from circletools.origin.source import NOTHING, SourceDetails
-from circletools.wording import Tabular
+from circletools.wording import Attributes, Tabular
 
 Verdict = Literal["resident", "not_resident", "not_known"]
 
@@ -54,7 +54,7 @@ class Blamed(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Cuts:
+class Cuts(Attributes):
     """The groups of operators that a delegate would run, and the tensors that cross their borders.
 
     Dynamic dimensions count as 1.
@@ -66,7 +66,7 @@ class Cuts:
 
 
 @dataclass(frozen=True, slots=True)
-class Disagreement:
+class Disagreement(Attributes):
     """An error in a table: it accepts an operator that the program refuses, or vice versa.
 
     `operator` is None if they only disagree about the model as a whole. `words` is the program's message.
@@ -79,7 +79,7 @@ class Disagreement:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(Attributes):
     """The answer of the program that decides for a target; unknown if the program did not finish.
 
     `left` is the number of operators that it named as refused, or as running elsewhere.

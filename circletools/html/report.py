@@ -17,13 +17,13 @@ from circletools.html.timing import read_times
 from circletools.model.model import Model
 from circletools.storage.documents import naming_files
 from circletools.version import __version__
-from circletools.wording import counted
+from circletools.wording import Attributes, counted
 
 __all__ = ["Report", "report_html"]
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class Report(Attributes):
     """A page, and notes that count its errors and warnings."""
 
     html: bytes

@@ -10,13 +10,13 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from circletools.calls import Attributes
 from circletools.errors import ModelFormatError
 from circletools.flatbuf.budget import OBJECT_BYTES, SUBGRAPH_BYTES
 from circletools.flatbuf.columns import Tables, Vectors, Wire
 from circletools.flatbuf.schema import Schema
 from circletools.flatbuf.verify import Reachable, walk
 from circletools.model.views import OperatorCode, text
+from circletools.wording import Attributes, Items
 
 Indices = NDArray[np.int32]
 Mentions = Iterable[tuple[NDArray[np.int64], int]]
@@ -169,7 +169,7 @@ class ModelColumns(Attributes):
         codes = np.where(negative, np.minimum(old, new), np.maximum(old, new)).tolist()
         names = self.schema.enums["BuiltinOperator"]
         custom = [text(raw) for raw in tables.strings("custom_code")]
-        found = tuple(
+        found = Items(
             OperatorCode(index, code, custom_code, version, _code_name(names.get(code), code, custom_code))
             for index, (code, custom_code, version) in enumerate(
                 zip(codes, custom, tables.scalars("version").tolist(), strict=True)

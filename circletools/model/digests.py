@@ -20,6 +20,7 @@ from circletools.model.external import external_data
 from circletools.model.model import Model
 from circletools.model.places import place_of
 from circletools.model.views import Metadata
+from circletools.wording import Attributes
 
 _LEFT_OUT = {
     *(("Model", name) for name in ("operator_codes", "subgraphs", "buffers", "metadata", "metadata_buffer")),
@@ -30,7 +31,7 @@ _LEFT_OUT = {
 
 
 @dataclass(frozen=True, slots=True)
-class ContentDigests:
+class ContentDigests(Attributes):
     """The digest of a model, and of each of its parts by path: 32 hexadecimal digits each."""
 
     format: str

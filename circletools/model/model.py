@@ -22,6 +22,7 @@ from circletools.model.foreign import foreign_format
 from circletools.model.rows import Buffers, Rows, Subgraph
 from circletools.model.views import Metadata, Signature, text
 from circletools.storage.files import Source, open_source
+from circletools.wording import Items
 
 
 @explained
@@ -101,7 +102,7 @@ class Model(ModelColumns):
         tables, _ = self.root.children("metadata", self.schema)
         names, buffers = tables.strings("name"), tables.scalars("buffer").tolist()
         texts = {name: text(name) for name in set(names)}
-        return tuple(
+        return Items(
             Metadata(index, texts[name], buffer)
             for index, (name, buffer) in enumerate(zip(names, buffers, strict=True))
         )
@@ -126,7 +127,7 @@ class Model(ModelColumns):
         keys = tables.strings("signature_key")
         subgraphs = tables.scalars("subgraph_index").tolist()
         inputs, outputs = (self._tensor_maps(tables, name) for name in ("inputs", "outputs"))
-        return tuple(
+        return Items(
             Signature(index, text(key), subgraph, inputs[index], outputs[index])
             for index, (key, subgraph) in enumerate(zip(keys, subgraphs, strict=True))
         )
@@ -135,7 +136,7 @@ class Model(ModelColumns):
         maps, vectors = signatures.children(field, self.schema)
         entries = list(zip(map(text, maps.strings("name")), maps.scalars("tensor_index").tolist(), strict=True))
         bounds = vectors.splits().tolist()
-        return [tuple(entries[start:end]) for start, end in pairwise(bounds)]
+        return [Items(entries[start:end]) for start, end in pairwise(bounds)]
 
 
 def _models_in(source: Source) -> str:

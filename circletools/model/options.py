@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from circletools.calls import Named
 from circletools.flatbuf.columns import Tables
 from circletools.flatbuf.schema import Field, Schema
 from circletools.model.enums import enum_of_field
 from circletools.model.views import text
+from circletools.wording import Named
 
 OPTION_FIELDS = ("builtin_options", "builtin_options_2")
 

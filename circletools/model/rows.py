@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from circletools.calls import Attributes, explained
+from circletools.calls import explained
 from circletools.errors import ModelFormatError, UsageError
 from circletools.flatbuf.columns import Tables, Vectors, grouped
 from circletools.model.arrays import array_of
@@ -19,7 +19,7 @@ from circletools.model.columns import Indices, ModelColumns
 from circletools.model.options import named_options
 from circletools.model.quantization import quantizations
 from circletools.model.views import Buffer, Operator, Quantization, Tensor, attach, text
-from circletools.wording import counted, html_table
+from circletools.wording import Attributes, Items, counted, html_table, refuse_index
 
 
 class _HasRow(Protocol):
@@ -46,12 +46,7 @@ class Rows(Attributes, Sequence[_Row]):
     def __getitem__(self, index: slice) -> Sequence[_Row]: ...
     def __getitem__(self, index: int | slice) -> _Row | Sequence[_Row]:
         """Return an item, or a list of items for a slice. Raises IndexError, or TypeError for a wrong index type."""
-        if not isinstance(index, slice) and not hasattr(index, "__index__"):
-            one, many = "next(one for one in items if one.name == name)", "[items[one] for one in indices]"
-            find = f"; by its name: {one}" if isinstance(index, str) else f"; several: {many}"
-            raise TypeError(f"an index is a number or a slice, not {str(index)[:80]!r}{find}")
-        if not isinstance(index, slice) and not -len(self) <= index < len(self):
-            raise IndexError(f"there is no item {index}: there are {len(self)}, numbered from 0")
+        refuse_index(self, index)
         picked = range(len(self))[index]
         return self._make(picked) if isinstance(picked, int) else [self._make(item) for item in picked]
 
@@ -121,8 +116,8 @@ class Subgraph(Attributes):
             self.index,
             index,
             codes[code],
-            tuple(columns.inputs.row(row).tolist()),
-            tuple(columns.outputs.row(row).tolist()),
+            Items(columns.inputs.row(row).tolist()),
+            Items(columns.outputs.row(row).tolist()),
         )
         return attach(view, self)
 
@@ -175,7 +170,7 @@ class Subgraph(Attributes):
 
     def consumers_of(self, tensor: int) -> tuple[Operator, ...]:
         """Return the operators that read a tensor, ascending."""
-        return tuple(self.operators[index] for index in self._users[0][tensor])
+        return Items(self.operators[index] for index in self._users[0][tensor])
 
     def has_data(self, tensor: int) -> bool:
         """Return whether the file contains values of a tensor."""

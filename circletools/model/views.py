@@ -8,7 +8,8 @@ from typing import Any, Protocol, TypeVar
 
 from numpy.typing import NDArray
 
-from circletools.calls import Attributes
+from circletools.calls import explained
+from circletools.wording import Attributes
 
 
 def text(raw: bytes) -> str:
@@ -17,7 +18,7 @@ def text(raw: bytes) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class OperatorCode:
+class OperatorCode(Attributes):
     """An entry of the operator code list. `name` is the enum name (`ADD`), or `CUSTOM:<custom code>`."""
 
     index: int
@@ -28,7 +29,7 @@ class OperatorCode:
 
 
 @dataclass(frozen=True, slots=True)
-class Quantization:
+class Quantization(Attributes):
     """The quantization of a tensor: value = (number - zero_point) * scale.
 
     There is one scale and zero point for all elements, or one for each index of the dimension `axis`. `minimum` and
@@ -80,6 +81,7 @@ class _Placed(Attributes):
     _context: SubgraphContext
 
 
+@explained
 @dataclass(frozen=True, slots=True, repr=False)
 class Operator(_Placed):
     """An operator; `inputs` and `outputs` are tensor indices, -1 for an omitted optional input."""
@@ -112,6 +114,7 @@ class Operator(_Placed):
         }
 
 
+@explained
 @dataclass(frozen=True, slots=True, repr=False)
 class Tensor(_Placed):
     """A tensor. `type` is the enum name; `shape_signature` has -1 for unknown sizes, and is None if absent."""
@@ -191,7 +194,7 @@ def attach(view: _View, context: SubgraphContext) -> _View:
 
 
 @dataclass(frozen=True, slots=True)
-class Buffer:
+class Buffer(Attributes):
     """A buffer. `data` is a view of the file; `external`: it lies outside the flatbuffer."""
 
     index: int
@@ -204,7 +207,7 @@ class Buffer:
 
 
 @dataclass(frozen=True, slots=True)
-class Metadata:
+class Metadata(Attributes):
     """A metadata entry: a name and the index of the buffer with its value. Names may repeat."""
 
     index: int
@@ -213,7 +216,7 @@ class Metadata:
 
 
 @dataclass(frozen=True, slots=True)
-class Signature:
+class Signature(Attributes):
     """A signature: names for the inputs and outputs of a subgraph, as (name, tensor index)."""
 
     index: int

@@ -7,13 +7,13 @@ from typing import Any, Literal
 
 from circletools.findings import Finding
 from circletools.numerics.values import Difference
-from circletools.wording import Tabular
+from circletools.wording import Attributes, Tabular
 
 Verdict = Literal["ok", "fault", "not_run", "skipped"]
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class Cell(Attributes):
     """The comparison of an operator in one program.
 
     `own` is the operator's difference from the reference when it is cut out and fed the reference's values,
@@ -29,7 +29,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class OperatorCells:
+class OperatorCells(Attributes):
     """An operator, in execution order, with its origin; `cells` are in the order of the columns.
 
     `partner` is the operator of the other model, None if that is the same model.
@@ -48,7 +48,7 @@ class OperatorCells:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class Column(Attributes):
     """A program in the comparison.
 
     `failure` is why it does not run the whole model. `exposing_changes` is how its outputs change when tensors inside
@@ -62,7 +62,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class Group(Attributes):
     """Operators that a delegate runs together, and their common difference from the reference."""
 
     program: str

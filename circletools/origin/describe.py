@@ -17,11 +17,11 @@ from circletools.model.model import Model
 from circletools.origin.algebra import UNKNOWN, Origin
 from circletools.origin.findings import table_findings
 from circletools.origin.read import Origins, origins_freshness, origins_in
-from circletools.wording import Tabular
+from circletools.wording import Attributes, Tabular
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(Attributes):
     """The operators and sources to show; None shows all.
 
     `operators` are ranges of indices, both ends included; `source` is a regular expression that names must contain.
@@ -42,7 +42,7 @@ class Selection:
 
 
 @dataclass(frozen=True, slots=True)
-class OperatorRow:
+class OperatorRow(Attributes):
     """An operator, the name of its first output, and its sources."""
 
     subgraph: int

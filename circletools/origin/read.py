@@ -30,6 +30,7 @@ from circletools.origin.tables import (
     decode_source_table,
     encode_op_table,
 )
+from circletools.wording import Attributes
 
 EXACT_TABLE = "CIRCLETOOLS_origins"
 NO_NAME = "(noname)"
@@ -44,7 +45,7 @@ Scope = Literal["exact", "main", "shared"]
 
 
 @dataclass(frozen=True, slots=True)
-class Origins:
+class Origins(Attributes):
     """Sources (id -> name) and, for each subgraph, operator index -> origin; `details` of sources, if known.
 
     `scope` is how subgraphs are distinguished: `exact` by a table for each, `main` because only subgraph 0 is

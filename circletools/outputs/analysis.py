@@ -27,7 +27,7 @@ from circletools.graph.build import model_graph
 from circletools.graph.columns import Uses, Values
 from circletools.graph.graph import Graph, ModelGraph
 from circletools.model.model import Model
-from circletools.wording import Word
+from circletools.wording import Attributes, Word
 
 
 class AliasKind(Word):
@@ -52,7 +52,7 @@ _MESSAGES = {
 
 
 @dataclass(frozen=True, slots=True)
-class AliasedOutput:
+class AliasedOutput(Attributes):
     """An output slot whose tensor is not its own.
 
     `producer` is the operator that computes the tensor. `other` is the index of the input (INPUT), the earlier output

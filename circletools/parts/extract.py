@@ -23,11 +23,11 @@ from circletools.parts.needed import Needs
 from circletools.parts.signatures import new_signature, with_ends
 from circletools.parts.whole import Whole, read_whole
 from circletools.storage.files import Progress, write
-from circletools.wording import ranges, suggestion
+from circletools.wording import Attributes, ranges, suggestion
 
 
 @dataclass(frozen=True, slots=True)
-class ExtractRequest:
+class ExtractRequest(Attributes):
     """The operators to extract, given in one of four ways.
 
     Between tensors: the tensors `from_` become inputs, the tensors `to` become outputs (names, or `index:12`); by

@@ -37,10 +37,11 @@ from circletools.parts.signatures import with_ends
 from circletools.parts.whole import Whole, read_whole
 from circletools.storage.directories import check_directory, write_directory
 from circletools.storage.files import Part
+from circletools.wording import Attributes
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
+class Split(Attributes):
     """The result of a split: the plan, the connections, and `notes` on what the parts leave out."""
 
     plan: SplitPlan

@@ -26,6 +26,7 @@ from circletools.runtimes.inputs import make_input
 from circletools.runtimes.protocol import Array
 from circletools.runtimes.worker import Worker
 from circletools.storage.files import Part, write
+from circletools.wording import Attributes
 
 _STATEFUL_RUNS = 5
 _MOST_TRIES = 5
@@ -39,7 +40,7 @@ _ONE_BY_ONE = {"litert": "litert:builtin", "onert": "onert"}
 
 
 @dataclass(frozen=True, slots=True)
-class SplitVerification:
+class SplitVerification(Attributes):
     """The findings about a split, and the runtime used to run it. Without findings, it equals the source."""
 
     runtime: Runtime

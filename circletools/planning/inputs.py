@@ -25,11 +25,11 @@ from circletools.planning.request import CostRequest, PlanRequest
 from circletools.storage.documents import naming_files
 from circletools.trace.operators.profile import OperatorTrace
 from circletools.trace.operators.read import read_profile
-from circletools.wording import suggestion
+from circletools.wording import Attributes, suggestion
 
 
 @dataclass(frozen=True, slots=True)
-class CostInputs:
+class CostInputs(Attributes):
     """The inputs of costs: `traces` are the name and the content of a trace, by device."""
 
     document: CostDocument
@@ -48,7 +48,7 @@ class CostInputs:
 
 
 @dataclass(frozen=True, slots=True)
-class PlanInputs:
+class PlanInputs(Attributes):
     """A request, and the contents of its files. `costs` is None if none were given."""
 
     request: PlanRequest

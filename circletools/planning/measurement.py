@@ -6,11 +6,11 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from circletools.findings import Finding
-from circletools.wording import SCHEMA_VERSION, Tabular
+from circletools.wording import SCHEMA_VERSION, Attributes, Tabular
 
 
 @dataclass(frozen=True, slots=True)
-class Device:
+class Device(Attributes):
     """A device, and the program and variant that run operators on it."""
 
     name: str
@@ -19,7 +19,7 @@ class Device:
 
 
 @dataclass(frozen=True, slots=True)
-class PartTime:
+class PartTime(Attributes):
     """A part on its device, and its time including inputs and outputs; None if it did not run."""
 
     device: str
@@ -28,7 +28,7 @@ class PartTime:
 
 
 @dataclass(frozen=True, slots=True)
-class PlanTime:
+class PlanTime(Attributes):
     """A plan, and its time: the 5th percentile of its rounds. `failure` is why it does not run."""
 
     name: str

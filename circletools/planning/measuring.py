@@ -21,7 +21,7 @@ from circletools.planning.measurement import Device, Measurement, PartTime, Plan
 from circletools.runtimes.programs import command, named
 from circletools.runtimes.protocol import Chain, ChainsRequest, Step
 from circletools.runtimes.worker import Worker
-from circletools.wording import suggestion
+from circletools.wording import Attributes, suggestion
 
 MEASURING = ("litert", "onert", "openvino")
 """The programs that support timing of runs."""
@@ -30,7 +30,7 @@ Times = NDArray[np.float64] | str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MeasureRequest:
+class MeasureRequest(Attributes):
     """Options for measuring devices.
 
     `on`: `DEVICE=PROGRAM[:VARIANT]`, the program that runs a device; not needed for a device with a program's name.

@@ -14,13 +14,13 @@ from circletools.errors import UsageError
 from circletools.findings import Finding
 from circletools.graph.selectors import Chooser
 from circletools.planning.evaluate import Evaluation
-from circletools.wording import suggestion
+from circletools.wording import Attributes, suggestion
 
 EvaluatedPlan = tuple[Partitioning, Sequence[Evaluation]]
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class Move(Attributes):
     """An operator, and its devices before and after."""
 
     operator: int
@@ -29,7 +29,7 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True)
-class SubgraphWhatIf:
+class SubgraphWhatIf(Attributes):
     """The result of moving operators of a subgraph.
 
     `impossible` lists, by device, the moved operators that the device refuses, before or after; their missing times
@@ -50,7 +50,7 @@ class SubgraphWhatIf:
 
 
 @dataclass(frozen=True, slots=True)
-class WhatIf:
+class WhatIf(Attributes):
     """The comparison of every subgraph; `refused` are notes about moves to a device that refuses the operator."""
 
     subgraphs: tuple[SubgraphWhatIf, ...]

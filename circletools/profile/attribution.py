@@ -30,13 +30,13 @@ from circletools.profile.executions import joined_executions
 from circletools.profile.joining import AddedKind, Join, Measured, Place, Time, time_of
 from circletools.profile.sharing import Shared, Shares
 from circletools.trace.operators.profile import OperatorTrace, Runtime, Whole, merged, warm_up
-from circletools.wording import Tabular, counted
+from circletools.wording import Attributes, Tabular, counted
 
 __all__ = ["AddedTime", "Attribution", "GroupTime", "OperatorTime", "attribute"]
 
 
 @dataclass(frozen=True, slots=True)
-class OperatorTime:
+class OperatorTime(Attributes):
     """An operator of the model; `time` is None if the trace does not contain it.
 
     `operand_bytes` are the bytes of its inputs and outputs, including constants; a dynamic dimension counts as 1.
@@ -55,7 +55,7 @@ class OperatorTime:
 
 
 @dataclass(frozen=True, slots=True)
-class AddedTime:
+class AddedTime(Attributes):
     """Time that belongs to no operator of the model.
 
     `inserted` by the runtime; a `delegate`, or an operator of one; `inside`: part of another row that already
@@ -71,7 +71,7 @@ class AddedTime:
 
 
 @dataclass(frozen=True, slots=True)
-class AmbiguousTime:
+class AmbiguousTime(Attributes):
     """The time of rows that may belong to several operators; as the operator is not known, they share it evenly."""
 
     names: tuple[str, ...]
@@ -80,7 +80,7 @@ class AmbiguousTime:
 
 
 @dataclass(frozen=True, slots=True)
-class DelegatedGroup:
+class DelegatedGroup(Attributes):
     """The time of a delegate for several operators that it does not report one by one.
 
     `estimates_ns` divides the total among them by their MACs or, if these are unknown, by their bytes.
@@ -93,7 +93,7 @@ class DelegatedGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupTime:
+class GroupTime(Attributes):
     """A source, a module or an operator code; `source` is a source's id.
 
     The group without a name has operators without an origin. `details` are a source's details; `parent` is the path

@@ -22,7 +22,7 @@ from circletools.profile.compare import (
     visible,
 )
 from circletools.trace.operators.profile import NORMAL_QUARTILE, OperatorRun, OperatorTrace, Runtime, self_times
-from circletools.wording import Tabular
+from circletools.wording import Attributes, Tabular
 
 __all__ = ["ProfileComparison", "VisibleChange", "compare_profiles", "visible_changes"]
 
@@ -43,7 +43,7 @@ _Times = dict[_Key, list[tuple[int, int]]]
 
 
 @dataclass(frozen=True, slots=True)
-class ComparedProfile:
+class ComparedProfile(Attributes):
     """A recording in a comparison."""
 
     runtime: Runtime
@@ -52,7 +52,7 @@ class ComparedProfile:
 
 
 @dataclass(frozen=True, slots=True)
-class ComparedOperator:
+class ComparedOperator(Attributes):
     """The self time of an operator per execution; without a subgraph, the sum over all operators.
 
     A delegate's row has a number among all rows of an execution (`row`) instead of an operator of the model.
@@ -150,7 +150,7 @@ def _median_without(own: float | None, known: Sequence[float]) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class VisibleChange:
+class VisibleChange(Attributes):
     """The variation between recordings of an operator, as a relative standard deviation, and the detectable ratios.
 
     `visible` holds, for each number of recordings a side, the ratio that nine of ten comparisons detect.

@@ -13,7 +13,7 @@ from circletools.profile.compare import ComparedTime, Row, Samples, compare_time
 from circletools.trace.nnapi.analysis import Analysis
 from circletools.trace.nnapi.marks import SUBPHASES
 from circletools.trace.nnapi.timeline import APP_PHASES, run_of
-from circletools.wording import Tabular
+from circletools.wording import Attributes, Tabular
 
 __all__ = ["TraceComparison", "compare_traces"]
 
@@ -27,7 +27,7 @@ _Key = tuple[Unit, str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class ComparedTrace:
+class ComparedTrace(Attributes):
     """A recording in a comparison; `executions` counts the compared executions."""
 
     name: str
@@ -36,7 +36,7 @@ class ComparedTrace:
 
 
 @dataclass(frozen=True, slots=True)
-class ComparedBucket:
+class ComparedBucket(Attributes):
     """The time of a layer and phase, per execution or per run; without a layer, the elapsed time."""
 
     layer: str

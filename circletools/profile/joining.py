@@ -17,6 +17,7 @@ from circletools.origin.modules import split
 from circletools.profile.delegates import WHOLE, Delegates, Row
 from circletools.trace.operators.names import agrees, is_builtin
 from circletools.trace.operators.profile import OperatorRun, OperatorTrace, self_times
+from circletools.wording import Attributes
 
 AddedKind = Literal["inserted", "delegate", "inside"]
 Kind = AddedKind | Literal["operator"] | None
@@ -27,7 +28,7 @@ _TRIMMED = 10  # of this many executions, one at each end but at least one of th
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class Spread(Attributes):
     """The distribution of execution times, in nanoseconds.
 
     `p90_ns` and `p99_ns` are by nearest rank, `spread_ns` is the interquartile range, and the bounds of the median
@@ -43,7 +44,7 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True)
-class Time:
+class Time(Attributes):
     """A measured time. `median_ns` is the median over executions; None if only averages are known.
 
     So are `spread`, the distribution over executions, and `typical_ns`, their mean without a tenth at each end: with

@@ -16,12 +16,13 @@ from circletools.runtimes.protocol import Array, Request
 from circletools.runtimes.worker import Worker
 from circletools.trace.operators.profile import OperatorTrace, without_first
 from circletools.trace.operators.read import read_profile
+from circletools.wording import Attributes
 
 __all__ = ["Profile", "profile"]
 
 
 @dataclass(frozen=True, slots=True)
-class Profile:
+class Profile(Attributes):
     """The recording of a model by a runtime: `data` is the runtime's trace, `trace` its parsed contents.
 
     `program` is the runtime with its variant (`litert:xnnpack`), `version` its package's version.

@@ -23,10 +23,11 @@ from circletools.reduction.failures import Ask, Symptom, asking
 from circletools.reduction.search import minimal, window
 from circletools.reduction.smaller import smaller
 from circletools.storage.files import write
+from circletools.wording import Attributes
 
 
 @dataclass(frozen=True, slots=True)
-class ReduceRequest:
+class ReduceRequest(Attributes):
     """The condition that a reduced model must meet, given in one of three ways.
 
     `while_` is a command with `{}` for the model, whose status 0 means that the failure persists; `while_refused` is
@@ -43,7 +44,7 @@ class ReduceRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Reduction:
+class Reduction(Attributes):
     """The reduced model: operators of a subgraph and their codes, and the numbers of outputs and of zeroed constants.
 
     `operator_count` is the number of operators that the subgraph had, `trials` the number of tests, `symptom` the

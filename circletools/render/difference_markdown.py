@@ -14,11 +14,11 @@ from circletools.findings import Finding
 from circletools.fit.verdicts import Fit
 from circletools.model.model import Model
 from circletools.render.difference_lines import summary_lines
-from circletools.wording import counted
+from circletools.wording import Attributes, counted
 
 
 @dataclass(frozen=True, slots=True)
-class ModelVerdicts:
+class ModelVerdicts(Attributes):
     """The costs of a model, the findings of `check`, and verdicts of targets, if requested."""
 
     cost: Cost

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar, Protocol
 
 from circletools.wording import SCHEMA_VERSION
 
 
-def document_json(value: Any) -> dict[str, Any]:
+class Record(Protocol):
+    """A dataclass, as functions of `ct` return."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+
+def document_json(value: Record) -> dict[str, Any]:
     """Return the JSON document of a dataclass: its fields after the version of the schema."""
     return {"schema_version": SCHEMA_VERSION} | fields_json(value)
 

@@ -17,14 +17,14 @@ from circletools.origin.read import current_origins
 from circletools.requires.features import features
 from circletools.requires.minimum import Minimum, minimum_of
 from circletools.requires.table import RuntimeTable, runtime_table
-from circletools.wording import Tabular
+from circletools.wording import Attributes, Tabular
 
 MOST_SOURCES = 5
 Kind = Literal["operator", "type", "feature"]
 
 
 @dataclass(frozen=True, slots=True)
-class Requirement:
+class Requirement(Attributes):
     """A feature of a model that not every measured runtime supports.
 
     `what` names it, such as `FULLY_CONNECTED version 12`, `INT4 tensors`. `first` is the first runtime that supports
@@ -40,7 +40,7 @@ class Requirement:
 
 
 @dataclass(frozen=True, slots=True)
-class RuntimeVerdict:
+class RuntimeVerdict(Attributes):
     """Whether a runtime supports a model; `lacking` lists what it does not support."""
 
     runtime: str

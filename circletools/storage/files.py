@@ -107,7 +107,7 @@ def _flat(data: bytes | bytearray | memoryview) -> memoryview:
 
 def _read(stream: BinaryIO) -> Source:
     if not hasattr(stream, "read"):
-        raise UsageError(f"a model is a path, bytes or a binary file, not {type(stream).__name__}")
+        raise UsageError(f"a file is given as a path, bytes or a binary file, not {type(stream).__name__}")
     name = str(getattr(stream, "name", "<stream>"))
     try:
         data = stream.read()

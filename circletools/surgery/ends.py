@@ -18,11 +18,11 @@ from circletools.parts.metadata import ENDS_TABLE
 from circletools.parts.names import TensorNames, graph_at, listed, quoted
 from circletools.parts.signatures import proper, unique_names
 from circletools.surgery.rename import Pair, split_pair
-from circletools.wording import suggestion
+from circletools.wording import Attributes, suggestion
 
 
 @dataclass(frozen=True, slots=True)
-class SignatureRequest:
+class SignatureRequest(Attributes):
     """A signature to add, and signatures to remove, by key; removals are done first.
 
     `inputs` and `outputs` are pairs of a name and a tensor, as in `image=serving_default_x:0`; if omitted, all inputs

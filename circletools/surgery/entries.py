@@ -33,7 +33,7 @@ from circletools.parts.names import graph_at
 from circletools.shapes.request import EndNames
 from circletools.storage.strict_json import read_json
 from circletools.surgery.rename import Pair, rename_metadata, split_pair
-from circletools.wording import Tabular, counted, suggestion
+from circletools.wording import Attributes, Tabular, counted, suggestion
 
 _IMAGE_RANK, _COLORS = 4, {1: "GRAYSCALE", 3: "RGB"}
 
@@ -143,7 +143,7 @@ def set_document(
 
 
 @dataclass(frozen=True, slots=True)
-class Description:
+class Description(Attributes):
     """A description for TFLITE_METADATA; `inputs` and `outputs` are pairs of a name or position, and a text."""
 
     name: str | None = None

@@ -17,7 +17,7 @@ from circletools.edit.signatures import SIDES, Direction
 from circletools.errors import EditError, UsageError
 from circletools.graph.build import model_graph
 from circletools.parts.names import INDEX, TensorNames, graph_at, quoted
-from circletools.wording import suggestion
+from circletools.wording import Attributes, suggestion
 
 _LONGEST_GLOB = 10_000
 Pair = str | tuple[str, str]
@@ -34,7 +34,7 @@ def strip_names(edit: ModelEdit) -> RewriteResult:
 
 
 @dataclass(frozen=True, slots=True)
-class RenameRequest:
+class RenameRequest(Attributes):
     r"""A request to rename; every field has pairs of an old and a new name.
 
     `tensors`: a name, a glob (each `*` of the new name stands for the match of the next `*` or `?`), `index:12` or

@@ -33,7 +33,7 @@ class Broken(io.RawIOBase):
         (Broken(OSError("no number")), InvalidInputError, "cannot read it: no number"),
         (Broken(ValueError("closed")), UsageError, "cannot read it: closed"),
         (io.StringIO("text"), UsageError, "reading gives str, not bytes (open it as 'rb')"),
-        (7, UsageError, "a model is a path, bytes or a binary file, not int"),
+        (7, UsageError, "a file is given as a path, bytes or a binary file, not int"),
         (memoryview(bytes(8))[::2], UsageError, "not contiguous memory"),
         ("a\0b", InvalidInputError, "not a file name"),
         ("nowhere.circle", InvalidInputError, "nowhere.circle: cannot read it: No such file"),

@@ -24,7 +24,7 @@ from circletools.affinity.capability.traits import Kinds, OperatorTraits, Subgra
 from circletools.graph.build import graph_of
 from circletools.graph.graph import Graph
 from circletools.model.model import Model
-from circletools.wording import counted
+from circletools.wording import Attributes, counted
 
 ANY = "*"
 _OF_KIND = re.compile(r".* (constant, not (?!.*constant).*computed|computed, not (?!.*computed).*constant)")
@@ -32,7 +32,7 @@ _UNSIGNED = re.compile(r"\w+ \d+ is U(INT\d+ \w+).*, not (.+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(Attributes):
     """The reason why a device refuses an operator, in words.
 
     `measured` is false if the device was never tested with such an operator and may accept it; callers that need a

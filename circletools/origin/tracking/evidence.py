@@ -10,7 +10,7 @@ from circletools.origin.tracking.constants import EXACT
 from circletools.origin.tracking.pairs import Pairs
 from circletools.origin.tracking.side import NONE
 from circletools.origin.tracking.view import Views
-from circletools.wording import Word
+from circletools.wording import Attributes, Word
 
 
 class Evidence(Word):
@@ -39,7 +39,7 @@ _OF_PAIRS = (Evidence.TAG, Evidence.NAME, Evidence.CONSTANT, Evidence.VALUES, Ev
 
 
 @dataclass(frozen=True, slots=True)
-class Grounds:
+class Grounds(Attributes):
     """Why an operator has a source: the evidence, and the confidence, from 0 to 1."""
 
     evidence: Evidence

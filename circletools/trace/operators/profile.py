@@ -8,7 +8,7 @@ from statistics import median
 from typing import Any, Literal, NamedTuple
 
 from circletools.errors import InvalidInputError, UsageError
-from circletools.wording import Tabular, counted
+from circletools.wording import Attributes, Tabular, counted
 
 Runtime = Literal["onert", "litert", "benchmark_model", "openvino", "executorch"]
 
@@ -38,7 +38,7 @@ class OperatorRun(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
+class Whole(Attributes):
     """Figures of whole executions, besides their operators; None or empty if a file does not have them.
 
     `elapsed_ns` is the time of each execution; for averages, `mean_ns` is the mean without warm-up, and `first_ns`
