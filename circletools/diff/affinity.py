@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -46,9 +46,9 @@ def _subgraph(
 ) -> Iterator[Difference]:
     if pair[0] not in old.subgraphs and pair[1] not in new.subgraphs:
         return
-    found = comparison.operators
-    first, end = np.searchsorted(found.rows, [row, row + 1]).tolist()
-    before, after = found.before[first:end], found.after[first:end]
+    operators = comparison.operators
+    first, end = np.searchsorted(operators.rows, [row, row + 1]).tolist()
+    before, after = operators.before[first:end], operators.after[first:end]
     devices = _device_ids(old, pair[0], before), _device_ids(new, pair[1], after)
     other = devices[0] != devices[1] if old.devices == new.devices else np.ones(len(before), np.bool_)
     for index in np.flatnonzero(other).tolist():
@@ -59,7 +59,11 @@ def _subgraph(
             yield Difference("changed", *paths, *names)
     ours = _partitions(old, pair[0], None)
     theirs = _partitions(new, pair[1], dict(zip(after.tolist(), before.tolist(), strict=True)))
-    yield from _partition_differences(pair, ours, theirs)
+    for least in sorted(ours.keys() | theirs.keys()):
+        found = [side.get(least, (None, None, None)) for side in (ours, theirs)]
+        if found[0][1] != found[1][1]:
+            known = [f"subgraphs[{at}].partitions[{one[0]}]" for at, one in zip(pair, found, strict=True) if one[2]]
+            yield between((known[0], known[-1]), *(one[2] for one in found))
 
 
 def _device_ids(affinity: Affinity, subgraph: int, operators: Indices) -> Indices:
@@ -71,44 +75,15 @@ def _device_ids(affinity: Affinity, subgraph: int, operators: Indices) -> Indice
     return ids
 
 
-class _Partition(NamedTuple):
-    """A partition: its operators, and their indices in the first model (negative for new ones)."""
-
-    number: int
-    device: str | None
-    operators: list[int]
-    members: frozenset[int]
-
-    @property
-    def shown(self) -> dict[str, Any]:
-        return {"device": self.device, "operators": ranges(self.operators)}
-
-
-def _partitions(affinity: Affinity, subgraph: int, partner: Mapping[int, int] | None) -> dict[int, _Partition]:
-    """Return the partitions of a subgraph by their lowest member."""
+def _partitions(affinity: Affinity, subgraph: int, partner: Mapping[int, int] | None) -> dict[int, Any]:
+    """Return number, identity and description of the partitions, by their lowest operator in the first model."""
     if subgraph not in affinity.subgraphs:
         return {}
-    known = affinity.subgraphs[subgraph]
-    operators: dict[int, list[int]] = {}
-    for operator, number in enumerate(known.partitions.tolist()):
-        if number != NONE:
-            operators.setdefault(number, []).append(operator)
-    found = {}
-    for number, own in operators.items():
-        members = frozenset(own if partner is None else (partner.get(one, -1 - one) for one in own))
+    known, found = affinity.subgraphs[subgraph], {}
+    for number in np.unique(known.partitions[known.partitions != NONE]).tolist():
+        own = np.flatnonzero(known.partitions == number).tolist()
+        members = {one if partner is None else partner.get(one, -1 - one) for one in own}  # negative: a new operator
         device = affinity.devices.get(int(known.devices[own[0]]))
-        least = min(members, key=lambda member: (member < 0, member))
-        found[least] = _Partition(number, device, own, members)
+        shown = {"device": device, "operators": ranges(own)}
+        found[min(members, key=lambda one: (one < 0, one))] = number, (device, members), shown
     return found
-
-
-def _partition_differences(
-    pair: tuple[int, int], ours: Mapping[int, _Partition], theirs: Mapping[int, _Partition]
-) -> Iterator[Difference]:
-    """Compare partitions with the same lowest member."""
-    for least in sorted(ours.keys() | theirs.keys()):
-        sides = ours.get(least), theirs.get(least)
-        same = {None if one is None else (one.device, one.members) for one in sides}
-        if len(same) > 1:
-            paths = [f"subgraphs[{at}].partitions[{one.number}]" for at, one in zip(pair, sides, strict=True) if one]
-            yield between((paths[0], paths[-1]), *(None if one is None else one.shown for one in sides))

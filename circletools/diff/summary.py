@@ -21,34 +21,24 @@ from circletools.origin.read import current_origins
 _OBJECT = re.compile(r"subgraphs\[(\d+)\]\.(operators|tensors)\[(\d+)\](?:\.(\w+))?")
 _BUFFER = re.compile(r"buffers\[(\d+)\]")
 _FIELD = re.compile(r"(?:subgraphs\[\d+\]\.)?(\w+)")
-_ROLES = ("weight", "constant", "activation")
 _ASPECTS = {"buffer": "values", "has_rank": "shape", "shape_signature": "shape"}
 _MOST_MODULES, _MOST_OPERANDS = 3, 4
-
-
-@dataclass(frozen=True, slots=True)
-class Retyped:
-    """The number of tensors of a role (weight, constant, activation) that changed from one type to another."""
-
-    role: str
-    before: str
-    after: str
-    count: int
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
     """The summary of a difference: each change is in at least one count.
 
-    `operands` counts constants of operators in both models by shapes, as `[16, 3, 3, 8] -> [24, 5, 5, 8]`. `changed`
-    counts operators in both models with other fields or tensors, `modules` are their modules, by origins or names;
-    `added` and `removed` count operators by code; an operator with another code counts as both. `tensors` counts
-    tensors by the field that differs (`values`: constants of the same type and shape with other bytes; `type`: those
-    not in `retyped`), and those that are `added` or `removed`. `others` counts all other changes by section or table.
+    `retyped` counts tensors by role and types, as `weight FLOAT32 -> INT8`; `operands` counts constants of
+    operators in both models by shapes, as `[16, 3, 3, 8] -> [24, 5, 5, 8]`. `changed` counts operators in both
+    models with other fields or tensors, `modules` are their modules, by origins or names; `added` and `removed`
+    count operators by code; an operator with another code counts as both. `tensors` counts tensors by the field
+    that differs (`values`: constants of the same type and shape with other bytes; `type`: those not in
+    `retyped`), and those that are `added` or `removed`. `others` counts all other changes by section or table.
     """
 
     file_bytes: tuple[int, int]
-    retyped: tuple[Retyped, ...] = ()
+    retyped: Mapping[str, int] = field(default_factory=dict)
     operands: Mapping[str, int] = field(default_factory=dict)
     changed: int = 0
     modules: tuple[str, ...] = ()
@@ -74,10 +64,10 @@ def summarize(found: ModelDifference, before: Model, after: Model) -> Summary:
     retyped = _retyped(found.pairing.tensors, before, after)
     rows["type"] -= retyped.keys()
     rows["values"] -= retyped.keys() | rows["type"] | rows["shape"]
-    kinds = sorted(Counter(retyped.values()).items(), key=lambda item: (_ROLES.index(item[0][0]), -item[1], item[0]))
+    kinds = sorted(Counter(retyped.values()).most_common(), key=lambda item: item[0].split()[0], reverse=True)
     return Summary(
         sizes,
-        tuple(Retyped(*key, count) for key, count in kinds),
+        dict(kinds),
         dict(_operands(same, before, after).most_common()),
         len(changed),
         _modules(before, changed),
@@ -141,8 +131,8 @@ def _constant(model: Model) -> list[bool]:
     return marked
 
 
-def _retyped(tensors: Indices, before: Model, after: Model) -> dict[int, tuple[str, str, str]]:
-    """Return role and both types of each tensor with another type, by its row in the first model."""
+def _retyped(tensors: Indices, before: Model, after: Model) -> dict[int, str]:
+    """Return role and types of each tensor with another type, by its row in the first model."""
     types, constant = (_types(before), _types(after)), (_constant(before), _constant(after))
     found = {}
     for old, new in tensors.tolist():
@@ -150,7 +140,8 @@ def _retyped(tensors: Indices, before: Model, after: Model) -> dict[int, tuple[s
         held = constant[0][old]
         if kinds[0] != kinds[1] and held == constant[1][new]:  # else an exporter numbered equal names differently
             floating = any("FLOAT" in kind for kind in kinds)
-            found[old] = ("weight" if held and floating else "constant" if held else "activation", *kinds)
+            role = "weight" if held and floating else "constant" if held else "activation"
+            found[old] = f"{role} {kinds[0]} -> {kinds[1]}"
     return found
 
 

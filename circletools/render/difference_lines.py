@@ -21,7 +21,8 @@ _MOST_ELEMENTS_A_BYTE = 4
 
 def summary_lines(found: Summary) -> Iterator[str]:
     """Yield lines about types and size, operators, tensors, and all other changes; nothing for unchanged ones."""
-    types = _some(f"{counted(row.count, row.role)} {row.before} -> {row.after}" for row in found.retyped)
+    retyped = ((*key.partition(" "), count) for key, count in found.retyped.items())
+    types = _some(f"{counted(count, role)} {change}" for role, _, change, count in retyped)
     size = size_change(*found.file_bytes)
     where = f" in {', '.join(found.modules)}" if found.modules else ""
     operators = [f"{counted(found.changed, 'operator')} changed{where}"] if found.changed else []

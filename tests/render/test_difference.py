@@ -121,7 +121,7 @@ def test_the_json_document() -> None:
             "after": side,
             "identical_bytes": False,
             "summary": {
-                "file_bytes": (len(MLP), len(MLP)), "retyped": (), "operands": {}, "changed": 0, "modules": (),
+                "file_bytes": (len(MLP), len(MLP)), "retyped": {}, "operands": {}, "changed": 0, "modules": (),
                 "added": {}, "removed": {}, "tensors": {}, "others": {},
             },
             "changes": [
