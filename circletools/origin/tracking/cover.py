@@ -64,7 +64,7 @@ def cover(views: Views, pairs: Pairs, evidence: list[Evidence], opaque: set[int]
         known = same_values(views, pairs, copies, twins)
         olds, news = both_regions(views, pairs, known, (twins, copies))
         alike, left = pair_regions(olds, news)
-        inside = _pairs_inside(views, pairs, alike)
+        inside = _pairs_inside(views, alike)
         for old, new in inside:
             found[new][old] = grounds(Evidence.REGION)
         pairs = pairs.added(inside)
@@ -97,12 +97,12 @@ def _place_the_rest(views: Views, pairs: Pairs, left: list[Region], news: list[R
             found[new].setdefault(old, grounds(Evidence.REGION))
 
 
-def _pairs_inside(views: Views, pairs: Pairs, alike: list[tuple[list[Region], Region]]) -> list[tuple[int, int]]:
+def _pairs_inside(views: Views, alike: list[tuple[list[Region], Region]]) -> list[tuple[int, int]]:
     """Return pairs of operators inside regions that correspond, judging by code and place."""
     found: dict[int, int] = {}
     for parts, region in alike:
         olds = sorted(row for part in parts for row in part.operators)
-        for old, new in one_by_one(views, pairs, olds, region.operators):
+        for old, new in one_by_one(views, olds, region.operators):
             if new not in found and old not in found.values():
                 found[new] = old
     return [(old, new) for new, old in found.items()]
@@ -115,13 +115,6 @@ def _share_out(views: Views, parts: list[Region], region: Region, opaque: set[in
     """
     olds = sorted({row for part in parts for row in part.operators})
     news = sorted(opaque.intersection(region.operators)) or region.operators
-    codes = views[0].side.codes
-    moving = [row for row in olds if codes[row] in LAYOUT_OPS]
-    if moving and len(region.feeds) == 1 and all(views[1].side.codes[row] in LAYOUT_OPS for row in news):
-        # A layout change computes nothing: the other operators were fused into its producer.
-        for row in set(olds).difference(moving):
-            found[min(region.feeds)].setdefault(row, grounds(Evidence.FUSED))
-        olds = moving
     same = [new for new in news if views[1].side.codes[new] == views[0].side.codes[olds[0]]]
     if len(olds) == len(same) == 1:  # that one still exists, and the others are new
         news = same

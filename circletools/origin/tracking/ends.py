@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import compress
 
 import numpy as np
 
@@ -90,10 +91,23 @@ def recheck_ends(views: Views, pairs: Pairs) -> Pairs:
 
     The views must show everything except conversions without a partner.
     """
+    was, now = views
     lost = lost_constants(views, pairs)
-    inputs = tuple(pair for pair in pairs.inputs if not _input_is_cut(views, pairs, lost, pair))
-    outputs = tuple(pair for pair in pairs.outputs if not _output_is_cut(views, pairs, lost, pair))
-    return replace(pairs, inputs=inputs, outputs=outputs)
+    partner = pairs.to_before.tolist()
+    paired = [(old, new) for new, old in enumerate(partner) if old != NONE]
+    made = {mine: own for old, new in paired for own, mine in zip(was.made[old], now.made[new], strict=False)}
+
+    def is_cut_input(old: int, new: int) -> bool:
+        readers = [(was.reads[partner[reader]], slot) for reader, slot in now.readers[new] if partner[reader] != NONE]
+        read = [reads[slot][2] for reads, slot in readers if slot < len(reads)]
+        return bool(read) and all(_is_far(views, pairs, lost, value, old) for value in read)
+
+    ends = [[(int(was.value[old]), int(now.value[new])) for old, new in own] for own in (pairs.inputs, pairs.outputs)]
+    inputs = [not is_cut_input(*own) for own in ends[0]]
+    outputs = [new not in made or not _is_far(views, pairs, lost, old, made[new]) for old, new in ends[1]]
+    return replace(
+        pairs, inputs=tuple(compress(pairs.inputs, inputs)), outputs=tuple(compress(pairs.outputs, outputs))
+    )
 
 
 def lost_constants(views: Views, pairs: Pairs) -> set[int]:
@@ -106,35 +120,6 @@ def lost_constants(views: Views, pairs: Pairs) -> set[int]:
         if telling and not any(constants.shared[number] for number in telling):
             lost.add(row)
     return lost
-
-
-def _input_is_cut(views: Views, pairs: Pairs, lost: set[int], ends: tuple[int, int]) -> bool:
-    """Return whether AFTER's input is read by operators that are, in BEFORE, far from that input."""
-    was, now = views
-    far = []
-    for reader, slot in now.readers[int(now.value[ends[1]])]:
-        partner = int(pairs.to_before[reader])
-        reads = was.reads[partner] if partner != NONE else []
-        if slot < len(reads):
-            far.append(_is_far(views, pairs, lost, reads[slot][2], int(was.value[ends[0]])))
-    return bool(far) and all(far)
-
-
-def _output_is_cut(views: Views, pairs: Pairs, lost: set[int], ends: tuple[int, int]) -> bool:
-    """Return whether AFTER's output is produced by an operator that is, in BEFORE, far from that output."""
-    was, now = views
-    value = _same_made(views, pairs, int(now.value[ends[1]]))
-    return value != NONE and _is_far(views, pairs, lost, int(was.value[ends[0]]), value)
-
-
-def _same_made(views: Views, pairs: Pairs, new: int) -> int:
-    """Return the value of BEFORE that corresponds to a value of AFTER, if its producer is paired, else -1."""
-    maker = int(views[1].side.graph.producer[new])
-    partner = int(pairs.to_before[maker]) if maker != NONE else NONE
-    made = views[0].made[partner] if partner != NONE else []
-    own = views[1].made[maker] if made else []
-    place = own.index(new) if new in own else 0
-    return made[place] if place < len(made) else (made or [NONE])[0]
 
 
 def _is_far(views: Views, pairs: Pairs, lost: set[int], value: int, goal: int) -> bool:

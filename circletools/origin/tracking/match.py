@@ -11,7 +11,6 @@ Certain pairs come first, and each pair makes further pairs certain:
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -112,22 +111,15 @@ class _Search:
 
     def pair_readers(self, old: int, new: int) -> None:
         """Pair the readers of a value in both models, if each kind of reader occurs once."""
-        olds = self._unpaired_readers(0, old, self.to_after)
-        news = self._unpaired_readers(1, new, self.to_before) if olds else []
-        if len(olds) == len(news) == 1:
-            if olds[0][1] == news[0][1]:
-                self.pair(olds[0][0], news[0][0])
-            return
         kinds: dict[tuple[int, int], tuple[list[int], list[int]]] = {}
-        for side, readers in enumerate((olds, news) if news else ()):
-            for operator, slot in readers:
-                kinds.setdefault((self.codes[side][operator], slot), ([], []))[side].append(operator)
+        for side, value in enumerate((old, new)):
+            partner = (self.to_after, self.to_before)[side]
+            for operator, slot in self.views[side].readers[value]:
+                if partner[operator] == NONE:
+                    kinds.setdefault((self.codes[side][operator], slot), ([], []))[side].append(operator)
         for first, second in kinds.values():
             if len(first) == len(second) == 1:
                 self.pair(first[0], second[0])
-
-    def _unpaired_readers(self, side: int, value: int, partner: list[int]) -> list[tuple[int, int]]:
-        return [(reader, slot) for reader, slot in self.views[side].readers[value] if partner[reader] == NONE]
 
     def from_ends(self) -> None:
         """Start from the readers of inputs, the producers of outputs, and the existing pairs."""
@@ -148,19 +140,12 @@ class _Search:
 
     def by_colours(self) -> None:
         """Pair operators with unique colours, the deepest first."""
-        free = self.free()
-        history = histories(self.views, self.pairs, free, self.sizes)
+        history = histories(self.views, self.pairs, self.free(), self.sizes)
         for depth in reversed(range(len(history[0]))):
-            still = [
-                rows[np.array(part, np.int64)[rows] == NONE] for rows, part in zip(free, self._partners, strict=True)
-            ]
+            still = self.free()
             alone = alone_in_both(*(rounds[depth][rows] for rounds, rows in zip(history, still, strict=True)))
             for old, new in zip(*(rows[at].tolist() for rows, at in zip(still, alone, strict=True)), strict=True):
                 # Unique by its own properties, not by its surroundings: only its constants count as evidence.
                 if depth or (old in self.views[0].held and new in self.views[1].held):
                     self.pair(old, new)
             self.spread()
-
-    @property
-    def _partners(self) -> Iterable[list[int]]:
-        return self.to_after, self.to_before

@@ -31,7 +31,7 @@ _OPAQUE = ("CUSTOM", "DELEGATE")
 
 @dataclass(frozen=True, eq=False)
 class Tracked:
-    """The result for two graphs: pairs, what each operator of AFTER computes.
+    """The result for two graphs: pairs, and what each operator of AFTER computes.
 
     `opaque` are operators of AFTER that can hold many operators.
     """
@@ -48,23 +48,18 @@ def track_graphs(
     """Run the passes; `ends` are names of inputs and outputs in signatures, `tags` the tags of BEFORE's values."""
     sides = before, after
     pairs = pair_ends(before, after, ends, Pairs.none(before, after))
-    is_resized = resized(before, after, pairs)
-    sizes = [side.sizes(is_resized) for side in sides]
-    unknown = [np.zeros(len(side), np.int64) for side in sides]
+    sizes = [side.sizes(resized(before, after, pairs)) for side in sides]
     conversions = [side.is_any(CONVERSIONS) for side in sides]
     handing = [side.hands_on | mask for side, mask in zip(sides, conversions, strict=True)]
     codes = {code for code in set(after.codes).difference(before.codes) if code.startswith(_OPAQUE)}
     custom = after.is_any(codes)
 
     views = _views(sides, conversions)
-    pairs = pair_by_name(
-        views, pairs, unknown if is_resized else sizes, tagged=bool(tags), opaque=set(np.flatnonzero(custom).tolist())
-    )
+    pairs = pair_by_name(views, pairs, sizes, tagged=bool(tags), opaque=set(np.flatnonzero(custom).tolist()))
     pairs = match(views, pairs, sizes)
     pairs = match(_views(sides, [np.zeros(len(side), np.bool_) for side in sides]), pairs, sizes)
     pairs = recheck_ends(_views(sides, _left(conversions, pairs)), pairs)
-    opaque = set(np.flatnonzero(custom & pairs.unpaired(1)).tolist())
-    pairs = drop_the_unlikely(_views(sides, _left(handing, pairs)), pairs, opaque, tags)
+    pairs = drop_the_unlikely(_views(sides, _left(handing, pairs)), pairs, tags)
     if not tags:
         pairs = drop_the_disconnected(_views(sides, [np.zeros(len(side), np.bool_) for side in sides]), pairs)
     opaque = set(np.flatnonzero(custom & pairs.unpaired(1)).tolist())

@@ -8,7 +8,7 @@ A region ends at values known in both models: values made or read by paired oper
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
@@ -65,23 +65,21 @@ def same_values(
         found[int(was.value[old])].add(int(now.value[new]))
     near = [np.logical_or(*view.beside(pairs.unpaired(side))) for side, view in enumerate(views)]
     rows = np.flatnonzero(~pairs.unpaired(1))
-    for new in rows[near[0][pairs.to_before[rows]] | near[1][rows]].tolist():
-        old = int(pairs.to_before[new])
+    rows = rows[near[0][pairs.to_before[rows]] | near[1][rows]]
+    couples = list(zip(pairs.to_before[rows].tolist(), rows.tolist(), strict=True))
+    equal = [
+        *((old, new) for new, old in copies.items()),
+        *((one, int(pairs.to_after[old])) for one, old in twins.items()),
+    ]
+    for old, new in couples + equal:
         for one, other in zip(was.made[old], now.made[new], strict=False):
             found[one].add(other)
+    for old, new in couples:
         for before, after in zip(was.reads[old], now.reads[new], strict=False):
             both = NONE not in (before[0], after[0])
             paired = both and pairs.to_after[before[0]] != NONE != pairs.to_before[after[0]]
             if not (paired or was.side.is_constant[before[2]] or now.side.is_constant[after[2]]):
                 found[before[2]].add(after[2])
-    for new, old in copies.items():
-        for one, other in zip(was.made[old], now.made[new], strict=False):
-            found[one].add(other)
-    for twin, old in twins.items():
-        partner = now.made[int(pairs.to_after[old])]
-        for value, same, other in zip_longest(was.made[twin], was.made[old], partner):
-            if None not in (value, same):
-                found[value] |= found[same] | ({other} if other is not None else set())
     if pairs.by_name:
         for one, other in _named_alike(views, pairs):
             found[one].add(other)
@@ -198,47 +196,15 @@ def pair_regions(olds: list[Region], news: list[Region]) -> tuple[list[tuple[lis
     return [(parts, news[at]) for at, parts in assigned.items()], left
 
 
-def one_by_one(views: Views, pairs: Pairs, olds: Sequence[int], news: Sequence[int]) -> list[tuple[int, int]]:
-    """Return the corresponding operators of two regions: of one code and next to the same operators.
+def one_by_one(views: Views, olds: Sequence[int], news: Sequence[int]) -> list[tuple[int, int]]:
+    """Return the corresponding operators of two regions: in order, those of a code that occurs equally often in both.
 
-    Once no such pair is left, operators of a code that occurs equally often in both are paired in order. A region of
-    one operator corresponds to the operator of its code, if there is one.
+    A region of one operator corresponds to the operator of its code, if there is one.
     """
-    if len(olds) < 2:
-        return []
     codes = views[0].side.codes, views[1].side.codes
-    if len(news) == 1:
-        same = [old for old in olds if codes[0][old] == codes[1][news[0]]]
-        return [(same[0], news[0])] if len(same) == 1 else []
-    places: list[dict[tuple[str, str, int], list[int]]] = [defaultdict(list), defaultdict(list)]
-    for side, rows in enumerate((olds, news)):
-        for row in rows:
-            for place in _places(views, pairs, side, row):
-                places[side][place].append(row)
-    found: dict[int, int] = {}
-    taken = set[int]()
-    for place, rows in places[0].items():
-        others = places[1].get(place, [])
-        if len(rows) == len(others) == 1 and rows[0] not in found and others[0] not in taken:
-            found[rows[0]] = others[0]
-            taken.add(others[0])
-    return sorted(found.items()) or _in_order(codes, olds, news)
-
-
-def _places(views: Views, pairs: Pairs, side: int, row: int) -> list[tuple[str, str, int]]:
-    """Return an operator's neighbourhood: its code with each paired operator it reads from or feeds, in order."""
-    view, code, own = views[side], views[side].side.codes[row], pairs.partners[side]
-    around = {("from", giver) for giver, *_ in view.reads[row] if giver != NONE}
-    around |= {("to", reader) for reader in view.takers(row)}
-    found = ((code, way, other if side else int(own[other])) for way, other in around if own[other] != NONE)
-    return sorted(found)
-
-
-def _in_order(codes: tuple[list[str], list[str]], olds: Sequence[int], news: Sequence[int]) -> list[tuple[int, int]]:
-    counts = [Counter(codes[side][row] for row in rows) for side, rows in enumerate((olds, news))]
-    found: list[tuple[int, int]] = []
-    for code, count in counts[0].items():
-        if count == counts[1].get(code):
-            alike = ([row for row in rows if codes[side][row] == code] for side, rows in enumerate((olds, news)))
-            found += zip(*alike, strict=True)
-    return found
+    rows: list[dict[str, list[int]]] = [defaultdict(list), defaultdict(list)]
+    for side, own in enumerate((olds, news)):
+        for row in own:
+            rows[side][codes[side][row]].append(row)
+    alike = [(own, rows[1][code]) for code, own in rows[0].items() if len(own) == len(rows[1][code])]
+    return [couple for own, others in alike for couple in zip(own, others, strict=True)] if len(olds) > 1 else []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Hashable
+from collections.abc import Container
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -125,13 +125,7 @@ def ends_of(graph: Graph) -> tuple[list[int], list[int]]:
 
 
 def shared_codes(graphs: tuple[Graph, Graph]) -> list[Indices]:
-    """Return a number for the code of each operator; for a variable handle, for the variable's name as well.
-
-    Variable names count only if both graphs have the same ones.
-    """
-    options = [graph.operators.option("shared_name").tolist() for graph in graphs]
-    if set(options[0]) != set(options[1]):
-        options = [[0.0] * len(graph) for graph in graphs]
-    numbers: dict[Hashable, int] = {}
-    keys = [zip(graph.operators.code_names, own, strict=True) for graph, own in zip(graphs, options, strict=True)]
-    return [np.array([numbers.setdefault(key, len(numbers)) for key in own], np.int64) for own in keys]
+    """Return a number for the code of each operator."""
+    numbers: dict[str, int] = {}
+    codes = [graph.operators.code_names for graph in graphs]
+    return [np.array([numbers.setdefault(code, len(numbers)) for code in own], np.int64) for own in codes]
