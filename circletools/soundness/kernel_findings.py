@@ -29,8 +29,8 @@ from circletools.soundness.whole import Whole, first_slots, is_rewritten
 _INPUTS = 4
 """The number of inputs that are checked; the output is in the next column."""
 _BIASES = {"FLOAT32": ("FLOAT32",), "INT8": ("INT32",), "UINT8": ("INT32",), "INT16": ("INT32", "INT64")}
-"""The bias types of a convolution, by its input type (conv.cc, depthwise_conv.cc)."""
-_CONVOLUTIONS = ("CONV_2D", "DEPTHWISE_CONV_2D")
+"""The bias types of a convolution, by its input type (conv.cc, depthwise_conv.cc, transpose_conv.cc)."""
+_CONVOLUTIONS = ("CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV")
 _PADS = ("PAD", "PADV2")
 _RATIOS = ("ADD", "SUB")
 _NARROW = ("INT8", "UINT8", "INT16")
@@ -38,6 +38,7 @@ _REFUSED = "LiteRT's kernel refuses that"
 _Wrong = tuple[str, NDArray[np.bool_], str]
 """The code of a finding, a mask of its operators, and its message."""
 _MOST_AXES = 8  # of SQUEEZE in LiteRT
+_MASKS = ("new_axis", "shrink_axis", "ellipsis")
 _MOST_FIXED = 5  # operators with more inputs may omit many of them
 
 
@@ -53,13 +54,14 @@ def kernel_findings(model: Model, whole: Whole, kernels: Mapping[str, Any]) -> I
         yield from _left_out(whole, code.name, rows, required, needs.get("least", 0))
         yield from _without_options(whole, code.name, rows, needs.get("options", ""))
         yield from _wrong_counts(whole, code.name, rows, needs.get("counted_by", ""))
-        yield from _not_joined(whole, rows) if code.name == "CONCATENATION" else ()
+        yield from _not_joined(whole, rows, scales) if code.name == "CONCATENATION" else ()
         there = (slots[:, [0, -1]] >= 0).all(axis=1)
         rows, slots = rows[there], slots[there]
+        computed = slots[:, [2, 1, 3, 0, -1]] if code.name == "TRANSPOSE_CONV" else slots  # it begins with a shape
         for kind, wrong, message in chain(
-            _wrong_types(whole, code.name, slots, needs.get("same_type", False)),
+            _wrong_types(whole, code.name, computed, needs.get("same_type", False)),
             _wrong_shapes(whole, code.name, slots, needs),
-            _wrong_scales(whole, code.name, slots, scales, needs.get("scales", {})),
+            _wrong_scales(whole, code.name, computed, scales, needs.get("scales", {})),
             _wrong_axes(whole, rows, slots) if code.name == "SQUEEZE" else (),
         ):
             yield from _at(whole, kind, rows[wrong], message)
@@ -110,18 +112,36 @@ def _wrong_counts(whole: Whole, name: str, rows: Indices, option: str) -> Iterat
         yield from _at(whole, "OPERATOR_SLOTS", rows[wrong], message)
 
 
-def _not_joined(whole: Whole, rows: Indices) -> Iterator[Finding]:
+def _known_ranks(whole: Whole) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+    """Return which ranks LiteRT does not compute anew, or computes from these and the masks of STRIDED_SLICE."""
+    known, ranks = whole.is_input | whole.has_data, whole.tensors.shapes.count.astype(np.int64)
+    codes = [code.index for code in whole.model.operator_codes if code.name == "STRIDED_SLICE"]
+    rows = np.flatnonzero(np.isin(whole.operators.code_indices, codes))
+    slots, option = first_slots(whole.graph, rows, 2), whole.graph.operators.option
+    new, shrink, ellipsis = (option(f"{name}_mask", rows).astype(np.int64) for name in _MASKS)
+    plain = (slots >= 0).all(axis=1) & known[slots].all(axis=1, where=[True, True, False])
+    plain &= (new & shrink == 0) & (ellipsis == 0)
+    source, begin, result = slots[plain].T
+    bits = np.arange(_MOST_AXES) < whole.tensors.shapes.element(0)[begin, None]
+    added = [((mask[plain, None] >> np.arange(_MOST_AXES) & 1) * bits).sum(axis=1) for mask in (new, shrink)]
+    ranks[result], known[result] = ranks[source] + added[0] - added[1], True
+    return known, ranks
+
+
+def _not_joined(whole: Whole, rows: Indices, scales: NDArray[np.float64]) -> Iterator[Finding]:
     """Find inputs of CONCATENATION that differ, or lack its axis (concatenation.cc)."""
     readers, read = whole.graph.uses
     mine = np.isin(readers, rows)
     readers, read = readers[mine], read[mine]
-    operands, ranks, types = whole.graph.operands, whole.tensors.shapes.count, whole.tensors.types
+    operands, types, (known, ranks) = whole.graph.operands, whole.tensors.types, _known_ranks(whole)
     first = operands.values[operands.splits[readers]]
-    kept, given = ~is_rewritten(whole, np.stack([first, read])), (whole.is_input | whole.has_data)[[first, read]]
+    kept, given = ~is_rewritten(whole, np.stack([first, read])), known[[first, read]]
     wrong = (kept.all(axis=0) & (types[first] != types[read])) | (given.all(axis=0) & (ranks[first] != ranks[read]))
     axis, rank = whole.graph.operators.option("axis", readers), ranks[first]
     wrong |= given[0] & ((axis >= rank) | (axis < -rank))
-    message = f"the inputs of CONCATENATION differ in type or rank, or do not have its axis; {_REFUSED}"
+    made = first_slots(whole.graph, readers, 0)[:, 0]
+    wrong |= _is(whole, first, ("INT8",)) & (made >= 0) & (scales[read] != scales[made]) & ~np.isnan(scales[made])
+    message = f"the inputs of CONCATENATION differ in type, rank or scale, or do not have its axis; {_REFUSED}"
     yield from _at(whole, "OPERATOR_SLOTS", np.unique(readers[wrong]), message)
 
 
@@ -197,7 +217,7 @@ def _wrong_scales(
         yield "INVALID_QUANTIZATION", lacking, message
     if name in _RATIOS:
         three = slots[:, [0, 1, -1]]
-        wrong = _is(whole, slots[:, -1], _NARROW) & (slots[:, 1] >= 0) & (scales[three] <= 0).any(axis=1)
+        wrong = _is(whole, slots[:, -1], _NARROW) & (slots[:, 1] >= 0) & ~(scales[three] > 0).all(axis=1)
         message = f"the scale of a tensor of {name} is not positive; LiteRT's kernel aborts the process"
         yield "INVALID_QUANTIZATION", wrong, message
 

@@ -30,6 +30,17 @@ def padded(change: Change) -> bytes:
     return build.to_bytes()
 
 
+def sliced(mask: int) -> bytes:
+    build = Build()
+    graph = build.graph()
+    first, part, last = (graph.tensor(name, (1, 4)) for name in "xpy")
+    steps = [graph.constant("", np.array(row, np.int32)) for row in ([0, 0], [1, 4], [1, 1])]
+    graph.operator("STRIDED_SLICE", [first, *steps], [part], new_axis_mask=mask)
+    graph.operator("CONCATENATION", [first, part], [last], axis=1)
+    graph.ends([first], [last])
+    return build.to_bytes()
+
+
 REFUSED: list[Change] = [
     lambda graph: setattr(graph.build.model.buffers[1], "data", b""),
     lambda graph: setattr(graph.table.operators[0], "inputs", [0, -1]),
@@ -51,6 +62,10 @@ SINGLE: list[tuple[str, Any, int, dict[str, Any]]] = [
     *(("STRIDED_SLICE", [IMAGE, FOUR, FOUR, other], 1, {}) for other in (FOUR, ("INT64", (4,)))),
     *(("MIRROR_PAD", [other, ("INT32", (4, 2))], 1, {"mode": 0}) for other in (IMAGE, FLAT)),
     *(("FULLY_CONNECTED", [FLAT, ("FLOAT32", (3, 4))], count, {}) for count in (1, 2)),
+    *(
+        ("TRANSPOSE_CONV", [FOUR, ("FLOAT32", (2, 1, 1, 2)), IMAGE, (kind, (2,))], 1, dict(list(STEPS.items())[:3]))
+        for kind in ("FLOAT32", "INT32")
+    ),
     *(("CONV_2D", [IMAGE, ("FLOAT32", (2, size, 1, 2)), ("FLOAT32", (2,))], 1, STEPS) for size in (4, 5, 6)),
 ]
 
@@ -64,7 +79,9 @@ def alone(code: str, inputs: Any, count: int, options: dict[str, Any]) -> bytes:
     return build.to_bytes()
 
 
-@pytest.mark.parametrize("data", [*map(padded, [lambda _: None, *REFUSED]), *(alone(*one) for one in SINGLE)])
+@pytest.mark.parametrize(
+    "data", [*map(padded, [lambda _: None, *REFUSED]), *map(sliced, (0, 1)), *(alone(*one) for one in SINGLE)]
+)
 def test_what_litert_refuses_is_an_error_for_it(
     data: bytes, workers: dict[str, runtimes.Worker], tmp_path: Path
 ) -> None:
