@@ -186,7 +186,7 @@ class _Parts:
         self.annotated |= AFFINITY_TABLE in names
         missing = ", ".join(sorted(self._entries - names))
         if missing:
-            message = f"{file} has no {_listed(missing)}, as the source and every part of it"
+            message = f"{file} lacks {_listed(missing)}, which the source and every part have"
             self.without.append(Finding("METADATA_MISSING", "warning", f"{place}.metadata", message))
 
 

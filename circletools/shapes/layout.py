@@ -59,7 +59,7 @@ def unpack(call: Call) -> Sequence[Shape]:
     shape = call.shape()
     axis, count = call.axis(call.option("axis"), len(shape)), call.option("num")
     refuse_unless(
-        shape[axis] == count == call.results, f"dimension {axis} is {shape[axis]}, but it has {count} outputs"
+        shape[axis] == count == call.results, f"dimension {axis} is {shape[axis]}, but there are {count} outputs"
     )
     return [without(shape, axis)] * count
 
@@ -79,7 +79,7 @@ def split(call: Call) -> Sequence[Shape]:
     shape, count = call.shape(1), call.option("num_splits")
     axis = call.axis(call.number(0), len(shape))
     fits = count == call.results and count > 0 and shape[axis] % count == 0
-    refuse_unless(fits, f"dimension {axis} is {shape[axis]}, but it has {count} outputs")
+    refuse_unless(fits, f"dimension {axis} is {shape[axis]}, but there are {count} outputs")
     return [(*shape[:axis], shape[axis] // count, *shape[axis + 1 :])] * count
 
 

@@ -7,8 +7,8 @@ with several readers has two extra vertices, so that its copy is paid once:
     each reader --copy--> v --copy--> producer      cut if a reader is on the source side, the producer is not
 
 Values made or read on a third device stay there: their copies are costs of one side. So the choice is exact for any
-costs, even if a detour over a third device would be cheaper. Capacities are 31-bit integers, in steps of a thousand
-millionth of the largest.
+costs, even if a detour over a third device would be cheaper. Capacities are 31-bit integers, in steps of a
+billionth of the largest.
 
 (V. Kolmogorov, R. Zabih, What energy functions can be minimized via graph cuts?, 2004; the swaps of Y. Boykov,
 O. Veksler, R. Zabih, Fast approximate energy minimization via graph cuts, 2001.)

@@ -2,7 +2,7 @@
 
 For an operator the tag is the name of its code (for a custom operator the custom code, for a delegate's node the name
 of the delegate) and the number is its operator index: tensorflow/lite/profiling/atrace_profiler.cc, GetTFLiteOpName
-in tensorflow/lite/core/subgraph.cc. Operators run within `Invoke`, the outermost of which is one inference; a
+in tensorflow/lite/core/subgraph.cc. Operators run within `Invoke`, and the outermost is one inference; a
 subgraph that an operator calls has another `Invoke`. Marks inside an operator's mark are parts of the operator.
 """
 
