@@ -114,7 +114,7 @@ class _Reader:
             mark = classify(event.text.encode()).in_driver(driver)
             scopes = [one.scope for one in stack]
             scope = opened(scopes, event, event.tgid if driver else -1)
-            if mark.switch and mark.role in PHASES and stack:
+            if mark.switch and mark.role in PHASES and stack and stack[-1].mark.role in PHASES:
                 self._end_phase(stack[-1].mark, event)
             stack.append(_Open(scope, mark, line))
             if scope.bucket:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter, defaultdict
 from pathlib import Path
 
@@ -52,9 +53,8 @@ def test_onert_s_other_files_are_refused(name: str, tmp_path: Path) -> None:
     data = onert_traces(path_of("circle/mlp"), 1, tmp_path / "run")[name]
     path = tmp_path / name
     path.write_bytes(data)
-    with pytest.raises(InvalidInputError, match=r"onert writes trace\.chrome\.json beside it") as caught:
+    with pytest.raises(InvalidInputError, match=re.escape(str(path))):
         read_profile(path)
-    assert caught.value.location == str(path)
 
 
 def chrome(*events: dict[str, object]) -> bytes:

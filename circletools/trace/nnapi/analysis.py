@@ -190,11 +190,9 @@ class _Pass:
 
     def _driver_names(self) -> dict[int, str]:
         """Return the drivers, with the names of their main threads or, if these are unknown, of others."""
-        names, found = self.trace.thread_names, dict.fromkeys(sorted(self.learnt.drivers), "")
-        for tid, process in self.trace.processes.items():
-            if process in found and (tid == process or not found[process]):
-                found[process] = names.get(tid, found[process])
-        return found
+        threads = sorted(self.trace.processes.items(), key=lambda pair: pair[0] == pair[1])  # main threads last
+        names = {process: self.trace.thread_names[tid] for tid, process in threads if tid in self.trace.thread_names}
+        return {process: names.get(process, "") for process in sorted(self.learnt.drivers)}
 
     def _windows(
         self, columns: Iterable[Numbers], layer: str, phase: str, phases: Sequence[str] = EXECUTING

@@ -5,12 +5,8 @@ from __future__ import annotations
 from array import array
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
-
 from circletools.trace.nnapi.contexts import Context, Contexts
 from circletools.trace.nnapi.marks import APPLICATION, FOREIGN, HalSide, Mark, Role, is_call
-from circletools.trace.sources.names import Numbers
 
 END = -1
 """The symbol of an end; the symbol of a begin is the number of its mark."""
@@ -48,45 +44,30 @@ class Path:
 
 
 class Automaton:
-    """All paths of a trace; 0 has no marks. An end moves from 0 to itself."""
+    """All paths of a trace; 0 has no marks. An end moves from 0 to itself.
+
+    By path: `context_numbers`, `depths` (how many marks it has), `ups` (the path after the end of its last mark), and
+    `reporting`, how the end of its last mark is reported and, in row 1, its begin (0: not at all). By symbol:
+    `switches`, the marks that end the mark around them.
+    """
 
     def __init__(self) -> None:
         self.contexts: Contexts = Contexts()
         self.paths: list[Path] = []
         self.marks: list[Mark] = [FOREIGN]
         self._moves: dict[tuple[int, int], int] = {}
-        self._switches = bytearray(1)
-        self._context_numbers, self._depths, self._ups = array("q"), array("q"), array("q")
-        self._reporting = bytearray(), bytearray()
+        self.switches = bytearray(1)
+        self.context_numbers, self.depths, self.ups = array("q"), array("q"), array("q")
+        self.reporting = bytearray(), bytearray()
         root = self.contexts.all[0]
         self._add(Path(0, FOREIGN, root, root, 0, False), 0)
-        self._reporting[0][0] = ALONE
+        self.reporting[0][0] = ALONE
 
     def symbol(self, mark: Mark) -> int:
         """Return a number for a new mark."""
         self.marks.append(mark)
-        self._switches.append(mark.switch)
+        self.switches.append(mark.switch)
         return len(self.marks) - 1
-
-    def context_numbers(self) -> Numbers:
-        """Return the number of each path's context."""
-        return np.array(self._context_numbers)
-
-    def depths(self) -> Numbers:
-        """Return how many marks each path has."""
-        return np.array(self._depths)
-
-    def ups(self) -> Numbers:
-        """Return for each path the path that follows the end of its last mark."""
-        return np.array(self._ups)
-
-    def switches(self) -> npt.NDArray[np.bool_]:
-        """Return which symbols are marks that end the mark around them."""
-        return np.array(self._switches, np.bool_)
-
-    def reporting(self) -> npt.NDArray[np.uint8]:
-        """Return how the end of each path's last mark is reported and, in row 1, its begin; 0: not at all."""
-        return np.array(self._reporting, np.uint8)
 
     def move(self, number: int, symbol: int) -> int:
         """Return the path that follows path `number` after a begin."""
@@ -97,7 +78,7 @@ class Automaton:
 
     def _make(self, number: int, mark: Mark) -> int:
         """Add the path of a mark inside path `number`; return its number."""
-        outer, depth = self.paths[number], self._depths[number] + 1
+        outer, depth = self.paths[number], self.depths[number] + 1
         faults: tuple[str, ...] = (mark.fault,) if mark.fault else ()
         if not mark.layer:
             path = Path(number, mark, outer.context, outer.context, outer.home_of(number), False, faults)
@@ -119,19 +100,19 @@ class Automaton:
             return number
         if not path.ended:
             ended = Path(path.up, path.mark, path.outside, path.outside, path.home, False)
-            path.ended = self._add(ended, self._depths[number])
+            path.ended = self._add(ended, self.depths[number])
         return path.ended
 
     def _add(self, path: Path, depth: int) -> int:
         number = len(self.paths)
         self.paths.append(path)
-        self._context_numbers.append(path.context.number)
-        self._depths.append(depth)
-        self._ups.append(path.up)
+        self.context_numbers.append(path.context.number)
+        self.depths.append(depth)
+        self.ups.append(path.up)
         mark = path.mark
         serves = mark.phase == "PE" and (mark.layer in ("LA", "LD") or mark.side is HalSide.SERVER or is_call(mark))
         path.watched = serves or mark.role is not Role.NONE
         way = ALONE if mark.role in APPLICATION else BY_COLUMNS
-        self._reporting[0].append(way * (serves or mark.role in _WITH_AN_END))
-        self._reporting[1].append(way * path.watched | ALONE * bool(path.faults))
+        self.reporting[0].append(way * (serves or mark.role in _WITH_AN_END))
+        self.reporting[1].append(way * path.watched | ALONE * bool(path.faults))
         return number

@@ -14,7 +14,7 @@ import numpy as np
 
 from circletools.trace.nnapi.machine import EventBatch, InFlightChanges
 from circletools.trace.nnapi.marks import HalSide, Mark, Role, is_call
-from circletools.trace.nnapi.pairing import NONE, Flags, left, levels, nested, queued
+from circletools.trace.nnapi.pairing import NONE, Flags, Queue, left, levels, nested
 from circletools.trace.sources.names import Columns, Numbers
 
 KINDS = {Role.START: "asynchronous", Role.FENCED: "fenced", Role.COMPUTE: "synchronous"}
@@ -105,8 +105,8 @@ class Executions:
         self._ignored, self._processes, self._segments = ignored, processes, segments
         # By number: process, thread, role, start, segment, place, end.
         self._columns = [array("q") for _ in range(7)]
-        # Pending starts of each process and open marks of each thread: process or thread number, and execution.
-        self._pending, self._open = (_NOTHING, _NOTHING), (_NOTHING, _NOTHING)
+        # Pending starts of each process, and open marks of each thread: its number, and execution.
+        self._pending, self._open = Queue(), (_NOTHING, _NOTHING)
         self._in_flight = _NOTHING
 
     def add(self, batch: EventBatch, kinds: Numbers) -> InFlightChanges:
@@ -158,16 +158,10 @@ class Executions:
     def _queue(self, batch: EventBatch, which: Numbers, puts: Flags, waits: Flags) -> None:
         """Match each wait with the oldest pending start of its process (first in, first out)."""
         some = np.flatnonzero(puts | waits)
-        first = len(self._pending[0])
-        processes = np.append(self._pending[0], np.array(self._processes, np.int64)[batch.threads[some]])
-        gives = np.append(np.ones(first, np.bool_), puts[some])
-        items = np.append(self._pending[1], which[some])
-        taken = queued(processes, gives)
-        still = left(gives, taken)
-        self._pending = processes[still], items[still]
+        processes = np.array(self._processes, np.int64)[batch.threads[some]]
+        found = self._pending.match(processes, which[some], puts[some])[waits[some]]
         waiting = some[waits[some]]
-        found = taken[first:][waits[some]]
-        which[waiting] = np.where(found == NONE, NONE, items[found])
+        which[waiting] = found
         self.unmatched_waits += batch.wheres[waiting[found == NONE]].tolist()
 
     def _in_flight_changes(
@@ -209,7 +203,7 @@ class Executions:
 
     def unpaired(self) -> set[int]:
         """Return the numbers of the starts whose waits have not ended."""
-        found = np.append(self._pending[1], self._open[1])
+        found = np.append(self._pending.items, self._open[1])
         found = found[found != NONE]
         return set((found[np.array(self._columns[2])[found] == _START] + 1).tolist())
 
@@ -252,20 +246,15 @@ class Callbacks:
         """Start with the process of each thread."""
         self._found = array("q"), array("q")
         self._processes = processes
-        self._requests = (_NOTHING, _NOTHING)
+        self._requests = Queue()
 
     def add(self, batch: EventBatch, puts: Flags, takes: Flags) -> None:
         """Add the begins of a batch in time order."""
         some = np.flatnonzero(batch.begins & (puts | takes))
-        first = len(self._requests[0])
-        processes = np.append(self._requests[0], np.array(self._processes, np.int64)[batch.threads[some]])
-        times = np.append(self._requests[1], batch.times[some])
-        puts = np.append(np.ones(first, np.bool_), puts[some])
-        taken = queued(processes, puts)
-        still = left(puts, taken)
-        self._requests = processes[still], times[still]
-        back = np.flatnonzero(taken != NONE)
-        for found, values in zip(self._found, (times[taken[back]], times[back]), strict=True):
+        processes = np.array(self._processes, np.int64)[batch.threads[some]]
+        requests = self._requests.match(processes, batch.times[some], puts[some])
+        back = requests != NONE
+        for found, values in zip(self._found, (requests[back], batch.times[some][back]), strict=True):
             found.frombytes(values.tobytes())
 
     @property

@@ -146,7 +146,7 @@ class Machine:
         """Report the events that do more than change the path to the observer."""
         begins = walk.symbols != END
         inner = np.where(begins, walk.after, walk.before)
-        how = self.automaton.reporting()[begins.astype(np.int64), inner]
+        how = np.array(self.automaton.reporting, np.uint8)[begins.astype(np.int64), inner]
         place = np.empty_like(walk.order)
         place[walk.order] = np.arange(len(place))
         alone, columns = (place[np.flatnonzero(how[place] & way)] for way in (ALONE, BY_COLUMNS))
@@ -237,7 +237,7 @@ class Machine:
 
     def _keep_places(self, walk: _Walk) -> None:
         """Track the places of open marks: those left open by this batch or by earlier ones."""
-        depths = self.automaton.depths()[walk.after]
+        depths = np.array(self.automaton.depths)[walk.after]
         least = np.minimum.reduceat(depths, walk.firsts)
         for thread, depth in zip(walk.threads[walk.firsts].tolist(), least.tolist(), strict=True):
             del self._places[thread][depth:]

@@ -66,3 +66,20 @@ def left(opens: Flags, found: Numbers) -> Flags:
     still = opens.copy()
     still[found[found != NONE]] = False
     return still
+
+
+class Queue:
+    """Puts of processes that nothing has taken so far, each with an item that is not negative."""
+
+    def __init__(self) -> None:
+        self._processes = self.items = np.zeros(0, np.int64)
+
+    def match(self, processes: Numbers, items: Numbers, puts: Flags) -> Numbers:
+        """Return the item that each event takes from its process, first in, first out; NONE for a put or if empty."""
+        first = len(self.items)
+        processes, items = np.append(self._processes, processes), np.append(self.items, items)
+        puts = np.append(np.ones(first, np.bool_), puts)
+        taken = queued(processes, puts)
+        still = left(puts, taken)
+        self._processes, self.items = processes[still], items[still]
+        return np.where(taken == NONE, NONE, items[taken])[first:]

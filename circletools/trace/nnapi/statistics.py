@@ -91,7 +91,7 @@ class Cutter:
         for path, count in zip(*(one.tolist() for one in sums(begun, np.ones(len(begun), np.int64))), strict=True):
             self._machine.automaton.paths[path].calls += count
         paths = states >> 1
-        codes = self._machine.automaton.context_numbers()[paths] << 1 | states & 1
+        codes = np.array(self._machine.automaton.context_numbers)[paths] << 1 | states & 1
         running = np.array([mask != 0 for mask in self._machine.automaton.contexts.running], np.bool_)
         return Intervals(starts, times, threads, paths, codes).only(running[codes] & (times > starts))
 

@@ -32,7 +32,7 @@ def follow(automaton: Automaton, symbols: Numbers, firsts: Numbers, paths: Seque
     given = np.zeros(len(symbols), np.int64)
     given[symbols == _OPEN] = [path for one in held for path in one]
     firsts, counts = firsts + np.cumsum(more) - more, counts + more
-    outside = automaton.depths()[[one[0] if one else 0 for one in held]] - (more > 0)
+    outside = np.array(automaton.depths)[[one[0] if one else 0 for one in held]] - (more > 0)
     levels = _levels(symbols != END, firsts, np.repeat(outside, counts), counts)
     if levels.max() > _MOST_LEVELS:
         after = _one_by_one(automaton, symbols, firsts, given)
@@ -83,14 +83,14 @@ def _by_level(automaton: Automaton, symbols: Numbers, levels: Numbers, given: Nu
         parents = _after_switches(automaton, symbols[opens], around, outer_paths[around])
         paths = _moves(automaton, symbols[opens], parents, given[opens])
         after[opens] = paths
-        after[at[~begins]] = automaton.ups()[paths[(np.cumsum(begins) - 1)[~begins]]]
+        after[at[~begins]] = np.array(automaton.ups)[paths[(np.cumsum(begins) - 1)[~begins]]]
         outer, outer_paths = opens, paths
     return after
 
 
 def _after_switches(automaton: Automaton, symbols: Numbers, around: Numbers, parents: Numbers) -> Numbers:
     """Return the paths around begins, marked as ended if a [SW] occurred inside before."""
-    switches = automaton.switches()[np.maximum(symbols, 0)] & (symbols != _OPEN)
+    switches = np.array(automaton.switches, np.bool_)[np.maximum(symbols, 0)] & (symbols != _OPEN)
     if not switches.any():
         return parents
     passed: Numbers = np.cumsum(switches) - switches

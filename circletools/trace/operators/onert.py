@@ -5,7 +5,8 @@
 
 All values are strings, times are in microseconds, and an empty object ends the array. Newer versions write `#0 model
 $0 subg` for `$0 subg`. The recorders of the subgraphs are written one after the other, so events are in time order
-only within a subgraph.
+only within a subgraph. The other files of onert do not add up: `trace.table.md` loses operators that begin in the
+same microsecond, and `trace.json` has averages cut to whole microseconds.
 """
 
 from __future__ import annotations
@@ -18,10 +19,6 @@ from typing import Any, NamedTuple
 
 from circletools.errors import InvalidInputError
 from circletools.trace.operators.profile import OperatorRun, OperatorTrace, Whole, nothing_found
-
-OTHER_FILE = "onert writes trace.chrome.json next to it; use that"
-TABLE_REASON = "onert's trace.table.md loses operators that begin in the same microsecond"
-_AVERAGES_REASON = "onert's trace.json has no totals, only averages truncated to whole microseconds"
 
 _OPERATOR = re.compile(r"@(\d{1,9}) (.*)", re.DOTALL)
 _TRACK = re.compile(r"\$(\d{1,9}) sess, (?:#(\d{1,9}) model )?\$(\d{1,9}) subg(?:, (.*))?", re.DOTALL)
@@ -52,11 +49,6 @@ class _Span(NamedTuple):
     start_ns: int
     end_ns: int
     begun: int
-
-
-def is_table(head: bytes) -> bool:
-    """Return whether this is the beginning of onert's Markdown table."""
-    return head.startswith(b"# Session: ")
 
 
 def parse(data: bytes) -> OperatorTrace:
@@ -95,8 +87,6 @@ def _load(data: bytes) -> list[_Event]:
 
     def keep(fields: dict[str, Any]) -> None:
         """Reduce every object to the needed fields, to save memory with a large trace."""
-        if "Execution_Data" in fields:
-            raise InvalidInputError(_AVERAGES_REASON, hint=OTHER_FILE)
         if fields.get("ph") in ("B", "E"):
             name, track, time = fields.get("name"), fields.get("tid"), fields.get("ts")
             if isinstance(name, str) and isinstance(track, str) and isinstance(time, str):

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import BinaryIO, Literal
 
-from circletools.errors import CircleToolsError, InvalidInputError, UsageError
+from circletools.errors import CircleToolsError, UsageError
 from circletools.storage.files import open_source
 from circletools.trace.operators import (
     benchmark_model,
@@ -72,8 +72,6 @@ def read_profile(
 
 def _parse(memory: memoryview, process: int | None, thread: int | None) -> OperatorTrace:
     head = bytes(memory[:_HEAD_BYTES]).lstrip(b"\xef\xbb\xbf \t\r\n")
-    if onert.is_table(head):
-        raise InvalidInputError(onert.TABLE_REASON, hint=onert.OTHER_FILE)
     for is_one, parse in DOCUMENTS:
         if is_one(head, memory):
             if (process, thread) != (None, None):
