@@ -21,8 +21,7 @@ class Judge:
 
     `places_each`: it reports where each operator runs, even if it refuses the model as a whole. `runs`: the table was
     measured by running operators, so a model must run too. `explains`: it gives one reason for all refused operators
-    of a code, and may leave out others that it would accept. `reads_signatures`: it refuses or does not run models
-    whose signatures do not name the inputs and outputs of their subgraphs.
+    of a code, and may leave out others that it would accept.
     """
 
     program: str
@@ -31,13 +30,12 @@ class Judge:
     places_each: bool = False
     runs: bool = False
     explains: bool = False
-    reads_signatures: bool = False
 
 
 JUDGES: Mapping[str, Judge] = {
     "xnnpack": Judge("litert", "xnnpack", "xnnpack", places_each=True),
     "litert-cpu": Judge("litert", "builtin", "cpu", runs=True),
-    "litert-gpu": Judge("litert-gpu", "gpu", "gpu", places_each=True, explains=True, reads_signatures=True),
+    "litert-gpu": Judge("litert-gpu", "gpu", "gpu", places_each=True, explains=True),
     "onert-cpu": Judge("onert", "cpu", "cpu", runs=True),
     "onert-ruy": Judge("onert", "ruy", "ruy", runs=True),
     "openvino-cpu": Judge("openvino", "CPU", "cpu"),
@@ -50,8 +48,8 @@ JUDGES: Mapping[str, Judge] = {
 
 
 def reads_signatures(target: str) -> bool:
-    """Return whether the program that decides for a target refuses models because of their signatures."""
-    return target == "intel-npu" or (target in JUDGES and JUDGES[target].reads_signatures)
+    """Return whether a target needs signatures that name the inputs and outputs of their subgraphs."""
+    return target in ("intel-npu", "litert-gpu")
 
 
 def program_of(target: str) -> str:

@@ -69,11 +69,11 @@ class Cuts(Attributes):
 class Disagreement(Attributes):
     """An error in a table: it accepts an operator that the program refuses, or vice versa.
 
-    `operator` is None if they only disagree about the model as a whole. `words` is the program's message.
+    `operator_index` is None if they only disagree about the model as a whole. `words` is the program's message.
     """
 
     subgraph: int | None
-    operator: int | None
+    operator_index: int | None
     table_takes: bool
     words: str
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -21,7 +20,6 @@ from circletools.graph.algorithms import (
 from circletools.graph.dag import dag_from_edges
 from circletools.graph.graph import Graph
 from circletools.graph.resources import Resource, State
-from circletools.wording import ranges
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,13 +81,7 @@ def _sets(count: int, sources: Indices, targets: Indices, users: Sequence[Sequen
 def _check_devices(graph: Graph, state: State, placed: Placement, sets: Sequence[Sequence[int]]) -> None:
     torn = [members for members in sets if len(set(placed.devices[members].tolist())) > 1]
     if torn:
-        prefix = f"{graph.index}/" if graph.index else ""
-        most = (Counter(map(placed.device, members)).most_common(1)[0][0] for members in torn)
-        rules = (
-            f"--set {prefix}index:{ranges(members)}={device}" for members, device in zip(torn, most, strict=True)
-        )
-        command = f"annotate-affinity --keep-together variables, or overriding rules by index: {' '.join(rules)}"
-        hint = f"give these operators one device, for example with {command}"
+        hint = "give these operators one device, as annotate-affinity --keep-together variables does"
         raise EditError(next(_contradictions(state.users, torn[0], placed)), location=graph.place(), hint=hint)
 
 

@@ -33,24 +33,16 @@ def fit_json(found: Fit) -> dict[str, Any]:
         "schema_version": SCHEMA_VERSION,
         "file": found.file,
         "format": found.model_format,
-        "targets": [_target_json(target) for target in found.targets],
+        "targets": [row | _target_json(target) for row, target in zip(found.to_rows(), found.targets, strict=True)],
     }
 
 
 def _target_json(target: TargetFit) -> dict[str, Any]:
     return {
-        "target": target.name,
         "runtime": target.runtime,
-        "verdict": target.verdict,
         "cause": target.cause,
-        "operator_count": target.operators,
-        "refused_count": target.refused,
-        "not_measured_count": len(target.misfits) - target.refused,
         "new_count": target.new_count,
         "fixed_count": target.fixed,
-        "partition_count": target.cuts.partitions,
-        "cut_count": target.cuts.tensors,
-        "cut_bytes": target.cuts.size_bytes,
         **({"memory": memory_json(target.memory)} if target.memory else {}),
         "obstacles": [asdict(one.finding) | {"is_new": one.is_new} for one in target.obstacles],
         "findings": [
@@ -68,24 +60,7 @@ def _target_json(target: TargetFit) -> dict[str, Any]:
             | details_json(source.details)
             for source in target.sources
         ],
-        "asked": [
-            {
-                "program": asked.program,
-                "version": asked.version,
-                "verdict": asked.verdict,
-                "words": asked.words,
-                "disagreements": [
-                    {
-                        "subgraph": one.subgraph,
-                        "operator_index": one.operator,
-                        "table_takes": one.table_takes,
-                        "words": one.words,
-                    }
-                    for one in asked.disagreements
-                ],
-            }
-            for asked in target.asked
-        ],
+        "asked": [{key: one for key, one in fields_json(asked).items() if key != "left"} for asked in target.asked],
     }
 
 
@@ -152,8 +127,8 @@ def _asked_text(target: TargetFit, asked: Asked) -> Iterator[str]:
     for one in asked.disagreements:
         place = (
             "the model"
-            if one.operator is None
-            else f"operator {operator_label(one.subgraph or 0, one.operator, bool(one.subgraph))}"
+            if one.operator_index is None
+            else f"operator {operator_label(one.subgraph or 0, one.operator_index, bool(one.subgraph))}"
         )
         stance = "refuses it" if one.table_takes else "accepts it"
         table = "takes" if one.table_takes else "refuses"
@@ -281,7 +256,7 @@ def _with_state(result: dict[str, Any], found: Fit, one: Misfit | Obstacle) -> d
 
 
 def _disagreement(found: Fit, target: str, asked: Asked, one: Disagreement) -> dict[str, Any]:
-    place = "model" if one.operator is None else f"subgraphs[{one.subgraph}].operators[{one.operator}]"
+    place = "model" if one.operator_index is None else f"subgraphs[{one.subgraph}].operators[{one.operator_index}]"
     disagreement = (
         "accepts it, but the program refuses it" if one.table_takes else "refuses it, but the program accepts it"
     )

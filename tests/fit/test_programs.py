@@ -95,7 +95,7 @@ def test_what_a_program_left_that_explains_what_it_refuses() -> None:
         compare(target(*table, name="litert-gpu"), [0], answer) for table in (((0, True), (2, True)), ((4, True),))
     ]
     assert [one.verdict for one in found] == ["not_resident"] * 2
-    assert [[(one.operator, one.table_takes) for one in answer.disagreements] for answer in found] == [
+    assert [[(one.operator_index, one.table_takes) for one in answer.disagreements] for answer in found] == [
         [(3, True)],  # not 1, which has the reason of 0
         [(0, True), (1, True), (3, True), (4, False)],
     ]

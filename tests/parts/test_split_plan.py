@@ -118,8 +118,7 @@ def test_resources_bind_the_operators_of_their_subgraph_only(element: str) -> No
         assert refused(lambda: plan_split(model, 1), EditError) == (
             "what resources hold is used by operator 0 on a and by operator 2 on b: it can be in one part only",
             "subgraphs[1]",
-            "give these operators one device, for example with annotate-affinity --keep-together variables, "
-            "or overriding rules by index: --set 1/index:0,2=a",
+            "give these operators one device, as annotate-affinity --keep-together variables does",
         )
 
 

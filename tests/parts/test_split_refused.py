@@ -46,7 +46,9 @@ def stateful(*, variable: bool) -> bytes:
 
 
 def test_operators_that_share_a_state_stay_together(tmp_path: Path) -> None:
-    with pytest.raises(EditError, match=r"variable tensor 'state' is used by operator 0 on .*--set index:0-1=npu"):
+    with pytest.raises(
+        EditError, match=r"variable tensor 'state' is used by operator 0 on .*--keep-together variables"
+    ):
         split_to(with_devices(stateful(variable=True), alternating), tmp_path / "parts", "tflite")
     with pytest.raises(EditError, match=r"what resources hold is used by operator 1 on"):
         split_to(with_devices(stateful(variable=False), alternating), tmp_path / "parts", "tflite")

@@ -10,6 +10,7 @@ from random import Random
 import numpy as np
 import pytest
 
+import circletools as ct
 from circletools.errors import EditError
 from circletools.model.model import open_model
 from circletools.parts.compare import check_files, open_split
@@ -132,7 +133,7 @@ def test_random_states_are_split_or_refused_for_a_true_reason(block: int, tmp_pa
 def split_at_random(
     make: Callable[[Random], tuple[bytes, list[int], list[set[int]]]], seeds: range, folder: Path, litert: Worker
 ) -> None:
-    """Check that models made from seeds are split, or refused for a true reason; then that the hint helps."""
+    """Check that models made from seeds are split, or refused for a true reason; then keep users together."""
     refused = 0
     for seed in seeds:
         data, devices, used = make(Random(seed))  # noqa: S311
@@ -142,8 +143,8 @@ def split_at_random(
         if error is not None:
             refused += 1
             assert_true(error, data, devices, used)
-            follow(str(error.hint), devices)
-            assert tried(data, devices, parts) is None
+            user = next(operator for operator, its in enumerate(used) if its)
+            assert tried(data, kept_together(data, user), parts) is None
         files = open_split(parts)
         assert check_files(files) == [], seed
         assert compare_runs(files, litert) == [], seed
@@ -159,15 +160,16 @@ def tried(data: bytes, devices: list[int], folder: Path) -> EditError | None:
     return None
 
 
-def follow(hint: str, devices: list[int]) -> None:
-    """Do what a hint says."""
-    rules = re.findall(r"--set index:([\d,-]+)=(\w+)", hint)
-    assert rules
-    for listed, device in rules:
-        for run in listed.split(","):
-            low, _, high = run.partition("-")
-            for operator in range(int(low), int(high or low) + 1):
-                devices[operator] = DEVICES.index(device)
+def kept_together(data: bytes, operator: int) -> list[int]:
+    """Return the devices of a plan that keeps users of a variable together, one of which a rule moves."""
+    rules = (f"index:{operator}={DEVICES[1]}",)
+    with open_model(data) as model:
+        plan = ct.plan(
+            model,
+            ct.PlanRequest(devices=tuple(DEVICES), rules=rules, default=DEVICES[0], keep_together=("variables",)),
+        )
+    assert plan.notes == ()
+    return plan.subgraphs[0].numbers
 
 
 def assert_true(error: EditError, data: bytes, devices: list[int], used: list[set[int]]) -> None:
