@@ -101,6 +101,7 @@ class _Tensors:
         if not asked:
             return
         self.names = {subgraph: self._read(subgraph) for subgraph in chosen}
+        self.known = {name for names in self.names.values() for name in names.found}
         for pair in request.tensors:
             self._by_name(pair, regex=request.regex)
         for side, pairs in zip(SIDES, (request.inputs, request.outputs), strict=True):
@@ -120,13 +121,14 @@ class _Tensors:
             )
 
     def _by_name(self, pair: Pair, *, regex: bool) -> None:
-        known = {name for names in self.names.values() for name in names.found}
-        old, new = split_pair(pair, known)
+        old, new = split_pair(pair, self.known)
         selected = INDEX.fullmatch(old)
-        if old not in known and selected is not None:
+        if old not in self.known and selected is not None:
             subgraph = int(selected[1] or min(self.names))
-            names = self.names.get(subgraph) or self._read(subgraph)
-            self.names.setdefault(subgraph, names)
+            if subgraph not in self.names:
+                self.names[subgraph] = self._read(subgraph)
+                self.known.update(self.names[subgraph].found)
+            names = self.names[subgraph]
             self._add(subgraph, names.find(f"index:{selected[2]}"), new)
             return
         found = False
@@ -136,7 +138,7 @@ class _Tensors:
                     self._add(subgraph, tensor, result)
                     found = True
         if not found:
-            raise UsageError(f"no tensor is called {quoted(old)}", hint=suggestion(old, known))
+            raise UsageError(f"no tensor is called {quoted(old)}", hint=suggestion(old, self.known))
 
     def _by_position(self, pair: Pair, side: Direction, subgraph: int) -> None:
         position, name = split_pair(pair)

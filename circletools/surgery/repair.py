@@ -5,10 +5,11 @@ Findings that make a program refuse the model are always repaired; others only o
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
+from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -62,10 +63,10 @@ def repair(edit: ModelEdit, only: Sequence[str] = (), *, with_: Sequence[str] = 
 
 def _left(model: Model) -> Iterator[Finding]:
     """Yield a note for each code of errors and warnings that `check` reports, with its remedy."""
-    for code, count in Counter(one.code for one in check(model) if one.severity in ("error", "warning")).items():
+    for code, number in Counter(one.code for one in check(model) if one.severity in ("error", "warning")).items():
         rule = explain(code)
         remedy = f"`repair --only {code}`" if rule.repair == "asked" else rule.remedy
-        yield Finding(code, "info", "model", f"{counted(count, 'finding')} not repaired: {remedy}")
+        yield Finding(code, "info", "model", f"{counted(number, 'finding')} not repaired: {remedy}")
 
 
 def _codes() -> dict[str, str]:
@@ -95,9 +96,9 @@ def _quantized_dimensions(edit: ModelEdit) -> RewriteResult:
             found = tensor.quantization
             if found is None or not tensor.shape or 0 <= found.axis < len(tensor.shape):
                 continue
-            count = len(found.scale)
-            able = [0] if count == 1 else [axis for axis, size in enumerate(tensor.shape) if size == count]
-            if len(able) == 1 and len(found.zero_point) == count:
+            scales = len(found.scale)
+            able = [0] if scales == 1 else [axis for axis, size in enumerate(tensor.shape) if size == scales]
+            if len(able) == 1 and len(found.zero_point) == scales:
                 edit.set_quantized_dimension(subgraph.index, tensor.index, able[0])
                 place = f"subgraphs[{subgraph.index}].tensors[{tensor.index}]"
                 lines.append(f"{place}: quantized_dimension {found.axis} -> {able[0]}")
@@ -110,13 +111,10 @@ def _names(edit: ModelEdit) -> RewriteResult:
     for graph in model_graph(edit.model).graphs:
         names = TensorNames(graph, edit.renamed)
         twice = [tensor for found in names.found.values() for tensor in found[1:] if names.names[tensor]]
-        taken, pairs = set(names.found), []
+        pairs, numbers = [], defaultdict[str, Iterator[int]](lambda: count(1))
         for tensor in sorted(twice):
-            number = 1
-            while (new := f"{names.names[tensor]}_{number}") in taken:
-                number += 1
-            taken.add(new)
-            pairs.append((f"index:{tensor}", new))
+            tries = (f"{names.names[tensor]}_{number}" for number in numbers[names.names[tensor]])
+            pairs.append((f"index:{tensor}", next(new for new in tries if new not in names.found)))
         if pairs:
             changes += rename(edit, RenameRequest(tensors=tuple(pairs), subgraph=graph.index)).changes
     return RewriteResult(tuple(changes))
