@@ -20,12 +20,7 @@ from circletools.errors import UsageError, shortened
 from circletools.wording import Attributes, did_you_mean
 
 _SHOWN = 60  # characters shown of a wrong value
-_MADE_BY = {
-    "Model": "ct.open(path)",
-    "ModelEdit": "ct.edit(model)",
-    "Record": "a function such as ct.cost(model)",
-    "Source": "ct.open(path)",
-}
+_MADE_BY = {"Model": "ct.open(path)", "ModelEdit": "ct.edit(model)", "Source": "ct.open(path)"}
 _MODULES = ("", ".affinity", ".checks", ".entries", ".origin", ".outputs", ".planning", ".surgery")
 _NUMBERS = {int: "__index__", float: "__float__"}
 

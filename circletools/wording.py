@@ -101,14 +101,14 @@ class Attributes:
             ways = [*islice(import_module("circletools.arguments").ways_to(type(self), name), 3)]
             if isinstance(self, Sequence) and self and name in dir(self[0]):
                 ways = [f"[0].{name}"]
-            hints = [f"write {' or '.join(ways)}"] if ways else []
-            hint = ", or ".join(filter(None, [*hints, did_you_mean(name, _public(self))])) or _attributes(self)
+            hints = [f"write {' or '.join(ways)}" if ways else "", did_you_mean(name, _public(self))]
+            hint = ", or ".join(filter(None, hints)) or f"it has {', '.join(_public(self))}"
             raise AttributeError(f"{has} ({hint})", name=name, obj=self)
 
         def __getitem__(self, index: object) -> Any:
             inner = getattr(super(), "__getitem__", None)
             if inner is None:
-                raise TypeError(f"{type(self).__name__} is no list ({_attributes(self)})")
+                raise TypeError(f"{type(self).__name__} is no list (it has {', '.join(_public(self))})")
             try:
                 return inner(index)
             except (IndexError, TypeError):
@@ -125,10 +125,6 @@ class Attributes:
 
 def _public(value: object) -> list[str]:
     return [name for name in dir(value) if name[0] != "_"]
-
-
-def _attributes(value: object) -> str:
-    return f"it has {', '.join(_public(value))}"
 
 
 class Named(dict[str, Any]):

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from circletools.wording import Attributes
-
 
 @dataclass(frozen=True, slots=True)
-class Partition(Attributes):
+class Partition:
     """Operators, ascending, that one device (given by its number) runs in one go."""
 
     device: int

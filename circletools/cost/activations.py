@@ -19,7 +19,6 @@ import numpy as np
 from circletools.errors import ModelFormatError
 from circletools.graph.algorithms import Indices
 from circletools.graph.graph import Graph
-from circletools.wording import Attributes
 
 _LARGEST = 1 << 40  # bytes; more means a hostile shape
 MOST_PLANNED = 20_000
@@ -27,7 +26,7 @@ MOST_PLANNED = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Activations(Attributes):
+class Activations:
     """Bytes of the activations of a graph.
 
     `peak_bytes` is the largest number of bytes live at one operator, `peak_operator` the first such operator (-1

@@ -43,8 +43,6 @@ class ModelComparison:
         """Check the structure of both, and align them."""
         self.before: Model = before
         self.after: Model = after
-        for model in (before, after):
-            _ = model.reachable
         self._names, self._tensor_names = Interning(), Interning()
         self.codes: Alignment = self._align_codes()
         self._blank = _blank(before), _blank(after)

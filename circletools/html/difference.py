@@ -59,11 +59,15 @@ def difference_html(found: ModelDifference, before: Model, after: Model) -> byte
     parts = origin_columns([len(graph) for graph in graphs], origins, modules, NO_LINKS)
     parts["origins"] |= state
     subgraphs: list[dict[str, Any]] = [
-        {"operators": one, "tensors": own.tensors(graph.values), "transfers": None, "twin": None}
+        {
+            "operators": one | {"device": None, "code": [code + codes for code in one["code"]]},
+            "tensors": own.tensors(graph.values),
+            "transfers": None,
+            "twin": None,
+        }
         for whole, own, codes in zip(wholes, columns, (0, len(before.operator_codes)), strict=True)
         for graph in whole.graphs
-        for one in [own.operators(graph) | {"device": None}]
-        if _shift(one["code"], codes)
+        for one in [own.operators(graph)]
     ]
     for one, origin in zip(subgraphs, parts.pop("of"), strict=True):
         one["operators"]["origin"] = origin
@@ -92,12 +96,6 @@ def difference_html(found: ModelDifference, before: Model, after: Model) -> byte
         },
     }
     return page_html(document)
-
-
-def _shift(codes: list[int], by: int) -> bool:
-    """Shift the operator code numbers of the second model past those of the first."""
-    codes[:] = [code + by for code in codes]
-    return True
 
 
 def _joined(before: Origins, after: Origins) -> Origins:

@@ -14,13 +14,12 @@ from circletools.cost.macs import macs
 from circletools.fit.fit import computed_bytes
 from circletools.fit.remedies import remedy_of
 from circletools.graph.graph import Graph
-from circletools.wording import Attributes
 
 _Place = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceShare(Attributes):
+class DeviceShare:
     """The work of a device: operators, their percentage, the bytes they compute, and launches of partitions.
 
     `macs` are the multiply-accumulates known from shapes, and `macs_percent` is their percentage.
@@ -36,7 +35,7 @@ class DeviceShare(Attributes):
 
 
 @dataclass(frozen=True, slots=True)
-class RefusedOperators(Attributes):
+class RefusedOperators:
     """Operators of one code (subgraph, index) that run elsewhere because a device refuses them for one reason.
 
     Without `measured`, the table does not cover them, and the device may accept them.
@@ -51,7 +50,7 @@ class RefusedOperators(Attributes):
 
 
 @dataclass(frozen=True, slots=True)
-class Summary(Attributes):
+class Summary:
     """The devices in order, and the operators refused by those with a capability table, most frequent first."""
 
     devices: tuple[DeviceShare, ...] = ()

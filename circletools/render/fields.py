@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Protocol
+from dataclasses import is_dataclass
+from typing import Any
 
+from circletools.errors import UsageError
 from circletools.wording import SCHEMA_VERSION
 
 
-class Record(Protocol):
-    """A dataclass, as functions of `ct` return."""
-
-    __dataclass_fields__: ClassVar[dict[str, Any]]
-
-
-def document_json(value: Record) -> dict[str, Any]:
+def document_json(value: Any) -> dict[str, Any]:
     """Return the JSON document of a dataclass: its fields after the version of the schema."""
+    if not is_dataclass(value):
+        raise UsageError(f"a result of `ct.cost` or the like is needed, not {type(value).__name__}")
     return {"schema_version": SCHEMA_VERSION} | fields_json(value)
 
 

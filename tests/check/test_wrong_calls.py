@@ -70,7 +70,7 @@ ARGUMENTS: list[tuple[Call, str]] = [
     (lambda m, e: ct.fit(m, ct.FitRequest), "(ct.FitRequest(on=…) makes one)"),
     (lambda m, e: ct.surgery.rename(e, {"a": "b"}), "(ct.surgery.RenameRequest(tensors, inputs, "),
     (lambda m, e: ct.render.inspection_json(m), "(ct.inspect(model) makes one)"),
-    (lambda m, e: ct.render.cost_json(m), "(a function such as ct.cost(model) makes one)"),
+    (lambda m, e: ct.render.cost_json(m), "a result of `ct.cost` or the like is needed"),
     (lambda m, e: ct.origins.collect(m, "best"), "NameSource, one of 'auto', 'tensor-names', "),
     (lambda m, e: m.subgraphs[0].tensors[0].numpy("x"), "too many positional arguments (it takes nothing)"),
     (lambda m, e: ct.render.findings_text("x"), "missing a required argument: 'findings'"),

@@ -84,7 +84,6 @@ def test_tables_that_cannot_be_decoded_are_compared_as_bytes() -> None:
     assert [(one.difference.kind, one.difference.path) for one in found.changes] == [
         ("changed", "metadata[ONE_op_table]"), ("removed", "origins"),
     ]  # fmt: skip
-    assert found.changes[0].difference.after["malformed"].startswith("an entry is truncated")
     assert "the origins cannot be decoded and are ignored: ONE_op_table" in found.notes[0].message
 
 
