@@ -11,6 +11,7 @@ from circletools.origin.exchange import DETAIL_FIELDS, details_json
 from circletools.profile.attribution import Attribution, GroupTime, OperatorTime
 from circletools.profile.joining import Place, Time
 from circletools.profile.ranks import Rank, ranks
+from circletools.render.fields import places_json
 from circletools.render.origins import with_line
 from circletools.render.rows import table_csv
 from circletools.render.table import table_text
@@ -97,14 +98,14 @@ def _apart_json(attribution: Attribution) -> dict[str, Any]:
                 "name": row.name,
                 "operators": [
                     place | {"estimated_ns": estimate}
-                    for place, estimate in zip(_places_json(row.operators), row.estimates_ns, strict=True)
+                    for place, estimate in zip(places_json(row.operators), row.estimates_ns, strict=True)
                 ],
             }
             | _time_json(row.time, attribution)
             for row in attribution.groups
         ],
         "ambiguous": [
-            {"names": list(row.names), "operators": _places_json(row.operators), "total_ns": row.total_ns}
+            {"names": list(row.names), "operators": places_json(row.operators), "total_ns": row.total_ns}
             for row in attribution.ambiguous
         ],
     }
@@ -134,12 +135,8 @@ def _operator_json(row: OperatorTime, attribution: Attribution) -> dict[str, Any
 
 
 def _group_json(row: GroupTime, attribution: Attribution) -> dict[str, Any]:
-    operators = _places_json(row.share.operators)
+    operators = places_json(row.share.operators)
     return {"operators": operators, "shared": row.share.shared} | _time_json(row.share.time, attribution)
-
-
-def _places_json(places: Iterable[Place]) -> list[dict[str, int]]:
-    return [{"subgraph": subgraph, "operator_index": index} for subgraph, index in places]
 
 
 def _time_json(time: Time | None, attribution: Attribution) -> dict[str, Any]:

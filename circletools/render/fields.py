@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import is_dataclass
 from typing import Any
 
@@ -19,6 +20,11 @@ def document_json(value: Any) -> dict[str, Any]:
 def fields_json(value: Any) -> dict[str, Any]:
     """Return the fields of a dataclass in order, recursively, as objects, lists and plain values."""
     return {name: _plain(getattr(value, name)) for name in value.__dataclass_fields__}
+
+
+def places_json(operators: Iterable[tuple[int, int]]) -> list[dict[str, int]]:
+    """Return operators (subgraph, index) as objects."""
+    return [{"subgraph": subgraph, "operator_index": index} for subgraph, index in operators]
 
 
 def _plain(value: Any) -> Any:

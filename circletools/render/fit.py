@@ -15,7 +15,7 @@ from circletools.fit.request import key_of
 from circletools.fit.verdicts import Asked, Blamed, Disagreement, Fit, Misfit, Obstacle, TargetFit
 from circletools.origin.exchange import details_json
 from circletools.planning.summary import RefusedOperators
-from circletools.render.fields import fields_json
+from circletools.render.fields import fields_json, places_json
 from circletools.render.origins import operator_label, with_line
 from circletools.render.sarif import sarif_location, sarif_run
 from circletools.render.table import table_text
@@ -52,9 +52,7 @@ def _target_json(target: TargetFit) -> dict[str, Any]:
         "sources": [
             {
                 "source": source.name,
-                "operators": [
-                    {"subgraph": subgraph, "operator_index": index} for subgraph, index in source.operators
-                ],
+                "operators": places_json(source.operators),
                 "computed_bytes": source.size_bytes,
             }
             | details_json(source.details)

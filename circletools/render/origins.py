@@ -11,6 +11,7 @@ from circletools.origin.describe import OperatorRow, OriginTable
 from circletools.origin.exchange import CSV_COLUMNS, DETAIL_FIELDS, source_json
 from circletools.origin.read import Origins
 from circletools.origin.source import SourceDetails
+from circletools.render.fields import places_json
 from circletools.render.table import csv_text, table_text
 from circletools.wording import SCHEMA_VERSION
 
@@ -26,13 +27,7 @@ def origins_json(table: OriginTable) -> dict[str, Any]:
         "freshness": _freshness_json(table.freshness),
         "scope": table.origins.scope,
         "sources": [
-            source_json(table.origins, source)
-            | {
-                "operators": [
-                    {"subgraph": subgraph, "operator_index": index}
-                    for subgraph, index in table.by_source.get(source, [])
-                ],
-            }
+            source_json(table.origins, source) | {"operators": places_json(table.by_source.get(source, []))}
             for source in sorted(sources)
         ],
         "operators": [operator_json(row) for row in table.rows],

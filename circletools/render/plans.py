@@ -12,7 +12,7 @@ from circletools.planning.plan import Plan
 from circletools.planning.summary import Summary
 from circletools.planning.what_if import SubgraphWhatIf
 from circletools.render.costs import estimate_json, estimate_text, evaluation_json, evaluation_text, transfers_text
-from circletools.render.fields import fields_json
+from circletools.render.fields import fields_json, places_json
 from circletools.render.fit import places_text, refusals_alike, refused_text
 from circletools.render.table import table_text
 from circletools.wording import SCHEMA_VERSION, counted, ranges
@@ -59,11 +59,7 @@ def plan_text(plan: Plan) -> Iterator[str]:
 
 def summary_json(found: Summary) -> dict[str, Any]:
     """Return the operators and refusals of each device as JSON."""
-    places = [
-        [{"subgraph": subgraph, "operator_index": index} for subgraph, index in one.operators]
-        for one in found.refusals
-    ]
-    refusals = [asdict(one) | {"operators": where} for one, where in zip(found.refusals, places, strict=True)]
+    refusals = [asdict(one) | {"operators": places_json(one.operators)} for one in found.refusals]
     return {"devices": [asdict(one) for one in found.devices], "refusals": refusals}
 
 

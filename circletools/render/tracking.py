@@ -7,6 +7,7 @@ from typing import Any
 
 from circletools.origin.describe import OperatorRow
 from circletools.origin.tracking.tracker import Tracking
+from circletools.render.fields import places_json
 from circletools.render.origins import operator_json, operator_label
 from circletools.render.table import table_text
 from circletools.wording import SCHEMA_VERSION
@@ -28,9 +29,7 @@ def tracking_json(tracking: Tracking) -> dict[str, Any]:
             }
             for row in tracking.rows
         ],
-        "without_origin": [
-            {"subgraph": subgraph, "operator_index": operator} for subgraph, operator in tracking.without_origin
-        ],
+        "without_origin": places_json(tracking.without_origin),
     }
 
 

@@ -82,11 +82,6 @@ def test_an_operator_that_stops_it(fitted: Any) -> None:
     assert (found.verdict, found.refused) == ("not_resident", 1)
 
 
-def test_nothing_is_taken(fitted: Any) -> None:
-    found = fitted(chain(["TANH", "NEG"]), {})
-    assert (found.cuts, found.refused, found.verdict) == (Cuts(0, 0, 0), 2, "not_resident")
-
-
 def test_no_operator_at_all(fitted: Any) -> None:
     assert fitted(chain([]), {}) == TargetFit(
         "npu", "", 0, (), (), Cuts(0, 0, 0), 0, cause="the model has no operators"
@@ -109,6 +104,7 @@ def test_what_was_not_measured_is_neither(fitted: Any) -> None:
 @pytest.mark.parametrize(
     ("codes", "cuts"),
     [
+        (["NEG", "NEG"], Cuts(0, 0, 0)),
         (["TANH", "NEG"], Cuts(1, 1, 16)),
         (["NEG", "TANH"], Cuts(1, 1, 16)),
         (["NEG", "TANH", "NEG", "NEG", "TANH", "TANH", "NEG"], Cuts(2, 4, 64)),
@@ -205,22 +201,16 @@ def entries_of(data: bytes) -> list[tuple[str, bytes]]:
         return [(entry.name, bytes(model.metadata_value(entry.name) or b"")) for entry in model.metadata]
 
 
-@pytest.mark.parametrize("outputs", [[], [-1], ["unnamed"]])
-def test_an_operator_without_a_name(fitted: Any, outputs: list[Any]) -> None:
+@pytest.mark.parametrize(
+    ("outputs", "name"), [([], "(noname)"), ([-1], "(noname)"), ([None], "(noname)"), (["first", "second"], "first")]
+)
+def test_an_operator_has_the_name_of_its_first_output(fitted: Any, outputs: list[Any], name: str) -> None:
     build = Build()
     graph = build.graph()
-    made = [graph.tensor(None) if output == "unnamed" else output for output in outputs]
+    made = [output if output == -1 else graph.tensor(output) for output in outputs]
     graph.operator("NEG", [graph.tensor("x")], made)
     (found,) = fitted(build.to_bytes(), {}).misfits
-    assert found.origin == ("(noname)",)
-
-
-def test_the_first_tensor_has_a_name(fitted: Any) -> None:
-    build = Build()
-    graph = build.graph()
-    first = graph.tensor("first")
-    graph.operator("NEG", [graph.tensor("x")], [first, graph.tensor("second")])
-    assert fitted(build.to_bytes(), {}).misfits[0].origin == ("first",)
+    assert found.origin == (name,)
 
 
 # --- composites and unpacked constants ----------------------------------------------------------------------

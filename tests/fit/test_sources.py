@@ -26,16 +26,12 @@ A, B, C, D = ((number, name) for number, name in enumerate("abcd"))
         ([[A, B], [A, B]], [(A, [0, 1])]),
         ([[A, D], [A, D], [B, D], [B], [B]], [(B, [2, 3, 4]), (A, [0, 1])]),
         ([[A, B], [A, C], [C, D], [B, D], [C, D]], [(C, [1, 2, 4]), (B, [0, 3])]),
+        # C is in most at first; when B has gone, A is in more of the rest than C.
+        ([[B, C], [B, C], [B, C], [B, D], [A, C], [A, D], [A, D]], [(B, [0, 1, 2, 3]), (A, [4, 5, 6])]),
     ],
 )
 def test_sources(origins: list[list[Source]], expected: list[tuple[Source, list[int]]]) -> None:
     assert fewest_sources(origins) == expected
-
-
-def test_what_others_have_by_now_counts() -> None:
-    """C is in most at first; when B has gone, A is in more of the rest than C."""
-    origins = [[B, C], [B, C], [B, C], [B, D], [A, C], [A, D], [A, D]]
-    assert fewest_sources(origins) == [(B, [0, 1, 2, 3]), (A, [4, 5, 6])]
 
 
 def test_nothing_is_left_and_nearly_nothing_too_much() -> None:
