@@ -31,7 +31,8 @@ class Activations:
 
     `peak_bytes` is the largest number of bytes live at one operator, `peak_operator` the first such operator (-1
     without operators); `planned_bytes` is the arena of the plan, with values aligned to `alignment` bytes, None if a
-    graph has too many values to plan; `variable_bytes` are kept from run to run and included in neither.
+    graph has too many values to plan; `variable_bytes` are kept from run to run and included in neither, as are
+    `unproduced_bytes` of tensors that operators read and nothing produces, such as scratch memory that Vela plans.
     """
 
     peak_bytes: int
@@ -39,6 +40,7 @@ class Activations:
     planned_bytes: int | None
     variable_bytes: int
     alignment: int
+    unproduced_bytes: int = 0
 
 
 def activations(graph: Graph, alignment: int = 16) -> Activations:
@@ -65,6 +67,7 @@ def activations(graph: Graph, alignment: int = 16) -> Activations:
         planned,
         int(sizes[variable].sum()),
         alignment,
+        int(np.minimum(sizes[(first > last) & (last >= 0) & ~variable & ~graph.values.is_constant], _LARGEST).sum()),
     )
 
 

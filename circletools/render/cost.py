@@ -23,6 +23,8 @@ def cost_text(found: Cost) -> Iterator[str]:
             yield f"arena          {memory.planned_bytes:,} bytes, planned greedily by size{of}"
         if memory.variable_bytes:
             yield f"variables      {memory.variable_bytes:,} bytes{of}"
+        if memory.unproduced_bytes:
+            yield f"unproduced     {memory.unproduced_bytes:,} bytes, not in the arena (TFLM: fit --on tflm){of}"
     code = found.by == "operator"
     head = [found.by, *["code"] * code, "operators", "MACs", "share", "parameters", "bytes"]
     rows = [

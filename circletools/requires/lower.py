@@ -15,6 +15,7 @@ from circletools.errors import UsageError
 from circletools.findings import Finding
 from circletools.graph.build import model_graph
 from circletools.graph.graph import ModelGraph
+from circletools.requires.features import features
 from circletools.requires.forms import lowest_version
 from circletools.requires.minimum import write_minimum
 from circletools.requires.table import runtime_table, title
@@ -56,6 +57,9 @@ def lower_versions(edit: ModelEdit) -> RewriteResult:
             edit.set_operator_version(code.index, version)
             change = f"{code.name} version {code.version} -> {version}"
             changes.append(f"{place}: {change}, from {title(table.runtimes[then])} on")
+    for one in features(graph, table):
+        if one.first > 0:
+            notes.append(Finding("VERSION_KEPT", "info", "model", f"{one.what}: no operator version changes that"))
     return RewriteResult(tuple(changes), tuple(notes))
 
 

@@ -216,7 +216,7 @@ def labels(
     tensor, described = found.tensor("outputs", output)
     size = (tensor.open_shape or (0,))[-1]
     if not values and size not in (-1, len(lines)):
-        hint = "name another output, or use `values` if it contains class numbers"
+        hint = "name another output, or `values=True` if it contains class numbers"
         raise UsageError(f"{len(lines)} labels for {size} entries of output {output}", hint=hint)
     new = {"type": "TENSOR_VALUE_LABELS" if values else "TENSOR_AXIS_LABELS", "locale": locale}
     files = described.setdefault("associated_files", [])

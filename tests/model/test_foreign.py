@@ -43,7 +43,7 @@ FOREIGN = {
     "tar": (b"model.tflite".ljust(257, b"\0") + b"ustar", "a tar archive", "unpack"),
     "HTML": (b"\n<!doctype HTML>\n<html>", "a web page", "download"),
     "git-lfs": (b"version https://git-lfs.github.com/spec/v1\noid sha256:", "a pointer of git-lfs", "git lfs pull"),
-    "OpenVINO": (b'<?xml version="1.0"?>\n<net name="m" version="11">', "a model of OpenVINO", "start from"),
+    "OpenVINO": (b'<?xml version="1.0"?>\n<net name="m" version="11">', "a model of OpenVINO", "use the model"),
     "JSON": (b'{"schema_version": 1}', "JSON", "name the model"),
 }
 

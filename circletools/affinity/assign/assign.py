@@ -144,6 +144,8 @@ def _check_devices(given: Constraints) -> None:
     for device, place in named:
         if device not in given.devices:
             hint = suggestion(device, given.devices)
+            if place == "`capabilities=`" and (free := [one for one in given.devices if one not in given.refusals]):
+                hint = f"a table is for a device of its name; for another write {free[0]}={device}"
             raise UsageError(f"device {device!r} is not among `devices=`", location=place, hint=hint)
 
 

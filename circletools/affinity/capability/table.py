@@ -228,7 +228,8 @@ def refused_by(rule: Rule, operator: OperatorTraits) -> Refusal | None:
     conditions = "; ".join(broken or ()) if len(rule.needs) == 1 or not rule.reason else ""  # any of several would do
     if not rule.known or _is_unseen(broken, operator):
         return Refusal(untried(broken or [], rule.reason), measured=False)
-    reason = ": ".join(filter(None, (rule.reason.rstrip(".") if conditions else rule.reason, conditions)))
+    shown = re.sub(r", not [^;]+", "", conditions) if "must be one of" in rule.reason else conditions
+    reason = ": ".join(filter(None, (rule.reason.rstrip(".") if conditions else rule.reason, shown)))
     return Refusal(reason, conditions=conditions or rule.reason, remedy=rule.remedy)
 
 
