@@ -15,7 +15,7 @@ from circletools.trace.nnapi.marks import LAYER_NAMES, LAYERS, PHASE_NAMES
 from circletools.trace.nnapi.summaries import WHOLE
 from circletools.wording import counted, milliseconds
 
-TOP_FUNCTIONS = 15
+TOP_FUNCTIONS = 8
 _INCOMPLETE = {"T003", "T004", "T010", "T011"}
 TOP_RUNS = 10
 
@@ -56,9 +56,10 @@ def _blocks(document: Document, by: By | None) -> Iterator[_Block]:
     if by == "bucket" and "runs" in document:
         for run in document["runs"]:
             yield from _run_blocks(run)
+        if rows := _driver_rows(document):
+            yield "executions in the driver, in ms", [_EXECUTION_HEAD, *rows], _BEHIND_ONE
     elif "runs" in document:
         yield from _summary_blocks(document)
-    yield from _driver_block(document)
     if document.get("machine"):
         rows = [[one["name"], f"{one['value']:.1f} {one['unit']}"] for one in document["machine"]]
         yield "mean frequency of CPUs, and energy of power rails, in executions", [["", ""], *rows], (1,)
@@ -93,7 +94,9 @@ def _summary_blocks(document: Document) -> Iterator[_Block]:
     if executions["count"]:
         elapsed = executions["total_ns"]
         yield _executions_title(executions["by"]), _share_rows(executions["wall_clock"], elapsed), _BEHIND_TWO
-        yield "executions, in ms", [_EXECUTION_HEAD, ["all", *_execution_cells(executions)]], _BEHIND_ONE
+    every = [["all", *_execution_cells(executions)]] if executions["count"] else []
+    if rows := every + _driver_rows(document):
+        yield "executions, in ms", [_EXECUTION_HEAD, *rows], _BEHIND_ONE
 
 
 def _executions_title(kinds: list[str]) -> str:
@@ -184,10 +187,8 @@ def _bucket_rows(part: Document) -> list[_Row]:
     return [*rows, ["Sum", "self", *totals, milliseconds(part["covered_ns"])]]
 
 
-def _driver_block(document: Document) -> Iterator[_Block]:
-    rows = [[one["by"], *_summary_cells(one)] for one in document.get("driver_executions", ())]
-    if rows:
-        yield "executions in the driver, in ms", [["by", *_SUMMARY_HEAD], *rows], _BEHIND_ONE
+def _driver_rows(document: Document) -> list[_Row]:
+    return [[f"driver, {one['by']}", *_summary_cells(one), "-", "-", "-"] for one in document["driver_executions"]]
 
 
 def _execution_block(document: Document) -> Iterator[_Block]:

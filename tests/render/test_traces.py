@@ -54,10 +54,10 @@ def test_the_functions_with_the_most_time() -> None:
         marks = (f"{10 * at} T1 B [NN_LR_PE]f{at}\n{10 * at + 5} T1 E" for at in range(1, count + 1))
         return list(trace_text(trace_json(read("\n".join(marks)), "function")))
 
-    assert functions(15)[2] == "functions"
-    titled = functions(16)
-    assert titled[2] == "functions, the 15 with the most self time of 16"
-    assert len(titled) == 19
+    assert functions(8)[2] == "functions"
+    titled = functions(9)
+    assert titled[2] == "functions, the 8 with the most self time of 9"
+    assert len(titled) == 12
     document = trace_json(
         read("\n".join(f"{10 * at} T1 B [NN_LR_PE]f{at}\n{10 * at + 5} T1 E" for at in range(1, 17)))
     )
