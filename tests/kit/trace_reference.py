@@ -258,7 +258,7 @@ class _Reader:
                     continue
                 there = set[Part]()
                 for tid, running in slots[at]:
-                    driver = any(layer == "LD" for layer, _ in running)
+                    driver = any(bucket[0] == "LD" and bucket in RUN_DEPTH for bucket in running)
                     if driver or tid // 100 == process:
                         work = [bucket for bucket in running if bucket in depth]
                         there |= {(*bucket, tid // 100 if bucket[0] == "LD" else -1) for bucket in work}
