@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from circletools.edit.signatures import Direction
@@ -68,6 +68,7 @@ def wanted_shapes(
 
     Raises UsageError for an input that does not exist, EditError for inputs without a common batch.
     """
+    opens = [model.subgraphs[graph.index].tensors[tensor].open_shape for tensor in graph.inputs.tolist()]
     if request.batch is not None or request.dynamic_batch:
         sizes = {shape[0] for shape in before if shape}
         if len(sizes) != 1 or request.batch == 0:
@@ -78,7 +79,7 @@ def wanted_shapes(
         batch = Batch(size, after, request.mend, request.dynamic_batch)
         wanted = [(after, *shape[1:]) if shape else shape for shape in before]
         named = [(slot, 0) for slot, shape in enumerate(wanted) if shape and request.batch is not None]
-        return wanted, batch, _apart(model, graph, before, wanted, named)
+        return wanted, batch, _apart(opens, before, wanted, named)
     names, wanted, given = EndNames(model, graph), list(before), set[int]()
     for pair in request.inputs:
         name, shape = _split(pair)
@@ -93,20 +94,15 @@ def wanted_shapes(
     same = all(shape[1:] == after[1:] for shape, after in zip(before, wanted, strict=True))
     only_batch = request.mend and same and len(grown) == 1
     named = [(slot, axis) for slot in given for axis in range(len(wanted[slot]))]
-    return wanted, Batch(*grown.pop(), True) if only_batch else None, _apart(model, graph, before, wanted, named)
+    return wanted, Batch(*grown.pop(), True) if only_batch else None, _apart(opens, before, wanted, named)
 
 
 def _apart(
-    model: Model,
-    graph: Graph,
-    before: Sequence[Shape],
-    wanted: Sequence[Shape],
-    named: Sequence[tuple[int, int]],
+    opens: Sequence[Shape], before: Sequence[Shape], wanted: Sequence[Shape], named: Iterable[tuple[int, int]]
 ) -> list[Shape]:
     shapes = list(map(list, before))
     for slot, axis in named:
-        sizes = model.subgraphs[graph.index].tensors[int(graph.inputs[slot])].open_shape
-        if before[slot] and sizes[axis] == -1 and before[slot][axis] == wanted[slot][axis]:
+        if opens[slot][axis : axis + 1] == (-1,) and before[slot][axis : axis + 1] == (wanted[slot][axis],):
             shapes[slot][axis] += 1
     return list(map(tuple, shapes))
 
