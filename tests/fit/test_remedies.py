@@ -135,15 +135,16 @@ def test_what_is_not_known_is_not_guessed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("link", "remedy"),
+    ("link", "own", "remedy"),
     [
-        ("feeds", "put another operator between operator 0, NEG and it, or replace one of the two"),
-        ("shares", "give it an input other than operator 0, NEG, or replace one of the two"),
+        ("feeds", {"remedy": "use ABS"}, "use ABS"),
+        ("feeds", {}, "put another operator between operator 0, NEG and it, or replace one of the two"),
+        ("shares", {}, "give it an input other than operator 0, NEG, or replace one of the two"),
     ],
 )
-def test_what_is_not_taken_together(link: str, remedy: str) -> None:
+def test_what_is_not_taken_together(link: str, own: dict[str, str], remedy: str) -> None:
     sides = {"first": {"operators": ["NEG"]}, "then": {"operators": ["COS"]}}
-    rule = {**sides, "link": link, "reason": "it is late; and dark"}
+    rule = {**sides, "link": link, "reason": "it is late; and dark", **own}
     operators: dict[str, Any] = {"NEG": [{}], "COS": [{}]}
     table = parse_capability(json.dumps({"operators": operators, "context": [rule]}).encode(), "t")
     build = Build()

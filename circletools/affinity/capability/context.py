@@ -25,12 +25,13 @@ class ContextRule:
     then: Side
     link: Link
     reason: str
+    remedy: str = ""
 
 
 def in_context(
     rules: Iterable[ContextRule], facts: Graph, on_side: Callable[[Side], NDArray[np.bool_]]
-) -> Iterator[tuple[int, str]]:
-    """Yield operators that another operator makes unsupported, and why; `on_side` finds the operators of a side."""
+) -> Iterator[tuple[int, str, str]]:
+    """Yield operators that another one makes unsupported, why, and the remedy; `on_side` finds those of a side."""
     slots = facts.operands
     readers = np.repeat(np.arange(len(facts)), np.diff(slots.splits))
     for rule in rules:
@@ -43,4 +44,5 @@ def in_context(
         found = np.flatnonzero(then[readers] & (others >= 0) & (others != readers))
         indices, at = np.unique(readers[found], return_index=True)
         for index, other in zip(indices.tolist(), others[found[at]].tolist(), strict=True):
-            yield index, f"reads {what} of operator {other}, {facts.operators.code_names[other]}: {rule.reason}"
+            words = f"reads {what} of operator {other}, {facts.operators.code_names[other]}: {rule.reason}"
+            yield index, words, rule.remedy

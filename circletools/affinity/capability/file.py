@@ -205,12 +205,15 @@ class _Reader:
         return Rule(codes, without, when, needs, reason, remedy, known, probes)
 
     def _pair(self, value: Any, place: str) -> ContextRule:
-        rule = self._object(value, place, ("first", "then", "link", "reason"))
+        rule = self._object(value, place, ("first", "then", "link", "reason", "remedy"))
         link = rule.get("link", "feeds")
         if link not in _LINKS:
             self._fail(f"{place}.link", f"must be one of {', '.join(_LINKS)}")
         first, then = (self._group(rule.get(side), f"{place}.{side}") for side in ("first", "then"))
-        return ContextRule(first, then, link, self._text(rule.get("reason", "refused together"), f"{place}.reason"))
+        words = {"reason": "refused together", "remedy": ""} | rule
+        return ContextRule(
+            first, then, link, *(self._text(words[key], f"{place}.{key}") for key in ("reason", "remedy"))
+        )
 
     def _code(self, code: str, place: str) -> str:
         if code != ANY and not code.startswith("CUSTOM:") and code not in _codes():

@@ -158,8 +158,8 @@ def why_not(capability: Capability, facts: Graph) -> list[Refusal | None]:
 
     for index in _unread(capability.unread, facts, reasons):
         reasons[index] = None
-    for index, reason in in_context(capability.context, facts, on_side):
-        reasons[index] = reasons[index] or Refusal(reason)
+    for index, reason, remedy in in_context(capability.context, facts, on_side):
+        reasons[index] = reasons[index] or Refusal(reason, remedy=remedy)
     return reasons
 
 
