@@ -21,8 +21,7 @@ def metadata_differences(comparison: ModelComparison, _: list[Finding]) -> Itera
 
     Entries with the same name are matched in order; see `metadata_labels`.
     """
-    models = comparison.before, comparison.after
-    before, after = map(_entries, models)
+    before, after = _entries(comparison.before), _entries(comparison.after)
     for label in dict.fromkeys((*before, *after)):
         old, new = before.get(label), after.get(label)
         if old is None or new is None or old.digest != new.digest:

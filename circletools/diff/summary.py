@@ -12,6 +12,7 @@ import numpy as np
 from circletools.diff.alignment import Indices
 from circletools.diff.difference import ModelDifference
 from circletools.errors import ModelFormatError
+from circletools.flatbuf.leaves import same_bytes
 from circletools.graph.build import model_graph
 from circletools.model.model import Model
 from circletools.origin.modules import module_tree
@@ -21,7 +22,7 @@ from circletools.origin.read import current_origins
 _OBJECT = re.compile(r"subgraphs\[(\d+)\]\.(operators|tensors)\[(\d+)\](?:\.(\w+))?")
 _BUFFER = re.compile(r"buffers\[(\d+)\]")
 _FIELD = re.compile(r"(?:subgraphs\[\d+\]\.)?(\w+)")
-_ASPECTS = {"buffer": "values", "has_rank": "shape", "shape_signature": "shape"}
+_ASPECTS = {"has_rank": "shape", "shape_signature": "shape"}
 _MOST_MODULES, _MOST_OPERANDS = 3, 4
 
 
@@ -33,8 +34,9 @@ class Summary:
     operators in both models by shapes, as `[16, 3, 3, 8] -> [24, 5, 5, 8]`. `changed` counts operators in both
     models with other fields or tensors, `modules` are their modules, by origins or names; `added` and `removed`
     count operators by code; an operator with another code counts as both. `tensors` counts tensors by the field
-    that differs (`values`: constants of the same type and shape with other bytes; `type`: those not in
-    `retyped`), and those that are `added` or `removed`. `others` counts all other changes by section or table.
+    that differs (`values`: constants of the same type and shape with other bytes; `buffer`: with equal bytes
+    elsewhere; `type`: those not in `retyped`), and those that are `added` or `removed`. `others` counts all other
+    changes by section or table.
     """
 
     file_bytes: tuple[int, int]
@@ -56,14 +58,14 @@ def summarize(found: ModelDifference, before: Model, after: Model) -> Summary:
     pairs = found.pairing.operators.tolist()
     codes = [_codes(model) for model in (before, after)]
     same = [row for row in pairs if codes[0][row[0]] == codes[1][row[1]]]
-    removed, added = (Counter(own) for own in codes)
-    for side, counts in enumerate((removed, added)):
-        counts.subtract(codes[side][row[side]] for row in same)
+    common = Counter(codes[0][old] for old, _ in same)
+    removed, added = (Counter(own) - common for own in codes)
     rows, others = _changed_rows(found, before, after)
     changed = rows.pop("operators", set()) & {old for old, _ in same}
     retyped = _retyped(found.pairing.tensors, before, after)
     rows["type"] -= retyped.keys()
-    rows["values"] -= retyped.keys() | rows["type"] | rows["shape"]
+    for aspect in ("values", "buffer"):
+        rows[aspect] -= retyped.keys() | rows["type"] | rows["shape"]
     kinds = sorted(Counter(retyped.values()).most_common(), key=lambda item: item[0].split()[0], reverse=True)
     return Summary(
         sizes,
@@ -71,8 +73,8 @@ def summarize(found: ModelDifference, before: Model, after: Model) -> Summary:
         dict(_operands(same, before, after).most_common()),
         len(changed),
         _modules(before, changed),
-        dict((+added).most_common()),
-        dict((+removed).most_common()),
+        dict(added.most_common()),
+        dict(removed.most_common()),
         {aspect: len(some) for aspect, some in rows.items() if some},
         others,
     )
@@ -83,18 +85,14 @@ def _changed_rows(found: ModelDifference, before: Model, after: Model) -> tuple[
 
     Added tensors are rows of the second model.
     """
-    rows: dict[str, set[int]] = {aspect: set() for aspect in ("values", "shape", "type")}
+    rows: dict[str, set[int]] = {aspect: set() for aspect in ("values", "shape", "type", "buffer")}
     others: Counter[str] = Counter()
     assert found.pairing is not None
-    partners = {
-        kind: dict(pairs[:, ::-1].tolist())
-        for kind, pairs in zip(("operators", "tensors"), found.pairing, strict=True)
-    }
-    columns = [
-        {"operators": model.operator_columns.splits, "tensors": model.tensor_columns.splits}
-        for model in (before, after)
-    ]
-    readers = [set(model.tensor_columns.buffers.tolist()) for model in (before, after)]
+    pairs = {"operators": found.pairing.operators, "tensors": found.pairing.tensors}
+    partners = {kind: dict(some[:, ::-1].tolist()) for kind, some in pairs.items()}
+    models = before, after
+    columns = [{"operators": one.operator_columns.splits, "tensors": one.tensor_columns.splits} for one in models]
+    readers = [set(model.tensor_columns.buffers.tolist()) for model in models]
     buffers: set[int] = set()
     for section, one in found.changes:
         second = one.kind == "added"
@@ -112,11 +110,17 @@ def _changed_rows(found: ModelDifference, before: Model, after: Model) -> tuple[
             buffers |= set() if second else {int(data[1])}  # the tensors of an added one differ in `buffer`
         else:
             others[name[1] if name else one.path] += 1
-    known = set(found.pairing.tensors[:, 0].tolist())
-    rows["values"] |= known.intersection(
-        np.flatnonzero(np.isin(before.tensor_columns.buffers, list(buffers))).tolist()
-    )
+    filled = np.isin(before.tensor_columns.buffers, list(buffers))
+    touched, rows["buffer"] = rows["buffer"], set()
+    for old, new in pairs["tensors"].tolist():
+        if filled[old] or old in touched:
+            rows["buffer" if same_bytes(_data(before, old), _data(after, new)) else "values"].add(old)
     return rows, dict(others)
+
+
+def _data(model: Model, tensor: int) -> memoryview:
+    index = int(model.tensor_columns.buffers[tensor])
+    return model.buffers[index].data if index < len(model.buffers) else memoryview(b"")
 
 
 def _types(model: Model) -> list[str]:
@@ -148,11 +152,10 @@ def _retyped(tensors: Indices, before: Model, after: Model) -> dict[int, str]:
 def _operands(same: list[list[int]], before: Model, after: Model) -> Counter[str]:
     """Count the constants of matched operators that have another shape, regardless of their names."""
     found: Counter[str] = Counter()
-    models = before, after
-    constant = [_constant(model) for model in models]
+    constant = _constant(before), _constant(after)
     for slot in range(_MOST_OPERANDS):
         sides = []
-        for side, model in enumerate(models):
+        for side, model in enumerate((before, after)):
             rows = np.array([pair[side] for pair in same], np.int64)
             owner = np.searchsorted(model.operator_columns.splits, rows, "right") - 1
             given = np.nan_to_num(model.operator_columns.inputs.element(slot), nan=-1).astype(np.int64)[rows]

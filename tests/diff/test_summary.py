@@ -78,6 +78,19 @@ def test_the_comment_for_a_pull_request() -> None:
     assert {line.count("|") for line in lines if line.startswith("|")} == {5}
 
 
+def test_equal_bytes_in_another_buffer_are_no_other_values() -> None:
+    def named(*buffers: int) -> bytes:
+        build = Build()
+        graph = build.graph()
+        held = [build.buffer(data) for data in (b"same", b"same", b"rest")]
+        for number, buffer in enumerate(buffers):
+            graph.tensor(f"t{number}", buffer=held[buffer])
+        return build.to_bytes("circle")
+
+    with ct.open(named(0, 1, 2)) as before, ct.open(named(0, 0, 2)) as after:
+        assert summarize(ct.diff(before, after), before, after).tensors == {"buffer": 1}
+
+
 def test_size() -> None:
     assert size_change(100, 100) == ""
     assert size_change(180, 100) == "1.8 x smaller (180 -> 100 bytes)"
