@@ -120,8 +120,7 @@ class ModelEdit(Attributes):
 
     def associate(self, name: str, data: bytes) -> bool:
         """Add or replace a file in the ZIP archive after the model; return whether this changes the archive."""
-        changed = not has_file(self.model, name, data)
-        if changed:
+        if changed := not has_file(self.model, name, data):
             self._files[name] = data
         return changed
 
