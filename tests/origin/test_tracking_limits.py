@@ -77,34 +77,27 @@ def test_what_computes_the_same_is_its_twin(takers: int) -> None:
 
 
 def template(number: int, rows: int, units: int) -> bytes:
-    """Return a network of one template: same codes and name of the output; with `units`, it has weights."""
+    """Return a network of one template: same codes and name of the output; with `units`, weights; paths but for 0."""
     build = Build()
     graph = build.graph()
     value = start = graph.tensor("x", (rows, 8))
+    path = f"net_{number}/" if number else ""
     if units:
         weights = graph.constant("", floats(units, 8, seed=number))
-        value = graph.compute("FULLY_CONNECTED", [start, weights], f"net_{number}/dense", (rows, units))
-    for code, name in (("NEG", f"net_{number}/neg"), ("EXP", f"net_{number}/exp"), ("ABS", "PartitionedCall:0")):
+        value = graph.compute("FULLY_CONNECTED", [start, weights], f"{path}dense", (rows, units))
+    for code, name in (("NEG", f"{path}neg"), ("EXP", f"{path}exp"), ("ABS", "PartitionedCall:0")):
         value = graph.compute(code, [value], name, (rows, units or 8))
     graph.ends([start], [value])
     return build.to_bytes()
 
 
-@pytest.mark.parametrize(
-    ("units", "other", "same"),
-    [(0, (2, 4, 0), False), (0, (1, 5, 0), True), (6, (2, 4, 6), False), (6, (1, 5, 6), True), (6, (2, 4, 7), False)],
-)
-def test_networks_of_one_template_are_not_one_network(units: int, other: tuple[int, int, int], same: bool) -> None:
-    """Weights decide, then names with a path."""
-    assert bool(tracked(template(1, 4, units), template(*other), least=0.25).grounds[0]) == same
+WEIGHTS = [((1, 4, 6), (2, 4, 6), False), ((1, 4, 6), (1, 5, 6), True), ((1, 4, 6), (2, 4, 7), False)]
+PATHS = [((1, 4, 0), (2, 4, 0), False), ((1, 4, 0), (1, 5, 0), True)]
+ENDS = [((0, 4, 0), (0, 4, 0), True), ((0, 4, 0), (0, 5, 0), False), ((1, 4, 0), (0, 4, 0), True)]
 
 
-@pytest.mark.parametrize(("shape", "same"), [((4, 4), True), ((4, 1, 4), True), ((2, 8), False), ((5, 4), False)])
-def test_without_weights_and_paths_ends_decide(shape: tuple[int, ...], same: bool) -> None:
-    models = []
-    for build, own in ((Build(), (4, 4)), (Build(), shape)):
-        graph = build.graph()
-        start = graph.tensor("x", own)
-        graph.ends([start], [graph.compute("NEG", [start], "y", own)])
-        models.append(build.to_bytes())
-    assert bool(tracked(models[0], models[1], 0.25).grounds[0]) == same
+@pytest.mark.parametrize(("before", "after", "same"), WEIGHTS + PATHS + ENDS)
+def test_weights_decide_then_paths_then_ends(
+    before: tuple[int, int, int], after: tuple[int, int, int], same: bool
+) -> None:
+    assert bool(tracked(template(*before), template(*after), least=0.25).grounds[0]) == same
