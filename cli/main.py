@@ -17,6 +17,7 @@ from typer.core import TyperCommand, TyperGroup
 
 import circletools as ct
 
+from . import moved
 from .console import signals
 from .console.terminal import fail, print_diagnostic
 from .console.usage import HELP, AsGiven, command_of, typer_of
@@ -37,6 +38,12 @@ class _Grouped(AsGiven, TyperGroup):
         for title, section in sections.items():
             with formatter.section(title):
                 formatter.write_dl([(f"{name:<{width}}", summary) for name, summary in section.items()])
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a command; if it moved, raise UsageError with its new place."""
+        if cmd_name in moved.COMMANDS:
+            raise ct.UsageError(f"'{cmd_name}' is now 'circletool {moved.COMMANDS[cmd_name]}'")
+        return super().get_command(ctx, cmd_name)
 
 
 class _Deferred(TyperCommand):

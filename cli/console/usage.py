@@ -12,6 +12,7 @@ from typer.core import TyperCommand
 
 import circletools as ct
 
+from .. import moved
 from ..signature import Command as Function
 from ..signature import Declared, parameters_of, with_parameters
 from .completing import completion_of
@@ -81,7 +82,12 @@ class Command(AsGiven, TyperCommand):
         return [one for one in self.get_params(ctx) if one.param_type_name == kind]
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the command line; --json is --format json."""
+        """Read the command line; --json is --format json. Raises UsageError for an option that moved."""
+        names = {name for one in self.get_params(ctx) for name in one.opts}
+        for word in args:
+            name = word.partition("=")[0]
+            if name in moved.OPTIONS and name not in names:
+                raise ct.UsageError(f"{name} is now {moved.OPTIONS[name]}")
         try:
             rest = super().parse_args(ctx, args)
         except typer.BadParameter as error:
