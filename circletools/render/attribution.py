@@ -245,12 +245,11 @@ def _coverage(attribution: Attribution) -> str:
     """Return how many operators have a time, and the share of time in delegates; OpenVINO and onert have none."""
     count = len(attribution.operators)
     timed = f"{count - len(_absent(attribution))} of {counted(count, 'operator')} timed"
-    groups = [row.time for row in attribution.groups]
-    groups += [row.time for row in attribution.added if row.kind == "delegate"]
-    part = sum(row.time.delegated_ns for row in attribution.operators if row.time)
-    part += sum(time.total_ns for time in groups)
     if attribution.runtime not in ("litert", "benchmark_model"):
         return timed
+    part = sum(row.time.delegated_ns for row in attribution.operators if row.time)
+    part += sum(row.time.total_ns for row in attribution.groups)
+    part += sum(row.time.total_ns for row in attribution.added if row.kind == "delegate")
     return f"{timed}, {100 * part / max(attribution.total_ns, 1):.0f} % of the time in delegates"
 
 
@@ -265,10 +264,8 @@ def _whole_cells(attribution: Attribution) -> Iterator[tuple[str, str]]:
     if steady is not None:
         beside = max(0.0, steady - each)
         share = f" ({100 * beside / steady:.0f} %)" if steady else ""
-        yield (
-            "steady state",
-            f"{milliseconds(steady)} ms a run, {milliseconds(round(beside))} ms{share} outside operators",
-        )
+        outside = f"{milliseconds(round(beside))} ms{share} outside operators"
+        yield "steady state", f"{milliseconds(steady)} ms a run, {outside}"
     counts = [row.macs for row in attribution.operators if row.time or attribution.groups]
     if (macs := sum(count or 0 for count in counts)) and (steady or each):
         yield "rate", f"{2 * macs / (steady or each):.2f} GFLOP/s, {macs:,} MACs a run"
@@ -381,13 +378,10 @@ def _table(
         title += f", {100 * shown / attribution.total_ns:.0f} % of the time" if work and attribution.total_ns else ""
     yield title
     cells = [
-        (*header, *columns),
-        *(
-            (f"{shared}{'=' if counts[shared] > 1 else ''}", *_numbers(time, attribution), *values, label)
-            for (_, shared), (time, values, label) in ordered[: top or None]
-        ),
+        (f"{shared}{'=' if counts[shared] > 1 else ''}", *_numbers(time, attribution), *values, label)
+        for (_, shared), (time, values, label) in ordered[: top or None]
     ]
-    yield from table_text(cells, right=range(len(header)))
+    yield from table_text([(*header, *columns), *cells], right=range(len(header)))
 
 
 def _numbers(time: Time, attribution: Attribution) -> tuple[str, ...]:
