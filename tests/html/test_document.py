@@ -101,8 +101,8 @@ def test_addresses_of_lines(template: str, root: str, details: SourceDetails, ad
 @pytest.mark.parametrize(
     ("template", "words"),
     [
-        ("{file}:{line}", "does not begin with https://"), ("h/{file}#{line}", "does not begin with https://"),
-        ("1:///{file}#{line}", "does not begin with https://"), ("JavaScript://%0a{file}{line}", "is not an address"),
+        ("{file}:{line}", "has no scheme such as"), ("h/{file}#{line}", "has no scheme such as"),
+        ("1:///{file}#{line}", "has no scheme such as"), ("JavaScript://%0a{file}{line}", "is not an address"),
         ("https://h/{line}", "has no {file}"), ("https://h/{file}", "has no {line}"), ("https://h", "has no {file}"),
         ("https://h/{path}/{file}#{line}", "has braces other than"), ("https:///{file}#{line}", "has no host"),
         ("https://{file}#{line}", "has no host"), ("https://h/a b/{file}#{line}", "is not an address"),
