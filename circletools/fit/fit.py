@@ -155,7 +155,7 @@ def _misfits(
     composites = composite_names(facts, (operator for operator, _ in here))
     for (operator, refusal), sources in zip(here, all_sources, strict=True):
         code, origin = codes[operator], tuple([name for _, name in sources])
-        reason = ": ".join(filter(None, (composites.get(operator), refusal.reason)))
+        reason = f"{composites[operator]}: {refusal.reason}" if operator in composites else refusal.reason
         is_known = False
         if known:
             key = key_of(code, reason, origin)

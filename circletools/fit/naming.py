@@ -25,9 +25,9 @@ Source = tuple[int, str]
 def composite_names(facts: Graph, operators: Iterable[int]) -> dict[int, str]:
     """Return the names of those of these operators that are composites, which their code leaves open."""
     codes = facts.operators.code_names
-    rows = [operator for operator in operators if codes[operator] == COMPOSITE]
+    rows = [operator for operator in operators if codes[operator] == COMPOSITE] if COMPOSITE in codes else []
     options = named_options(facts.operators.tables.take(np.array(rows, np.int64)), facts.operators.schema)
-    return {row: str(found.get("name", "")) for row, found in zip(rows, options, strict=True)}
+    return {row: found["name"] for row, found in zip(rows, options, strict=True) if found.get("name")}
 
 
 class Naming:

@@ -42,7 +42,7 @@ def refused_bodies(model: ModelGraph, refused: Refusals) -> frozenset[int]:
 
     The body of a composite is not among them: without the composite, its operators remain.
     """
-    bodies = model.patterns
+    bodies = model.patterns if len(model) > 1 else frozenset[int]()
     kept: set[int] = set()
     for one in model.graphs if bodies else ():
         for operator in one.callees:
