@@ -65,9 +65,9 @@ def test_a_program_that_hangs_is_given_up(model: Path, monkeypatch: pytest.Monke
     assert ask("hang", model, monkeypatch, 0.25) == ("timeout", "no answer in 0.25 s")
 
 
-def test_of_the_last_line_that_was_printed_so_much_is_told(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_last_line_of_output_is_shortened(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     status, words = ask("complain", model, monkeypatch)
-    assert (status, words.partition("printed: ")[2]) == ("crash", "x" * 499 + "y")
+    assert (status, words.partition("its last output: ")[2]) == ("crash", "x" * 499 + "y")
 
 
 def test_what_a_crash_leaves_is_removed(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -180,4 +180,34 @@ def through_the_optimizer(model: Model, origins: Origins, after: Model) -> Origi
         computed = frozenset(one for one in origin if one < second)
         whole = code in LAYOUT_CODES or not computed
         operators[index] = frozenset(one % second for one in origin) if whole else computed
+    _exchange_moved(operators, graph_of(after, 0), _computing_codes(model, origins))
     return replaced(origins, operators=(operators,))
+
+
+def _computing_codes(model: Model, origins: Origins) -> set[tuple[str, int]]:
+    """Return the operator codes that compute each source, as pairs."""
+    codes = model.code_names(0)
+    return {
+        (codes[index], source)
+        for index, origin in origins.operators[0].items()
+        if codes[index] not in LAYOUT_CODES
+        for source in origin
+    }
+
+
+def _exchange_moved(operators: dict[int, frozenset[int]], after: Graph, computing: set[tuple[str, int]]) -> None:
+    """Exchange origins where the optimizer moved a computation in front of another operator but left the names.
+
+    CONV_2D -> TRANSPOSE "a" -> LOGISTIC "b"   becomes   CONV_2D -> LOGISTIC "a" -> RESHAPE "b"
+    """
+    codes, readers = after.operators.code_names, after.readers
+
+    def fits(operator: int, origin: frozenset[int]) -> bool:
+        return any((codes[operator], source) in computing for source in origin)
+
+    for index, results in enumerate(after.results.lists()):
+        reader = next((one for result in results[:1] if result >= 0 for one in readers[result]), None)
+        if reader is None or codes[index] in LAYOUT_CODES or fits(index, operators[index]):
+            continue
+        if fits(index, operators[reader]) and not fits(reader, operators[reader]):
+            operators[index], operators[reader] = operators[reader], operators[index]
