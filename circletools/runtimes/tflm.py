@@ -5,7 +5,7 @@ Importing this module imports the runtime, which is an optional package.
 
 from __future__ import annotations
 
-import os
+import multiprocessing
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -83,14 +83,11 @@ def _details(ask: Any) -> Any:
 
 def _fits(model: str, arena_bytes: int) -> bool:
     """Return whether a model loads in an arena. A child process tries it, since the interpreter can crash."""
-    child = os.fork()
-    if child:
-        return os.waitpid(child, 0)[1] == 0
-    try:
-        runtime.Interpreter.from_file(model, arena_size=arena_bytes)
-    except BaseException:
-        os._exit(1)
-    os._exit(0)
+    fork = multiprocessing.get_context("fork")
+    child = fork.Process(target=runtime.Interpreter.from_file, args=(model,), kwargs={"arena_size": arena_bytes})
+    child.start()
+    child.join()
+    return child.exitcode == 0
 
 
 def _loaded(request: Request) -> tuple[Any, Verdict]:
