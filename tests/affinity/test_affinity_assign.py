@@ -273,9 +273,6 @@ def test_any_document_is_rules_or_refused(document: object) -> None:
         parse_rules(json.dumps(document), "rules.json")
 
 
-# --- sizes and earlier models -------------------------------------------------------------------------------
-
-
 def test_small_partitions_go_to_the_default_device() -> None:
 
     with open_model(DIAMOND) as model:

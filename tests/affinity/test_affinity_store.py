@@ -160,8 +160,6 @@ def test_copies_go_where_the_tensor_is_made(name: str, copies: list[int], tmp_pa
         assert check_freshness(model, affinity_of(path.read_bytes())).state == "fresh"
 
 
-# --- an edit that is saved ------------------------------------------------------------------------------------
-
 DIAMOND = annotated(bytes_of("circle/diamond"), affinity(["npu", "cpu"], ([0, 1, 1, 1, 1, 1], [0, 1, 1, 1, 1, 1])))
 
 

@@ -28,8 +28,6 @@ def parsed(operators: Any) -> Capability:
     )
 
 
-# --- the matcher, against one that reads the document literally ---------------------------------------------
-
 TYPES = ("FLOAT32", "INT8", "INT32", "BOOL")
 WORDS = ("unquantized", "per_tensor", "per_channel")
 
@@ -215,9 +213,6 @@ def test_a_rank_that_the_file_does_not_tell_is_not_measured() -> None:
     found = answer("INT16", 0)
     assert found is not None
     assert found.measured
-
-
-# --- models -------------------------------------------------------------------------------------------------
 
 
 def by_views(model: Model, subgraph: int) -> list[OperatorTraits]:

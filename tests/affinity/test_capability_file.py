@@ -170,9 +170,6 @@ def test_the_shipped_tables_are_there_and_say_what_they_were_measured_with() -> 
         assert table.operators
 
 
-# --- the document -------------------------------------------------------------------------------------------
-
-
 def test_options_that_are_texts_are_compared_as_texts() -> None:
     form = {"operators": {"VAR_HANDLE": [{"options": {"shared_name": ["a", "b"]}}]}}
     table = parse_capability(json.dumps(form).encode(), "table.json")

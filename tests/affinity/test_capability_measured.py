@@ -149,9 +149,6 @@ def test_a_sample_of_the_probes_ends_as_its_table_says(name: str, step: int) -> 
     assert wrong == []
 
 
-# --- how LiteRT makes partitions ----------------------------------------------------------------------------
-
-
 def epochs(operators: list[tuple[tuple[int, ...], tuple[int, ...]]], taken: set[int]) -> Plan:
     """Return the plan that LiteRT makes: of all operators that are ready, those like the first one, in turns."""
     producers = {tensor: index for index, (_, outputs) in enumerate(operators) for tensor in outputs}

@@ -26,9 +26,6 @@ from tests.kit.support import own_models, path_of, title
 DIAMOND = path_of("circle/diamond")  # FULLY_CONNECTED feeds TANH, LOGISTIC, RELU; MUL of the first two; ADD
 
 
-# --- the document -------------------------------------------------------------------------------------------
-
-
 NO_DOCUMENTS: list[tuple[str, str]] = [
     ("[]", "must be an object"),
     ('{"devices": {}}', "`devices` must be a list"),

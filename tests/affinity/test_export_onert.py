@@ -28,9 +28,6 @@ from tests.kit.support import own_models, title
 BOTH = {"BACKENDS": "cpu;ruy"}
 
 
-# --- what is exported ---------------------------------------------------------------------------------------
-
-
 ASSIGNMENTS: dict[str, Callable[[int], bool]] = {"all": lambda _: True, "odd": lambda index: index % 2 == 1}
 CALLING = ("circle/if_cond", "circle/while_loop", "tflite/if_cond", "tflite/while_loop", "tflite/while_nested")
 
@@ -79,9 +76,6 @@ def test_a_model_without_operators() -> None:
     x = graph.tensor("x")
     graph.ends([x], [x])
     assert exported(build.to_bytes("circle"), []) == {"BACKENDS": "cpu", "OP_BACKEND_MAP": ""}
-
-
-# --- what is refused, and what onert makes of it ------------------------------------------------------------
 
 
 def chain(*codes: str, graphs: int = 1) -> Build:

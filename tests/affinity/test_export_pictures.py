@@ -29,8 +29,6 @@ pydot = Lazy("pydot")
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # pydot's use of pyparsing
 
-# --- Model Explorer -----------------------------------------------------------------------------------------
-
 RECORDED = json.loads((ROOT / "tests" / "kit" / "model_explorer_graphs.json").read_text(encoding="utf-8"))
 ODD = {path: data for path, data in odd_models().items() if not path.startswith("same_names.t")}
 
@@ -83,9 +81,6 @@ def test_a_tensor_named_like_an_index_takes_the_key(kind: str) -> None:
 def test_graphs_of_one_name() -> None:
     with pytest.raises(EditError, match="Model Explorer distinguishes graphs by name; this one is named 'main'"):
         explored(alternating(odd_models()["same_names.tflite"], "cpu"))
-
-
-# --- Graphviz -----------------------------------------------------------------------------------------------
 
 
 def drawn(data: bytes) -> str:

@@ -87,9 +87,6 @@ def test_a_search_that_is_given_up_merges_nothing(monkeypatch: pytest.MonkeyPatc
     assert not Contraction(inside).merge((0, 9))
 
 
-# --- what may be together though nothing connects it --------------------------------------------------------
-
-
 def joining(graph: Dag, *beside: tuple[int, ...]) -> Dag:
     return Dag(graph.successors, graph.predecessors, graph.order, beside=beside)
 

@@ -23,8 +23,6 @@ from tests.kit.support import TESTDATA, bytes_of, own_models, title
 
 litert = Lazy("ai_edge_litert.interpreter")
 
-# --- OpenVINO -----------------------------------------------------------------------------------------------
-
 CASES = [
     *(("shape", name, share) for name in SHAPES for share in (0.1, 0.3)),
     *(("random", seed, share) for seed in (1, 2, 3, 4, 5, 6) for share in (0.2, 0.5)),
@@ -78,9 +76,6 @@ def test_openvino_counts_what_is_cut(core: Any) -> None:
         devices = [operator // length % 2 for operator in range(len(found.graph))]
         ours = len(make_partitions(found.graph, devices, "min"))
         assert submodels(core, found, devices) == ours
-
-
-# --- LiteRT -------------------------------------------------------------------------------------------------
 
 
 def delegated(data: bytes) -> list[tuple[int, ...]]:

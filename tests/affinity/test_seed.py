@@ -94,9 +94,6 @@ def test_telling_the_steps_changes_nothing() -> None:
         assert told == Reference(count, edges).partition(devices), seed
 
 
-# --- the procedure, literally -------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("first", range(0, SEEDS, BLOCK))
 def test_seed_is_the_literal_procedure(first: int) -> None:
     for seed in range(first, first + BLOCK):
@@ -113,9 +110,6 @@ def test_partitions_that_wait_for_each_other_are_refused() -> None:
     with pytest.raises(EditError, match=said) as caught:
         make_partitions(graph, CYCLIC_DEVICES, "seed")
     assert "mode=min" in (caught.value.hint or "")
-
-
-# --- what keeps it quick ------------------------------------------------------------------------------------
 
 
 def entangled(count: int, inputs: int) -> tuple[Edges, list[int]]:

@@ -157,9 +157,6 @@ def test_what_a_program_prints_and_file_descriptors_are_nobodys_business(capfd: 
     assert (os.fstat(1).st_ino, capfd.readouterr()) == (before.st_ino, ("", ""))
 
 
-# --- what is too large for the program ----------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("shape", ["unet", "transformer"])
 def test_large_shapes_keep_to_limits_and_memory(shape: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(milp, "_WIDTH", 0)

@@ -165,9 +165,6 @@ def test_the_problem_of_units() -> None:
         assert units.graph.successors == [[1], [2], [3], [4], []]
 
 
-# --- what may be one partition ------------------------------------------------------------------------------
-
-
 def shared_weights(kind: str = "tflite") -> bytes:
     """ADD of c, SUB of c, RESHAPE: OpenVINO's first test model; add 0, sub 1, reshape 2, and more."""
     build = Build()

@@ -255,9 +255,6 @@ def test_a_variable_is_not_unproduced() -> None:
     assert findings_of(with_outputs(lambda graph: [1, graph.tensor("state", is_variable=True)])) == []
 
 
-# --- origins ------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("tables", "code", "place"),
     [

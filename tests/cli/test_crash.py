@@ -156,9 +156,6 @@ def test_other_signals_are_the_same(folder: Path) -> None:
         assert (one["status"], one["strays"]) == (-number, set()), one
 
 
-# --- at any time --------------------------------------------------------------------------------------------
-
-
 def start(program: str, *words: str | Path, **options: Any) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-c", textwrap.dedent(program), *words]
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, **options)
@@ -238,9 +235,6 @@ def test_two_edits_of_one_file_in_place(tmp_path: Path) -> None:
         "in.circle": expected,
         "other.circle": expected,
     }
-
-
-# --- disks --------------------------------------------------------------------------------------------------
 
 
 def mounted(line: str, folder: Path) -> list[str]:

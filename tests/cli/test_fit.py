@@ -134,9 +134,6 @@ def test_a_wrong_command_line_is_told_once(models: Path) -> None:
             assert ran.returncode in (2, 3)
 
 
-# --- the page -----------------------------------------------------------------------------------------------
-
-
 def shows_what_is_printed(page: str, folder: Path) -> int:
     """Run the commands of a page, and return how many there are."""
     (folder / "testdata").symlink_to(ROOT / "testdata")

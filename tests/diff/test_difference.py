@@ -22,9 +22,6 @@ from tests.kit.support import ENDINGS, bytes_of, generated, own_models, packed, 
 FORMATS = [pytest.param(identifier, id=name) for identifier, name in ENDINGS.items()]
 
 
-# --- every field, by the published object API ---------------------------------------------------------------
-
-
 def own_sites(identifier: bytes) -> Iterator[tuple[bytes, Any, Site]]:
     """Yield the fields of all models of a format, with the model as bytes and as objects."""
     for path in own_models():
@@ -138,9 +135,6 @@ def chain_of(count: int, identifier: bytes) -> Any:
         last = graph.compute("NEG", [last], f"o{at}")
     graph.ends([first], [last])
     return unpacked(build.to_bytes(ENDINGS[identifier]))
-
-
-# --- the same model in other bytes --------------------------------------------------------------------------
 
 
 def test_a_repacked_model_is_the_same(any_model: Path) -> None:

@@ -116,9 +116,6 @@ def test_data_must_end_inside_the_file() -> None:
         assert str(caught.value.location).endswith("Buffer.data")
 
 
-# --- compiled programs --------------------------------------------------------------------------------------
-
-
 def programs(tail: bytes, first: bytes, second: bytes) -> bytes:
     """Return a model with two operators whose options name programs, and one between them that has others."""
     return options(tail, first, b"plain", second)

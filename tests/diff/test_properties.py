@@ -25,8 +25,6 @@ from tests.kit.support import bytes_of, edited, packed, unpacked
 MLP = bytes_of("circle/mlp")
 
 
-# --- properties ---------------------------------------------------------------------------------------------
-
 VARIANTS = 18
 
 
@@ -118,9 +116,6 @@ def test_as_little_as_possible_moves(order: list[int], shorter: int) -> None:
     found = align([(np.array(before, np.int64), np.array(after, np.int64))])
     assert len(found.before) == len(after)
     assert int((~found.moved).sum()) == table[-1][-1]
-
-
-# --- broken files -------------------------------------------------------------------------------------------
 
 
 def test_a_broken_model_is_no_difference() -> None:

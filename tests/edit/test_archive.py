@@ -149,8 +149,6 @@ def test_an_entry_must_end_inside_the_directory(cut: int) -> None:
         assert moved_directory(memoryview(data), -1)[42:46] == struct.pack("<I", 49)
 
 
-# --- behind a model -----------------------------------------------------------------------------------------
-
 MODEL = bytes_of("circle/mlp")
 
 

@@ -92,9 +92,6 @@ def test_the_command_tells_or_erases(tmp_path: Path) -> None:
     assert source.read_bytes() == target.read_bytes()
 
 
-# --- no-ops -------------------------------------------------------------------------------------------------
-
-
 def test_setting_what_is_there_changes_nothing() -> None:
     """Also where the list of metadata buffers names the buffer, as in LiteRT's models for NPUs."""
     model = unpacked(bytes_of("tflite/cnn"))

@@ -34,9 +34,6 @@ def need_sparse(path: Path) -> None:
         pytest.skip("this file system has no sparse files")
 
 
-# --- beyond ---------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="this system does not tell the address space")
 @pytest.mark.parametrize("ending", ["tflite", "circle"])
 def test_all_edits_need_little_more_than_the_mapping(ending: str, tmp_path: Path) -> None:
@@ -82,9 +79,6 @@ def samples(path: Path) -> list[tuple[str, int, bytes]]:
             found.append((name, size, some + data[place + size - 8 : place + size]))
     assert len(found) == TABLES + 2
     return found
-
-
-# --- the limit --------------------------------------------------------------------------------------------------
 
 
 def nearly_full(path: Path, left: int) -> None:

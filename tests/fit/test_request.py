@@ -39,9 +39,6 @@ def test_targets_that_are_not_there(tmp_path: Path) -> None:
         assert raised.value.names_file
 
 
-# --- baselines ----------------------------------------------------------------------------------------------
-
-
 def fitted(data: bytes, table: str, baseline: Path | None = None) -> Fit:
     with ct.open(data) as model:
         return ct.fit(model, ct.FitRequest(on=(table,), baseline=baseline))

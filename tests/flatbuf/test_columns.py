@@ -58,9 +58,6 @@ def test_values_end_at_the_limit_of_the_format(monkeypatch: pytest.MonkeyPatch) 
     assert "2 GiB" in str(too_large())
 
 
-# --- vectors ------------------------------------------------------------------------------------------------
-
-
 def test_vectors_of_several_rows() -> None:
     data = b"\2\0\0\0" + b"\1\0\2\0" + b"\0\0\0\0" + b"\3\0\0\0" + b"\7\0\x08\0\x09\0"
     vectors = vectors_at(Wire(bytes(4) + data), places(16, 0, 12, 4, 16), U2)
@@ -93,9 +90,6 @@ def test_vectors_may_overlap_so_much() -> None:
     vectors(most).check_total()
     with pytest.raises(ModelFormatError, match=f"vectors have {4 * most + 4} bytes together"):
         vectors(most + 1).check_total()
-
-
-# --- tables -------------------------------------------------------------------------------------------------
 
 
 def root_of(data: bytes, name: str = "Model") -> Tables:

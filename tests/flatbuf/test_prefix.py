@@ -204,9 +204,6 @@ def test_several_fields_that_no_schema_knows_keep_their_places() -> None:
         assert u32(after, field_at(after, u32(after, 0), slot)) == value
 
 
-# --- values and tables --------------------------------------------------------------------------------------
-
-
 def test_values_that_a_field_cannot_hold_are_refused() -> None:
     overlay = overlay_of(PLAIN)
     for name, value in (

@@ -79,9 +79,6 @@ def test_an_entry_that_stands_twice_is_told() -> None:
     assert problems(double) == ["IfOptions.then_subgraph_index is listed twice"]
 
 
-# --- the loader ---------------------------------------------------------------------------------------------
-
-
 def test_the_loader_has_every_role() -> None:
     load_roles.cache_clear()
     listed = {

@@ -70,8 +70,6 @@ def test_all_verdicts_are_there(shared: Path) -> None:
     assert len({verdict["verdict"] for found in verdicts().values() for verdict in found}) == 2
 
 
-# --- the words of a refusal ---------------------------------------------------------------------------------
-
 MODEL = "tflite/if_cond"
 OPERATOR = "subgraphs[0].operators[0]"
 

@@ -158,9 +158,6 @@ class Numbers(NamedTuple):
     length: int
 
 
-# --- the reader ---------------------------------------------------------------------------------------------
-
-
 @dataclass(slots=True)
 class Reader:
     """Reads a file to path -> value; a path is `subgraphs[0].operators[1].builtin_options.axis`.

@@ -108,9 +108,6 @@ class Lazy:
         return getattr(imported(self._name), attribute)
 
 
-# --- who leads here -----------------------------------------------------------------------------------------
-
-
 def needs_more(values: list[object]) -> bool:
     """Say whether one of these functions may come to `need`, by the names in their code and what they call."""
     seen: set[int] = set()

@@ -88,9 +88,6 @@ def files_of(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
-# --- what parts must be -------------------------------------------------------------------------------------
-
-
 def assert_operators_are_the_sources(data: bytes, folder: Path, done: Split) -> None:
     """Check each operator of each part, field by field, with all that it names, against the source's."""
     source = read(data)

@@ -189,9 +189,6 @@ def test_buffers_that_do_not_exist() -> None:
         assert model.subgraphs[0].tensors[0].is_constant
 
 
-# --- sparse -------------------------------------------------------------------------------------------------
-
-
 def level(
     size: int = 0, segments: Sequence[int] = (), indices: Sequence[int] = (), kind: str = "Int32Vector"
 ) -> Table:

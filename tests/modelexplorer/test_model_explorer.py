@@ -33,8 +33,6 @@ RECORDED = json.loads((ROOT / "tests" / "kit" / "model_explorer_graphs.json").re
 NAMES = [name for name, graphs in RECORDED.items() if graphs is not None and "/" in name]
 PROVIDERS = {"circletools_origins", "circletools_affinity", "circletools_cost", "circletools_time"}
 
-# --- beside the graphs that Model Explorer made of the models, as recorded by model_explorer_graphs.py --------
-
 
 def prepared(name: str) -> bytes:
     """Return a model whose operators come from `source i` and take turns on two devices."""
@@ -97,9 +95,6 @@ def test_what_there_is_not() -> None:
             affinity_data(model_graph(model), 0)
         with pytest.raises(UsageError, match="the model has no graph 'other'"):
             subgraph_of(model_graph(model), "other")
-
-
-# --- the server itself ----------------------------------------------------------------------------------------
 
 
 @contextmanager

@@ -32,9 +32,6 @@ from tests.kit.support import bytes_of, edited, read, unpacked, with_entry
 CIRCLE, LOOP = "circle/transformer_block", "circle/while_loop"  # 41 operators; subgraphs of 1, 1 and 3
 
 
-# --- embed and strip ----------------------------------------------------------------------------------------
-
-
 def test_default_origins(own_model: Path) -> None:
     """Operators are their own sources, named after their first outputs; operator i of subgraph 0 is source i.
 
@@ -121,9 +118,6 @@ def test_origins_of_what_does_not_exist() -> None:
 
 def test_an_unknown_origin_has_no_entry() -> None:
     assert value_of(embedded(bytes_of("circle/mlp"), origins({0: "a"}, {0: set(), 1: {0}})), OP) == u32s(1, 1, 1, 0)
-
-
-# --- where names come from ----------------------------------------------------------------------------------
 
 
 def test_nameless_operators() -> None:

@@ -171,9 +171,6 @@ def test_parameters_of_modules_that_are_not_called() -> None:
     assert in_its_module(Root("in_proj", root.details), found) == Root("in_proj", root.details)
 
 
-# --- recording ----------------------------------------------------------------------------------------------
-
-
 def module(monkeypatch: pytest.MonkeyPatch, name: str, **content: Any) -> ModuleType:
     made = ModuleType(name)
     made.__dict__.update(content)
@@ -359,9 +356,6 @@ def test_an_operator_has_what_computed_its_constants_of_weights(
 def test_nothing_to_record(nothing_imported: None) -> None:
     with pytest.raises(ct.UsageError, match="no exporter to record"), ct.exporters.record():
         pass
-
-
-# --- a saved program ----------------------------------------------------------------------------------------
 
 
 def test_a_saved_program_is_converted_once_more(monkeypatch: pytest.MonkeyPatch, nothing_imported: None) -> None:

@@ -27,9 +27,6 @@ def pairs() -> list[Pair]:
     return list(load(TESTDATA / "tracking"))
 
 
-# --- pairs made by tools ------------------------------------------------------------------------------------
-
-
 def score_of(pairs: Sequence[Pair]) -> Score:
     score = Score()
     for pair in pairs:
@@ -94,9 +91,6 @@ def test_names_that_moved_on_are_not_believed() -> None:
 def test_what_is_sure_is_right_more_often_than_what_is_not() -> None:
     sure = [right for _, confidence, right in score_of(pairs()).sure if confidence >= 0.9]
     assert sum(sure) >= 0.99 * len(sure) > 0
-
-
-# --- the same model, and the same in another order ----------------------------------------------------------
 
 
 @pytest.mark.parametrize("path", own_models(), ids=title)

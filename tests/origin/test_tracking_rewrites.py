@@ -23,8 +23,6 @@ from tests.kit.origin_support import embedded, entries, origins, origins_of
 from tests.kit.support import TESTDATA, bytes_of, edited, own_models, title
 from tests.kit.tracking_support import chain, found, own_constants, tracked
 
-# --- rewrites whose result is known -------------------------------------------------------------------------
-
 
 def test_a_fused_activation() -> None:
     before = chain("TANH", "FULLY_CONNECTED", "RELU", "LOGISTIC", "FULLY_CONNECTED")
@@ -105,9 +103,6 @@ def test_sources_come_from_the_tables_of_before() -> None:
     tracking = tracked(before, chain("TANH", "NEG", "RELU"))
     assert tracking.origins.sources == wanted.sources
     assert tracking.origins.operators == wanted.operators
-
-
-# --- what belongs to nothing --------------------------------------------------------------------------------
 
 
 def strangers() -> list[tuple[Path, Path]]:

@@ -191,9 +191,6 @@ def test_parts_of_other_networks_keep_their_place() -> None:
     assert [counted(seed, "none")[1:] for seed in (3012, 3013, 3014, 3015, 3017)] == [(0, 0)] * 5
 
 
-# --- models whose truth is known, and strangers -------------------------------------------------------------
-
-
 @pytest.mark.parametrize("names", ["kept", "none", "permuted"])
 @pytest.mark.parametrize("kind", sorted(KINDS))
 def test_rewrites_whose_truth_is_known(kind: str, names: str) -> None:

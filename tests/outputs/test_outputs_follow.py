@@ -18,8 +18,6 @@ from tests.kit.outputs_support import (
 )
 from tests.kit.support import bytes_of, read
 
-# --- signatures ---------------------------------------------------------------------------------------------
-
 
 def test_several_names_for_one_tensor(tmp_path: Path) -> None:
     """The k-th name goes with the k-th slot; a name more than slots goes with the last."""
@@ -63,9 +61,6 @@ def test_a_subgraph_of_its_own_for_each_signature(tmp_path: Path) -> None:
     only = fixed(data, "1")
     assert_fixed(data, only, [1])
     assert_same_in_runtimes(data, only, tmp_path, "tflite")
-
-
-# --- origins ------------------------------------------------------------------------------------------------
 
 
 def test_origins_follow() -> None:

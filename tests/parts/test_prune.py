@@ -187,9 +187,6 @@ def test_tensors_that_only_a_signature_names_stay() -> None:
     assert signatures(after)["odd"] == ([("n", "only named")], [("g", "g")])
 
 
-# --- what stands behind, tables, files ------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", ["tflite/cnn_external", "circle/mlp_external", "tflite/zip_tail"])
 def test_what_stands_behind_stays(name: str) -> None:
     data = bytes_of(name)
@@ -240,8 +237,6 @@ def test_the_command(tmp_path: Path) -> None:
     assert run("compact", out, "--prune", "--in-place").err == "nothing to change\n"
     assert run("compact", source, source, "--prune").status == 2
 
-
-# --- in runtimes ----------------------------------------------------------------------------------------------
 
 _NAMES = [path for path in own_models() if path.stat().st_size < 60_000]
 

@@ -84,9 +84,6 @@ def test_digests_do_not_depend_on_where_the_model_starts() -> None:
     assert plain[0] == signed[0]
 
 
-# --- what lies behind the flatbuffer, and subgraphs that are called ------------------------------------------
-
-
 def outside(options: tuple[int, int], called_program: tuple[int, int], tail: bytes) -> list[bytes]:
     """Return the digests of two operators of the second subgraph: one with options, one with a program behind."""
     build = Build()

@@ -41,9 +41,6 @@ def parts_of(folder: Path) -> list[Any]:
     return [unpacked(data) for name, data in files_of(folder).items() if name.endswith((".tflite", ".circle"))]
 
 
-# --- blocks -------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("devices", [(0, 1) * 3, (0, 0, 1, 1, 0, 0), (1, 0, 0, 0, 0, 1)])
 def test_scales_go_along_with_what_they_scale(devices: Sequence[int], tmp_path: Path, litert: Worker) -> None:
     data = with_devices(bytes_of(BLOCKWISE), by_list(devices))
@@ -96,9 +93,6 @@ def test_tensors_that_name_each_other_have_a_digest() -> None:
     assert [first == second for first, second in zip(*forms, strict=True)] == [
         tensor not in (1, 4, 7) for tensor in range(13)
     ]
-
-
-# --- called subgraphs ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("nested", ["", "STABLEHLO_CASE"])

@@ -36,8 +36,6 @@ from tests.kit.support import (
     unpacked,
 )
 
-# --- verify-split -------------------------------------------------------------------------------------------
-
 
 def codes_after(folder: Path, change: object) -> set[str]:
     """Return the codes of findings after a change to the connections."""
@@ -253,9 +251,6 @@ def test_damaged_models_are_split_or_refused(annotated: Path, tmp_path: Path) ->
                 split(model, tmp_path / str(number))
         except CircleToolsError:
             assert not (tmp_path / str(number)).exists()
-
-
-# --- the commands -------------------------------------------------------------------------------------------
 
 
 def test_from_annotation_to_a_verified_split(tmp_path: Path) -> None:

@@ -122,9 +122,6 @@ def test_a_plan_takes_the_5th_percentile_of_its_turns_shared_out_to_its_parts() 
     assert [part.measured_us for part in with_times(plan, np.zeros((3, 2, 3))).parts] == [0, 0]
 
 
-# --- which program stands for a device ----------------------------------------------------------------------
-
-
 def chosen(names: tuple[str, ...], *on: str) -> list[Device]:
     return list(measured_devices(names, MeasureRequest(on=on)).values())
 

@@ -148,8 +148,6 @@ def test_many_rows_must_be_surer() -> None:
     assert compare._holm([0.04, 0.01, 0.02]) == pytest.approx([0.04, 0.03, 0.04])
 
 
-# --- identical models, and one slower operator, in simulation ---------------
-
 OPERATORS = 1000 * np.array([3, 8, 40, 200, 1200])
 
 

@@ -78,8 +78,6 @@ def test_the_bounds_of_a_median_hold_it_as_often_as_they_say(count: int) -> None
     assert at_most(low + 1 + count // 1000) > 0.025
 
 
-# --- which run is what --------------------------------------------------------------------------------------
-
 WRONG = (
     "the trace is not of this model: {} "
     "(give the model that was run: rewrites that add, remove or move operators change their indices)"

@@ -110,9 +110,6 @@ def test_what_a_call_prints_is_why_it_fails(
         gpu._call(library, "LiteRtTry", 1)
 
 
-# --- the library, on a processor ----------------------------------------------------------------------------
-
-
 @pytest.fixture
 def library(gpu: Any) -> Any:
     """Return the module, which then makes an environment of its own."""
@@ -188,9 +185,6 @@ def test_a_package_without_an_accelerator_is_told(gpu: Any, tmp_path: Path, monk
     monkeypatch.setattr(gpu.compiled_model, "__file__", str(tmp_path / "compiled_model.py"))
     with pytest.raises(NoDeviceError, match="this package of LiteRT has no GPU accelerator"):
         gpu.placement(ASKED)
-
-
-# --- a GPU --------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture

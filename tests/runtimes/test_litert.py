@@ -120,9 +120,6 @@ def test_the_program_needs_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "ai_edge_litert" in missing.text
 
 
-# --- the plan -----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("model", "said"), [("m", "no plan"), ("refused", "no")])
 def test_of_two_refusals_the_first_is_told(
     model: str, said: str, litert: Any, monkeypatch: pytest.MonkeyPatch

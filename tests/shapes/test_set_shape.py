@@ -38,9 +38,6 @@ def shapes(data: bytes) -> dict[str, tuple[int, ...]]:
         return {tensor.name: tensor.open_shape for tensor in model.subgraphs[0].tensors}
 
 
-# --- beside LiteRT --------------------------------------------------------------------------------------------
-
-
 def resized(path: Path, sizes: Sequence[tuple[int, ...]]) -> tuple[list[Array], list[Array]]:
     """Return inputs of other shapes, and what LiteRT makes of them. Raises RuntimeError where it refuses."""
     interpreter = interpret(model_path=str(path))
@@ -136,9 +133,6 @@ def test_onert_runs_a_batch_of_single_runs(name: str, tmp_path: Path) -> None:
     for slot, output in enumerate(both.outputs):
         expected = np.concatenate([one.outputs[slot] for one in single])
         np.testing.assert_allclose(output.reshape(expected.shape), expected, rtol=1e-4, atol=1e-5)
-
-
-# --- what is asked --------------------------------------------------------------------------------------------
 
 
 def test_an_open_batch_and_closed_dimensions() -> None:

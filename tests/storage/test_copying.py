@@ -116,9 +116,6 @@ def test_a_flatbuffer_cannot_pass_two_gigabytes(tmp_path: Path) -> None:
     assert names(tmp_path) == []
 
 
-# --- one range ----------------------------------------------------------------------------------------------
-
-
 WAYS = ["copy_file_range", "sendfile", "a loop"]
 
 

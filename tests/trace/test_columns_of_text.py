@@ -85,8 +85,6 @@ def test_every_change_of_a_character(line: bytes) -> None:
         assert everything(found) == by_the_expression(found)
 
 
-# --- what a line must have ------------------------------------------------------------------------------------------
-
 HEAD = "   task-9 (    7) [000] ...1 5.000001: "
 MARK = "tracing_mark_write: "
 

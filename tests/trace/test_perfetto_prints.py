@@ -38,9 +38,6 @@ def read(*bundle: bytes) -> list[tuple[int, int, str, bytes]]:
 GOOD = printing(b"B|7|x")
 
 
-# --- fields ---------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("text", "kind"),
     [(b"B|7|x", "B"), (b"B|7", "B"), (b"B|", "B"), (b"B", ""), (b"B\n", ""), (b"Bx|", ""), (b"E", "E"), (b"E\n", "E"),
@@ -49,9 +46,6 @@ GOOD = printing(b"B|7|x")
 def test_which_texts_are_marks(text: bytes, kind: str) -> None:
     _, found = opened(packet(printing(text)))
     assert [one.kind for one in found] == list(kind)
-
-
-# --- bundles --------------------------------------------------------------------------------------------------
 
 
 def test_packets_that_are_compressed_with_zstd() -> None:

@@ -69,9 +69,6 @@ def test_pieces_of_intervals(most: int, monkeypatch: pytest.MonkeyPatch) -> None
     check()
 
 
-# --- summaries ------------------------------------------------------------------------------------------------------
-
-
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=40))
 def test_summaries_of_times(times: list[int]) -> None:
     ordered = sorted(times)

@@ -179,8 +179,6 @@ def test_execution_takes_from_its_start_to_the_end_of_the_wait() -> None:
     assert [(one.kind, one.elapsed_ns // 1000) for one in found.executions] == [("asynchronous", t(6, 1))]
 
 
-# --- what may stand inside what -------------------------------------------------------------------------------------
-
 LEGAL_LAYERS = {"LA": "LA LR", "LR": "LR LI LC", "LI": "LI", "LC": "LC"}
 LEGAL_PHASES = {
     "PO": "PO PWU PBM PI PP PC PE PT PIO PTR PCO PR",

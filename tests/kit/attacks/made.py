@@ -13,9 +13,6 @@ def made() -> list[Attack]:
     return [*_sharing(), *_graphs(), *_names()]
 
 
-# --- the tables ---------------------------------------------------------------------------------------------
-
-
 def _tensor(name: bytes | Shared, shape: Sequence[int] = (1,)) -> Table:
     return Table("Tensor", name=name, shape=shape)
 
@@ -49,9 +46,6 @@ def metadata_past_the_buffers() -> bytes:
 def one_tensor(name: bytes, shape: list[int]) -> bytes:
     """Return a model with one operator whose result has this name and shape."""
     return _file([_subgraph([_tensor(b"in", shape), _tensor(name, shape)], [_operator([0, 0], [1])])])
-
-
-# --- what they attack ---------------------------------------------------------------------------------------
 
 
 def _sharing() -> list[Attack]:
