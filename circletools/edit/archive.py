@@ -30,8 +30,10 @@ from circletools.storage.zips import (
 def move_archive(model: Model, start: int, by: int, end: int | None = None) -> list[Part]:
     """Return the file from `start` on, adjusted for a move by `by` bytes so an archive at its end stays readable.
 
-    With `end`, the file ends there. Raises EditError if the archive's offsets need a change that is impossible.
+    With `end`, the file ends there. Raises EditError if the archive's offsets need a change that is impossible,
+    InvalidInputError if the file changed since it was opened.
     """
+    model.source.check_unchanged()  # a file that is shorter now has no directory to read
     rest = Range(model.source, start, model.wire.size if end is None else end)
     directory = directory_start(model.wire.memory) if by and end is None else None
     ends = (int((data.offsets + data.sizes).max()) for data in external_data(model))

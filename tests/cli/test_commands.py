@@ -125,7 +125,10 @@ def test_what_is_stripped(devices: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.circle"
     whole = put(devices, noted(embedded(devices.read_bytes())))
     ran = run("metadata", "remove", whole, out)
-    assert (ran.status, ran.err) == (2, "error: nothing to remove (use --name NAME, --origins or --affinity)\n")
+    assert (ran.status, ran.err) == (
+        2,
+        "error: nothing to remove (use --name NAME, --origins, --affinity or --files)\n",
+    )
     removed = {}
     for words in (["--origins"], ["--affinity"], ["--name", "note"], ["--origins", "--name", "note"]):
         ran = run("metadata", "remove", whole, out, *words)

@@ -43,7 +43,7 @@ def test_names_change_all_at_once() -> None:
         swapped = edited(data, lambda edit, names=names: ct.metadata.rename(edit, names))  # type: ignore[misc]
         assert entries(swapped) == entries(data) | {"a": b"2", "b": b"1"}
         assert list(entries(swapped))[-2:] == ["b", "a"]
-    with pytest.raises(ct.EditError, match="there is a metadata entry 'b' already"):
+    with pytest.raises(ct.EditError, match="there is already a metadata entry 'b'"):
         edited(data, lambda edit: ct.metadata.rename(edit, {"a": "b"}))
 
 

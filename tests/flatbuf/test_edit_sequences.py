@@ -16,6 +16,7 @@ from tests.kit.support import (
     by_content,
     bytes_of,
     edited,
+    ends_with,
     entry_at,
     field_at,
     generated,
@@ -202,7 +203,7 @@ def test_any_edits_in_any_groups_give_the_expected_model(name: str, groups: list
             for step in group:
                 expected.apply(edit, step)
             after = edit.to_bytes()
-        assert after.endswith(data)
+        assert ends_with(after, data)
         expected.check(after)
     assert edited(after) == after
     together = Expected(data)

@@ -16,6 +16,7 @@ from tests.kit.support import (
     by_content,
     bytes_of,
     edited,
+    ends_with,
     field_at,
     find_field,
     locate,
@@ -50,7 +51,7 @@ def removed(data: bytes, *names: str) -> bytes:
 def test_the_old_file_stands_behind_the_prefix(own_model: Path) -> None:
     data = own_model.read_bytes()
     after = noted(data)
-    assert after.endswith(data)
+    assert ends_with(after, data)
     prefix = len(after) - len(data)
     assert prefix % 64 == 0
     assert (after[8:16], int.from_bytes(after[16:24], "little")) == (MARKER, prefix)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import struct
+import zipfile
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import cache
@@ -59,6 +61,18 @@ def edited(data: bytes, *changes: Callable[[ModelEdit], object]) -> bytes:
         for change in changes:
             change(edit)
         return edit.to_bytes()
+
+
+def ends_with(after: bytes, data: bytes) -> bool:
+    """Return whether a file ends with another one, but for offsets of a ZIP archive, which count from the start."""
+    tail = after[-len(data) :]
+    if tail == data or not zipfile.is_zipfile(io.BytesIO(data)):
+        return tail == data
+    with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(io.BytesIO(after)) as new:
+        same = [(old.read(one), new.read(two)) for one, two in zip(old.namelist(), new.namelist(), strict=True)]
+        by = {two.header_offset - one.header_offset for one, two in zip(old.infolist(), new.infolist(), strict=True)}
+        start = old.start_dir
+    return tail[:start] == data[:start] and by == {len(after) - len(data)} and all(one == two for one, two in same)
 
 
 def noted(data: bytes, name: str = "note", value: bytes = b"a value") -> bytes:

@@ -14,7 +14,7 @@ from circletools.model.model import open_model
 from circletools.model.verify import check_model
 from tests.kit.oracles import Outcome, is_deterministic, run_litert, run_onert, same_behaviour
 from tests.kit.presence import have, need
-from tests.kit.support import edited, read, value_of, with_entry
+from tests.kit.support import edited, ends_with, read, value_of, with_entry
 
 ENTRIES = {"conformance.first": b"\x00\x01 a value", "conformance.second": bytes(range(256)) * 7}
 
@@ -28,7 +28,7 @@ def test_an_edited_model_is_the_same_model(any_model: Path, tmp_path: Path) -> N
             edit.set_metadata(name, value)
         edit.save(target)
     after = target.read_bytes()
-    assert after.endswith(data)
+    assert ends_with(after, data)
     with open_model(target) as model:
         walk(model.wire, model.schema)
         assert check_model(model) == before

@@ -8,7 +8,7 @@ tracked through it, from its input file to its output file.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace as replaced
 from typing import Any
@@ -180,13 +180,12 @@ def through_the_optimizer(model: Model, origins: Origins, after: Model) -> Origi
         computed = frozenset(one for one in origin if one < second)
         whole = code in LAYOUT_CODES or not computed
         operators[index] = frozenset(one % second for one in origin) if whole else computed
-    _exchange_moved(operators, graph_of(after, 0), _computing_codes(model, origins))
+    _exchange_moved(operators, graph_of(after, 0), _computing_codes(model.code_names(0), origins))
     return replaced(origins, operators=(operators,))
 
 
-def _computing_codes(model: Model, origins: Origins) -> set[tuple[str, int]]:
+def _computing_codes(codes: Sequence[str], origins: Origins) -> set[tuple[str, int]]:
     """Return the operator codes that compute each source, as pairs."""
-    codes = model.code_names(0)
     return {
         (codes[index], source)
         for index, origin in origins.operators[0].items()
