@@ -64,7 +64,7 @@ class Source:
         Its size and modification time reveal that. If `target` is the file itself, which will be replaced, another
         file that took its name also counts, since it would be lost.
         """
-        if self.file is None or self.status is None:
+        if self.file is None or self.file.closed or self.status is None:
             return
         now = os.fstat(self.file.fileno())
         if (now.st_size, now.st_mtime_ns) != (self.status.st_size, self.status.st_mtime_ns):
