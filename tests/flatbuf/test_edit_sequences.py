@@ -71,6 +71,7 @@ class Expected:
             for tensor in subgraph["tensors"]:
                 tensor["buffer"] = self.contents[tensor["buffer"]]
         self.added: dict[int, bytes] = {}
+        self.users: dict[tuple[int, int], int] = {}  # the added buffer of a tensor
 
     def subgraph(self, number: int) -> tuple[int, dict[str, Any]]:
         index = number % len(self.model["subgraphs"])
@@ -104,6 +105,7 @@ class Expected:
         buffer = buffers[which % len(buffers)]
         added = edit.add_tensor(index, name, type="INT16", shape=shape, shape_signature=shape[:1], buffer=buffer)
         assert added == len(subgraph["tensors"])
+        self.users |= {(index, added): buffer} if buffer else {}
         made = blank("Tensor", IDENTIFIER) | {
             "name": name.encode(), "shape": tuple(shape), "shapeSignature": tuple(shape[:1]), "type": 7,
             "hasRank": True, "buffer": (self.added.get(buffer, b""), 0, 0),
@@ -131,6 +133,10 @@ class Expected:
         index, subgraph = self.subgraph(number)
         which %= len(subgraph["tensors"])
         edit.set_constant(index, which, data)
+        if self.added.get(self.users.get((index, which), 0), data) != data:
+            buffer = self.users.pop((index, which))
+            if buffer not in self.users.values():  # what one tensor uses changes in its place
+                del self.added[buffer]
         subgraph["tensors"][which]["buffer"] = (data, 0, 0)
 
     def do_code(self, edit: ModelEdit, name: str, version: int) -> None:
