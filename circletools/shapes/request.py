@@ -79,7 +79,7 @@ def wanted_shapes(
         batch = Batch(size, after, request.mend, request.dynamic_batch)
         wanted = [(after, *shape[1:]) if shape else shape for shape in before]
         named = [(slot, 0) for slot, shape in enumerate(wanted) if shape and request.batch is not None]
-        return wanted, batch, _apart(opens, before, wanted, named)
+        return wanted, batch, _reopened(opens, before, wanted, named)
     names, wanted, given = EndNames(model, graph), list(before), set[int]()
     for pair in request.inputs:
         name, shape = _split(pair)
@@ -94,12 +94,13 @@ def wanted_shapes(
     same = all(shape[1:] == after[1:] for shape, after in zip(before, wanted, strict=True))
     only_batch = request.mend and same and len(grown) == 1
     named = [(slot, axis) for slot in given for axis in range(len(wanted[slot]))]
-    return wanted, Batch(*grown.pop(), True) if only_batch else None, _apart(opens, before, wanted, named)
+    return wanted, Batch(*grown.pop(), True) if only_batch else None, _reopened(opens, before, wanted, named)
 
 
-def _apart(
+def _reopened(
     opens: Sequence[Shape], before: Sequence[Shape], wanted: Sequence[Shape], named: Iterable[tuple[int, int]]
 ) -> list[Shape]:
+    """Return the shapes before, with another size in each named dimension that is open and keeps its size."""
     shapes = list(map(list, before))
     for slot, axis in named:
         if opens[slot][axis : axis + 1] == (-1,) and before[slot][axis : axis + 1] == (wanted[slot][axis],):

@@ -80,7 +80,7 @@ def remove_entries(
 ) -> RewriteResult:
     """Remove all metadata entries with these names; with `origins` and `affinity`, also their tables and stamps.
 
-    With `files`, the archive of associated files behind the model is dropped.
+    With `files`, the archive of associated files after the model is dropped.
 
     The data is removed too, unless another entry or a tensor shares it. Raises UsageError if the model does not have
     a name, so typing mistakes are noticed.
