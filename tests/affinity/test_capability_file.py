@@ -200,4 +200,4 @@ def test_the_document_lists_the_keys_and_the_devices() -> None:
 def test_the_decision_has_the_scoreboard_of_every_table() -> None:
     decision = (ROOT / "docs" / "decisions" / "010-what-targets-take-is-measured.md").read_text(encoding="utf-8")
     for device in DEVICES:
-        assert device == "onert-ruy" or len(re.findall(rf"^\| `{device}` \| [AB] \| \d", decision, re.MULTILINE)) == 2
+        assert device == "onert-ruy" or re.search(rf"^\| `{device}` \| \d", decision, re.MULTILINE)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
 from benchmarks.graphs import ASSIGNMENTS, SHAPES
@@ -17,9 +15,7 @@ from circletools.errors import EditError
 from circletools.graph.dag import Dag
 from tests.kit.partition_reference import Reference, all_reached
 from tests.kit.partition_support import CYCLIC, CYCLIC_DEVICES, Edges, dag_of, random_case, seeded
-from tests.kit.support import ROOT
 
-DOCUMENT = (ROOT / "docs" / "decisions" / "014-one-solver.md").read_text(encoding="utf-8")
 SEEDS = 5000
 BLOCK = 500
 
@@ -68,14 +64,6 @@ def test_the_example_goes_as_it_is_printed() -> None:
         (1, (4,)),
         (0, (3, 5, 6, 7)),
     ]
-
-
-def test_the_document_shows_these_steps() -> None:
-    rows = re.findall(r"^\| (root|merge|reject|rollback) \| (\d) \| ([\d ]*)\| ([\d ]*)\|$", DOCUMENT, re.MULTILINE)
-    shown = [
-        (action, int(operator), *(set(map(int, some.split())) for some in sets)) for action, operator, *sets in rows
-    ]
-    assert shown == FROM_1 + FROM_5
 
 
 def test_the_largest_is_selected_first() -> None:
