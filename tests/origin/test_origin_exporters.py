@@ -139,8 +139,8 @@ def inside(path: str, name: str, *inputs: Node, target: str = "aten.linear.defau
 
 
 def test_parameters_of_modules_that_are_not_called() -> None:
-    names = ("x", "w", "b", "own", "other", "deep", "far", "top")
-    x, w, b, own, other, deep, far, top = (Node(name, target=name) for name in names)
+    names = ("x", "w", "b", "own", "other", "deep", "far", "top", "shared")
+    x, w, b, own, other, deep, far, top, shared = (Node(name, target=name) for name in names)
     turned = inside("attn", "turned", w, target="aten.t.default")
     nodes = [
         inside("attn", "linear", x, w, b),
@@ -148,8 +148,10 @@ def test_parameters_of_modules_that_are_not_called() -> None:
         inside("attn", "in_proj", x, own),
         inside("attn", "both", w, other),
         inside("attn", "another", x, far),
-        inside("attn.out", "called", x, deep),
-        inside("attn.out", "tied", x, w),
+        inside("mid", "below", x, deep),
+        inside("mid", "tied", x, w),
+        inside("embedding", "called", x, shared),
+        inside("", "reused", x, shared),
         inside("", "whole", x, far),
         inside("", "table", x, top),
         inside("attn", "neither", x),
@@ -159,15 +161,13 @@ def test_parameters_of_modules_that_are_not_called() -> None:
     found = uncalled_modules(
         program(
             *nodes, w="attn.out.weight", b="attn.out.bias", own="attn.in_weight", other="attn.k.weight",
-            deep="attn.out.inner.weight", far="attn2.weight", top="scale",
+            deep="mid.inner.weight", far="attn2.weight", top="scale", shared="embedding.weight",
         )
     )  # fmt: skip
-    out = ("attn.out", "net.attn.out")
-    assert found == {
-        "linear": out, "laid_out": out, "called": ("attn.out.inner", ""), "whole": ("attn2", ""), "before": out,
-    }  # fmt: skip
+    out = "attn.out"
+    assert found == {"linear": out, "laid_out": out, "below": "mid.inner", "whole": "attn2", "before": out}
     root = Root("linear", SourceDetails("attn", "net.attn", "net.py", 4, "aten.linear.default"))
-    assert in_its_module(root, found) == Root("linear", SourceDetails(*out, "net.py", 4, "aten.linear.default"))
+    assert in_its_module(root, found) == Root("linear", SourceDetails(out, "", "net.py", 4, "aten.linear.default"))
     assert in_its_module(Root("in_proj", root.details), found) == Root("in_proj", root.details)
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import circletools as ct
-from circletools.origin.exporters.tico import through_the_optimizer
+from circletools.graph.build import graph_of
+from circletools.origin.exporters.tico import name_rest, through_the_optimizer
 from tests.kit.origin_support import entries, origins, sequence
 
 
@@ -30,3 +31,13 @@ def test_a_computation_that_the_optimizer_moves_in_front_of_a_change_of_layout()
     with ct.open(before) as first, ct.open(after) as second:
         found = through_the_optimizer(first, known, second)
     assert found.operators == entries({0: {0}, 1: {1}, 2: {0}, 3: {2}})
+
+
+def test_operators_that_only_their_names_identify() -> None:
+    """A chain that is fused, or a change of layout that is left out."""
+    before = sequence(("ABS", "a"), ("NEG", "n"), ("TANH", "t"), ("TRANSPOSE", "p"))
+    known = origins({0: "abs", 1: "neg", 2: "tanh", 3: "pool"}, {0: {0}, 1: {1}, 2: {2}, 3: {3}})
+    operators = {0: frozenset(), 1: frozenset({1})}
+    with ct.open(before) as first, ct.open(sequence(("ABS", "p"), ("NEG", "n"))) as second:
+        name_rest(operators, graph_of(second, 0), graph_of(first, 0), known.operators[0])
+    assert operators == {0: {0, 1, 2}, 1: {1}}

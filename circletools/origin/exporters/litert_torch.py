@@ -51,7 +51,7 @@ def recording(note: Callable[[bytes, Origins], None], guard: Guard) -> Iterator[
         yield
 
 
-_Tagged = tuple[bytes, list[Any], dict[str, tuple[str, str]]]
+_Tagged = tuple[bytes, list[Any], dict[str, str]]
 """A model with tags as names, the nodes that the tags stand for, and the modules that were not called."""
 
 
@@ -98,7 +98,7 @@ def _origins(model: ModelGraph, signatures: Sequence[str], tagged: Sequence[_Tag
     return number_sources(len(model), named)
 
 
-def _sources(main: Graph, nodes: Sequence[Any], uncalled: Mapping[str, tuple[str, str]]) -> list[list[Source]]:
+def _sources(main: Graph, nodes: Sequence[Any], uncalled: Mapping[str, str]) -> list[list[Source]]:
     found = nodes_of_operators(main, nodes)
     roots = {index: in_its_module(root_of_any(nodes[index]), uncalled) for one in found for index in one}
     order = sorted(roots)

@@ -59,25 +59,23 @@ def _history(node: Any) -> tuple[Any, Any]:
     return found, last
 
 
-def uncalled_modules(program: Any) -> dict[str, tuple[str, str]]:
-    """Return by node name the path and class of the module that owns its parameters, if that module is not called.
+def uncalled_modules(program: Any) -> dict[str, str]:
+    """Return by node name the path of the module that owns its parameters, if that module is never called.
 
     `nn.MultiheadAttention` uses the parameters of its `out_proj` without calling it. Nodes that use parameters of
-    several modules are omitted. The class is known only if the module is called elsewhere.
+    several modules are omitted.
     """
     modules = {name: path.rpartition(".")[0] for name, path in program.graph_signature.inputs_to_parameters.items()}
     taken: dict[str, set[str]] = {}
-    callers: dict[str, tuple[str, str]] = {}
+    callers: dict[str, str] = {}
     for node in program.graph.nodes:
         name = (_history(node)[0] or node).name
-        callers[name] = _module(node)
+        callers[name], _ = _module(node)
         given = {_as_given(one).name for one in node.all_input_nodes}
         taken.setdefault(name, set()).update(modules[one] for one in given & modules.keys())
-    classes = dict(callers.values())
+    called = set(callers.values())
     single = {name: min(paths) for name, paths in taken.items() if len(paths) == 1}
-    return {
-        name: (path, classes.get(path, "")) for name, path in single.items() if _is_inside(path, callers[name][0])
-    }
+    return {name: path for name, path in single.items() if path not in called and _is_inside(path, callers[name])}
 
 
 def _is_inside(path: str, module: str) -> bool:
@@ -91,12 +89,10 @@ def _as_given(node: Any) -> Any:
     return node
 
 
-def in_its_module(root: Root, uncalled: Mapping[str, tuple[str, str]]) -> Root:
-    """Return a root moved to the module that owns its parameters."""
-    if root.name not in uncalled:
-        return root
-    path, class_name = uncalled[root.name]
-    return replace(root, details=root.details._replace(path=path, class_name=class_name))
+def in_its_module(root: Root, uncalled: Mapping[str, str]) -> Root:
+    """Return a root moved to the module that owns its parameters, whose class is not known."""
+    path = uncalled.get(root.name)
+    return root if path is None else replace(root, details=root.details._replace(path=path, class_name=""))
 
 
 def _noted(node: Any, first: Any) -> Root:

@@ -8,7 +8,7 @@ tracked through it, from its input file to its output file.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace as replaced
 from typing import Any
@@ -62,7 +62,7 @@ class _Log:
 
     def begin(self, program: Any, *_: Any, **__: Any) -> None:
         """Record what the program contains before it is changed."""
-        self.uncalled: dict[str, tuple[str, str]] = {}
+        self.uncalled: dict[str, str] = {}
         self.weights: frozenset[str] = frozenset()
         self.replaced: dict[Any, Any] = {}
         self.folded: dict[Any, list[Any]] = {}
@@ -180,8 +180,33 @@ def through_the_optimizer(model: Model, origins: Origins, after: Model) -> Origi
         computed = frozenset(one for one in origin if one < second)
         whole = code in LAYOUT_CODES or not computed
         operators[index] = frozenset(one % second for one in origin) if whole else computed
-    _exchange_moved(operators, graph_of(after, 0), _computing_codes(model.code_names(0), origins))
+    main = graph_of(after, 0)
+    _exchange_moved(operators, main, _computing_codes(model.code_names(0), origins))
+    name_rest(operators, main, graph_of(model, 0), origins.operators[0])
     return replaced(origins, operators=(operators,))
+
+
+def name_rest(
+    operators: dict[int, frozenset[int]], after: Graph, before: Graph, origins: Mapping[int, frozenset[int]]
+) -> None:
+    """Give operators without an origin those of the operators that computed the value with the same name before.
+
+    These are all on the chain from that value up to the first operator with the same code:
+
+        FULLY_CONNECTED "a" -> MUL "b", a also read elsewhere    becomes    FULLY_CONNECTED "a", FULLY_CONNECTED "b"
+        ADD "a" -> TRANSPOSE "b"                                 becomes    ADD "b"
+    """
+    named = {name: index for index, name in enumerate(before.operators.first_result_names)}
+    inputs, codes = before.operands.lists(), before.operators.code_names
+    for index, name in enumerate(after.operators.first_result_names):
+        code, found, pending = after.operators.code_names[index], UNKNOWN, [named.get(name, -1)]
+        while len(pending) == 1 and pending[0] >= 0 and not operators[index]:
+            at = pending[0]
+            if code in LAYOUT_CODES or codes[at] not in LAYOUT_CODES:
+                found |= origins.get(at, UNKNOWN)
+            if codes[at] == code:
+                operators[index] = found
+            pending = [int(before.producer[one]) for one in inputs[at] if one >= 0 and before.producer[one] >= 0]
 
 
 def _computing_codes(codes: Sequence[str], origins: Origins) -> set[tuple[str, int]]:
