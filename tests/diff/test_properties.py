@@ -45,7 +45,7 @@ def variants() -> list[bytes]:
 @pytest.mark.parametrize("first", range(VARIANTS))
 def test_the_other_way_round_is_the_mirror_image(first: int) -> None:
     other_kind = {"added": "removed", "removed": "added"}
-    for after in variants()[first:]:
+    for after in variants()[first::2]:
         forth, back = (compared(*pair) for pair in ((variants()[first], after), (after, variants()[first])))
         assert forth.notes == back.notes
         assert [(one.section, *one.difference) for one in forth.changes] == [

@@ -11,7 +11,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from types import ModuleType
 from typing import Any, Literal
 
@@ -39,11 +38,6 @@ FORMATS = ("circle", "tflite")
 Format = Literal["circle", "tflite"]
 
 
-@cache
-def model_of(name: Format) -> bytes:
-    return every_field(name)
-
-
 # --- the model has everything -------------------------------------------------------------------------------
 
 
@@ -51,7 +45,7 @@ def model_of(name: Format) -> bytes:
 def test_every_field_of_every_table_is_there(name: Format) -> None:
     schema = load_schema(name)
     fields = {(table, item.name) for table in schema.order for item in schema.tables[table].fields}
-    assert reader(model_of(name)).seen == fields
+    assert reader(every_field(name)).seen == fields
     assert set(schema.order) == schema.tables.keys()
 
 
@@ -83,7 +77,7 @@ def set_attributes(value: Any, found: set[tuple[str, str]], blanks: Mapping[str,
 def test_the_published_object_api_finds_nothing_unset(name: Format) -> None:
     blanks = {title: plain(item()) for title, item in object_classes(name).items()}
     found: set[tuple[str, str]] = set()
-    set_attributes(plain(unpacked(model_of(name))), found, blanks)
+    set_attributes(plain(unpacked(every_field(name))), found, blanks)
     wanted = {(title, key) for title, blank in blanks.items() for key in blank if key}
     assert wanted - found == set()
     assert len(wanted) > 280
@@ -161,7 +155,7 @@ EDITS: Mapping[str, Edit] = {
 
 def expected(name: Format, edit: Edit) -> tuple[dict[str, Any], set[str]]:
     """Return all values that an edit changes, the counts of vectors too, and the paths that it adds."""
-    before = reader(model_of(name)).values
+    before = reader(every_field(name)).values
     operators = before["subgraphs[0].operators"]
     added = {path.replace("{n}", str(operators)).replace("{n+1}", str(operators + 1)) for path in edit.added}
     counts = Counter(path.rpartition("[")[0] for path in added)
@@ -171,7 +165,7 @@ def expected(name: Format, edit: Edit) -> tuple[dict[str, Any], set[str]]:
 @pytest.mark.parametrize("edit", EDITS)
 @pytest.mark.parametrize("name", FORMATS)
 def test_an_edit_changes_what_it_names_and_no_other_field(name: Format, edit: str) -> None:
-    data = model_of(name)
+    data = every_field(name)
     after = edited(data, EDITS[edit].make)
     changed, added = expected(name, EDITS[edit])
     differing = difference(data, after)
@@ -185,7 +179,7 @@ def test_an_edit_changes_what_it_names_and_no_other_field(name: Format, edit: st
 @pytest.mark.parametrize("edit", EDITS)
 @pytest.mark.parametrize("name", FORMATS)
 def test_compacting_afterwards_changes_no_field(name: Format, edit: str) -> None:
-    after = edited(model_of(name), EDITS[edit].make)
+    after = edited(every_field(name), EDITS[edit].make)
     with open_model(after) as model:
         compacted = b"".join(map(view, compact_parts(model)))
     assert difference(after, compacted) == {}
@@ -193,7 +187,7 @@ def test_compacting_afterwards_changes_no_field(name: Format, edit: str) -> None
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_removing_an_entry_moves_up_the_next_ones_and_no_other_field(name: Format) -> None:
-    data = model_of(name)
+    data = every_field(name)
     with open_model(data) as model:
         names = [entry.name.encode() for entry in model.metadata]
     after = edited(data, lambda edit: edit.remove_metadata(names[0].decode()))

@@ -10,7 +10,7 @@ import itertools
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 import flatbuffers.number_types as kinds
@@ -133,6 +133,7 @@ class EveryField:
         return list(SENSIBLE.get((owner, item.name), [next(self.numbers), next(self.numbers)]))
 
 
+@lru_cache(100)
 def every_field(format_name: Any, unknown: frozenset[str] = frozenset()) -> bytes:
     """Return a file with every field of every table; the tables of `unknown` have one more."""
     packer = Packer(load_schema(format_name), dict.fromkeys(unknown, (UNKNOWN_SLOT, UNKNOWN_TEXT)))
@@ -177,9 +178,8 @@ class Reader:
         known = {item.slot: item for item in self.schema.tables[name].fields}
         vtable = at - table.Get(kinds.Int32Flags, at)
         slots = (table.Get(kinds.Uint16Flags, vtable) - 4) // 2
-        present = {slot: table.Offset(4 + 2 * slot) for slot in range(slots)}
         self.values[path or "model"] = name
-        for slot, offset in present.items():
+        for slot, offset in enumerate(struct.unpack_from(f"<{slots}H", self.data, vtable + 4)):
             if not offset:
                 continue
             place = f"{path}.{known[slot].name if slot in known else f'slot {slot}'}".lstrip(".")
@@ -228,6 +228,7 @@ class Reader:
                 self.values[f"{path}.{offset}"] = self.data[start : start + self.values[f"{path}.{size}"]]
 
 
+@lru_cache(10)
 def reader(data: bytes) -> Reader:
     """Read a whole file."""
     schema = load_schema("circle" if data[4:8] == b"CIR0" else "tflite")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -47,8 +48,13 @@ class Import(NamedTuple):
     """In a function."""
 
 
-def imports(source: str, path: Path) -> Iterator[Import]:
-    """Yield all imports of a file, wherever they stand; relative ones by their whole names."""
+@cache
+def imports(source: str, path: Path) -> tuple[Import, ...]:
+    """Return all imports of a file, wherever they stand; relative ones by their whole names."""
+    return tuple(_imports(source, path))
+
+
+def _imports(source: str, path: Path) -> Iterator[Import]:
     tree = ast.parse(source)
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     inside = {id(node) for function in functions for node in ast.walk(function)}

@@ -40,7 +40,7 @@ def test_the_oldest_versions_are_enough(tmp_path: Path) -> None:
         pytest.skip("no package registry can be reached")
     assert installed.returncode == 0, installed.stderr
     bare = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
-    words = ["-q", "-x", "-m", "not runtime and not slow", "-p", "no:cacheprovider"]
+    words = ["-q", "-x", "-m", "not runtime and not slow", "-p", "no:cacheprovider", "--assert=plain"]
     ran = subprocess.run(
         [python, "-m", "pytest", *words, *(f"tests/{room}" for room in ROOMS)],
         cwd=ROOT, env=bare | {"CIRCLETOOLS_TESTS_ONE_IN": str(EVERY)}, capture_output=True,

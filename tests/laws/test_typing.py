@@ -47,20 +47,19 @@ def checked(tool: list[str], site: Path, *arguments: str | Path) -> subprocess.C
     )
 
 
-TOOLS = pytest.mark.parametrize("tool", [["mypy", "--strict"], ["pyright"]], ids=["mypy", "pyright"])
-
-
 @pytest.mark.slow
-@TOOLS
-def test_examples_and_every_public_name_are_typed(tool: list[str], site: Path) -> None:
+@pytest.mark.parametrize("tool", [["mypy", "--strict"], ["pyright"]], ids=["mypy", "pyright"])
+def test_what_is_public_is_typed_and_wrong_programs_are_seen(tool: list[str], site: Path) -> None:
     """The program is strict, so an attribute whose type is partly unknown is an error."""
     pages = [(ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/python.md")]
     examples = [one for page in pages for one in re.findall(r"^```python\n(.*?)^```", page, re.M | re.S)]
     surface = public_surface() if tool == ["pyright"] else ()  # mypy checks the same stubs with the library
-    program = site.parent / "example.py"
-    program.write_text("\n".join(["# pyright: strict", *examples, *surface]), encoding="utf-8")
-    done = checked(tool, site, program)
-    assert done.returncode == 0, done.stdout
+    programs = {"example.py": "\n".join(["# pyright: strict", *examples, *surface]), "wrong.py": WRONG}
+    for name, program in programs.items():
+        (site.parent / name).write_text(program, encoding="utf-8")
+    done = checked(tool, site, *programs)
+    assert "example.py:" not in done.stdout, done.stdout
+    assert sorted(set(re.findall(r"wrong.py:(\d+)", done.stdout))) == ["3", "4", "5"], done.stdout
 
 
 def public_surface() -> Iterator[str]:
@@ -76,12 +75,3 @@ def public_surface() -> Iterator[str]:
                 yield f"def use_{title.replace('.', '_')}_{name}(one: {title}.{name}) -> None:"
                 yield from (f"    print(one.{one})" for one in sorted(attributes) if one[0] != "_")
                 yield "    print(one)"
-
-
-@pytest.mark.slow
-@TOOLS
-def test_a_wrong_program_is_seen(tool: list[str], site: Path) -> None:
-    program = site.parent / "wrong.py"
-    program.write_text(WRONG, encoding="utf-8")
-    done = checked(tool, site, program)
-    assert sorted(set(re.findall(r"wrong.py:(\d+)", done.stdout))) == ["3", "4", "5"], done.stdout
