@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
@@ -12,13 +11,12 @@ import numpy as np
 
 from circletools.codes import explain
 from circletools.errors import InvalidInputError
-from circletools.trace.nnapi.automaton import Path
 from circletools.trace.nnapi.conclude import SeenMarks, judge
 from circletools.trace.nnapi.diagnostics import Collector, Diagnostic
-from circletools.trace.nnapi.executions import HAL_CALL, Evidence, ExecutionColumns, Executions, kind_of
+from circletools.trace.nnapi.executions import Evidence, ExecutionColumns, Executions
 from circletools.trace.nnapi.functions import Function, functions
-from circletools.trace.nnapi.machine import Begin, End, EventBatch, InFlightChanges, Machine
-from circletools.trace.nnapi.marks import APPLICATION, FOREIGN, HalSide, Mark, classify
+from circletools.trace.nnapi.machine import EventBatch, InFlightChanges, Machine
+from circletools.trace.nnapi.marks import FOREIGN, HalSide, Mark, Role, classify
 from circletools.trace.nnapi.statistics import Cutter, Intervals, Tables, Totals, pieces
 from circletools.trace.nnapi.timeline import Run, Runs, Timeline, run_of
 from circletools.trace.nnapi.wall_clock import EXECUTING, PHASES, WallClock, Windows, Work, wall_clocks
@@ -125,8 +123,8 @@ class _Pass:
         self.cutter = Cutter(self.machine, trace.name)
         self.runs = Runs(self.collector)
         self._processes: list[int] = []
-        self.executions = Executions(known.ignored, self._processes, self.runs.segments)
-        self.driver = Evidence(self._processes, self.runs.segments)
+        self.executions = Executions(known.ignored, self._processes, self.runs)
+        self.driver = Evidence(self._processes, self.runs)
         self.seen = SeenMarks()
         self.work = Work(self.automaton.contexts)
         self.totals = Totals()
@@ -134,7 +132,6 @@ class _Pass:
         self._symbols: dict[bytes, tuple[int, int]] = {}
         self._indices: dict[int, int] = {}
         self._tids: list[int] = []
-        self._kinds = array("q")
         self._unsure: set[int] = set()
         self._marked: set[int] = set()
         self._late = False
@@ -157,7 +154,7 @@ class _Pass:
         executions, layer = self.executions.ended(), "LR"
         if not len(executions):
             executions = self.driver.executions()
-            layer = "LI" if HAL_CALL in executions.kinds[:1] else "LA"
+            layer = "LI" if Role.CALL in executions.kinds[:1] else "LA"
         columns = (executions.starts, executions.ends, executions.processes)
         runs = np.array([(run.start_ns, run.end_ns, run.process) for run in self.runs.all], np.int64)
         windows = (
@@ -286,28 +283,23 @@ class _Pass:
 
     # The observer of the machine.
 
-    def handlers(self, path: Path) -> tuple[Begin, End]:
-        """Return the begin and end handlers for an application's mark."""
-        mark, runs, processes = path.mark, self.runs, self._processes
-
-        def begin(t_ns: int, thread: int, where: int) -> None:
-            runs.now = self.machine.now
-            if mark.switch and (switched := self.automaton.paths[path.up].mark).role in APPLICATION:
-                runs.ended(switched, t_ns, thread, processes[thread])
-            runs.began(mark, t_ns, thread, processes[thread], where)
-
-        def end(t_ns: int, thread: int) -> None:
-            runs.now = self.machine.now
-            runs.ended(mark, t_ns, thread, processes[thread])
-
-        return begin, end
+    def on_application_mark(self, at: int, path: int, t_ns: int, thread: int, where: int) -> None:
+        """Handle a mark of a run or an application phase; its end has the path ~path."""
+        self.runs.now = self.events + at
+        paths, process = self.automaton.paths, self._processes[thread]
+        if path < 0:
+            self.runs.ended(paths[~path].mark, t_ns, thread, process)
+            return
+        mark, outer = paths[path].mark, paths[paths[path].up].mark
+        if mark.switch and Role.NONE < outer.role <= Role.BENCHMARK:
+            self.runs.ended(outer, t_ns, thread, process)
+        self.runs.began(mark, t_ns, thread, process, where)
 
     def on_executions(self, batch: EventBatch) -> InFlightChanges:
-        """Handle begins and ends of executions and of the driver's work."""
-        self._kinds.extend(kind_of(path.mark) for path in self.automaton.paths[len(self._kinds) :])
-        kinds = np.array(self._kinds, np.int64)[batch.paths]
-        changes = self.executions.add(batch, kinds)
-        self.driver.add(batch, kinds, of_driver=bool(self.executions))
+        """Handle begins and ends of executions and of other evidence of them."""
+        runtime = batch.roles <= Role.COMPUTE
+        changes = self.executions.add(batch.only(runtime), self.events)
+        self.driver.add(batch.only(~runtime), self.events, of_driver=bool(self.executions))
         return changes
 
     def on_misplaced_mark(

@@ -15,24 +15,17 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from circletools.trace.nnapi.automaton import ALONE, BY_COLUMNS, END, Automaton, Path
-from circletools.trace.nnapi.marks import APPLICATION, Mark
-from circletools.trace.nnapi.walk import follow
+from circletools.trace.nnapi.automaton import END, Automaton, Path
+from circletools.trace.nnapi.marks import Mark, Role
 from circletools.trace.sources.names import Columns, Numbers, by_thread
-
-Begin = Callable[[int, int, int], None]
-"""Called with the time, the thread and the place of a begin."""
-
-End = Callable[[int, int], object]
-"""Called with the time and the thread of an end."""
 
 
 @dataclass(frozen=True, slots=True)
 class EventBatch(Columns):
-    """Begins and ends of marks in time order: places in the batch, paths, times, threads, places."""
+    """Begins and ends of marks that show executions, in time order: places in the batch, roles, times, threads."""
 
     at: Numbers
-    paths: Numbers
+    roles: Numbers
     begins: npt.NDArray[np.bool_]
     times: Numbers
     threads: Numbers
@@ -55,8 +48,11 @@ class InFlightChanges:
 class Observer(Protocol):
     """Receives the events that do more than move a thread to another path."""
 
-    def handlers(self, path: Path) -> tuple[Begin, End]:
-        """Return the begin and end handlers for an application's mark."""
+    def on_application_mark(self, at: int, path: int, t_ns: int, thread: int, where: int) -> None:
+        """Handle a mark of a run or an application phase at a place in the batch; its end has the path ~path."""
+
+    def on_unmatched_end(self, thread: int, where: int) -> None:
+        """Handle an end without a begin."""
 
     def on_executions(self, batch: EventBatch) -> InFlightChanges:
         """Handle begins and ends of execution marks; application marks have been reported before."""
@@ -65,9 +61,6 @@ class Observer(Protocol):
         self, code: str, mark: Mark, outer: Mark | None, where: int, find: Callable[[], int]
     ) -> None:
         """Handle a mark that is not allowed at its place; `find` returns the place of the enclosing mark."""
-
-    def on_unmatched_end(self, thread: int, where: int) -> None:
-        """Handle an end without a begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +89,7 @@ class Machine:
     def __init__(self, observer: Observer) -> None:
         self.automaton: Automaton = Automaton()
         self.breaks: tuple[Numbers, ...] = ()
-        self.now = 0  # the place in the batch of the event being reported
         self._observer = observer
-        self._begins: list[Begin | None] = []
-        self._ends: list[End | None] = []
         self._paths: list[int] = []
         self._in_flight = bytearray()
         self._places: list[list[int]] = []
@@ -135,63 +125,56 @@ class Machine:
         order = by_thread(threads)
         threads, symbols = threads[order], symbols[order]
         firsts = np.flatnonzero(np.append(True, threads[1:] != threads[:-1]))
-        own = threads[firsts].tolist()
-        before, after = follow(self.automaton, symbols, firsts, [self._paths[thread] for thread in own])
-        lasts = np.append(firsts[1:], len(order)) - 1
-        for thread, path in zip(own, after[lasts].tolist(), strict=True):
+        before, after, moves = list[int](), list[int](), self.automaton.moves
+        for thread, some in zip(threads[firsts].tolist(), np.split(symbols, firsts[1:]), strict=True):
+            path = self._paths[thread]
+            before.append(path)
+            after += [path := moves[path][symbol] for symbol in some.tolist()]
             self._paths[thread] = path
-        return _Walk(order, threads, symbols, wheres[order], firsts, before, after)
+        ends = np.array(after, np.int64)
+        starts = np.append(0, ends[:-1])
+        starts[firsts] = before
+        return _Walk(order, threads, symbols, wheres[order], firsts, starts, ends)
 
     def _report_events(self, walk: _Walk, times: Numbers) -> InFlightChanges:
-        """Report the events that do more than change the path to the observer."""
+        """Report the events that do more than change the path, in time order."""
         begins = walk.symbols != END
-        inner = np.where(begins, walk.after, walk.before)
-        how = np.array(self.automaton.reporting, np.uint8)[begins.astype(np.int64), inner]
+        paths = np.where(begins, walk.after, walk.before)
         place = np.empty_like(walk.order)
         place[walk.order] = np.arange(len(place))
-        alone, columns = (place[np.flatnonzero(how[place] & way)] for way in (ALONE, BY_COLUMNS))
-        self._report_one_by_one(walk, alone, times, np.where(begins, inner, ~inner))
-        at = walk.order[columns]
+        faulty = np.array([bool(path.faults) for path in self.automaton.paths], np.bool_)[paths] & begins
+        for event in place[np.flatnonzero(faulty[place])].tolist() if faulty.any() else ():
+            self._report_misplaced(self.automaton.paths[paths[event]], walk, event)
+        for event in place[np.flatnonzero((walk.symbols == END)[place] & (paths == 0)[place])]:
+            self._observer.on_unmatched_end(int(walk.threads[event]), int(walk.wheres[event]))
+        roles = np.array(self.automaton.roles, np.uint8)[1 - begins, paths]
+        chosen = place[np.flatnonzero(roles[place])]
+        alone = roles[chosen] <= Role.BENCHMARK
+        events = chosen[alone]
+        columns = (walk.order, np.where(begins, paths, ~paths), times[walk.order], walk.threads, walk.wheres)
+        for event in zip(*(one[events].tolist() for one in columns), strict=True):
+            self._observer.on_application_mark(*event)
+        events = chosen[~alone]
+        at = walk.order[events]
         return self._observer.on_executions(
-            EventBatch(at, inner[columns], begins[columns], times[at], walk.threads[columns], walk.wheres[columns])
+            EventBatch(at, roles[events], begins[events], times[at], walk.threads[events], walk.wheres[events])
         )
 
-    def _report_one_by_one(self, walk: _Walk, more: Numbers, times: Numbers, inner: Numbers) -> None:
-        observer, paths = self._observer, self.automaton.paths
-        for path in paths[len(self._begins) :]:
-            begin, end = observer.handlers(path) if path.mark.role in APPLICATION else (None, None)
-            self._begins.append(begin)
-            self._ends.append(end)
-        at = walk.order[more]
-        columns = (at, inner[more], times[at], walk.threads[more], walk.wheres[more])
-        for event, (self.now, number, t_ns, thread, where) in enumerate(
-            zip(*(one.tolist() for one in columns), strict=True)
-        ):
-            if number >= 0:
-                path, begin = paths[number], self._begins[number]
-                for code in path.faults:
-                    self._report_misplaced(code, path.mark, walk, int(more[event]))
-                if begin:
-                    begin(t_ns, thread, where)
-            elif end := self._ends[~number]:
-                end(t_ns, thread)
-            else:
-                observer.on_unmatched_end(thread, where)
-
-    def _report_misplaced(self, code: str, mark: Mark, walk: _Walk, event: int) -> None:
+    def _report_misplaced(self, path: Path, walk: _Walk, event: int) -> None:
         """Report a mark together with the live mark around it."""
         paths, number = self.automaton.paths, int(walk.before[event])
         around = paths[number].home_of(number)
 
         def find() -> int:
             places = self._stack(walk, event)
-            path, depth = number, len(places) - 1
-            while path != around:
-                path, depth = paths[path].up, depth - 1
+            up, depth = number, len(places) - 1
+            while up != around:
+                up, depth = paths[up].up, depth - 1
             return places[depth]
 
         outer = paths[around].mark if around else None
-        self._observer.on_misplaced_mark(code, mark, outer, int(walk.wheres[event]), find)
+        for code in path.faults:
+            self._observer.on_misplaced_mark(code, path.mark, outer, int(walk.wheres[event]), find)
 
     def _stack(self, walk: _Walk, event: int) -> list[int]:
         """Return the places of the marks that are open before an event; calls must be in time order."""

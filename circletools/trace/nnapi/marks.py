@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from enum import Enum, auto
+from enum import Enum, IntEnum, auto
 
 LAYERS = ("LA", "LR", "LI", "LD", "LC")
 """The layers whose time counts: application, runtime, IPC, driver, CPU."""
@@ -43,10 +43,14 @@ PHASE_NAMES = {
 }
 
 
-class Role(Enum):
-    """The role of a mark besides its time."""
+class Role(IntEnum):
+    """The role of a mark besides its time: it sets the run or application phase, or shows executions.
 
-    NONE = auto()
+    Marks of the runtime show these best, up to COMPUTE; others are evidence in clients and in drivers. A request is a
+    call that returns before the execution has ended; a callback then has the result.
+    """
+
+    NONE = 0
     RUN = auto()
     WARM_UP = auto()
     BENCHMARK = auto()
@@ -55,10 +59,17 @@ class Role(Enum):
     WAIT = auto()
     COMPUTE = auto()
     CALLBACK = auto()
+    SERVER_CALLBACK = auto()
+    CALL = auto()
+    REQUEST = auto()
+    APPLICATION = auto()
+    SERVED_CALL = auto()
+    SERVED_REQUEST = auto()
+    DRIVER = auto()
 
 
-APPLICATION = (Role.RUN, Role.WARM_UP, Role.BENCHMARK)
-"""The roles of marks that set the run and application phase of a process."""
+BEGIN_ONLY = (Role.START, Role.CALLBACK, Role.SERVER_CALLBACK)
+"""The roles of marks whose ends have no effect."""
 
 
 class HalSide(Enum):
@@ -144,9 +155,21 @@ _EXECUTIONS = {
 }
 
 
-def is_call(mark: Mark) -> bool:
-    """Return whether a mark is a client's HAL call that executes a model."""
-    return mark.side is HalSide.CLIENT and mark.phase == "PE" and "::execute" in mark.name
+def role_of(mark: Mark) -> Role:
+    """Return the role of a mark: for evidence of executions, by its call, or by its layer and phase."""
+    served = mark.side is HalSide.SERVER
+    if mark.role is Role.CALLBACK and served:
+        return Role.SERVER_CALLBACK
+    if mark.role or mark.phase != "PE":
+        return mark.role
+    returns = "::execute" in mark.name and "Synchronously" not in mark.name
+    if mark.side is HalSide.CLIENT and "::execute" in mark.name:
+        return Role.REQUEST if returns and "Fenced" not in mark.name else Role.CALL
+    if mark.layer == "LA":
+        return Role.APPLICATION
+    if served:
+        return Role.SERVED_REQUEST if returns else Role.SERVED_CALL
+    return Role.DRIVER if mark.layer == "LD" else Role.NONE
 
 
 def classify(text: bytes) -> Mark:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,7 +14,6 @@ from circletools.trace.sources.names import Numbers
 OUTSIDE = 0
 """The segment of time outside any run."""
 
-_NO_RUN = -1
 APP_PHASES = ("overall", "warm-up", "benchmark")
 _MOST_OPEN = 16
 _PHASE = {Role.WARM_UP: 1, Role.BENCHMARK: 2}
@@ -75,42 +75,34 @@ class Runs:
 
     def __init__(self, collector: Collector) -> None:
         self.all: list[Run] = []
-        self.now = 0  # the place of the current mark in the batch
         self.common: Timeline = Timeline()
         self.of_process: dict[int, Timeline] = {}
         self._collector = collector
         self._latest: dict[int, Run] = {}
         self._segments: dict[int, int] = {}
-        self._common = OUTSIDE
-        # For a batch: from which event on each process, or the common timeline, is in which segment; and before.
-        self._changes: list[tuple[int, int, int, int]] = []
-        self._before: dict[int, int] = {}
-        self._common_before = OUTSIDE
+        # From which event on (`now`) which process, and any without runs, is in which segment.
+        self.now = 0
+        self._changes = array("q")
         self._open: dict[int, list[tuple[int, int]]] = {}
 
     def segments(self, at: Numbers, processes: Numbers) -> Numbers:
-        """Return the segment of each process at an event of the batch, given by its place."""
-        changes = np.array(self._changes, np.int64).reshape(len(self._changes), 4)
-        commons: Numbers = np.append(self._common_before, changes[:, 3])[np.searchsorted(changes[:, 0], at)]
+        """Return the segment of each process at an event, given by its number."""
+        changes = np.array(self._changes, np.int64).reshape(-1, 4)
+        commons: Numbers = np.append(OUTSIDE, changes[:, 3])[np.searchsorted(changes[:, 0], at)]
         if len(self.of_process) < 2:
             return commons
         known, index = np.unique(processes, return_inverse=True)
-        before = self._segments | self._before
-        found = np.array([before.get(process, _NO_RUN) for process in known.tolist()], np.int64)[index]
         changes = changes[np.isin(changes[:, 1], known)]
         changes = changes[np.argsort(changes[:, 1], kind="stable")]
         width = 1 + int(max(at.max(initial=0), changes[:, 0].max(initial=0)))
         keys = np.searchsorted(known, changes[:, 1]) * width + changes[:, 0]
         last = np.searchsorted(keys, index * width + at)
         own = last > np.searchsorted(keys, index * width)
-        found[own] = changes[last[own] - 1, 2]
-        return np.where(found == _NO_RUN, commons, found)
+        commons[own] = changes[last[own] - 1, 2]
+        return commons
 
     def forget(self) -> None:
         """Drop everything before the end of the batch."""
-        self._changes.clear()
-        self._before.clear()
-        self._common_before = self._common
         for timeline in (self.common, *self.of_process.values()):
             timeline.forget()
 
@@ -156,10 +148,9 @@ class Runs:
 
     def _switch(self, t_ns: int, process: int, phase: int) -> None:
         run = self._latest[process]
-        self._before.setdefault(process, self._segments.get(process, _NO_RUN))
         segment = self._segments[process] = run.first_segment + phase
         self.of_process[process].add(t_ns, segment)
-        if run is self.all[-1]:
-            self._common = segment
+        latest = run is self.all[-1]
+        if latest:
             self.common.add(t_ns, segment)
-        self._changes.append((self.now, process, segment, self._common))
+        self._changes.extend((self.now, process, segment, segment if latest else self._changes[-1]))

@@ -120,7 +120,7 @@ def lines(pieces: Pieces) -> Iterator[tuple[int, bytes]]:
             skipping = skipping or len(carry) + len(piece) > _LONGEST_LINE
             carry = b"" if skipping else carry + piece
             continue
-        data, carry = carry + piece[:cut], piece[cut:]
+        data, carry = b"".join((carry, memoryview(piece)[:cut])), piece[cut:]
         start = 0
         if skipping:
             start, left_out, skipping = data.find(b"\n") + 1, left_out + 1, False
