@@ -1,61 +1,23 @@
-"""Match a runtime's name of an operator with the operator code in the model."""
+"""Match a runtime's name of an operator with the operator code in the model.
+
+names.json has the names that differ from the code's by more than spelling, with the codes whose work they do. Of
+`onert`: runtime/onert/core/src/loader/BaseLoader.h has the operation that each code becomes, `name()` in
+runtime/onert/core/src/ir/operation/ the operation's name (`Squre` too). Of `openvino`: layer types; `Reorder` belongs
+to no code. Of `xnnpack`: see circletools/profile/xnnpack.py.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection
+from pathlib import Path
+from typing import Any
 
 from circletools.trace.operators.profile import Runtime
 
 CUSTOM = "CUSTOM:"
-
-_ONERT = {
-    "ArgMinMax": ("ARG_MAX", "ARG_MIN"),
-    "AvgPool2D": ("AVERAGE_POOL_2D",),
-    "Bulk": ("RUN_MODEL",),
-    "Comparison": ("EQUAL", "NOT_EQUAL", "GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL"),
-    "Concat": ("CONCATENATION",),
-    "LSTM": ("LSTM", "UNIDIRECTIONAL_SEQUENCE_LSTM"),
-    "Max": ("MAXIMUM",),
-    "Min": ("MINIMUM",),
-    "Pad": ("PAD", "PADV2"),
-    "ReLU": ("RELU", "RELU6", "RELU_N1_TO_1"),
-    "ReduceMean": ("MEAN",),
-    "ReduceSUM": ("SUM",),
-    "Reverse": ("REVERSE_V2",),
-    "Select": ("SELECT", "SELECT_V2"),
-    "Squre": ("SQUARE",),
-}
-"""onert's operator names that differ from the code's by more than spelling:
-runtime/onert/core/src/loader/BaseLoader.h has the operation that each code becomes, `name()` in
-runtime/onert/core/src/ir/operation/ the operation's name (`Squre` too)."""
-
-
-OPENVINO = {
-    "Add": ("ADD",),
-    "AvgPool": ("AVERAGE_POOL_2D", "MEAN"),
-    "Clamp": ("RELU6", "RELU_N1_TO_1", "RELU_0_TO_1"),
-    "Concatenation": ("CONCATENATION",),
-    "Concat": ("CONCATENATION", "PACK"),
-    "Convert": ("CAST", "DEQUANTIZE", "QUANTIZE"),
-    "Convolution": ("CONV_2D",),
-    "Deconvolution": ("TRANSPOSE_CONV",),
-    "Divide": ("DIV",),
-    "FullyConnected": ("FULLY_CONNECTED", "BATCH_MATMUL"),
-    "GroupConvolution": ("DEPTHWISE_CONV_2D", "CONV_2D"),
-    "MatMul": ("FULLY_CONNECTED", "BATCH_MATMUL"),
-    "MaxPool": ("MAX_POOL_2D",),
-    "Multiply": ("MUL",),
-    "Pad": ("PAD", "PADV2", "MIRROR_PAD"),
-    "ReduceMean": ("MEAN",),
-    "ReduceSum": ("SUM",),
-    "Relu": ("RELU",),
-    "Reorder": (),
-    "Reshape": ("RESHAPE", "SQUEEZE", "EXPAND_DIMS"),
-    "Sigmoid": ("LOGISTIC",),
-    "Subtract": ("SUB",),
-}
-"""OpenVINO's layer types that differ from the code's name by more than spelling, and the codes whose work they do.
-`Reorder` belongs to no code."""
+NAMES: dict[str, Any] = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
+_ONERT, _OPENVINO = NAMES["onert"], NAMES["openvino"]
 
 
 def agrees(runtime: Runtime, name: str, code: str, builtin: Collection[str]) -> bool | None:
@@ -68,8 +30,8 @@ def agrees(runtime: Runtime, name: str, code: str, builtin: Collection[str]) -> 
             return None  # the loader converts some custom operators to onert operations
         same = code in _ONERT[name] if name in _ONERT else _plain(name) == _plain(code)
     elif runtime == "openvino":
-        known = name in OPENVINO
-        return code in OPENVINO[name] if known else True if _plain(name) == _plain(code) else None
+        known = name in _OPENVINO
+        return code in _OPENVINO[name] if known else True if _plain(name) == _plain(code) else None
     else:
         custom = code.removeprefix(CUSTOM)
         # The report has `<name>/<the kernel's description>`; a custom code may itself contain a slash.
