@@ -26,8 +26,7 @@ from circletools.origin.names import origins_by_output
 from circletools.origin.read import Origins, origins_freshness, origins_in
 from circletools.origin.source import NOTHING, SourceDetails
 from circletools.profile.compare import tick_of
-from circletools.profile.executions import joined_executions
-from circletools.profile.joining import AddedKind, Join, Measured, Place, Time, time_of
+from circletools.profile.joining import AddedKind, Join, Measured, Place, Time, joined_executions, time_of
 from circletools.profile.sharing import Shared, Shares
 from circletools.trace.operators.profile import OperatorTrace, Runtime, Whole, merged, warm_up
 from circletools.wording import Attributes, Tabular, counted
@@ -188,27 +187,23 @@ def attribute(
 
 
 def _notes(found: Attribution, model: ModelGraph, trace: OperatorTrace) -> Iterator[Finding]:
-    of_model, of_trace = model.name, trace.name
     if found.named:
         message = "the model has no origins, so every operator is its own source (embed-origins adds them)"
-        yield Finding("NO_ORIGINS", "info", of_model, message)
-    if found.others:
-        message = f"executions of other models, left out: {found.others}"
-        yield Finding("OTHER_MODELS", "info", of_trace, message)
-    if found.incomplete:
-        message = f"unmatched begin or end events, ignored: {found.incomplete}"
-        yield Finding("INCOMPLETE_EVENTS", "info", of_trace, message)
-    if found.ambiguous:
-        share = 100 * sum(row.total_ns for row in found.ambiguous) / max(found.total_ns, 1)
-        rows = counted(sum(len(row.names) for row in found.ambiguous), "kind of row", "kinds of rows")
-        message = f"{rows} may belong to several operators, which share the time evenly: {share:.1f} % of all"
-        yield Finding("AMBIGUOUS_OPERATORS", "info", of_trace, message)
-    if found.unchecked:
-        message = f"operators not checked against the model, because their names are unknown: {found.unchecked}"
-        yield Finding("UNCHECKED_OPERATORS", "info", of_trace, message)
-    if found.ignored:
-        message = f"marks that are not operators of the model, ignored: {', '.join(found.ignored)}"
-        yield Finding("IGNORED_MARKS", "info", of_trace, message)
+        yield Finding("NO_ORIGINS", "info", model.name, message)
+    share = 100 * sum(row.total_ns for row in found.ambiguous) / max(found.total_ns, 1)
+    rows = counted(sum(len(row.names) for row in found.ambiguous), "kind of row", "kinds of rows")
+    even = f"{rows} may belong to several operators, which share the time evenly: {share:.1f} % of all"
+    unchecked = "operators not checked against the model, because their names are unknown"
+    ignored = f"marks that are not operators of the model, ignored: {', '.join(found.ignored)}"
+    for some, code, message in (
+        (found.others, "OTHER_MODELS", f"executions of other models, left out: {found.others}"),
+        (found.incomplete, "INCOMPLETE_EVENTS", f"unmatched begin or end events, ignored: {found.incomplete}"),
+        (found.ambiguous, "AMBIGUOUS_OPERATORS", even),
+        (found.unchecked, "UNCHECKED_OPERATORS", f"{unchecked}: {found.unchecked}"),
+        (found.ignored, "IGNORED_MARKS", ignored),
+    ):
+        if some:
+            yield Finding(code, "info", trace.name, message)
 
 
 def _notes_on_executions(trace: OperatorTrace) -> Iterator[Finding]:

@@ -15,16 +15,20 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from functools import lru_cache
+from statistics import NormalDist
+from typing import Any, Generic, Literal, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from circletools.errors import UsageError
-from circletools.profile.student import quantile, tail
 
 Samples = npt.NDArray[np.float64]
 """The time of every execution of a recording, in nanoseconds."""
+
+_One = TypeVar("_One")
+_Row = TypeVar("_Row")
 
 Verdict = Literal["slower", "faster", "same", "cannot tell"]
 
@@ -74,6 +78,29 @@ class ComparedTime:
         """Return the times, the ratio with its bounds, and the verdict."""
         names = ("before_ns", "after_ns", "delta_ns", "ratio", "low", "high", "visible", "verdict")
         return {name: getattr(self, name) for name in names}
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Comparison(Generic[_One, _Row]):
+    """Recordings of two sides, and rows of the times that were compared; each has its time last."""
+
+    before: tuple[_One, ...]
+    after: tuple[_One, ...]
+    threshold_percent: float
+    rows: tuple[_Row, ...]
+
+    @property
+    def regressed(self) -> bool:
+        """Whether any row is significantly slower."""
+        rows: tuple[Any, ...] = self.rows
+        return any(row.time.regressed for row in rows)
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Return the key of each row, its times before and after, and the verdict."""
+        rows: tuple[Any, ...] = self.rows
+        return [
+            {name: getattr(row, name) for name in row.__slots__ if name != "time"} | row.time.to_row() for row in rows
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,12 +172,23 @@ def tick_of(times: Iterable[npt.NDArray[np.int64]]) -> int:
     return tick
 
 
-def refuse_unpaired(before: int, after: int, *, paired: bool, history: bool) -> None:
-    """Raise UsageError if recordings made alternately do not form pairs, or have a history too."""
-    if paired and before != after:
-        raise UsageError(f"alternating recordings come in pairs: {before} before, {after} after")
+def sides_of(
+    recording: type[_One], *sides: _One | Sequence[_One], paired: bool
+) -> tuple[list[_One], list[_One], list[_One]]:
+    """Return the recordings before, after, and of the history; a side is one recording or several.
+
+    Raises UsageError if recordings made alternately do not form pairs, or have a history too.
+    """
+    before, after, history = (_listed(recording, side) for side in sides)
+    if paired and len(before) != len(after):
+        raise UsageError(f"alternating recordings come in pairs: {len(before)} before, {len(after)} after")
     if paired and history:
         raise UsageError("a history has no pairs", hint="leave out the history, or the pairs")
+    return before, after, history
+
+
+def _listed(recording: type[_One], side: _One | Sequence[_One]) -> list[_One]:
+    return [side] if isinstance(side, recording) else list(cast("Sequence[_One]", side))
 
 
 def compare_times(rows: Sequence[Row], *, limit: float, tick_ns: float) -> list[ComparedTime]:
@@ -253,3 +291,32 @@ def _holm(probabilities: Sequence[float]) -> list[float]:
         reached = max(reached, min(1.0, (count - rank) * probabilities[at]))
         found[at] = reached
     return found
+
+
+def tail(t: float, freedom: float) -> float:
+    """Return the probability of exceeding `t`, for whole or infinitely many degrees of freedom.
+
+    The series is from Abramowitz and Stegun, 26.7.3 and 26.7.4.
+    """
+    if math.isinf(freedom):
+        return math.erfc(t / math.sqrt(2)) / 2
+    angle, odd = math.atan2(t, math.sqrt(freedom)), int(freedom) % 2
+    term, total = math.cos(angle) if odd else 1.0, 0.0
+    for number in range(1 + odd, int(freedom), 2):
+        total, term = total + term, term * number / (number + 1) * math.cos(angle) ** 2
+    between = math.sin(angle) * total
+    return (1 - (2 / math.pi * (angle + between) if odd else between)) / 2
+
+
+@lru_cache(maxsize=256)
+def quantile(probability: float, freedom: float) -> float:
+    """Return the `t` that is not exceeded with this probability, which is above a half."""
+    if math.isinf(freedom):
+        return NormalDist().inv_cdf(probability)
+    low, high = 0.0, 1.0
+    while tail(high, freedom) > 1 - probability:
+        high *= 2
+    for _ in range(80):
+        middle = (low + high) / 2
+        low, high = (middle, high) if tail(middle, freedom) > 1 - probability else (low, middle)
+    return high

@@ -6,18 +6,18 @@ import math
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from circletools.errors import UsageError
 from circletools.profile.compare import (
     ComparedTime,
+    Comparison,
     Row,
     Samples,
     compare_times,
     location,
-    refuse_unpaired,
+    sides_of,
     tick_of,
     visible,
 )
@@ -66,30 +66,13 @@ class ComparedOperator(Attributes):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ProfileComparison(Tabular):
+class ProfileComparison(Comparison[ComparedProfile, ComparedOperator], Tabular):
     """Recordings of operators of two sides; the first row is the sum over all operators."""
-
-    before: tuple[ComparedProfile, ...]
-    after: tuple[ComparedProfile, ...]
-    threshold_percent: float
-    rows: tuple[ComparedOperator, ...]
-
-    @property
-    def regressed(self) -> bool:
-        """Whether any row is significantly slower."""
-        return any(row.time.regressed for row in self.rows)
 
     @property
     def unpaired(self) -> int:
         """The number of operators with time on one side only; if most are, another model or runtime was recorded."""
         return sum(bool(row.time.before_ns) != bool(row.time.after_ns) for row in self.rows[1:])
-
-    def to_rows(self) -> list[dict[str, Any]]:
-        """Return the key of each row, its times before and after, and the verdict."""
-        return [
-            {name: getattr(row, name) for name in ("subgraph", "operator_index", "row", "name")} | row.time.to_row()
-            for row in self.rows
-        ]
 
 
 def compare_profiles(
@@ -105,8 +88,7 @@ def compare_profiles(
     Operators are matched by subgraph, index and the runtime's name; a delegate's rows by the operators between which
     they run, and their order. `history`, `paired` and the verdicts are those of `compare_traces`.
     """
-    sides = [[side] if isinstance(side, OperatorTrace) else list(side) for side in (before, after, history)]
-    refuse_unpaired(len(sides[0]), len(sides[1]), paired=paired, history=bool(history))
+    sides = sides_of(OperatorTrace, before, after, history, paired=paired)
     times = [[_times(trace) for trace in side] for side in sides]
     same = _same_rows(*({key for some in side for key in some} for side in times[:2]))
     times[1] = [{same.get(key, key): found for key, found in some.items()} for some in times[1]]

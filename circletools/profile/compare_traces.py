@@ -5,11 +5,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
-from circletools.profile.compare import ComparedTime, Row, Samples, compare_times, location, refuse_unpaired, tick_of
+from circletools.profile.compare import (
+    ComparedTime,
+    Comparison,
+    Row,
+    Samples,
+    compare_times,
+    location,
+    sides_of,
+    tick_of,
+)
 from circletools.trace.nnapi.analysis import Analysis
 from circletools.trace.nnapi.marks import SUBPHASES
 from circletools.trace.nnapi.timeline import APP_PHASES, run_of
@@ -46,22 +55,8 @@ class ComparedBucket(Attributes):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class TraceComparison(Tabular):
+class TraceComparison(Comparison[ComparedTrace, ComparedBucket], Tabular):
     """Recordings of two sides, and the times of each layer and phase."""
-
-    before: tuple[ComparedTrace, ...]
-    after: tuple[ComparedTrace, ...]
-    threshold_percent: float
-    rows: tuple[ComparedBucket, ...]
-
-    @property
-    def regressed(self) -> bool:
-        """Whether any row is significantly slower."""
-        return any(row.time.regressed for row in self.rows)
-
-    def to_rows(self) -> list[dict[str, Any]]:
-        """Return the key of each row, its times before and after, and the verdict."""
-        return [{"layer": row.layer, "phase": row.phase, "unit": row.unit} | row.time.to_row() for row in self.rows]
 
 
 def compare_traces(
@@ -81,8 +76,7 @@ def compare_traces(
     others per run, in self time of threads. Warm-up is excluded. `low` and `high` bound the ratio with a confidence
     of 95 %. A row is slower only if that is significant: see `compare_times`.
     """
-    sides = [[side] if isinstance(side, Analysis) else list(side) for side in (before, after, history)]
-    refuse_unpaired(len(sides[0]), len(sides[1]), paired=paired, history=bool(history))
+    sides = sides_of(Analysis, before, after, history, paired=paired)
     executed = all(len(analysis.executions) for side in sides for analysis in side)
     times = [[_times(analysis, executed) for analysis in side] for side in sides]
     keys = sorted({key for side in times[:2] for some in side for key in some})

@@ -15,7 +15,7 @@ from circletools.html.graph import short
 from circletools.html.timing import ReadTrace, layer_times, operator_times, read_times
 from circletools.origin.modules import module_tree
 from circletools.origin.read import Origins
-from circletools.trace.nnapi.functions import Function
+from circletools.trace.nnapi.automaton import Function
 from tests.kit.affinity_support import affinity, annotated
 from tests.kit.build import Build
 from tests.kit.origin_support import rebuilt

@@ -18,10 +18,11 @@ from circletools.profile.compare import (
     Samples,
     compare_times,
     location,
-    refuse_unpaired,
+    quantile,
+    sides_of,
+    tail,
     tick_of,
 )
-from circletools.profile.student import quantile, tail
 from tests.kit.presence import Lazy
 
 stats = Lazy("scipy.stats")
@@ -223,4 +224,4 @@ def test_recordings_in_turns_are_compared_pair_by_pair() -> None:
     assert (apart.verdict, in_turns.verdict) == ("cannot tell", "slower")
     assert in_turns.ratio == pytest.approx(1.2, rel=0.01)
     with pytest.raises(UsageError, match="2 before, 3 after"):
-        refuse_unpaired(2, 3, paired=True, history=False)
+        sides_of(int, [1, 2], [1, 2, 3], (), paired=True)

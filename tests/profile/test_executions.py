@@ -10,7 +10,7 @@ from circletools.errors import InvalidInputError, UsageError
 from circletools.graph.build import model_graph
 from circletools.model.model import open_model
 from circletools.profile.attribution import attribute
-from circletools.profile.executions import joined_executions
+from circletools.profile.joining import joined_executions
 from circletools.trace.operators.profile import (
     OperatorRun,
     OperatorTrace,

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from circletools.errors import InvalidInputError
 from circletools.trace.nnapi.export import export_trace
 from circletools.trace.sources import events, open_trace
-from circletools.trace.sources.batch import LATEST_NS, Batch, Fault, FaultKind
+from circletools.trace.sources.batch import LATEST_NS, Batch, Fault, FaultKind, merged
 from circletools.trace.sources.chrome import HEAD
-from circletools.trace.sources.merge import merged
 from circletools.trace.sources.names import distinct, read_names, sums
 
 LINE = " task-{tid} ({tgid:>5}) [000] ...1 {seconds}: tracing_mark_write: {mark}\n"
@@ -175,7 +174,7 @@ def batch(*rows: tuple[int, int, bytes | None]) -> Batch:
 def test_batches_are_merged_by_time(monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = batch((5, 1, b"x"), (9, 1, None)), batch((5, 2, b"a"), (7, 2**32 - 1, b"x"), (9, 2, None))
     for size in (1, 2, 5, 6):
-        monkeypatch.setattr("circletools.trace.sources.merge._BATCH_EVENTS", size)
+        monkeypatch.setattr("circletools.trace.sources.batch._BATCH_EVENTS", size)
         found = list(merged(iter([first, second])))
         assert [len(one) for one in found] == [size] * (5 // size) + [5 % size] * (5 % size > 0)
         rows = [

@@ -11,19 +11,18 @@ import numpy as np
 
 from circletools.codes import explain
 from circletools.errors import InvalidInputError
+from circletools.trace.nnapi.automaton import Function, functions
 from circletools.trace.nnapi.conclude import SeenMarks, judge
 from circletools.trace.nnapi.diagnostics import Collector, Diagnostic
 from circletools.trace.nnapi.executions import Evidence, ExecutionColumns, Executions
-from circletools.trace.nnapi.functions import Function, functions
 from circletools.trace.nnapi.machine import EventBatch, InFlightChanges, Machine
 from circletools.trace.nnapi.marks import FOREIGN, HalSide, Mark, Role, classify
 from circletools.trace.nnapi.statistics import Cutter, Intervals, Tables, Totals, pieces
 from circletools.trace.nnapi.timeline import Run, Runs, Timeline, run_of
 from circletools.trace.nnapi.wall_clock import EXECUTING, PHASES, WallClock, Windows, Work, wall_clocks
 from circletools.trace.sources import Batch, Trace, open_trace
-from circletools.trace.sources.batch import NO_PROCESS
+from circletools.trace.sources.batch import NO_PROCESS, merged
 from circletools.trace.sources.counters import MachineUse, machine_in
-from circletools.trace.sources.merge import merged
 from circletools.trace.sources.names import Numbers, distinct, sums
 from circletools.wording import Tabular
 

@@ -49,25 +49,19 @@ class Timeline:
 
     def __init__(self) -> None:
         self._starts, self._segments = [np.iinfo(np.int64).min], [OUTSIDE]
-        self._arrays: tuple[Numbers, Numbers] | None = None
 
     def add(self, t_ns: int, segment: int) -> None:
         """Start a segment."""
         self._starts.append(t_ns)
         self._segments.append(segment)
-        self._arrays = None
 
     def arrays(self) -> tuple[Numbers, Numbers]:
         """Return the starts of the segments, and the segments."""
-        if self._arrays is None:
-            self._arrays = (np.array(self._starts, np.int64), np.array(self._segments, np.int64))
-        return self._arrays
+        return np.array(self._starts, np.int64), np.array(self._segments, np.int64)
 
     def forget(self) -> None:
         """Drop everything before the last segment."""
-        if len(self._starts) > 1:
-            self._starts, self._segments, self._arrays = self._starts[-1:], self._segments[-1:], None
-            self._starts[0] = np.iinfo(np.int64).min
+        self._starts, self._segments = self._starts[:1], self._segments[-1:]
 
 
 class Runs:

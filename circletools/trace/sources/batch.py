@@ -1,10 +1,13 @@
-"""Values that the readers of all encodings produce."""
+"""Values that the readers of all encodings produce, and their order in time."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
 
 from circletools.trace.sources.counters import Counters
 from circletools.trace.sources.names import Numbers
@@ -14,9 +17,11 @@ BEGIN: Literal["B"] = "B"
 END: Literal["E"] = "E"
 NO_PROCESS = -1
 _MOST_FAULTS = 1000
+_BATCH_EVENTS = 1 << 15
 LATEST_NS = 1 << 62
 
 
+_Column = npt.NDArray[Any]
 _Place = TypeVar("_Place", int, Numbers)
 
 
@@ -116,3 +121,33 @@ class Trace:
         self.fault_counts[kind] = count + 1
         if count < _MOST_FAULTS:
             self.faults.append(Fault(kind, where, text[:200].decode("utf-8", "backslashreplace")))
+
+
+def merged(batches: Iterable[Batch]) -> Iterator[Batch]:
+    """Yield all events sorted by time; the sort is stable."""
+    numbers: dict[bytes, int] = {}
+    columns: tuple[list[_Column], ...] = ([], [], [], [])
+    for batch in batches:
+        shared = np.array([numbers.setdefault(name, len(numbers)) for name in batch.names] + [-1], np.int64)
+        threads, texts = batch.threads.astype(np.uint32), shared[batch.texts].astype(np.int32)
+        parts: tuple[_Column, ...] = (batch.times, threads, texts, batch.places)
+        for column, part in zip(columns, parts, strict=True):
+            column.append(part)
+    if not columns[0]:
+        return
+    times, tids, codes, places = map(_joined, columns)
+    order = np.argsort(times, kind="stable")
+    names = list(numbers)
+    for at in range(0, len(order), _BATCH_EVENTS):
+        chosen = order[at : at + _BATCH_EVENTS]
+        used, local = np.unique(codes[chosen], return_inverse=True)
+        if used[0] < 0:
+            used, local = used[1:], local - 1
+        some = [names[at] for at in used.tolist()]
+        yield Batch(times[chosen], tids[chosen].astype(np.int64), local, places[chosen], some)
+
+
+def _joined(parts: list[_Column]) -> _Column:
+    whole = np.concatenate(parts)
+    parts.clear()  # one column at a time, to avoid two copies of all data
+    return whole

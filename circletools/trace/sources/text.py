@@ -1,6 +1,8 @@
-"""Lines of ftrace, as written by the kernel, `trace_pipe`, `atrace` and `trace-cmd report`.
+"""Lines of ftrace, as written by the kernel, `trace_pipe`, `atrace` and `trace-cmd report`, also in HTML pages.
 
     TASK-TID (TGID) [CPU] FLAGS SECONDS.FRACTION: tracing_mark_write: B|PID|TEXT
+
+In systrace HTML, the trace is the text of scripts of class `trace-data`, among much code.
 
 Lines in the kernel's own columns are parsed many at a time; only lines that differ from them are parsed one by one
 with a regular expression that covers all variants.
@@ -39,15 +41,23 @@ _BEGINS, _ENDS, _THREE = (np.uint32(word(one)) for one in (b" B|", b" E|", b"\xf
 _TASK_COLUMNS = 16
 _FIRST_FAST = 64
 _HEAD_BYTES = 4096
+_OPENINGS = (b'<script class="trace-data"', b"<script class='trace-data'", b"var linuxPerfData")
+_CLOSING = b"</script>"
+_MOST_SECTIONS = 100  # a page has one to three
 _BAR, _SPACE, _DASH, _B, _E, _NEWLINE, _OPEN, _BRACKET = b"|", b" ", b"-", b"B", b"E", b"\n", b"(", b"["
 
 
 def read_text(trace: Trace, pieces: Pieces) -> Iterator[Batch]:
     """Yield the events of ftrace text. Raises InvalidInputError if it is not ftrace text."""
-    return read_sections(trace, lines(pieces))
+    return _read_sections(trace, lines(pieces))
 
 
-def read_sections(trace: Trace, sections: Iterable[tuple[int, bytes]]) -> Iterator[Batch]:
+def read_html(trace: Trace, pieces: Pieces) -> Iterator[Batch]:
+    """Yield the events of a page. Raises InvalidInputError if none of its scripts contains ftrace lines."""
+    return _read_sections(trace, _sections(lines(pieces), trace.name))
+
+
+def _read_sections(trace: Trace, sections: Iterable[tuple[int, bytes]]) -> Iterator[Batch]:
     """Yield the events of pieces of whole lines, each with the number of lines dropped before it."""
     known, first, line = False, None, 1
     for left_out, data in sections:
@@ -62,6 +72,36 @@ def read_sections(trace: Trace, sections: Iterable[tuple[int, bytes]]) -> Iterat
             yield batch
     if not known and not re.search(rb"^# tracer:|^\s*\S.*-\d+ .*\[\d+\]", first or b"", re.MULTILINE):
         raise InvalidInputError("no line is an ftrace line", location=trace.name, hint=EXPECTED)
+
+
+def _sections(whole: Iterable[tuple[int, bytes]], name: str) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines between the line that opens a script with a trace and the line that closes it."""
+    inside, left_out, sections = False, 0, 0
+    for before, data in whole:
+        left_out += before
+        at = start = 0  # text before `start` is counted
+        while at < len(data):
+            if inside:
+                close = data.find(_CLOSING, at)
+                end = len(data) if close < 0 else close
+                if end > at:
+                    yield left_out + data.count(b"\n", start, at), data[at:end]
+                    left_out, start = 0, end if data[end - 1 : end] == b"\n" else _next_line(data, end)
+                inside = close < 0
+                at = len(data) if close < 0 else close + len(_CLOSING)
+                continue
+            opens = [place for opening in _OPENINGS if (place := data.find(opening, at)) >= 0]
+            if not opens:
+                break
+            at, inside, sections = _next_line(data, min(opens)), True, sections + 1
+            if sections > _MOST_SECTIONS:
+                raise InvalidInputError(f"more than {_MOST_SECTIONS} scripts with a trace", location=name)
+        left_out += data.count(b"\n", start)
+
+
+def _next_line(data: bytes, at: int) -> int:
+    end = data.find(b"\n", at)
+    return len(data) if end < 0 else end + 1
 
 
 def _note_losses(trace: Trace, data: bytes, line: int, count_lost: bool) -> None:
