@@ -14,9 +14,10 @@ import pytest
 
 import circletools as ct
 from circletools.origin.exporters.nodes import (
+    Calls,
     Root,
     frames_of,
-    in_its_module,
+    inner_nodes,
     name_roots,
     root_of,
     root_of_any,
@@ -44,6 +45,7 @@ class Node:
         self.name, self.target, self.op = name, target, "call_function"
         self.all_input_nodes, self.meta = list(inputs), meta
         self.args, self.kwargs = inputs, dict[str, Any]()
+        self.graph: Any = None
 
     def replace_all_uses_with(self, by: Node) -> None:
         by.meta.update(self.meta)
@@ -158,17 +160,38 @@ def test_parameters_of_modules_that_are_not_called() -> None:
         inside("attn", "addmm", b, from_node=made_of(("before", "aten.linear.default"), ("f", "<function f>"))),
         inside("attn", "mm", inside("attn", "sum", w, x, target="aten.t.default")),
     ]
-    found = uncalled_modules(
+    uncalled = uncalled_modules(
         program(
             *nodes, w="attn.out.weight", b="attn.out.bias", own="attn.in_weight", other="attn.k.weight",
             deep="mid.inner.weight", far="attn2.weight", top="scale", shared="embedding.weight",
         )
     )  # fmt: skip
     out = "attn.out"
-    assert found == {"linear": out, "laid_out": out, "below": "mid.inner", "whole": "attn2", "before": out}
-    root = Root("linear", SourceDetails("attn", "net.attn", "net.py", 4, "aten.linear.default"))
-    assert in_its_module(root, found) == Root("linear", SourceDetails(out, "", "net.py", 4, "aten.linear.default"))
-    assert in_its_module(Root("in_proj", root.details), found) == Root("in_proj", root.details)
+    assert uncalled == {"linear": out, "laid_out": out, "below": "mid.inner", "whole": "attn2", "before": out}
+    calls = Calls(uncalled, {})
+    assert root_of_any(nodes[0], calls).details[:2] == (out, "")
+    assert root_of_any(nodes[2], calls).details[:2] == ("attn", "net.attn")
+
+
+def test_calls_in_a_graph_of_their_own() -> None:
+    """The innermost generated line names the call; the metadata of its copy is that of the block's call."""
+    inner = inside("rotary", "mul_2", stack_trace=TRACE)
+    graphs = SimpleNamespace(submod_1=SimpleNamespace(graph=SimpleNamespace(nodes=[inner])))
+    graph = Node("submod_3", target="submod_1")
+    graph.op = "get_attr"
+    block = Node("block", graph, Node("x"), target="wrap_with_autocast")
+    owner, block.graph = program(block), graphs
+    owner.graph_module = graphs
+    calls = Calls({}, inner_nodes(owner))
+    line = '  File "<eval_with_key>.3{}", line 7, in forward\n    {} = torch.ops.aten.mul.Tensor(to, 2);  to = None\n'
+    history = made_of(("b", "aten.mul.Tensor"), ("block", "wrap_with_autocast"))
+    history[0].from_node[0].graph_id = id(graphs)
+    stack = line.format(8, "outer") + line.format(9, "mul_2") + TRACE.replace("40", "1")
+    found = root_of_any(inside("", "mul_9", from_node=history, stack_trace=stack), calls)
+    assert (found.name, found.details.line, found.details.path) == ("block/mul_2", 40, "rotary")
+    assert [source.name for source in name_roots([found])] == ["rotary::mul"]
+    other = inside("", "mul_9", from_node=history, stack_trace=line.format(9, "gone"))
+    assert root_of_any(other, calls).name == "b"
 
 
 def module(monkeypatch: pytest.MonkeyPatch, name: str, **content: Any) -> ModuleType:

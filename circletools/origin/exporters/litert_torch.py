@@ -7,14 +7,21 @@ user gets the model of the ordinary conversion.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from circletools.graph.build import graph_of, model_graph
 from circletools.graph.graph import Graph, ModelGraph
 from circletools.model.model import open_model
-from circletools.origin.exporters.nodes import in_its_module, name_roots, root_of_any, uncalled_modules
+from circletools.origin.exporters.nodes import (
+    Calls,
+    InnerNodes,
+    inner_nodes,
+    name_roots,
+    root_of_any,
+    uncalled_modules,
+)
 from circletools.origin.exporters.patching import Guard
 from circletools.origin.exporters.tagging import nodes_of_operators
 from circletools.origin.names import NameSource, name_operators
@@ -32,11 +39,18 @@ def recording(note: Callable[[bytes, Origins], None], guard: Guard) -> Iterator[
     convert = guard.attribute(_CONVERTER, _CONVERT)
     signed: list[str] = []
     tagged: list[_Tagged] = []
+    inner: InnerNodes = {}
+
+    def collect(program: Any, *_: Any, **__: Any) -> None:
+        inner.update(inner_nodes(program))
 
     def tag(programs: Sequence[Any], signatures: Sequence[Any], *args: Any, **kwargs: Any) -> None:
         signed[:] = [one.name for one in signatures]
         tagged[:] = [
-            (*_tagged(guard, convert, program, signature, *args, **kwargs), uncalled_modules(program))
+            (
+                *_tagged(guard, convert, program, signature, *args, **kwargs),
+                Calls(uncalled_modules(program), dict(inner)),
+            )
             for program, signature in zip(programs, signatures, strict=True)
         ]
 
@@ -46,13 +60,18 @@ def recording(note: Callable[[bytes, Origins], None], guard: Guard) -> Iterator[
             with open_model(binary) as model:
                 found = guard.run(lambda: _origins(model_graph(model), signed, tagged), NOTHING_KNOWN)
         note(binary, found)
+        inner.clear()
 
-    with guard.observed(guard.attribute(_CONVERTER), _CONVERT, tag, read):
+    program = guard.attribute("torch.export", "ExportedProgram")
+    with (
+        guard.observed(guard.attribute(_CONVERTER), _CONVERT, tag, read),
+        guard.observed(program, "run_decompositions", collect),
+    ):
         yield
 
 
-_Tagged = tuple[bytes, list[Any], dict[str, str]]
-"""A model with tags as names, the nodes that the tags stand for, and the modules that were not called."""
+_Tagged = tuple[bytes, list[Any], Calls]
+"""A model with tags as names, the nodes that the tags stand for, and what these lose while they are converted."""
 
 
 def _tagged(
@@ -87,20 +106,20 @@ def _origins(model: ModelGraph, signatures: Sequence[str], tagged: Sequence[_Tag
         for subgraph, operators in enumerate(by_names.operators)
     }
     subgraphs = {signature.key: signature.subgraph for signature in model.signatures}
-    for key, (binary, nodes, uncalled) in zip(signatures, tagged, strict=True):
+    for key, (binary, nodes, calls) in zip(signatures, tagged, strict=True):
         subgraph = subgraphs.get(key)
         with open_model(binary) as other:
             if (
                 subgraph is not None
                 and graph_of(other, 0).operators.code_names == model.graphs[subgraph].operators.code_names
             ):
-                named[subgraph] = _sources(graph_of(other, 0), nodes, uncalled)
+                named[subgraph] = _sources(graph_of(other, 0), nodes, calls)
     return number_sources(len(model), named)
 
 
-def _sources(main: Graph, nodes: Sequence[Any], uncalled: Mapping[str, str]) -> list[list[Source]]:
-    found = nodes_of_operators(main, nodes)
-    roots = {index: in_its_module(root_of_any(nodes[index]), uncalled) for one in found for index in one}
+def _sources(main: Graph, nodes: Sequence[Any], calls: Calls) -> list[list[Source]]:
+    found = nodes_of_operators(main, nodes, calls)
+    roots = {index: root_of_any(nodes[index], calls) for one in found for index in one}
     order = sorted(roots)
     sources = dict(zip(order, name_roots(roots[index] for index in order), strict=True))
     return [list(dict.fromkeys(sources[index] for index in one)) for one in found]

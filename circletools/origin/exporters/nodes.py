@@ -7,7 +7,12 @@
     from_node           what it was made of, one decomposition after the other; the exported program's node,
                         which calls an operator such as `aten.linear.default`, is followed by what it was traced from
 
-A program (torch.export.ExportedProgram) has `graph` and, in `graph_signature`, the names of parameters.
+A program (torch.export.ExportedProgram) has `graph` and, in `graph_signature`, the names of parameters. Calls under
+`torch.autocast` or `torch.no_grad` are in a graph of their own, which one node of the program calls. When it is
+inlined, they get the metadata of that node; only the generated code in their stack traces names them:
+
+    File "<eval_with_key>.39", line 7, in forward
+        mul = torch.ops.aten.mul.Tensor(to, 2);  to = None
 
 Nothing here needs torch.
 """
@@ -22,6 +27,7 @@ from typing import Any
 from circletools.origin.source import Source, SourceDetails, line_of
 
 _FRAME = re.compile(r'File "([^"]*)", line (\d+)')
+_GENERATED = re.compile(r'File "<eval_with_key>[^"]*", line \d+, in \w+\n\s*(\w+) = ')
 _OPERATOR = re.compile(r"\w+(?:\.\w+)+")
 _NUMBER = re.compile(r"_\d+$")
 _CALL = re.compile(r"@\d+")  # `layers.0@1` is the second call of layers.0
@@ -37,15 +43,55 @@ class Root:
     details: SourceDetails
 
 
-def root_of(node: Any) -> Root | None:
+InnerNodes = dict[tuple[int, str, str], tuple[Any, Any]]
+"""Nodes in graphs of their own, after the nodes that call these graphs.
+
+A key is the identity of the caller's graph and both names; keeping the caller keeps its graph, and so the identity.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """What nodes of a program lose while it is converted; `uncalled` are the modules from `uncalled_modules`."""
+
+    uncalled: Mapping[str, str]
+    inner: InnerNodes
+
+
+NO_CALLS = Calls({}, {})
+
+
+def root_of(node: Any, calls: Calls = NO_CALLS) -> Root | None:
     """Return the exported program's node from which a node was made; None if PyTorch recorded none."""
     found, last = _history(node)
-    return None if last is None else _noted(node, found or last)
+    if last is None:
+        return None
+    code = _GENERATED.findall(node.meta.get("stack_trace") or "")
+    key = (getattr(last, "graph_id", 0), str(last.name), code[-1] if code else "")
+    if key not in calls.inner:
+        return _in_its_module(_noted(node, found or last), calls)
+    inner = calls.inner[key][1]
+    return replace(_noted(inner, inner), name=f"{last.name}/{inner.name}")
 
 
-def root_of_any(node: Any) -> Root:
+def root_of_any(node: Any, calls: Calls = NO_CALLS) -> Root:
     """Return the exported program's node from which a node was made; the node itself if PyTorch recorded none."""
-    return root_of(node) or _noted(node, node)
+    return root_of(node, calls) or _in_its_module(_noted(node, node), calls)
+
+
+def inner_nodes(program: Any) -> InnerNodes:
+    """Return the nodes of a program that are in graphs of their own."""
+    found: InnerNodes = {}
+    for node in program.graph.nodes:
+        pending = [(getattr(program, "graph_module", None), node)]
+        while pending:
+            module, caller = pending.pop()
+            given = (str(one.target) for one in caller.all_input_nodes if one.op == "get_attr")
+            for graph in (getattr(module, name, None) for name in given):
+                for one in getattr(getattr(graph, "graph", None), "nodes", ()):
+                    found[id(node.graph), node.name, one.name] = (node, one)
+                    pending.append((graph, one))
+    return found
 
 
 def _history(node: Any) -> tuple[Any, Any]:
@@ -89,9 +135,9 @@ def _as_given(node: Any) -> Any:
     return node
 
 
-def in_its_module(root: Root, uncalled: Mapping[str, str]) -> Root:
+def _in_its_module(root: Root, calls: Calls) -> Root:
     """Return a root moved to the module that owns its parameters, whose class is not known."""
-    path = uncalled.get(root.name)
+    path = calls.uncalled.get(root.name)
     return root if path is None else replace(root, details=root.details._replace(path=path, class_name=""))
 
 
@@ -151,7 +197,8 @@ def name_roots(roots: Iterable[Root]) -> Iterator[Source]:
     for root in roots:
         if root.name not in named:
             known = details[root.name]
-            plain = f"{known.path or known.class_name or '?'}::{_NUMBER.sub('', root.name)}"
+            call = _NUMBER.sub("", root.name.rpartition("/")[2])
+            plain = f"{known.path or known.class_name or '?'}::{call}"
             number = counts.get(plain, 0)
             counts[plain] = number + 1
             named[root.name] = Source(f"{plain}_{number}" if number else plain, known)

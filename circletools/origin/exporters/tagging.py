@@ -23,27 +23,28 @@ from typing import Any
 
 from circletools.graph.graph import Graph
 from circletools.model.sizes import element_count
-from circletools.origin.exporters.nodes import elements_of, is_layout, root_of_any
+from circletools.origin.exporters.nodes import NO_CALLS, Calls, elements_of, is_layout, root_of_any
 
 _TAG = re.compile(r"n(\d+)")
 LAYOUT_CODES = frozenset({"RESHAPE", "TRANSPOSE", "SQUEEZE", "EXPAND_DIMS", "BROADCAST_TO"})
 
 
-def nodes_of_operators(main: Graph, nodes: Sequence[Any]) -> list[list[int]]:
+def nodes_of_operators(main: Graph, nodes: Sequence[Any], calls: Calls = NO_CALLS) -> list[list[int]]:
     """Return for each operator of a graph the numbers of the nodes that it computes, ascending."""
     codes = main.operators.code_names
-    graph = _Nodes(nodes)
+    graph = _Nodes(nodes, calls)
     named = [_tags(name, len(nodes)) for name in main.operators.first_result_names]
     tags = [sorted({graph.first[tag] for tag in own}) for own in named]
     made = _made(main, tags, graph)
     behind = graph.continued(made)
     kept: list[list[int]] = []
     inner = _inner(main, tags)
-    for index, (code, own) in enumerate(zip(codes, tags, strict=True)):
+    for index, (code, own, size) in enumerate(zip(codes, tags, _sizes(main), strict=True)):
         last = own[-1:]
-        found = (
-            graph.laid_out(own, made) if code in LAYOUT_CODES else graph.computed(last, behind, inner=index in inner)
-        )
+        if code in LAYOUT_CODES:
+            found = graph.laid_out(own, size, made)
+        else:
+            found = graph.computed(last, behind, inner=index in inner)
         kept.append(sorted(found) or last)
     others = frozenset(chain.from_iterable(named))
     folded = _folded(main, _in_front(main, kept, inner, tags, graph), graph)
@@ -64,9 +65,9 @@ class _Nodes:
     `first` is the first node that computes the same value from the program's inputs; it stands for all of them.
     """
 
-    def __init__(self, nodes: Sequence[Any]) -> None:
+    def __init__(self, nodes: Sequence[Any], calls: Calls) -> None:
         self.nodes = nodes
-        self.calls = [root_of_any(node).name for node in nodes]
+        self.calls = [root_of_any(node, calls).name for node in nodes]
         numbers = {node: number for number, node in enumerate(nodes)}
         inputs = [[numbers[one] for one in node.all_input_nodes if one in numbers] for node in nodes]
         self.given = [not node.all_input_nodes and not str(node.target).startswith("aten.") for node in nodes]
@@ -108,9 +109,10 @@ class _Nodes:
                     pending.append(one)
         return found
 
-    def laid_out(self, own: Sequence[int], made: Container[int]) -> set[int]:
-        """Return the tags of an operator that only change the layout: the last one, and those before it."""
-        last = next((tag for tag in reversed(own) if self._only_passes(tag)), None)
+    def laid_out(self, own: Sequence[int], size: int | None, made: Container[int]) -> set[int]:
+        """Return the tags of an operator that only change the layout: the last of its size, and those before it."""
+        fitting = (tag for tag in reversed(own) if elements_of(self.nodes[tag]) in (None, size))
+        last = next(filter(self._only_passes, fitting), None)
         found: set[int] = set()
         pending = [] if last is None else [last]
         while pending:
@@ -147,12 +149,17 @@ def _written(value: Any, values: Sequence[int], numbers: Mapping[Any, int]) -> s
 def _made(main: Graph, tags: Sequence[Sequence[int]], graph: _Nodes) -> dict[int, int]:
     """Return the operator that produces the value of each node: the one whose last tag it is, if sizes agree."""
     made: dict[int, int] = {}
-    for operator, (own, outputs) in enumerate(zip(tags, main.results.lists(), strict=True)):
-        if own and outputs and main.operators.code_names[operator] not in LAYOUT_CODES:
-            size = element_count(main.values.shapes.row(outputs[0]).tolist())
-            if elements_of(graph.nodes[own[-1]]) == size:
-                made[own[-1]] = operator
+    for operator, (own, size) in enumerate(zip(tags, _sizes(main), strict=True)):
+        computes = main.operators.code_names[operator] not in LAYOUT_CODES
+        if own and computes and size is not None and elements_of(graph.nodes[own[-1]]) == size:
+            made[own[-1]] = operator
     return made
+
+
+def _sizes(main: Graph) -> list[int | None]:
+    """Return the number of elements of the first result of each operator; None if it has no result."""
+    first = (outputs[0] if outputs else -1 for outputs in main.results.lists())
+    return [None if one < 0 else element_count(main.values.shapes.row(one).tolist()) for one in first]
 
 
 def _inner(main: Graph, tags: Sequence[Sequence[int]]) -> set[int]:

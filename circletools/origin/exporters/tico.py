@@ -17,7 +17,16 @@ from circletools.graph.build import graph_of, model_graph
 from circletools.graph.graph import Graph
 from circletools.model.model import Model, open_model
 from circletools.origin.algebra import UNKNOWN
-from circletools.origin.exporters.nodes import Root, in_its_module, is_layout, name_roots, root_of, uncalled_modules
+from circletools.origin.exporters.nodes import (
+    NO_CALLS,
+    Calls,
+    Root,
+    inner_nodes,
+    is_layout,
+    name_roots,
+    root_of,
+    uncalled_modules,
+)
 from circletools.origin.exporters.patching import Guard
 from circletools.origin.exporters.tagging import LAYOUT_CODES
 from circletools.origin.numbering import number_sources
@@ -62,7 +71,7 @@ class _Log:
 
     def begin(self, program: Any, *_: Any, **__: Any) -> None:
         """Record what the program contains before it is changed."""
-        self.uncalled: dict[str, str] = {}
+        self.calls = NO_CALLS
         self.weights: frozenset[str] = frozenset()
         self.replaced: dict[Any, Any] = {}
         self.folded: dict[Any, list[Any]] = {}
@@ -71,7 +80,7 @@ class _Log:
         self.made: list[tuple[str, Any]] = []
         self.before: bytes | None = None
         if program is not None:
-            self.uncalled = uncalled_modules(program)
+            self.calls = Calls(uncalled_modules(program), inner_nodes(program))
             signature = program.graph_signature
             self.weights = frozenset((*signature.inputs_to_parameters, *signature.inputs_to_buffers))
 
@@ -122,9 +131,9 @@ class _Log:
 
     def root(self, node: Any) -> Root | None:
         while node is not None:
-            root = root_of(node)
+            root = root_of(node, self.calls)
             if root is not None:
-                return in_its_module(root, self.uncalled)
+                return root
             node = self.replaced.get(node)
         return None
 
