@@ -152,7 +152,7 @@ def test_the_page_shows_what_is_printed(tmp_path: Path) -> None:
 
 
 def test_the_page_about_the_gpu_shows_what_is_printed_and_what_was_exported(tmp_path: Path) -> None:
-    assert shows_what_is_printed(GPU, tmp_path) == 5
+    assert shows_what_is_printed(GPU, tmp_path) == 3
     source = (ROOT / "testdata" / "shufflenet.py").read_text(encoding="utf-8")
     module, changed = blocks(GPU, "python")
     assert module in source
