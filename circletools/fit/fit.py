@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 
@@ -25,7 +26,7 @@ from circletools.fit.programs import ProgramAnswer, ask, compare, program_of, re
 from circletools.fit.remedies import LARGE_WINDOW, is_consequence, remedy_of
 from circletools.fit.request import FitInputs, FitRequest, Key, Known, key_of
 from circletools.fit.sources import fewest_sources
-from circletools.fit.verdicts import Blamed, Cuts, Fit, Misfit, Obstacle, TargetFit
+from circletools.fit.verdicts import Blamed, Cuts, Fit, Later, Misfit, Misfits, Obstacle, TargetFit
 from circletools.graph.build import model_graph
 from circletools.graph.graph import Graph, ModelGraph
 from circletools.model.model import Model
@@ -101,13 +102,19 @@ def _target(model: ModelGraph, naming: Naming, question: _Question) -> TargetFit
     bodies = refused_bodies(model, refused)
     obstacles = (*(end_findings(model) if reads_signatures(question.name) else ()), *question.unloadable)
     is_new, gone = against(obstacles, question.known.obstacles)
-    found = [one for subgraph in needed for one in _misfits(subgraph, refused[subgraph.index], naming, known)]
+    parts = [_Part(one, refused[one.index], naming) for one in needed if any(refused[one.index])]
+    found = cache(lambda: [pair for part in parts for pair in part.misfits(known)])
+    misfits: Sequence[Misfit] = Misfits(
+        lambda: (misfit for misfit, _ in found()),
+        sum(len(part.refusals) for part in parts),
+        sum(one.measured for part in parts for one in part.refusals.values()),
+    )
     target = TargetFit(
         question.name,
         question.table.runtime,
         sum(map(len, needed)),
-        tuple(misfit for misfit, _ in found),
-        _blamed([one for one in found if one[0].subgraph not in bodies], facts, naming),
+        tuple(misfits) if known else misfits,
+        Later(lambda: _blamed(found(), [part for part in parts if part.subgraph not in bodies])),
         _cuts([(subgraph, refused[subgraph.index]) for subgraph in needed]),
         known.total() + gone,
         obstacles=tuple(map(Obstacle, obstacles, is_new)),
@@ -143,54 +150,56 @@ def _floats(graph: Graph) -> int:
     return int(np.isin(graph.values.type_numbers[results[results >= 0]], kinds).sum())
 
 
-def _misfits(
-    facts: Graph, refused: _Refusals, naming: Naming, known: Counter[Key]
-) -> Iterator[tuple[Misfit, tuple[Source, ...]]]:
-    """Yield the refused operators of a subgraph with their sources, and remove them from the known ones."""
-    codes = facts.operators.code_names
-    here = [(operator, refusal) for operator, refusal in enumerate(refused) if refusal is not None]
-    if not here:
-        return
-    all_sources = naming.sources(facts, (operator for operator, _ in here))
-    composites = composite_names(facts, (operator for operator, _ in here))
-    for (operator, refusal), sources in zip(here, all_sources, strict=True):
-        code, origin = codes[operator], tuple([name for _, name in sources])
-        reason = f"{composites[operator]}: {refusal.reason}" if operator in composites else refusal.reason
-        is_known = False
-        if known:
-            key = key_of(code, reason, origin)
-            is_known = known[key] > 0
-            known[key] -= is_known
-        misfit = Misfit(
-            facts.index,
-            operator,
-            code,
-            reason,
-            remedy_of(refusal, code),
-            refusal.measured,
-            origin,
-            sources[0][0] >= 0,
-            not is_known,
-            naming.details(sources),
-        )
-        yield misfit, sources
+class _Part:
+    """The operators of a subgraph that a target does not support; nothing in it depends on the open file."""
+
+    def __init__(self, facts: Graph, refusals: _Refusals, naming: Naming) -> None:
+        self.subgraph, self.refusals = facts.index, {at: one for at, one in enumerate(refusals) if one is not None}
+        self.codes, self.names = facts.operators.code_names, naming.of(facts)
+        self.composites = composite_names(facts, self.refusals)
+        self.bytes = computed_bytes(facts)
+
+    def misfits(self, known: Counter[Key]) -> Iterator[tuple[Misfit, tuple[Source, ...]]]:
+        """Yield the operators with their sources, and remove them from the known ones."""
+        for operator, refusal in self.refusals.items():
+            code, sources = self.codes[operator], self.names.sources(operator)
+            origin = tuple([name for _, name in sources])
+            composite = self.composites.get(operator)
+            reason = f"{composite}: {refusal.reason}" if composite else refusal.reason
+            is_known = False
+            if known:
+                key = key_of(code, reason, origin)
+                is_known = known[key] > 0
+                known[key] -= is_known
+            misfit = Misfit(
+                self.subgraph,
+                operator,
+                code,
+                reason,
+                remedy_of(refusal, code),
+                refusal.measured,
+                origin,
+                sources[0][0] >= 0,
+                not is_known,
+                self.names.details(sources),
+            )
+            yield misfit, sources
 
 
-def _blamed(
-    found: Iterable[tuple[Misfit, tuple[Source, ...]]], facts: Sequence[Graph], naming: Naming
-) -> tuple[Blamed, ...]:
-    """Return the sources to change, except those of operators that are refused only because of another one."""
-    refused = [(one, sources) for one, sources in found if one.measured and not is_consequence(one.reason)]
-    sizes = {subgraph: computed_bytes(facts[subgraph]) for subgraph in {one.subgraph for one, _ in refused}}
+def _blamed(found: Iterable[tuple[Misfit, tuple[Source, ...]]], parts: Iterable[_Part]) -> Iterator[Blamed]:
+    """Yield the sources to change, except those of operators that are refused only because of another one."""
+    of = {part.subgraph: part for part in parts}
+    refused = [
+        (one, sources)
+        for one, sources in found
+        if one.measured and one.subgraph in of and not is_consequence(one.reason)
+    ]
     places = [(one.subgraph, one.operator) for one, _ in refused]
-    of_place = [sizes[subgraph][index] for subgraph, index in places]
-    blamed = []
     for source, rows in fewest_sources([sources for _, sources in refused]):
         operators = tuple([places[row] for row in rows])
-        size = int(sum([of_place[row] for row in rows]))
-        (details,) = naming.details((source,)) or (NOTHING,)
-        blamed.append(Blamed(source[1], operators, size, details, source[0] >= 0))
-    return tuple(blamed)
+        size = int(sum(of[subgraph].bytes[operator] for subgraph, operator in operators))
+        (details,) = of[operators[0][0]].names.details((source,)) or (NOTHING,)
+        yield Blamed(source[1], operators, size, details, source[0] >= 0)
 
 
 def computed_bytes(facts: Graph) -> list[float]:
@@ -206,6 +215,8 @@ def _cuts(subgraphs: Sequence[tuple[Graph, _Refusals]]) -> Cuts:
         elsewhere = np.array([refusal is not None for refusal in refused], np.bool_)
         if not elsewhere.any():
             partitions += len(facts) > 0
+            continue
+        if elsewhere.all():
             continue
         operators, work = working(facts.dag)
         there = elsewhere[operators]

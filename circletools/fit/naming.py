@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -13,6 +13,7 @@ from circletools.findings import Finding
 from circletools.graph.graph import Graph, ModelGraph
 from circletools.model.options import named_options
 from circletools.model.views import text
+from circletools.origin.algebra import Origin
 from circletools.origin.findings import origin_findings
 from circletools.origin.read import NO_NAME, Origins, origins_freshness, origins_in
 from circletools.origin.source import NOTHING, SourceDetails
@@ -30,6 +31,31 @@ def composite_names(facts: Graph, operators: Iterable[int]) -> dict[int, str]:
     return {row: found["name"] for row, found in zip(rows, options, strict=True) if found.get("name")}
 
 
+@dataclass(frozen=True, slots=True)
+class OperatorNames:
+    """The sources of the operators of one subgraph; nothing in it depends on the open file."""
+
+    origins: Origins
+    described: Mapping[int, Origin]
+    outputs: Sequence[int]
+    tensors: Sequence[bytes]
+
+    def sources(self, operator: int) -> tuple[Source, ...]:
+        """Return the sources of an operator in the tables, ascending; without any, the name of its first output."""
+        if ids := self.described.get(operator):
+            return tuple((one, self.origins.sources[one]) for one in sorted(ids))
+        first = self.outputs[operator]
+        return ((-1, (text(self.tensors[first]) if first >= 0 else "") or NO_NAME),)
+
+    def details(self, sources: Iterable[Source]) -> tuple[SourceDetails, ...]:
+        """Return the details of each of these sources; empty if no source has any."""
+        known = self.origins.details
+        if not known:
+            return ()
+        found = tuple(known.get(number, NOTHING) for number, _ in sources)
+        return found if any(one is not NOTHING for one in found) else ()
+
+
 class Naming:
     """Names the sources of operators. The model's origin tables are read at first use.
 
@@ -40,28 +66,10 @@ class Naming:
         self._model = model
         self.notes: tuple[Finding, ...] = ()
 
-    def sources(self, facts: Graph, operators: Iterable[int]) -> Iterator[tuple[Source, ...]]:
-        """Yield for each operator of a subgraph its sources in the tables, ascending.
-
-        An operator without sources gets the name of its first output.
-        """
-        outputs, tensors = facts.first_results.tolist(), facts.values.names
-        names, described = self._origins.sources, self._origins.operators[facts.index]
-        for operator in operators:
-            ids = described.get(operator)
-            if ids:
-                yield tuple((one, names[one]) for one in sorted(ids))
-            else:
-                first = outputs[operator]
-                yield ((-1, (text(tensors[first]) if first >= 0 else "") or NO_NAME),)
-
-    def details(self, sources: Iterable[Source]) -> tuple[SourceDetails, ...]:
-        """Return the details of each of these sources; empty if no source has any."""
-        known = self._origins.details
-        if not known:
-            return ()
-        found = tuple(known.get(number, NOTHING) for number, _ in sources)
-        return found if any(one is not NOTHING for one in found) else ()
+    def of(self, facts: Graph) -> OperatorNames:
+        """Return the names of the operators of a subgraph."""
+        described = self._origins.operators[facts.index]
+        return OperatorNames(self._origins, described, facts.first_results.tolist(), facts.values.names)
 
     @cached_property
     def _origins(self) -> Origins:

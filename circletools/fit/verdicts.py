@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from functools import cached_property
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from circletools.cost.micro import MicroMemory
 from circletools.findings import Finding
@@ -11,6 +13,40 @@ from circletools.origin.source import NOTHING, SourceDetails
 from circletools.wording import Attributes, Tabular
 
 Verdict = Literal["resident", "not_resident", "not_known"]
+_Item = TypeVar("_Item")
+
+
+class Later(Sequence[_Item]):
+    """Items that are made when one is first read: a large model has many refused operators."""
+
+    def __init__(self, make: Callable[[], Iterable[_Item]]) -> None:
+        """Keep the function that makes them."""
+        self._make = make
+
+    @cached_property
+    def _items(self) -> tuple[_Item, ...]:
+        return tuple(self._make())
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._items[index]
+
+    def __iter__(self) -> Iterator[_Item]:
+        return iter(self._items)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, (Later, tuple)) and self._items == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash(self._items)
+
+    def __repr__(self) -> str:
+        return repr(self._items)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return tuple, (self._items,)
 
 
 class Misfit(NamedTuple):
@@ -31,6 +67,18 @@ class Misfit(NamedTuple):
     from_tables: bool
     is_new: bool
     details: tuple[SourceDetails, ...] = ()
+
+
+class Misfits(Later[Misfit]):
+    """Misfits of which none is in a baseline. `refused` is how many of the `count` are measured."""
+
+    def __init__(self, make: Callable[[], Iterable[Misfit]], count: int, refused: int) -> None:
+        """Keep the function that makes them, and the counts."""
+        super().__init__(make)
+        self._count, self.refused = count, refused
+
+    def __len__(self) -> int:
+        return self._count
 
 
 class Obstacle(NamedTuple):
@@ -106,8 +154,8 @@ class TargetFit(Tabular):
     name: str
     runtime: str
     operators: int
-    misfits: tuple[Misfit, ...]
-    sources: tuple[Blamed, ...]
+    misfits: Sequence[Misfit]
+    sources: Sequence[Blamed]
     cuts: Cuts
     fixed: int
     asked: tuple[Asked, ...] = ()
@@ -118,12 +166,15 @@ class TargetFit(Tabular):
     @property
     def new_count(self) -> int:
         """The number of misfits and obstacles that are not in the baseline."""
-        return sum(one.is_new for one in self.misfits) + sum(one.is_new for one in self.obstacles)
+        found = self.misfits
+        new = len(found) if isinstance(found, Misfits) else sum(one.is_new for one in found)
+        return new + sum(one.is_new for one in self.obstacles)
 
     @property
     def refused(self) -> int:
         """The number of operators that the target refuses."""
-        return sum(misfit.measured for misfit in self.misfits)
+        found = self.misfits
+        return found.refused if isinstance(found, Misfits) else sum(misfit.measured for misfit in found)
 
     @property
     def verdict(self) -> Verdict:

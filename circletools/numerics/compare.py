@@ -203,10 +203,10 @@ class _Comparing:
         self, rows: Iterable[tuple[Task, Sequence[Cell]]], runs: int, groups: Sequence[Group] = ()
     ) -> Comparison:
         graph, naming = self.second.named.graphs[self.second.subgraph], Naming(self.second.named)
-        found = []
+        names, found = naming.of(graph), []
         for task, cells in rows:
-            sources = next(naming.sources(graph, (task.operator,)))
-            details = naming.details(sources)
+            sources = names.sources(task.operator)
+            details = names.details(sources)
             line = next((one for one in details if one.file), NOTHING)
             module, *_ = module_paths(sources[0][1], details[0] if details else NOTHING)
             found.append(
@@ -223,10 +223,9 @@ class _Comparing:
                     tuple(cells),
                 )
             )
-        names = [subject.named.name for subject in (self.first, self.second)]
         return Comparison(
-            names[0],
-            "" if self.first is self.second else names[1],
+            self.first.named.name,
+            "" if self.first is self.second else self.second.named.name,
             _column(self.reference),
             runs,
             tuple(map(_column, self.runners)),

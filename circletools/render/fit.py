@@ -78,7 +78,6 @@ def fit_text(found: Fit, *, full: bool = False) -> Iterator[str]:
     yield from table_text(rows, right=range(2, len(rows[0])), indent="")
     yield from (memory_text(target.name, target.memory) for target in found.targets if target.memory)
     for target in found.targets:
-        new = [misfit for misfit in target.misfits if misfit.is_new]
         if target.new_count:
             yield ""
             yield f"{target.name}: {_words(target)}" + (f": {target.cause}" if target.cause else "")
@@ -87,7 +86,7 @@ def fit_text(found: Fit, *, full: bool = False) -> Iterator[str]:
             if target.obstacles and target.refused and not full:
                 yield f"  loaded, it would still have {counted(target.refused, 'refused operator')} (--full)"
             if full or not target.cause:
-                yield from _misfits_text(new, full)
+                yield from _misfits_text([misfit for misfit in target.misfits if misfit.is_new], full)
                 yield from _sources_text(target, _MOST_ROWS if full else 2 * _MOST_REASONS)
     for target in found.targets:
         for asked in target.asked:
