@@ -33,11 +33,8 @@ class Later(Sequence[_Item]):
     def __getitem__(self, index: Any) -> Any:
         return self._items[index]
 
-    def __iter__(self) -> Iterator[_Item]:
-        return iter(self._items)
-
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, (Later, tuple)) and self._items == tuple(other)
+        return self._items == (other._items if isinstance(other, Later) else other)
 
     def __hash__(self) -> int:
         return hash(self._items)

@@ -46,6 +46,8 @@ SAID: list[tuple[str, list[bool]]] = [
     ("inputs.zero_point == 3", [True, False, True]),
     ("input0.zero_point == output0.zero_point", [True, False, False]),
     ("outputs.rank == 4", [True, True, False]),
+    ("output0.shape == input0.shape", [False, False, False]),
+    ("input0.shape == inputs.shape", [True, False, False]),
     ("input0.dim1 > 8", [True, False, True]),
     ("input0.dim-1 == 4", [True, True, True]),
     ("input0.dim7 > 0", [False, False, False]),

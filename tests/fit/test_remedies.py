@@ -181,8 +181,10 @@ def resized(times: int) -> Probe:
     return Probe("RESIZE_BILINEAR", (of("INT8/t", 1, 4, 4, 8), size), (made,), (), "ResizeBilinearOptions")
 
 
-def unary(element: str, rank: int) -> Probe:
-    return Probe("ABS", (of(element, *(2,) * rank),), (of(element, *(2,) * rank),), (), "AbsOptions")
+def unary(element: str, rank: int, code: str = "Abs", made: int | None = None) -> Probe:
+    """Return an operator whose result has another rank in the file if `made` is given."""
+    result = (2,) * (rank if made is None else made)
+    return Probe(code.upper(), (of(element, *(2,) * rank),), (of(element, *result),), (), f"{code}Options")
 
 
 def product(kind: str) -> Probe:
@@ -199,8 +201,9 @@ def product(kind: str) -> Probe:
         ("xnnpack", "litert", "ai_edge_litert", unary("INT32", 2), "convert input 0", unary("FLOAT32", 2)),
         ("xnnpack", "litert", "ai_edge_litert", unary("FLOAT32", 7), "at most rank 6", unary("FLOAT32", 6)),
         ("xnnpack", "litert", "ai_edge_litert", product("computed"), "input 1 a constant", product("constant")),
+        ("tflm", "tflm", "tflite_micro", unary("FLOAT32", 2, "Exp", 0), "set-shape", unary("FLOAT32", 2, "Exp")),
     ],
-    ids=["mean of 4", "mean of 3", "resize", "type", "rank", "constant"],
+    ids=["mean of 4", "mean of 3", "resize", "type", "rank", "constant", "shape"],
 )
 def test_a_remedy_that_is_applied_makes_the_program_take_it(
     on: str, with_: str, package: str, before: Probe, words: str, after: Probe

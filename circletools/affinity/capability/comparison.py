@@ -25,7 +25,8 @@ _OPERATORS: dict[str, Callable[[float, float], bool]] = {
 }
 _SIDES = re.compile(r"(.+?)\s*(<=|>=|==|<|>)\s*(.+)")
 _NUMBER = re.compile(r"(-?\d+(?:\.\d+)?)(?:\^(-?\d{1,3}))?")
-_TENSOR = re.compile(r"(input|output)(s|\d{1,3})\.(?:(scale|zero_point|rank|size|axis)|(dim|value|span)(-?\d{1,3})?)")
+_SIMPLE, _INDEXED = "(scale|zero_point|rank|size|shape|axis)", r"(dim|value|span)(-?\d{1,3})?"
+_TENSOR = re.compile(rf"(input|output)(s|\d{{1,3}})\.(?:{_SIMPLE}|{_INDEXED})")
 _LEAST, _MOST = "least", "most"
 
 

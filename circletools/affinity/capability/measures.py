@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -75,6 +76,7 @@ class Measures:
                 "zero_point": self._zero_points,
                 "rank": self._ranks,
                 "size": self._sizes,
+                "shape": self._shape_numbers,
             }[term.what]
         return np.append(every, np.nan)[tensors]
 
@@ -90,6 +92,15 @@ class Measures:
     def _sizes(self) -> Column:
         with np.errstate(over="ignore", invalid="ignore"):  # every comparison with an unknown size is false
             return _reduced(np.multiply, self._shapes.flat().astype(np.float64), self._shapes.count, 1)
+
+    @cached_property
+    def _shape_numbers(self) -> Column:
+        """Return a number for each shape; equal shapes have the same."""
+        data, width = self._shapes.flat().tobytes(), self._shapes.flat().itemsize
+        ends = (np.cumsum(self._shapes.count) * width).tolist()
+        number: dict[bytes, int] = {}
+        rows = pairwise((0, *ends))
+        return np.array([number.setdefault(data[start:end], len(number)) for start, end in rows], np.float64)
 
     @cached_property
     def _scales(self) -> Column:
