@@ -8,7 +8,7 @@ tracked through it, from its input file to its output file.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace as replaced
 from typing import Any
@@ -189,10 +189,42 @@ def through_the_optimizer(model: Model, origins: Origins, after: Model) -> Origi
         computed = frozenset(one for one in origin if one < second)
         whole = code in LAYOUT_CODES or not computed
         operators[index] = frozenset(one % second for one in origin) if whole else computed
-    main = graph_of(after, 0)
-    _exchange_moved(operators, main, _computing_codes(model.code_names(0), origins))
-    name_rest(operators, main, graph_of(model, 0), origins.operators[0])
+    main, before = graph_of(after, 0), graph_of(model, 0)
+    _name_moved(operators, main, before, origins.operators[0])
+    name_rest(operators, main, before, origins.operators[0])
     return replaced(origins, operators=(operators,))
+
+
+def _name_moved(
+    operators: dict[int, frozenset[int]], after: Graph, before: Graph, origins: Mapping[int, frozenset[int]]
+) -> None:
+    """Give operators that the optimizer moved in front of a layout change their own origins: the names do not move.
+
+    CONV_2D -> TRANSPOSE "a" -> LOGISTIC "b" -> NEG "c"   becomes   CONV_2D -> LOGISTIC "a" -> NEG "b" -> RESHAPE "c"
+
+    A layout change with the same input as before has the same origin.
+    """
+    named = {name: index for index, name in enumerate(before.operators.first_result_names)}
+    names, codes = after.operators.first_result_names, before.operators.code_names
+
+    def reads(operator: int, name: str) -> bool:
+        return any(before.values.name(one) == name for one in before.operands.of(operator) if one >= 0)
+
+    changed: dict[int, int] = {}  # the layout change before which an operator stands now
+    for index, (code, inputs) in enumerate(zip(after.operators.code_names, after.operands.lists(), strict=True)):
+        givers = [int(after.producer[one]) for one in inputs if one >= 0 and after.producer[one] >= 0]
+        at = named.get(names[index], -1)
+        layout = next((changed[one] for one in givers if one in changed), at)
+        if layout < 0 or codes[layout] not in LAYOUT_CODES:
+            continue
+        if code in LAYOUT_CODES:
+            if codes[at] not in LAYOUT_CODES or any(reads(at, names[one]) for one in givers):
+                operators[index] = origins.get(layout if codes[at] not in LAYOUT_CODES else at, UNKNOWN)
+            continue
+        readers = (named.get(names[one], -1) for value in after.results.of(index)[:1] for one in after.readers[value])
+        own = next((one for one in readers if one >= 0 and codes[one] == code and reads(one, names[index])), -1)
+        if own >= 0:
+            operators[index], changed[index] = origins.get(own, UNKNOWN), layout
 
 
 def name_rest(
@@ -216,31 +248,3 @@ def name_rest(
             if codes[at] == code:
                 operators[index] = found
             pending = [int(before.producer[one]) for one in inputs[at] if one >= 0 and before.producer[one] >= 0]
-
-
-def _computing_codes(codes: Sequence[str], origins: Origins) -> set[tuple[str, int]]:
-    """Return the operator codes that compute each source, as pairs."""
-    return {
-        (codes[index], source)
-        for index, origin in origins.operators[0].items()
-        if codes[index] not in LAYOUT_CODES
-        for source in origin
-    }
-
-
-def _exchange_moved(operators: dict[int, frozenset[int]], after: Graph, computing: set[tuple[str, int]]) -> None:
-    """Exchange origins where the optimizer moved a computation in front of another operator but left the names.
-
-    CONV_2D -> TRANSPOSE "a" -> LOGISTIC "b"   becomes   CONV_2D -> LOGISTIC "a" -> RESHAPE "b"
-    """
-    codes, readers = after.operators.code_names, after.readers
-
-    def fits(operator: int, origin: frozenset[int]) -> bool:
-        return any((codes[operator], source) in computing for source in origin)
-
-    for index, results in enumerate(after.results.lists()):
-        reader = next((one for result in results[:1] if result >= 0 for one in readers[result]), None)
-        if reader is None or codes[index] in LAYOUT_CODES or fits(index, operators[index]):
-            continue
-        if fits(index, operators[reader]) and not fits(reader, operators[reader]):
-            operators[index], operators[reader] = operators[reader], operators[index]
