@@ -9,6 +9,7 @@ time add up to it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
@@ -26,8 +27,7 @@ from circletools.origin.names import origins_by_output
 from circletools.origin.read import Origins, origins_freshness, origins_in
 from circletools.origin.source import NOTHING, SourceDetails
 from circletools.profile.compare import tick_of
-from circletools.profile.joining import AddedKind, Join, Measured, Place, Time, joined_executions, time_of
-from circletools.profile.sharing import Shared, Shares
+from circletools.profile.joining import AddedKind, Join, Measured, Place, Time, joined_executions, time_in, time_of
 from circletools.trace.operators.profile import OperatorTrace, Runtime, Whole, merged, warm_up
 from circletools.wording import Attributes, Tabular, counted
 
@@ -89,6 +89,15 @@ class DelegatedGroup(Attributes):
     operators: tuple[Place, ...]
     time: Time
     estimates_ns: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """The share of a group: its operators, and whether it shares any of them with other groups."""
+
+    operators: tuple[Place, ...]
+    shared: bool
+    time: Time
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,7 +315,7 @@ def _groups(
     depth: int | None,
 ) -> tuple[tuple[GroupTime, ...], tuple[GroupTime, ...], tuple[GroupTime, ...]]:
     """Return the times by source, by module, and by operator code."""
-    by_source, by_module, by_code = (Shares(measured, trace) for _ in range(3))
+    by_source, by_module, by_code = (_Shares(measured, trace) for _ in range(3))
     tree = module_tree(origins, depth)
     for row in rows:
         place = (row.subgraph, row.index)
@@ -332,3 +341,43 @@ def _groups(
         ),
         tuple(GroupTime(None, code, share) for code, share in by_code.groups()),
     )
+
+
+class _Shares:
+    """Adds up the shares of groups, such as sources, in the operators' times.
+
+    A group is a name, or None for operators without one.
+    """
+
+    def __init__(self, measured: Mapping[Place, Measured], trace: OperatorTrace) -> None:
+        """Start with the times to divide."""
+        self._measured = measured
+        self._trace = trace
+        self._totals: dict[Any, int] = {}
+        self._parts: dict[Any, dict[Place, float]] = {}
+        self._executions: dict[frozenset[tuple[Place, float]], dict[int, int]] = {}
+
+    def add(self, group: int | str | None, place: Place, share_ns: int, part: float) -> None:
+        """Assign `share_ns` of an operator's time to a group; `part` is the share as a fraction."""
+        self._totals[group] = self._totals.get(group, 0) + share_ns
+        parts = self._parts.setdefault(group, {})
+        parts[place] = parts.get(place, 0.0) + part
+
+    def groups(self) -> Iterator[tuple[Any, Shared]]:
+        """Yield the share of every group, by name; the unnamed one comes last."""
+        for group, parts in sorted(self._parts.items(), key=lambda entry: (entry[0] is None, entry[0])):
+            runs = sum(self._measured[place].runs for place in parts if place in self._measured)
+            shared = any(not math.isclose(part, 1) for part in parts.values())
+            time = time_in(runs, self._totals[group], self._times(parts), self._trace)
+            yield group, Shared(tuple(sorted(parts)), shared, time)
+
+    def _times(self, parts: Mapping[Place, float]) -> dict[int, int]:
+        """Return the time in each execution."""
+        known = frozenset((place, part) for place, part in parts.items() if place in self._measured)
+        if known not in self._executions:  # many sources of one operator have the same share
+            times: dict[int, float] = {}
+            for place, part in sorted(known):
+                for execution, time in self._measured[place].executions.items():
+                    times[execution] = times.get(execution, 0.0) + time * part
+            self._executions[known] = {execution: round(time) for execution, time in times.items()}
+        return self._executions[known]

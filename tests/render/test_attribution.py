@@ -17,9 +17,9 @@ from circletools.profile.attribution import (
     DelegatedGroup,
     GroupTime,
     OperatorTime,
+    Shared,
 )
 from circletools.profile.joining import Spread, Time
-from circletools.profile.sharing import Shared
 from circletools.render.attribution import attribution_csv, attribution_json, attribution_text
 from circletools.trace.operators.profile import Whole
 

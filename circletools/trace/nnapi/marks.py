@@ -27,20 +27,11 @@ SUBPHASES = ("PIO", "PTR", "PCO", "PR")
 UNSPECIFIED = "PU"
 
 LAYER_NAMES = dict(zip(LAYERS, ("Application", "Runtime", "IPC", "Driver", "CPU"), strict=True))
-PHASE_NAMES = {
-    "PO": "Overall",
-    "PWU": "Warm-up",
-    "PBM": "Benchmark",
-    "PI": "Initialisation",
-    "PP": "Preparation",
-    "PC": "Compilation",
-    "PE": "Execution",
-    "PIO": "Inputs/outputs",
-    "PTR": "Transformation",
-    "PCO": "Computation",
-    "PR": "Results",
-    "PT": "Termination",
-}
+_NAMES = (
+    *("Overall", "Warm-up", "Benchmark", "Initialisation", "Preparation", "Compilation", "Execution"),
+    *("Inputs/outputs", "Transformation", "Computation", "Results", "Termination"),
+)
+PHASE_NAMES = dict(zip(PHASES, _NAMES, strict=True))
 
 
 class Role(IntEnum):

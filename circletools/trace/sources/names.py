@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import reduce
 from typing import Any, TypeVar
 
@@ -107,17 +106,6 @@ def distinct(keys: Numbers) -> list[int]:
         seen[keys] = True
         return np.flatnonzero(seen).tolist()
     return np.unique(keys).tolist()  # type: ignore[no-any-return]
-
-
-def each(keys: Numbers, find: Callable[[int], int]) -> Numbers:
-    """Map a function over non-negative keys, calling it once for each distinct key."""
-    known = distinct(keys)
-    found: Numbers = np.array([find(key) for key in known], np.int64)
-    if not known or known[-1] >= _FEW:
-        return found[np.searchsorted(known, keys)]
-    table = np.zeros(known[-1] + 1, np.int64)
-    table[known] = found
-    return table[keys]
 
 
 def sums(keys: Numbers, values: Numbers) -> tuple[Numbers, Numbers]:
