@@ -113,6 +113,16 @@ def test_a_layer_that_has_the_tag_of_the_norm_behind_it() -> None:
     assert program.found() == [["mm"], ["gain", "norm"], ["norm"], ["gain", "norm"]]
 
 
+def test_an_activation_that_moved_into_a_layer_has_no_share_in_layout_changes() -> None:
+    program = Program()
+    mm = program.node("mm", "aten.mm.default", program.x, program.parameter("w", 16), call="linear")
+    view = program.node("view", "aten.view.default", mm, call="linear")
+    relu = program.node("relu", "aten.relu.default", view, call="relu")
+    program.operator("FULLY_CONNECTED", mm, view, relu, constant=16)
+    program.operator("RESHAPE", view, relu)
+    assert program.found() == [["mm", "relu"], ["view"]]
+
+
 def test_a_bias_in_the_sum_behind_it() -> None:
     program = Program()
     node = program.node
@@ -148,10 +158,11 @@ def test_layout_changes() -> None:
     tanh = node("tanh", "aten.tanh.default", first)
     permute = node("permute", "aten.permute.default", tanh)
     again = node("_unsafe_view", "aten._unsafe_view.default", permute)
+    larger = node("larger", "aten.view.default", program.x, elements=8)
     relu = node("relu", "aten.relu.default", again)
     program.operator("RESHAPE", tanh, first)
     program.operator("TANH", tanh)
-    program.operator("TRANSPOSE", again, permute, first, tanh)
+    program.operator("TRANSPOSE", again, permute, first, tanh, larger)
     program.operator("RELU", relu, again)
     program.operator("TRANSPOSE", relu, tanh)
     assert program.found() == [["view"], ["tanh"], ["permute", "_unsafe_view"], ["relu"], ["relu"]]

@@ -178,7 +178,7 @@ def _in_front(
 ) -> list[list[int]]:
     """Give the last tag to later operators only, if parameters show that the first belongs to an earlier call."""
     codes = main.operators.code_names
-    several = {own[-1] for index, own in enumerate(tags) if index in inner}
+    several = {own[-1] for index, own in enumerate(tags) if index in inner and codes[index] not in LAYOUT_CODES}
     taken = _parameter_sizes(nodes)
     result = list(kept)
     for operator, code in enumerate(codes):
