@@ -14,7 +14,6 @@ import pytest
 
 import circletools as ct
 from circletools.origin.exporters.nodes import (
-    Calls,
     Root,
     frames_of,
     inner_nodes,
@@ -168,9 +167,8 @@ def test_parameters_of_modules_that_are_not_called() -> None:
     )  # fmt: skip
     out = "attn.out"
     assert uncalled == {"linear": out, "laid_out": out, "below": "mid.inner", "whole": "attn2", "before": out}
-    calls = Calls(uncalled, {})
-    assert root_of_any(nodes[0], calls).details[:2] == (out, "")
-    assert root_of_any(nodes[2], calls).details[:2] == ("attn", "net.attn")
+    assert root_of_any(nodes[0], uncalled).details[:2] == (out, "")
+    assert root_of_any(nodes[2], uncalled).details[:2] == ("attn", "net.attn")
 
 
 def test_calls_in_a_graph_of_their_own() -> None:
@@ -182,7 +180,7 @@ def test_calls_in_a_graph_of_their_own() -> None:
     block = Node("block", graph, Node("x"), target="wrap_with_autocast")
     owner, block.graph = program(block), graphs
     owner.graph_module = graphs
-    calls = Calls({}, inner_nodes(owner))
+    calls = inner_nodes(owner)
     line = '  File "<eval_with_key>.3{}", line 7, in forward\n    {} = torch.ops.aten.mul.Tensor(to, 2);  to = None\n'
     history = made_of(("b", "aten.mul.Tensor"), ("block", "wrap_with_autocast"))
     history[0].from_node[0].graph_id = id(graphs)

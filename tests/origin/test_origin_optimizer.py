@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import circletools as ct
 from circletools.graph.build import graph_of
-from circletools.origin.exporters.tico import name_rest, through_the_optimizer
+from circletools.origin.exporters.tico import name_moved, through_the_optimizer
 from tests.kit.origin_support import entries, origins, sequence
 
 
@@ -39,5 +39,5 @@ def test_operators_that_only_their_names_identify() -> None:
     known = origins({0: "abs", 1: "neg", 2: "tanh", 3: "pool"}, {0: {0}, 1: {1}, 2: {2}, 3: {3}})
     operators = {0: frozenset(), 1: frozenset({1})}
     with ct.open(before) as first, ct.open(sequence(("ABS", "p"), ("NEG", "n"))) as second:
-        name_rest(operators, graph_of(second, 0), graph_of(first, 0), known.operators[0])
+        name_moved(operators, graph_of(second, 0), graph_of(first, 0), known.operators[0])
     assert operators == {0: {0, 1, 2}, 1: {1}}

@@ -14,14 +14,7 @@ from typing import Any
 from circletools.graph.build import graph_of, model_graph
 from circletools.graph.graph import Graph, ModelGraph
 from circletools.model.model import open_model
-from circletools.origin.exporters.nodes import (
-    Calls,
-    InnerNodes,
-    inner_nodes,
-    name_roots,
-    root_of_any,
-    uncalled_modules,
-)
+from circletools.origin.exporters.nodes import Calls, inner_nodes, name_roots, root_of_any, uncalled_modules
 from circletools.origin.exporters.patching import Guard
 from circletools.origin.exporters.tagging import nodes_of_operators
 from circletools.origin.names import NameSource, name_operators
@@ -39,18 +32,12 @@ def recording(note: Callable[[bytes, Origins], None], guard: Guard) -> Iterator[
     convert = guard.attribute(_CONVERTER, _CONVERT)
     signed: list[str] = []
     tagged: list[_Tagged] = []
-    inner: InnerNodes = {}
-
-    def collect(program: Any, *_: Any, **__: Any) -> None:
-        inner.update(inner_nodes(program))
+    before: Calls = {}
 
     def tag(programs: Sequence[Any], signatures: Sequence[Any], *args: Any, **kwargs: Any) -> None:
         signed[:] = [one.name for one in signatures]
         tagged[:] = [
-            (
-                *_tagged(guard, convert, program, signature, *args, **kwargs),
-                Calls(uncalled_modules(program), dict(inner)),
-            )
+            (*_tagged(guard, convert, program, signature, *args, **kwargs), {**before, **uncalled_modules(program)})
             for program, signature in zip(programs, signatures, strict=True)
         ]
 
@@ -60,12 +47,12 @@ def recording(note: Callable[[bytes, Origins], None], guard: Guard) -> Iterator[
             with open_model(binary) as model:
                 found = guard.run(lambda: _origins(model_graph(model), signed, tagged), NOTHING_KNOWN)
         note(binary, found)
-        inner.clear()
+        before.clear()
 
     program = guard.attribute("torch.export", "ExportedProgram")
     with (
         guard.observed(guard.attribute(_CONVERTER), _CONVERT, tag, read),
-        guard.observed(program, "run_decompositions", collect),
+        guard.observed(program, "run_decompositions", lambda one, *_, **__: before.update(inner_nodes(one))),
     ):
         yield
 

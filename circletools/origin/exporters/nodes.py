@@ -20,7 +20,7 @@ Nothing here needs torch.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -43,45 +43,19 @@ class Root:
     details: SourceDetails
 
 
-InnerNodes = dict[tuple[int, str, str], tuple[Any, Any]]
-"""Nodes in graphs of their own, after the nodes that call these graphs.
+Calls = dict[Any, Any]
+"""What nodes of a program lose while it is converted.
 
-A key is the identity of the caller's graph and both names; keeping the caller keeps its graph, and so the identity.
+Keys are the names in `uncalled_modules`, with paths of modules; and the identity of a graph, the name of a node in it
+that calls another graph, and that of a node there, with both nodes: the first keeps the graph, and so the identity.
 """
 
-
-@dataclass(frozen=True, slots=True)
-class Calls:
-    """What nodes of a program lose while it is converted; `uncalled` are the modules from `uncalled_modules`."""
-
-    uncalled: Mapping[str, str]
-    inner: InnerNodes
+NO_CALLS: Calls = {}
 
 
-NO_CALLS = Calls({}, {})
-
-
-def root_of(node: Any, calls: Calls = NO_CALLS) -> Root | None:
-    """Return the exported program's node from which a node was made; None if PyTorch recorded none."""
-    found, last = _history(node)
-    if last is None:
-        return None
-    code = _GENERATED.findall(node.meta.get("stack_trace") or "")
-    key = (getattr(last, "graph_id", 0), str(last.name), code[-1] if code else "")
-    if key not in calls.inner:
-        return _in_its_module(_noted(node, found or last), calls)
-    inner = calls.inner[key][1]
-    return replace(_noted(inner, inner), name=f"{last.name}/{inner.name}")
-
-
-def root_of_any(node: Any, calls: Calls = NO_CALLS) -> Root:
-    """Return the exported program's node from which a node was made; the node itself if PyTorch recorded none."""
-    return root_of(node, calls) or _in_its_module(_noted(node, node), calls)
-
-
-def inner_nodes(program: Any) -> InnerNodes:
+def inner_nodes(program: Any) -> Calls:
     """Return the nodes of a program that are in graphs of their own."""
-    found: InnerNodes = {}
+    found: Calls = {}
     for node in program.graph.nodes:
         pending = [(getattr(program, "graph_module", None), node)]
         while pending:
@@ -92,6 +66,23 @@ def inner_nodes(program: Any) -> InnerNodes:
                     found[id(node.graph), node.name, one.name] = (node, one)
                     pending.append((graph, one))
     return found
+
+
+def root_of(node: Any, calls: Calls = NO_CALLS) -> Root | None:
+    """Return the exported program's node from which a node was made; None if PyTorch recorded none."""
+    found, last = _history(node)
+    if last is None:
+        return None
+    code = ["", *_GENERATED.findall(node.meta.get("stack_trace") or "")]
+    _, inner = calls.get((getattr(last, "graph_id", 0), last.name, code[-1]), (None, None))
+    if inner is None:
+        return _noted(node, found or last, calls)
+    return replace(_noted(inner, inner), name=f"{last.name}/{inner.name}")
+
+
+def root_of_any(node: Any, calls: Calls = NO_CALLS) -> Root:
+    """Return the exported program's node from which a node was made; the node itself if PyTorch recorded none."""
+    return root_of(node, calls) or _noted(node, node, calls)
 
 
 def _history(node: Any) -> tuple[Any, Any]:
@@ -105,7 +96,7 @@ def _history(node: Any) -> tuple[Any, Any]:
     return found, last
 
 
-def uncalled_modules(program: Any) -> dict[str, str]:
+def uncalled_modules(program: Any) -> Calls:
     """Return by node name the path of the module that owns its parameters, if that module is never called.
 
     `nn.MultiheadAttention` uses the parameters of its `out_proj` without calling it. Nodes that use parameters of
@@ -135,14 +126,8 @@ def _as_given(node: Any) -> Any:
     return node
 
 
-def _in_its_module(root: Root, calls: Calls) -> Root:
-    """Return a root moved to the module that owns its parameters, whose class is not known."""
-    path = calls.uncalled.get(root.name)
-    return root if path is None else replace(root, details=root.details._replace(path=path, class_name=""))
-
-
-def _noted(node: Any, first: Any) -> Root:
-    path, class_name = _module(node)
+def _noted(node: Any, first: Any, calls: Calls = NO_CALLS) -> Root:
+    path, class_name = (calls[first.name], "") if first.name in calls else _module(node)
     file, line, caller = line_of(frames_of(node.meta.get("stack_trace") or ""))
     targets = (str(getattr(one, "target", "")) for one in (first, node))
     call = next(filter(_OPERATOR.fullmatch, targets), "")

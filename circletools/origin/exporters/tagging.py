@@ -41,10 +41,8 @@ def nodes_of_operators(main: Graph, nodes: Sequence[Any], calls: Calls = NO_CALL
     inner = _inner(main, tags)
     for index, (code, own, size) in enumerate(zip(codes, tags, _sizes(main), strict=True)):
         last = own[-1:]
-        if code in LAYOUT_CODES:
-            found = graph.laid_out(own, size, made)
-        else:
-            found = graph.computed(last, behind, inner=index in inner)
+        layout = code in LAYOUT_CODES
+        found = graph.laid_out(own, size, made) if layout else graph.computed(last, behind, inner=index in inner)
         kept.append(sorted(found) or last)
     others = frozenset(chain.from_iterable(named))
     folded = _folded(main, _in_front(main, kept, inner, tags, graph), graph)
@@ -109,7 +107,7 @@ class _Nodes:
                     pending.append(one)
         return found
 
-    def laid_out(self, own: Sequence[int], size: int | None, made: Container[int]) -> set[int]:
+    def laid_out(self, own: Sequence[int], size: int, made: Container[int]) -> set[int]:
         """Return the tags of an operator that only change the layout: the last of its size, and those before it."""
         fitting = (tag for tag in reversed(own) if elements_of(self.nodes[tag]) in (None, size))
         last = next(filter(self._only_passes, fitting), None)
@@ -148,18 +146,18 @@ def _written(value: Any, values: Sequence[int], numbers: Mapping[Any, int]) -> s
 
 def _made(main: Graph, tags: Sequence[Sequence[int]], graph: _Nodes) -> dict[int, int]:
     """Return the operator that produces the value of each node: the one whose last tag it is, if sizes agree."""
-    made: dict[int, int] = {}
-    for operator, (own, size) in enumerate(zip(tags, _sizes(main), strict=True)):
-        computes = main.operators.code_names[operator] not in LAYOUT_CODES
-        if own and computes and size is not None and elements_of(graph.nodes[own[-1]]) == size:
-            made[own[-1]] = operator
-    return made
+    codes = main.operators.code_names
+    return {
+        own[-1]: operator
+        for operator, (own, size) in enumerate(zip(tags, _sizes(main), strict=True))
+        if own and codes[operator] not in LAYOUT_CODES and elements_of(graph.nodes[own[-1]]) == size
+    }
 
 
-def _sizes(main: Graph) -> list[int | None]:
-    """Return the number of elements of the first result of each operator; None if it has no result."""
-    first = (outputs[0] if outputs else -1 for outputs in main.results.lists())
-    return [None if one < 0 else element_count(main.values.shapes.row(one).tolist()) for one in first]
+def _sizes(main: Graph) -> list[int]:
+    """Return the number of elements of the first result of each operator; 0 if it has no result."""
+    shapes = main.values.shapes
+    return [element_count(shapes.row(own[0]).tolist()) if own else 0 for own in main.results.lists()]
 
 
 def _inner(main: Graph, tags: Sequence[Sequence[int]]) -> set[int]:
@@ -167,8 +165,8 @@ def _inner(main: Graph, tags: Sequence[Sequence[int]]) -> set[int]:
     ends = set(main.inputs.tolist())
     found = set()
     for operator, inputs in enumerate(main.operands.lists()):
-        feeding, own = _feeding(main, inputs), tags[operator][-1:]
-        if own and feeding and ends.isdisjoint(inputs) and all(tags[one][-1:] == own for one in feeding):
+        givers, own = feeding(main, inputs), tags[operator][-1:]
+        if own and givers and ends.isdisjoint(inputs) and all(tags[one][-1:] == own for one in givers):
             found.add(operator)
     return found
 
@@ -249,7 +247,7 @@ def _constant_sizes(main: Graph, operator: int) -> set[int]:
     return {element_count(values.shapes.row(one).tolist()) for one in constants}
 
 
-def _feeding(main: Graph, inputs: Sequence[int]) -> list[int]:
+def feeding(main: Graph, inputs: Sequence[int]) -> list[int]:
     """Return the operators that make the given tensors."""
     return [int(main.producer[one]) for one in inputs if one >= 0 and main.producer[one] >= 0]
 
@@ -258,5 +256,5 @@ def _continued(main: Graph, kept: list[list[int]]) -> list[list[int]]:
     """Give operators without a tag the nodes of their producers."""
     for operator, inputs in enumerate(main.operands.lists()):
         if not kept[operator]:
-            kept[operator] = next((kept[one] for one in _feeding(main, inputs)), [])
+            kept[operator] = next((kept[one] for one in feeding(main, inputs)), [])
     return kept

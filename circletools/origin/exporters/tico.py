@@ -17,18 +17,9 @@ from circletools.graph.build import graph_of, model_graph
 from circletools.graph.graph import Graph
 from circletools.model.model import Model, open_model
 from circletools.origin.algebra import UNKNOWN
-from circletools.origin.exporters.nodes import (
-    NO_CALLS,
-    Calls,
-    Root,
-    inner_nodes,
-    is_layout,
-    name_roots,
-    root_of,
-    uncalled_modules,
-)
+from circletools.origin.exporters.nodes import Root, inner_nodes, is_layout, name_roots, root_of, uncalled_modules
 from circletools.origin.exporters.patching import Guard
-from circletools.origin.exporters.tagging import LAYOUT_CODES
+from circletools.origin.exporters.tagging import LAYOUT_CODES, feeding
 from circletools.origin.numbering import number_sources
 from circletools.origin.read import NOTHING_KNOWN, Origins
 from circletools.origin.source import Source
@@ -71,7 +62,7 @@ class _Log:
 
     def begin(self, program: Any, *_: Any, **__: Any) -> None:
         """Record what the program contains before it is changed."""
-        self.calls = NO_CALLS
+        self.calls: dict[Any, Any] = {}
         self.weights: frozenset[str] = frozenset()
         self.replaced: dict[Any, Any] = {}
         self.folded: dict[Any, list[Any]] = {}
@@ -80,7 +71,7 @@ class _Log:
         self.made: list[tuple[str, Any]] = []
         self.before: bytes | None = None
         if program is not None:
-            self.calls = Calls(uncalled_modules(program), inner_nodes(program))
+            self.calls = {**inner_nodes(program), **uncalled_modules(program)}
             signature = program.graph_signature
             self.weights = frozenset((*signature.inputs_to_parameters, *signature.inputs_to_buffers))
 
@@ -171,80 +162,50 @@ def through_the_optimizer(model: Model, origins: Origins, after: Model) -> Origi
     """Track origins to the optimized model.
 
     TICO changes the layout of the inputs and outputs of a convolution. An operator of another call that absorbed such
-    a layout change does not compute that convolution, so computing calls have a second number for their layout
-    changes during tracking.
+    a layout change does not compute that convolution.
     """
-    second = max(origins.sources, default=0) + 1
-    layout = {index for index, code in enumerate(model.code_names(0)) if code in LAYOUT_CODES}
-    computing = UNKNOWN.union(*(origin for index, origin in origins.operators[0].items() if index not in layout))
-    marked = {
-        index: frozenset(one + second * (index in layout and one in computing) for one in origin)
-        for index, origin in origins.operators[0].items()
-    }
-    names = {**origins.sources, **{one + second: name for one, name in origins.sources.items()}}
-    tracked = track_from(model_graph(model), Origins(names, (marked,)), model_graph(after)).origins.operators[0]
+    origin, codes = origins.operators[0], model.code_names(0)
+    computing = UNKNOWN.union(*(origin[one] for one in origin if codes[one] not in LAYOUT_CODES))
+    steps = Origins(dict.fromkeys(origin, ""), ({one: frozenset((one,)) for one in origin},))
+    tracked = track_from(model_graph(model), steps, model_graph(after)).origins.operators[0]
     operators = {}
     for index, code in enumerate(after.code_names(0)):
-        origin = tracked.get(index, UNKNOWN)
-        computed = frozenset(one for one in origin if one < second)
-        whole = code in LAYOUT_CODES or not computed
-        operators[index] = frozenset(one % second for one in origin) if whole else computed
-    main, before = graph_of(after, 0), graph_of(model, 0)
-    _name_moved(operators, main, before, origins.operators[0])
-    name_rest(operators, main, before, origins.operators[0])
+        own = tracked.get(index, UNKNOWN)
+        whole = UNKNOWN.union(*(origin[one] for one in own))
+        found = UNKNOWN.union(*(origin[one] for one in own if codes[one] not in LAYOUT_CODES))
+        operators[index] = whole if code in LAYOUT_CODES else found | (whole - computing) or whole
+    name_moved(operators, graph_of(after, 0), graph_of(model, 0), origins.operators[0])
     return replaced(origins, operators=(operators,))
 
 
-def _name_moved(
+def name_moved(
     operators: dict[int, frozenset[int]], after: Graph, before: Graph, origins: Mapping[int, frozenset[int]]
 ) -> None:
-    """Give operators that the optimizer moved in front of a layout change their own origins: the names do not move.
+    """Correct origins by names, which stay where they were when the optimizer moves or fuses operators.
 
-    CONV_2D -> TRANSPOSE "a" -> LOGISTIC "b" -> NEG "c"   becomes   CONV_2D -> LOGISTIC "a" -> NEG "b" -> RESHAPE "c"
+        CONV_2D -> TRANSPOSE "a" -> TANH "b" -> NEG "c"          CONV_2D -> TANH "a" -> NEG "b" -> RESHAPE "c"
+        FULLY_CONNECTED "a" -> MUL "b", "a" also read elsewhere  FULLY_CONNECTED "a", FULLY_CONNECTED "b"
+        ADD "a" -> TRANSPOSE "b"                                 ADD "b"
 
-    A layout change with the same input as before has the same origin.
+    An operator without an origin gets those on the chain from the value of its name up to the first of its code.
     """
     named = {name: index for index, name in enumerate(before.operators.first_result_names)}
     names, codes = after.operators.first_result_names, before.operators.code_names
-
-    def reads(operator: int, name: str) -> bool:
-        return any(before.values.name(one) == name for one in before.operands.of(operator) if one >= 0)
-
-    changed: dict[int, int] = {}  # the layout change before which an operator stands now
+    behind: dict[int, int] = {}  # the layout change that stood before an operator and stands behind it now
     for index, (code, inputs) in enumerate(zip(after.operators.code_names, after.operands.lists(), strict=True)):
-        givers = [int(after.producer[one]) for one in inputs if one >= 0 and after.producer[one] >= 0]
         at = named.get(names[index], -1)
-        layout = next((changed[one] for one in givers if one in changed), at)
-        if layout < 0 or codes[layout] not in LAYOUT_CODES:
-            continue
-        if code in LAYOUT_CODES:
-            if codes[at] not in LAYOUT_CODES or any(reads(at, names[one]) for one in givers):
-                operators[index] = origins.get(layout if codes[at] not in LAYOUT_CODES else at, UNKNOWN)
-            continue
-        readers = (named.get(names[one], -1) for value in after.results.of(index)[:1] for one in after.readers[value])
-        own = next((one for one in readers if one >= 0 and codes[one] == code and reads(one, names[index])), -1)
-        if own >= 0:
-            operators[index], changed[index] = origins.get(own, UNKNOWN), layout
-
-
-def name_rest(
-    operators: dict[int, frozenset[int]], after: Graph, before: Graph, origins: Mapping[int, frozenset[int]]
-) -> None:
-    """Give operators without an origin those of the operators that computed the value with the same name before.
-
-    These are all on the chain from that value up to the first operator with the same code:
-
-        FULLY_CONNECTED "a" -> MUL "b", a also read elsewhere    becomes    FULLY_CONNECTED "a", FULLY_CONNECTED "b"
-        ADD "a" -> TRANSPOSE "b"                                 becomes    ADD "b"
-    """
-    named = {name: index for index, name in enumerate(before.operators.first_result_names)}
-    inputs, codes = before.operands.lists(), before.operators.code_names
-    for index, name in enumerate(after.operators.first_result_names):
-        code, found, pending = after.operators.code_names[index], UNKNOWN, [named.get(name, -1)]
-        while len(pending) == 1 and pending[0] >= 0 and not operators[index]:
-            at = pending[0]
-            if code in LAYOUT_CODES or codes[at] not in LAYOUT_CODES:
-                found |= origins.get(at, UNKNOWN)
-            if codes[at] == code:
+        layout = next((behind[one] for one in feeding(after, inputs) if one in behind), at)
+        if layout >= 0 and codes[layout] in LAYOUT_CODES:
+            if code in LAYOUT_CODES and codes[at] not in LAYOUT_CODES:
+                operators[index] = origins.get(layout, UNKNOWN)
+            readers = (one for value in after.results.of(index)[:1] for one in after.readers[value])
+            for own in (named.get(names[one], -1) for one in readers if code not in LAYOUT_CODES):
+                if own >= 0 and codes[own] == code and at in feeding(before, before.operands.of(own)):
+                    operators[index], behind[index] = origins.get(own, UNKNOWN), layout
+        found, chain = UNKNOWN, [at]
+        while len(chain) == 1 and chain[0] >= 0 and not operators[index]:
+            if code in LAYOUT_CODES or codes[chain[0]] not in LAYOUT_CODES:
+                found |= origins.get(chain[0], UNKNOWN)
+            if codes[chain[0]] == code:
                 operators[index] = found
-            pending = [int(before.producer[one]) for one in inputs[at] if one >= 0 and before.producer[one] >= 0]
+            chain = feeding(before, before.operands.of(chain[0]))
