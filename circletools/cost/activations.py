@@ -11,7 +11,6 @@ Efficient Memory Management for Deep Neural Net Inference, 2020).
 
 from __future__ import annotations
 
-from bisect import insort
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,7 +21,7 @@ from circletools.graph.graph import Graph
 
 _LARGEST = 1 << 40  # bytes; more means a hostile shape
 MOST_PLANNED = 20_000
-"""The most values that are planned: the time grows with the square of the number of simultaneously live values."""
+"""The most values that are planned: the time grows with the square of their number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,16 +93,19 @@ def plan(begins: Indices, ends: Indices, sizes: Indices, order: Indices, fixed: 
 
     `fixed` has given offsets, -1 for values without one.
     """
-    placed: list[tuple[int, int, int, int]] = []  # offset, end, first and last operator; by offset
+    placed = np.zeros((4, len(order)), np.int64)  # offset, end, first and last operator; by offset
     top, given = 0, [-1] * len(order) if fixed is None else fixed[order].tolist()
     columns = (begins[order].tolist(), ends[order].tolist(), sizes[order].tolist(), given)
-    for begin, end, size, place in zip(*columns, strict=True):
-        offset = max(place, 0)
-        for low, high, from_, to in placed if place < 0 else ():
-            if from_ <= end and begin <= to:
-                if low - offset >= size:
-                    break
-                offset = max(offset, high)
-        insort(placed, (offset, offset + size, begin, end))
+    for count, (begin, end, size, place) in enumerate(zip(*columns, strict=True)):
+        offset = place
+        if place < 0:
+            lows, highs, first, last = placed[:, :count]
+            is_live = (first <= end) & (begin <= last)
+            free = np.maximum.accumulate(np.append(0, highs[is_live]))  # the end of all below
+            fits = np.append(lows[is_live] - free[:-1] >= size, True)
+            offset = int(free[fits.argmax()])
+        at = int(np.searchsorted(placed[0, :count], offset))
+        placed[:, at + 1 : count + 1] = placed[:, at:count]
+        placed[:, at] = offset, offset + size, begin, end
         top = max(top, offset + size)
     return top

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from html import escape
 from itertools import islice
 from typing import Any, Protocol, TypeVar, overload
@@ -29,6 +29,7 @@ class _HasRow(Protocol):
 _Row = TypeVar("_Row", bound=_HasRow)
 
 _SHOWN = 5
+_RECENT = 256
 
 
 class Rows(Attributes, Sequence[_Row]):
@@ -92,7 +93,8 @@ class Subgraph(Attributes):
     def operators(self) -> Rows[Operator]:
         """The operators, in file order."""
         rows = self.columns.operator_columns.rows_of(self.index)
-        return Rows(len(rows), lambda index: self._operator(index, rows[index]))
+        # An operator with thousands of outputs is read once for all of them.
+        return Rows(len(rows), lru_cache(_RECENT)(lambda index: self._operator(index, rows[index])))
 
     def code_indices(self) -> list[int]:
         """Return the index into the operator code list of each operator."""

@@ -10,9 +10,10 @@ The tables of the library were measured; docs/capabilities.md describes how, and
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,7 @@ from circletools.model.model import Model
 from circletools.wording import Attributes, counted
 
 ANY = "*"
+_MOST_SHOWN = 100  # unmet conditions on tensors, of which an operator may have thousands
 _OF_KIND = re.compile(r".* (constant, not (?!.*constant).*computed|computed, not (?!.*computed).*constant)")
 _UNSIGNED = re.compile(r"\w+ \d+ is U(INT\d+ \w+).*, not (.+)")
 
@@ -276,9 +278,12 @@ def mismatches(form: Form, operator: OperatorTraits, any_empty: bool = False) ->
     ):
         if not count.holds(len(tensors)):
             found.append(f"{counted(len(tensors), what)}, not {count}")
-    found += _places("input", form.inputs, operator.inputs)
-    found += _places("output", form.outputs, operator.outputs)
-    found += _each_tensor(form, operator, any_empty)
+    for problems in (
+        _places("input", form.inputs, operator.inputs),
+        _places("output", form.outputs, operator.outputs),
+        _each_tensor(form, operator, any_empty),
+    ):
+        found += islice(problems, _MOST_SHOWN)
     for name, allowed in form.options.items():
         value = operator.settings.get(name, 0)
         if not allowed.holds(value):
@@ -287,35 +292,32 @@ def mismatches(form: Form, operator: OperatorTraits, any_empty: bool = False) ->
     return found
 
 
-def _places(what: str, places: Places | None, tensors: Sequence[TensorTraits | None]) -> list[str]:
+def _places(what: str, places: Places | None, tensors: Sequence[TensorTraits | None]) -> Iterator[str]:
     if places is None:
-        return []
+        return
     count = len(places.allowed)
     if len(tensors) < count or (len(tensors) > count and not places.more):
-        return [f"{counted(len(tensors), what)}, not {count}{' or more' if places.more else ''}"]
-    found = []
+        yield f"{counted(len(tensors), what)}, not {count}{' or more' if places.more else ''}"
+        return
     for index, tensor in enumerate(tensors):
         allowed = places.allowed[min(index, count - 1)]
         if not any(pattern.holds(tensor) for pattern in allowed):
-            found.append(f"{what} {index} is {tensor or 'left out'}, not {_either(allowed)}")
-    return found
+            yield f"{what} {index} is {tensor or 'left out'}, not {_either(allowed)}"
 
 
 def _either(allowed: Patterns) -> str:
     return " or ".join("left out" if pattern.none else str(pattern) for pattern in allowed)
 
 
-def _each_tensor(form: Form, operator: OperatorTraits, any_empty: bool) -> list[str]:
+def _each_tensor(form: Form, operator: OperatorTraits, any_empty: bool) -> Iterator[str]:
     """Check the conditions on every computed input and every output."""
-    found = []
     for what, tensors in (("input", operator.inputs), ("output", operator.outputs)):
         for index, tensor in enumerate(tensors):
             if tensor is None or (what == "input" and tensor.constant):
                 continue
             if form.types is not None and not any(pattern.holds(tensor) for pattern in form.types):
-                found.append(f"{what} {index} is {tensor}, not {_either(form.types)}")
+                yield f"{what} {index} is {tensor}, not {_either(form.types)}"
             if not form.rank.holds(tensor.rank) and (tensor.rank or not any_empty):
-                found.append(f"{what} {index} has rank {tensor.rank}, not {form.rank}")
+                yield f"{what} {index} has rank {tensor.rank}, not {form.rank}"
             if tensor.dynamic > form.open:
-                found.append(f"{what} {index} has an unknown dimension" + " besides the first" * form.open)
-    return found
+                yield f"{what} {index} has an unknown dimension" + " besides the first" * form.open

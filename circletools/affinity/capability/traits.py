@@ -191,11 +191,13 @@ class SubgraphTraits:
         """Number the distinct values of the terms that matter, operator by operator; 0 stands for no terms."""
         found = np.zeros(len(self), np.int64)
         codes, measures = np.array(self._codes, np.int64), self._once.measures
-        for code in np.unique(codes).tolist():
-            names = terms.get(self._facts.operators.codes[code].name, terms.get("*", ()))
-            if not names:
+        group_of: dict[tuple[Term, ...], int] = {(): 0}  # of terms, not of codes, of which a file may have thousands
+        names_of = [terms.get(code.name, terms.get("*", ())) for code in self._facts.operators.codes]
+        groups = np.array([group_of.setdefault(names, len(group_of)) for names in names_of], np.int64)[codes]
+        for names, group in list(group_of.items())[1:]:
+            rows = np.flatnonzero(groups == group)
+            if not len(rows):
                 continue
-            rows = np.flatnonzero(codes == code)
             values = np.column_stack(
                 [self._option(name, rows) if isinstance(name, str) else measures.of(name, rows) for name in names]
             )

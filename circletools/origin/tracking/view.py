@@ -54,9 +54,10 @@ class View:
 
     @cached_property
     def made(self) -> list[list[int]]:
-        """The values that each operator produces; if several write one value, only the last counts."""
+        """The values that each operator produces, each once; if several write one value, only the last counts."""
         operators, values = self.side.graph.definitions
-        makes = (self.side.graph.producer[values] == operators) & ~self.hidden[operators]
+        makes = np.flatnonzero((self.side.graph.producer[values] == operators) & ~self.hidden[operators])
+        makes = makes[np.sort(np.unique(values[makes], return_index=True)[1])]
         return rows_by_key(len(self), operators[makes], values[makes])
 
     def takers(self, operator: int) -> list[int]:
