@@ -34,6 +34,7 @@ _READ, _WRITTEN = 1, 2
 _READING = frozenset(("READ_VARIABLE", "HASHTABLE_FIND", "HASHTABLE_SIZE"))
 _ONCE, _SETTING = "CALL_ONCE", "ASSIGN_VARIABLE"
 _LOOPS = frozenset(("WHILE", "STABLEHLO_WHILE"))
+_ENTRY_BYTES = 32  # bytes charged for an entry of a set or a dictionary
 
 Access = dict[Reference, int]
 """The resources that an operator uses, and how: _READ, _WRITTEN, both, or 0 if it only names the resource."""
@@ -98,6 +99,8 @@ class Resources:
             for resource in _known_here(own.by_operator[operator]):
                 users[resource].append(operator)
         copied = {operator: {resource} for operator, resource in own.naming.items()} | initialised
+        entries = sum(len(users[one]) for names in copied.values() for one in names)
+        self._charge(_ENTRY_BYTES * entries + len(initialised) ** 2)
         users_of = {operator: {user for one in names for user in users[one]} for operator, names in copied.items()}
         for maker, reader, value in _handles(graph):
             if maker in own.naming:
@@ -105,10 +108,10 @@ class Resources:
             else:  # a handle cannot be passed from one model to another
                 users[name := f"what tensor {value} names"] += [maker, reader]
                 written.add(name)
-        for later, earlier in combinations(
-            reversed(initialised), 2
-        ):  # a later initialiser may read values set by an earlier one
+        # A later initialiser may read values set by an earlier one.
+        for later, earlier in combinations(reversed(initialised), 2):
             if initialised[earlier] & initialised[later]:
+                self._charge(len(users_of[later]))
                 users_of[earlier] |= users_of[later]
         return State(
             {resource: sorted(set(some)) for resource, some in users.items() if resource in written},
@@ -146,10 +149,11 @@ class Resources:
                     for after, before in zip(back, taken, strict=False):
                         after.update(before)
                 refers |= dict(zip(made, back, strict=True))
+                self._charge(_ENTRY_BYTES * sum(map(len, back)))
             else:
                 mode = (code != _SETTING) * _READ | (code not in _READING) * _WRITTEN
                 _add(this, {*this}.union(*taken, *referred(made)), mode)
-            self._charge(len(this) + sum(mode >= _WRITTEN for mode in this.values()))
+            self._charge(_ENTRY_BYTES * len(this))
         once = [
             operator for operator in sorted(graph.callees)
             if graph.operators.code_names[operator] == _ONCE and UNKNOWN not in access[operator]
@@ -176,6 +180,7 @@ class Resources:
                 continue
             # a condition or an index comes before the arguments
             arguments = taken[max(0, len(taken) - len(self.model.graphs[index].inputs)) :]
+            self._charge(8 * sum(map(len, uses.by_operator.values())))
             for theirs in uses.by_operator.values():
                 for name, mode in theirs.items():
                     _add(access, _for_caller([{name}], arguments), mode)
@@ -210,17 +215,25 @@ def _initializers(uses: Uses) -> tuple[list[int], set[Resource]]:
 
     An initialiser that reads resources written by others depends on their values, and cannot be copied.
     """
-    chosen = list(uses.initialisers)
-    while True:
-        others = (access for operator, access in uses.by_operator.items() if operator not in chosen)
-        written = _known_here(name for access in others for name, mode in access.items() if mode & _WRITTEN)
-        left = [
-            operator for operator in chosen
-            if written.isdisjoint(_known_here(n for n, mode in uses.by_operator[operator].items() if mode & _READ))
-        ]  # fmt: skip
-        if len(left) == len(chosen):
-            return chosen, written
-        chosen = left
+    chosen = dict.fromkeys(uses.initialisers)
+    reading: dict[Resource, list[int]] = defaultdict(list)
+    for operator in chosen:
+        for name in _touched(uses.by_operator[operator], _READ):
+            reading[name].append(operator)
+    written = set[Resource]()
+    pending = [operator for operator in uses.by_operator if operator not in chosen]
+    while pending:
+        for name in _touched(uses.by_operator[pending.pop()], _WRITTEN) - written:
+            written.add(name)
+            for operator in reading[name]:
+                if operator in chosen:
+                    del chosen[operator]
+                    pending.append(operator)
+    return list(chosen), written
+
+
+def _touched(access: Access, how: int) -> set[Resource]:
+    return _known_here(name for name, mode in access.items() if mode & how)
 
 
 def _handles(graph: Graph) -> Iterator[tuple[int, int, int]]:

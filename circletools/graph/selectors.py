@@ -16,6 +16,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import translate
+from itertools import chain
 from typing import Literal, get_args
 
 from circletools.errors import InvalidInputError, UsageError
@@ -30,6 +31,7 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 Ranges = tuple[tuple[int, int], ...]
 _LONGEST_GLOB = 10_000  # matching takes time quadratic in the length
 _MOST_TRIED = 25_000_000  # names tried against all patterns of a request: three seconds
+_MOST_COMPARED = 200_000  # names compared for hints: two seconds
 _CHOSEN = 10  # each operator that is chosen takes as long as so many names
 _GLOB = re.compile(r"[*?[]")
 _SELECTOR = re.compile(r"(?:(\d{1,6})/)?(index|name|origin|op):(.+)", re.DOTALL)
@@ -96,7 +98,7 @@ class Chooser:
         self.model: ModelGraph
         self.model, self._origins = model, origins
         self._operators: dict[tuple[Kind, int, bool], dict[str, list[int]]] = {}
-        self._tried = 0
+        self._tried = self._compared = 0
 
     def choose(self, selector: Selector) -> dict[int, list[int]]:
         """Return the matching operators, ascending, by subgraph; subgraphs without matches are omitted.
@@ -138,7 +140,7 @@ class Chooser:
             self._count(len(named), selector)
             matches = re.compile(translate(selector.pattern)).fullmatch
             found.update(one for name, operators in named.items() if matches(name) for one in operators)
-        self._count(_CHOSEN * len(found), selector)
+        self._count(_CHOSEN * (1 + len(found)), selector)
         return sorted(found)
 
     def _named(self, selector: Selector, subgraph: int) -> dict[str, list[int]]:
@@ -160,7 +162,11 @@ class Chooser:
         return [tuple(known.get(operator, ())) for operator in range(len(self.model.graphs[subgraph]))]
 
     def _suggest(self, selector: Selector, subgraphs: Iterable[int]) -> str:
-        names = {name for subgraph in subgraphs for name in self._named(selector, subgraph)}
+        known = [self._named(selector, subgraph) for subgraph in subgraphs]
+        if self._compared > _MOST_COMPARED:
+            return ""
+        self._compared += sum(map(len, known))
+        names = {*chain.from_iterable(known)}
         if not names:
             return "the model has no origins (embed-origins adds them)" if selector.kind == "origin" else "no names"
         return suggestion(selector.pattern, names)

@@ -16,6 +16,7 @@ from circletools.affinity.exports.placement import current_affinity
 from circletools.affinity.findings import findings_of_affinity
 from circletools.affinity.read import Affinity
 from circletools.errors import EditError
+from circletools.flatbuf.budget import OBJECT_BYTES
 from circletools.graph.algorithms import Indices
 from circletools.graph.build import model_graph
 from circletools.graph.graph import Graph, ModelGraph
@@ -114,10 +115,12 @@ def planned(graph: Graph, state: State, affinity: Affinity) -> SplitPlan:
 def _members(graph: Graph, state: State, partition: Indices) -> list[list[int]]:
     """Return the operators of each part; one without a partition is in each part that needs it, or in the first."""
     parts = [{int(number)} for number in partition]
+    charge = graph.operators.budget.tally("the operators of all parts")
     for operator in reversed(graph.dag.order):
         if partition[operator] < 0:
             readers = state.copied.get(operator, graph.dag.successors[operator])
             parts[operator] = set().union(*(parts[reader] for reader in readers)) or {0}
+            charge(OBJECT_BYTES * len(parts[operator]))
     members: list[list[int]] = [[] for _ in range(int(partition.max()) + 1)]
     for operator, its in enumerate(parts):
         for number in its:

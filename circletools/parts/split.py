@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from circletools.errors import UsageError
+from circletools.errors import EditError, UsageError
 from circletools.findings import Finding
+from circletools.flatbuf.budget import OBJECT_BYTES
 from circletools.graph.graph import Graph
 from circletools.metadata.stamp import operator_record
 from circletools.model.model import Model
@@ -36,8 +37,11 @@ from circletools.parts.plan import SplitPlan, checked_affinity, planned
 from circletools.parts.signatures import with_ends
 from circletools.parts.whole import Whole, read_whole
 from circletools.storage.directories import check_directory, write_directory
-from circletools.storage.files import Part
+from circletools.storage.files import Part, view
 from circletools.wording import Attributes
+
+_MOST_TIMES, _MOST_BYTES = 10, 128 << 20  # what all parts may take: this many times the file, plus this many bytes
+_FEWER = "each partition has a copy of the constants that it reads: make fewer (--min-size)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +93,13 @@ def split(
     program = openvino_runner(connections, plan) if runner == "openvino" else None
 
     def files() -> Iterator[tuple[str, list[Part]]]:
+        left = _MOST_TIMES * len(whole.file.memory) + _MOST_BYTES
         for excerpt, piece in zip(excerpts, connections.parts, strict=True):
-            yield piece.file, whole.bytes_of(excerpt)
+            data = whole.bytes_of(excerpt)
+            left -= sum(len(view(one)) for one in data)
+            if left < 0:
+                raise EditError("the parts take more than 10 times the file together", hint=_FEWER)
+            yield piece.file, data
         yield f"{_stem(whole.file.path)}{CONNECTIONS}", [encode_connections(connections)]
         if program is not None:
             yield RUNNER, [program.encode()]
@@ -130,12 +139,13 @@ def excerpts_of(whole: Whole, plan: SplitPlan) -> tuple[list[Excerpt], list[Find
         (index, name) for index, name in enumerate(whole.names) if name not in gone and name not in annotations.stale
     ]
     excerpts, signed = [], set[int]()
+    charge = whole.graph.source.wire.budget.tally("the subgraphs that all parts call")
     for part in plan.parts:
         section = Section(plan.subgraph, part.operators, part.inputs, part.outputs, plan.renamed)
-        kept: SubgraphSelection = [
-            (plan.subgraph, part.operators),
-            *((one, None) for one in called_by(whole.graph, [section])),
-        ]
+        called = called_by(whole.graph, [section])
+        graphs = whole.graph.graphs
+        charge(OBJECT_BYTES * sum(len(graphs[one]) + len(graphs[one].values) for one in called))
+        kept: SubgraphSelection = [(plan.subgraph, part.operators), *((one, None) for one in called)]
         values = new_values(annotations, kept, every_source=False, device=part.device_id)
         entries = {index: values.get(name) for index, name in inherited}
         signatures = with_ends(whole.graph.signatures, plan.subgraph, part.inputs, part.outputs)

@@ -10,6 +10,7 @@ import numpy as np
 
 from circletools.errors import CircleToolsError
 from circletools.graph.build import model_graph
+from circletools.graph.graph import Graph
 from circletools.model.model import Model
 from circletools.model.sizes import MOST_DIMENSIONS, element_count
 from circletools.shapes.batch import Batch, Patch, check_batch, patches
@@ -46,10 +47,9 @@ class Shapes:
 class _Subgraph:
     """The columns of a subgraph as lists."""
 
-    def __init__(self, model: Model, index: int) -> None:
-        graph = model_graph(model).graphs[index]
+    def __init__(self, model: Model, graph: Graph) -> None:
         graph.check_values()
-        self.graph, self.view, self.index = graph, model.subgraphs[index], index
+        self.graph, self.view, self.index = graph, model.subgraphs[graph.index], graph.index
         self.operands, self.results = graph.operands.lists(), graph.results.lists()
         self.codes, self.callees = graph.operators.code_names, graph.callees
         self.shapes: list[Shape] = [tuple(sizes) for sizes in graph.values.shapes.lists()]
@@ -86,6 +86,7 @@ class Inference:
         known: dict[int, _Subgraph] | None = None,
     ) -> None:
         self._model, self._base, self._batch = model, base, batch
+        self._graphs = model_graph(model)
         self.subgraphs: dict[int, _Subgraph] = {} if known is None else known
         self.found = Shapes()
         self._runs: dict[int, tuple[Shape | None, ...]] = {}
@@ -93,7 +94,7 @@ class Inference:
     def run(self, index: int, inputs: Sequence[Shape | None], depth: int = 0) -> list[Shape | None]:
         """Infer a subgraph from its input shapes; return the shapes of its outputs. Raises ShapesRefusedError."""
         if index not in self.subgraphs:
-            self.subgraphs[index] = _Subgraph(self._model, index)
+            self.subgraphs[index] = _Subgraph(self._model, self._graphs.graphs[index])
         subgraph, now = self.subgraphs[index], self.found.shapes
         ends = [int(tensor) for tensor in subgraph.graph.inputs]
         if self._runs.get(index, tuple(inputs)) != tuple(inputs) or depth > _DEEPEST:
