@@ -207,7 +207,7 @@ def test_packets_that_are_cut_or_broken(size: int) -> None:
 def test_how_much_packets_may_unpack_to() -> None:
     bodies = [field_bytes(9, b"y" * length) for length in (50, 60)]
     packed = [field_bytes(1, field_bytes(50, zlib.compress(field_bytes(1, body)))) for body in bodies]
-    together = sum(len(body) + 2 for body in bodies)
+    together = sum(len(body) + 2 + 16 + 16 for body in bodies)  # 16 for each packet, outside and inside
     data = b"".join(packed)
     assert len(list(packet_fields(trace_of(together), in_pieces(data, 1000)))) == 2
     with pytest.raises(InvalidInputError, match=f"name: byte {len(packed[0])}: it decompresses to more than"):

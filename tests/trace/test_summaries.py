@@ -53,7 +53,7 @@ def test_pieces_of_intervals(most: int, monkeypatch: pytest.MonkeyPatch) -> None
             timeline.add(at, number + 5)
             begins.append((at, number + 5))
         found: Counter[tuple[int, int, int]] = Counter()
-        for part, segments in pieces(intervals(pairs), *timeline.arrays()):
+        for part, segments in pieces(intervals(pairs), *timeline.arrays(), "t"):
             assert len(part.starts) == len(segments) == len(part.codes)
             assert len(part.starts) <= max(most, 0) + len(pairs) + len(steps)
             columns = (part.starts, part.ends, segments, part.paths, part.threads)

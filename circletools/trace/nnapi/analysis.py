@@ -208,7 +208,7 @@ class _Pass:
         for path, self_ns in zip(*(one.tolist() for one in own), strict=True):
             self.automaton.paths[path].self_ns += self_ns
         for timeline, some in self._by_timeline(intervals):
-            for part, segments in pieces(some, *timeline.arrays()):
+            for part, segments in pieces(some, *timeline.arrays(), self.trace.name):
                 self.totals.add(part, segments)
         self.work.add(intervals)
         self.runs.forget()

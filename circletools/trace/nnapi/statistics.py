@@ -19,7 +19,8 @@ from circletools.trace.nnapi.contexts import BUCKETS, Contexts
 from circletools.trace.nnapi.machine import Machine
 from circletools.trace.sources.names import Columns, Numbers, by_thread, sums
 
-_MOST_PIECES = 1 << 22
+_MOST_PIECES = 1 << 20  # pieces at a time
+_MOST_CUT = 1 << 24  # pieces of one batch: two seconds
 _LIMIT = 1 << 62
 
 
@@ -99,8 +100,13 @@ class Cutter:
 _CODE_BITS = 32
 
 
-def pieces(intervals: Intervals, starts: Numbers, segments: Numbers) -> Iterable[tuple[Intervals, Numbers]]:
-    """Yield the intervals, cut where segments start, and the segment of each piece; the first has no start."""
+def pieces(
+    intervals: Intervals, starts: Numbers, segments: Numbers, name: str
+) -> Iterable[tuple[Intervals, Numbers]]:
+    """Yield the intervals, cut where segments start, and the segment of each piece; the first has no start.
+
+    Raises InvalidInputError, with `name` for its location, if there are too many pieces.
+    """
     if len(starts) == 1:
         yield intervals, np.full(len(intervals.starts), segments[0])
         return
@@ -112,6 +118,8 @@ def pieces(intervals: Intervals, starts: Numbers, segments: Numbers) -> Iterable
     yield intervals.only(whole), segments[first[whole]]
     at = np.flatnonzero(~whole)
     counts = np.searchsorted(starts, intervals.ends[at], "left") - first[at]
+    if counts.sum() > _MOST_CUT:
+        raise InvalidInputError(f"scopes run through {counts.sum()} runs and executions of others", location=name)
     bounds = np.searchsorted(np.cumsum(counts), np.arange(0, counts.sum() + _MOST_PIECES, _MOST_PIECES), "right")
     for low, high in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
         some, count = at[low:high], counts[low:high]

@@ -15,7 +15,7 @@ EXPECTED = (
 
 PIECE_BYTES = 3 << 20
 _UNPACKED_FREE, _UNPACKED_RATIO = 4 << 20, 100
-_LONGEST_LINE = 8 << 20
+_SLICE, _LONGEST_LINE = 64 << 10, 8 << 20
 
 Pieces = Callable[[], Iterator[memoryview | bytes]]
 """Yields the content from its start on each call."""
@@ -56,7 +56,8 @@ def inflated(packed: Pieces, name: str, window_bits: int, most: int) -> Pieces:
 
     def read() -> Iterator[bytes]:
         engine, left, begun = zlib.decompressobj(window_bits), most, True
-        for piece in packed():
+        # In small slices, as what is left after each of many members is copied.
+        for piece in (whole[at : at + _SLICE] for whole in packed() for at in range(0, len(whole), _SLICE)):
             rest = bytes(piece)
             while rest:
                 if not begun and rest[:1] != b"\x1f":
@@ -70,11 +71,7 @@ def inflated(packed: Pieces, name: str, window_bits: int, most: int) -> Pieces:
                     ) from error
                 left -= len(unpacked)
                 if left < 0:
-                    raise InvalidInputError(
-                        f"it decompresses to more than {_UNPACKED_RATIO} times its size",
-                        location=name,
-                        hint="decompress it first if you trust the file",
-                    )
+                    raise too_large(name)
                 yield unpacked
                 rest = engine.unconsumed_tail
                 if engine.eof:
@@ -83,6 +80,12 @@ def inflated(packed: Pieces, name: str, window_bits: int, most: int) -> Pieces:
                     rest, engine, begun = engine.unused_data, zlib.decompressobj(window_bits), False
 
     return lambda: _joined(read())
+
+
+def too_large(name: str) -> InvalidInputError:
+    """Return the error for a decompression bomb."""
+    message = f"it decompresses to more than {_UNPACKED_RATIO} times its size"
+    return InvalidInputError(message, location=name, hint="decompress it first if you trust the file")
 
 
 def _joined(pieces: Iterator[bytes]) -> Iterator[bytes]:

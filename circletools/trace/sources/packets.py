@@ -6,16 +6,18 @@ Packets of other machines (TracePacket { machine_id = 98 }) are dropped: their t
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import NamedTuple
 
 from circletools.errors import InvalidInputError
 from circletools.trace.sources.batch import FaultKind, Trace
-from circletools.trace.sources.content import Pieces, inflated, pieces_of
+from circletools.trace.sources.content import Pieces, inflated, pieces_of, too_large
 from circletools.trace.sources.wire import CONTENT, BrokenMessage, contents, fields, number_in, varint
 
 _COMPRESSED, _COMPRESSED_ZSTD = 50, 133
 _MACHINE, _MACHINE_TAG = 98, b"\x90\x06"
-_HEADER_BYTES, _LEAST_HEADER_BYTES = 20, 2
+_HEADER_BYTES = 20
+_PACKET_BYTES = 16  # counted for each packet, which takes time, with the bytes that may be unpacked
 
 
 class Packet(NamedTuple):
@@ -38,13 +40,23 @@ class Field(NamedTuple):
 def packet_fields(trace: Trace, pieces: Pieces) -> Iterator[Field]:
     """Yield the fields of all packets, including compressed ones. Raises InvalidInputError."""
     left = trace.most_unpacked
+
+    def unpacked(content: memoryview, name: str) -> Iterator[memoryview | bytes]:
+        nonlocal left
+        for piece in inflated(pieces_of(content), name, 15, left)():
+            left -= len(piece)
+            yield piece
+
     for data, where in _framed(trace, pieces):
         packet = Packet(data, where)
+        left -= _PACKET_BYTES
         for field in _fields(trace, packet):
             if field.number == _COMPRESSED and field.value == CONTENT:
                 content = memoryview(data)[field.start : field.end]
-                for inner, _ in _framed(trace, inflated(pieces_of(content), trace.place(where), 15, left)):
-                    left -= len(inner) + _LEAST_HEADER_BYTES
+                for inner, _ in _framed(trace, partial(unpacked, content, trace.place(where))):
+                    left -= _PACKET_BYTES
+                    if left < 0:
+                        raise too_large(trace.place(where))
                     yield from _fields(trace, Packet(inner, where))
             elif field.number == _COMPRESSED_ZSTD and field.value == CONTENT:
                 raise InvalidInputError(
@@ -54,6 +66,8 @@ def packet_fields(trace: Trace, pieces: Pieces) -> Iterator[Field]:
                 )
             else:
                 yield field
+        if left < 0:
+            raise too_large(trace.place(where))
 
 
 def _fields(trace: Trace, packet: Packet) -> Iterator[Field]:
