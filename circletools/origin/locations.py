@@ -12,17 +12,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import NamedTuple
+from functools import cache
+from typing import Any, NamedTuple
 
 from circletools.errors import ModelFormatError
-from circletools.flatbuf.columns import Tables
 from circletools.graph.graph import ModelGraph
 from circletools.model.debug_metadata import DEBUG_METADATA, DebugMetadata
-from circletools.model.views import text
+from circletools.model.options import named_fields
 from circletools.origin.source import NOTHING, AnySource, Source, SourceDetails, line_of, relative_file
 
 _LOCATION = 1  # the union code of a Location among the attributes; the other is a dictionary item
 _MOST_FRAMES = 1000  # as deep as Python calls
+_STEP_BYTES = 64  # charged for each location of each operator, and for each frame
 
 
 def operator_locations(model: ModelGraph, subgraph: int = 0) -> list[list[AnySource]]:
@@ -39,6 +40,9 @@ def operator_locations(model: ModelGraph, subgraph: int = 0) -> list[list[AnySou
         return _Locations(DebugMetadata(data)).of_operators(described, indices)
     except ModelFormatError as error:
         raise ModelFormatError(f"the locations are broken: {error}", location=f"metadata {DEBUG_METADATA}") from error
+
+
+Location = dict[str, Any]
 
 
 class _Step(NamedTuple):
@@ -58,6 +62,8 @@ class _Locations:
         self.locations, _ = self.conversion.children("attributes", self.schema)
         self.types = self.locations.scalars("location_type").tolist() if self.kinds else []
         self.targets = self.locations.targets("location").tolist()
+        self.at, self.lines = cache(self._read), cache(self._line_of)
+        self.charge = self.conversion.wire.budget.tally("the locations of operators")
 
     def of_operators(self, subgraph: int, indices: Iterable[int]) -> list[list[AnySource]]:
         """Return the sources of a subgraph's operators, by their indices in the debug metadata."""
@@ -78,40 +84,43 @@ class _Locations:
         pending = [_Step(index) for index in reversed(indices)]
         while pending:
             step = pending.pop()
-            member, location = self._at(step.at)
+            member, location = self.at(step.at)
             if location is None or step.at in seen:
                 continue
             seen.add(step.at)
+            self.charge(_STEP_BYTES)
             if member == "NameLoc":
-                name = _text(location, "name")
+                name = location["name"]
                 if name:
                     (types if name.endswith(":") else found)[_named(name, step)] = None
             elif member == "FileLineColLoc":
-                file, line, column = _file(location), _line(location), int(location.scalars("column")[0])
+                file, line, column = location["filename"], location["line"], location["column"]
                 place = f"{relative_file(file, os.getcwd())}:{line}:{column}"
                 found[_source(place, SourceDetails(file=file, line=line))] = None
             elif member == "FusedLoc":
                 pending += self._parts(location, step)
             elif member == "CallSiteLoc":
-                line_above = self._line_of(int(location.scalars("caller_index")[0]))
-                callee = int(location.scalars("callee_index")[0])
+                line_above = self.lines(location["caller_index"])
+                callee = location["callee_index"]
                 pending.append(step._replace(at=callee, line=line_above or step.line))
             elif member == "OpaqueLoc":
-                pending.append(step._replace(at=int(location.scalars("fallback_location_index")[0])))
+                pending.append(step._replace(at=location["fallback_location_index"]))
         return list(found or types)
 
-    def _at(self, index: int) -> tuple[str | None, Tables | None]:
+    def _read(self, index: int) -> tuple[str | None, Location | None]:
         """Return a location and its kind, or None if there is none."""
         if index >= len(self.kinds) or self.kinds[index] != _LOCATION or not self.targets[index]:
             return None, None
         member = self.schema.unions["LocationType"].get(self.types[index])
-        return member, None if member is None else self.metadata.table(member, self.targets[index])
+        if member is None:
+            return None, None
+        return member, named_fields(self.metadata.table(member, self.targets[index]), self.schema)[0]
 
-    def _parts(self, fused: Tables, step: _Step) -> list[_Step]:
+    def _parts(self, fused: Location, step: _Step) -> list[_Step]:
         """Return the parts of a fused location, the first one last; a leading type is the class of the others."""
-        indices = fused.vectors("location_indexes").row(0).tolist()
-        member, first = self._at(indices[0]) if indices else (None, None)
-        name = _text(first, "name") if first is not None and member == "NameLoc" else ""
+        indices = fused["location_indexes"]
+        member, first = self.at(indices[0]) if indices else (None, None)
+        name = first["name"] if first is not None and member == "NameLoc" else ""
         call = name[:-1] if name.endswith(":") else step.call
         return [step._replace(at=index, call=call) for index in reversed(indices)]
 
@@ -119,13 +128,14 @@ class _Locations:
         """Return the innermost line of a call, and its caller (see `line_of`); None for the call of a function."""
         frames: list[tuple[str, int]] = []
         for _ in range(_MOST_FRAMES):  # locations may form a cycle
-            member, location = self._at(index)
+            self.charge(_STEP_BYTES)
+            member, location = self.at(index)
             if location is not None and member == "CallSiteLoc":
-                index = int(location.scalars("caller_index")[0])
-                member, location = self._at(int(location.scalars("callee_index")[0]))
+                index = location["caller_index"]
+                member, location = self.at(location["callee_index"])
             if location is None or member != "FileLineColLoc":
                 break
-            frames.append((_file(location), _line(location)))
+            frames.append((location["filename"], location["line"]))
         found = line_of(frames)
         return found if found[0] else None
 
@@ -139,15 +149,3 @@ def _named(name: str, step: _Step) -> AnySource:
 
 def _source(name: str, details: SourceDetails) -> AnySource:
     return name if details == NOTHING else Source(name, details)
-
-
-def _file(location: Tables) -> str:
-    return _text(location, "filename")
-
-
-def _line(location: Tables) -> int:
-    return int(location.scalars("line")[0])
-
-
-def _text(location: Tables, field: str) -> str:
-    return text(location.strings(field)[0])
