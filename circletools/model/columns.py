@@ -21,7 +21,7 @@ from circletools.wording import Attributes, Items
 Indices = NDArray[np.int32]
 Mentions = Iterable[tuple[NDArray[np.int64], int]]
 
-MOST_SUBGRAPHS = 10_000
+MOST_SUBGRAPHS = 1_500
 """Each subgraph costs a fixed amount of time."""
 _OPERAND_TIMES = 15  # bytes charged for an operand besides its own four: it becomes Python objects in many lists
 

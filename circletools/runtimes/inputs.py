@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import zipfile
 import zlib
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -64,6 +63,8 @@ def read_inputs(path: str | os.PathLike[str]) -> dict[str, Array]:
             if sum(entry.file_size for entry in found.zip.infolist()) > (64 << 20) + 10 * os.path.getsize(path):
                 raise ValueError("they unpack to far more bytes than the file has")
             return {name: found[name] for name in found.files}
-    except (OSError, ValueError, EOFError, AttributeError, TypeError, zipfile.BadZipFile) as error:
+    except MemoryError:
+        raise
+    except Exception as error:  # whatever the parsers of ZIP, deflate and headers raise
         message = f"not the arrays of inputs: {error}"
         raise InvalidInputError(message, location=os.fspath(path), hint="numpy.savez writes them") from error

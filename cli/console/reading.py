@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from errno import ENODEV
 from pathlib import Path
 
 import circletools as ct
@@ -42,9 +44,12 @@ def naming(source: str) -> Iterator[None]:
 def read_bytes(path: str | Path) -> bytes:
     """Return the bytes of a file; - is standard input. Raises InvalidInputError."""
     try:
+        if Path(path).is_char_device() and str(path) != os.devnull:  # it may have no end
+            raise OSError(ENODEV, "it is a device")
         return sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
-    except OSError as error:
-        raise ct.InvalidInputError(f"cannot read it: {error.strerror}", location=str(path)) from error
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ct.InvalidInputError(f"cannot read it: {reason}", location=str(path)) from error
 
 
 def read_text(path: Path) -> str:

@@ -34,6 +34,20 @@ def test_it_is_the_budget_that_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     assert cost("dump-origins {} --json", data).excessive(len(data))
 
 
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [
+        ("codes_of_operators", "fit {} --on xnnpack"),
+        ("results_of_operators", "cost {}"),
+        ("results_of_one_operator", "inspect {} --tensors --json"),
+        ("handles_of_a_variable", "extract {} OUT --operators 0-3"),
+    ],
+)
+def test_what_one_operator_has_to_do_with_all_others(name: str, command: str) -> None:
+    data = shared_file(name)
+    assert not cost(command, data).excessive(len(data))
+
+
 def test_a_row_is_found_without_the_budget_and_not_with_it() -> None:
     """In a process of its own: what a large one has freed would be used again, and not be seen."""
     name = "a tensor with a long name, very often an output"

@@ -127,23 +127,11 @@ def shapes_that_overlap(raw: Sharing) -> bytes:
     return raw.plain(tensors=raw.staggered(_SOME, 0, lambda _: {1: ("i8", 0), 2: ("u32", 0), 3: name}, 100_000))
 
 
-def shape_signatures(raw: Sharing) -> bytes:
-    """20,000 tensors share a shape and a shape signature of 1,000 dimensions."""
-    held = raw.ints([1] * 1000)
-    return raw.plain([raw.operator()], tensors=[raw.tensor(shape=held, signature=held) for _ in range(_MANY)])
-
-
 def quantizations(raw: Sharing) -> bytes:
     """20,000 quantizations share 100,000 scales."""
     scales, zeros = raw.ints([0x3F800000] * 100_000), raw.ints([])
     each = [raw.table({2: scales, 3: zeros}) for _ in range(_MANY)]
     return raw.plain([raw.operator()], tensors=[raw.tensor(quantization=at, type=("i8", 9)) for at in each])
-
-
-def one_quantization(raw: Sharing) -> bytes:
-    """20,000 tensors share a quantization of 200,000 scales."""
-    held = raw.table({2: raw.ints([0x3F800000] * 200_000)})
-    return raw.plain([raw.operator()], tensors=[raw.tensor(quantization=held, type=("i8", 9)) for _ in range(_MANY)])
 
 
 def sparsities(raw: Sharing) -> bytes:
@@ -159,11 +147,6 @@ def custom_codes(raw: Sharing) -> bytes:
     name = raw.string("c" * MEBIBYTE)
     operators = [raw.table({0: ("u32", index), 1: raw.one, 2: raw.none}) for index in range(_SOME)]
     return raw.plain(operators, {1: raw.refs([raw.code(32, name) for _ in range(_SOME)])})
-
-
-def one_code_in_many_places(raw: Sharing) -> bytes:
-    """An operator code with a name of a megabyte stands in 500,000 places."""
-    return raw.plain([raw.operator()], {1: raw.refs([raw.code(32, raw.string("c" * MEBIBYTE))] * 500_000)})
 
 
 def code_of_many_operators(raw: Sharing) -> bytes:
@@ -188,22 +171,10 @@ def subgraphs(raw: Sharing) -> bytes:
     return raw.file([graph] * 1000)
 
 
-def small_subgraphs(raw: Sharing) -> bytes:
-    """A subgraph of one operator stands in 4,000 places."""
-    return raw.file([raw.graph([raw.tensor()], [raw.operator(outputs=raw.one)])] * 4000)
-
-
 def names_of_subgraphs(raw: Sharing) -> bytes:
     """A subgraph with a name of a megabyte stands in 100,000 places."""
     graph = raw.graph([raw.tensor()], [], {4: raw.string("g" * MEBIBYTE)})
     return raw.file([graph] * 100_000)
-
-
-def inputs_of_subgraphs(raw: Sharing) -> bytes:
-    """5,000 subgraphs share a list of 100,000 inputs and outputs."""
-    ends = raw.ints([0] * 100_000)
-    tensors, operators = raw.refs([raw.tensor()]), raw.refs([])
-    return raw.file([raw.table({0: tensors, 1: ends, 2: ends, 3: operators}) for _ in range(_SOME)])
 
 
 def one_tensor_of_many_outputs(raw: Sharing) -> bytes:
@@ -237,12 +208,6 @@ def maps_of_signatures(raw: Sharing) -> bytes:
     held = raw.refs([raw.table({0: raw.string(f"{at:01000}"), 1: ("u32", 0)}) for at in range(900)])
     entries = [raw.table({0: held, 2: raw.string(f"k{at}"), 4: ("u32", 0)}) for at in range(1000)]
     return raw.plain([raw.operator()], {7: raw.refs(entries)})
-
-
-def names_of_metadata(raw: Sharing) -> bytes:
-    """20,000 metadata entries share a name of 64 KiB."""
-    name = raw.string("m" * (1 << 16))
-    return raw.plain([raw.operator()], {6: raw.refs([raw.table({0: name, 1: ("u32", 0)}) for _ in range(_MANY)])})
 
 
 def values_of_metadata(raw: Sharing) -> bytes:
@@ -350,18 +315,47 @@ def source_of_many_operators(raw: Sharing) -> bytes:
     return raw.plain(operators, more, [raw.tensor() for _ in range(_MANY + 1)])
 
 
+def codes_of_operators(raw: Sharing) -> bytes:
+    """12,000 operators, each of a custom code of its own."""
+    codes = raw.refs([raw.code(32, raw.string(f"c{at}")) for at in range(12_000)])
+    operators = [raw.table({0: ("u32", at), 1: raw.one, 2: raw.ints([at + 1])}) for at in range(12_000)]
+    return raw.plain(operators, {1: codes}, [raw.tensor() for _ in range(12_001)])
+
+
+def results_of_operators(raw: Sharing) -> bytes:
+    """12,000 operators, whose results are all outputs."""
+    operators = [raw.operator(outputs=raw.ints([at + 1])) for at in range(12_000)]
+    return raw.file([raw.graph([raw.tensor() for _ in range(12_001)], operators, {2: raw.ints(range(1, 12_001))})])
+
+
+def results_of_one_operator(raw: Sharing) -> bytes:
+    """An operator computes 12,000 tensors."""
+    return raw.plain([raw.operator(outputs=raw.ints(range(1, 12_001)))], {}, [raw.tensor() for _ in range(12_001)])
+
+
+def handles_of_a_variable(raw: Sharing) -> bytes:
+    """2,000 operators name one variable, which 2,000 others write."""
+    named: Fields = {3: ("u8", 111), 4: raw.table({1: raw.string("v")})}
+    ends = [raw.ints([at + 1]) for at in range(2000)]
+    operators = [raw.operator(raw.none, at, named) for at in ends]
+    operators += [raw.table({0: ("u32", 1), 1: raw.ints([at + 1, 0]), 2: raw.none}) for at in range(2000)]
+    tensors = [raw.tensor(), *(raw.tensor(type=("i8", 13)) for _ in ends)]
+    return raw.plain(operators, {1: raw.refs([raw.code(142), raw.code(144)])}, tensors)
+
+
 SHARED: dict[str, Callable[[Sharing], bytes]] = {
     make.__name__: make
     for make in (
         names_of_tensors, names_that_overlap, one_tensor_in_many_places, one_operator_in_many_places,
         operator_with_long_inputs, inputs_of_operators, outputs_of_operators, intermediates, mutating_inputs,
-        shapes, shapes_that_overlap, shape_signatures, quantizations, one_quantization, sparsities, custom_codes,
-        one_code_in_many_places, code_of_many_operators, name_of_many_readers, subgraphs, small_subgraphs,
-        names_of_subgraphs, inputs_of_subgraphs, one_tensor_of_many_outputs, tensors_of_subgraphs, signatures,
-        small_entries, maps_of_signatures, names_of_metadata,
+        shapes, shapes_that_overlap, quantizations, sparsities, custom_codes,
+        code_of_many_operators, name_of_many_readers, subgraphs,
+        names_of_subgraphs, one_tensor_of_many_outputs, tensors_of_subgraphs, signatures,
+        small_entries, maps_of_signatures,
         values_of_metadata, one_buffer_in_many_places, data_of_buffers, one_buffer_of_many_tensors,
         buffers_that_overlap, options_that_overlap, vectors_in_options, strings_in_options, vtables_that_overlap,
-        calls, cases, source_of_many_operators,
+        calls, cases, source_of_many_operators, codes_of_operators, results_of_operators, results_of_one_operator,
+        handles_of_a_variable,
     )
 }  # fmt: skip
 
