@@ -16,7 +16,7 @@ from typing import Any
 
 SCRIPTS = (
     *("values", "model", "diff", "graph", "colors", "paint", "view", "details", "tables"),
-    *("panels", "fit", "tree", "timing", "search", "main"),
+    *("panels", "fit", "tree", "flames", "timing", "search", "main"),
 )
 _ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 

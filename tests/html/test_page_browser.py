@@ -177,6 +177,30 @@ def test_the_tree_of_modules(shown: Browser) -> None:
     assert "1 operator" in details(shown)
 
 
+def test_a_frame_of_the_flame_graph_is_as_wide_as_its_module_is_slow(shown: Browser) -> None:
+    tab(shown, "time")
+    document = shown.evaluate("JSON.parse(document.getElementById('document').textContent)")
+    modules, times = document["modules"], document["operator_traces"][0]
+    paths: list[str] = []
+    for above, label in zip(modules["parent"], modules["label"], strict=True):
+        paths.append((paths[above] if above >= 0 else "") + label)
+    shares = [time_ns / times["total_ns"] for time_ns in times["modules_ns"]]
+    expected = dict(zip([path.lstrip("./:") for path in paths], shares, strict=True))
+    items = "[...document.querySelectorAll('.flames [role=treeitem]')]"
+    widths = f"{items}.map((one) => [one.ariaLabel.split(': ')[0], one.offsetWidth / {items}[0].offsetWidth])"
+    before = dict(shown.evaluate(widths))
+    assert [name for name, part in expected.items() if abs(before[name] - part) > 0.005] == []
+    shown.evaluate(f"{items}[0].focus()")
+    for key in ("ArrowDown", "ArrowRight", "Enter"):
+        shown.press(key)
+    chosen = shown.evaluate("document.activeElement.ariaLabel").split(": ")[0]
+    assert [name for name, part in shown.evaluate(widths) if part == 1] == ["model", chosen]
+    assert details(shown).startswith(f"Module\n\n{chosen}")
+    assert f"{100 * expected[chosen]:.1f} %" in details(shown)
+    shown.click_on(".flames .line")
+    assert dict(shown.evaluate(widths)) == before
+
+
 def test_findings_lead_to_their_place(browser: Browser, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     page.write_bytes(page_of(bytes_of("circle/output_twice")))

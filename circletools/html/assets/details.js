@@ -136,14 +136,7 @@ const detailsOf = {
         ? make('p', { class: 'quiet' }, shown(doc.origins.source_classes[row]))
         : null,
       lineOf(row) && make('p', {}, lineOf(row)),
-      times
-        ? make(
-            'p',
-            { class: 'quiet' },
-            `${duration(times.sources_ns[row] / times.executions)} each execution, ` +
-              `${percent(times.sources_ns[row], times.total_ns)}`,
-          )
-        : null,
+      times && sharePart(times.sources_ns[row], times),
       make('h3', {}, counted(places.length, 'operator')),
       listed(places, (place) => operatorLink(...place)),
     ];
@@ -151,14 +144,21 @@ const detailsOf = {
 
   branch({ row }) {
     const places = operatorsOfSources(sourcesBelow(row));
+    const times = operatorTimes();
     return [
       make('h2', {}, 'Module'),
       make('p', {}, named(pathOf(row))),
+      times && sharePart(times.modules_ns[row], times),
       make('h3', {}, counted(places.length, 'operator')),
       listed(places, (place) => operatorLink(...place)),
     ];
   },
 };
+
+function sharePart(ns, times) {
+  const text = `${duration(ns / times.executions)} each execution, ${percent(ns, times.total_ns)}`;
+  return make('p', { class: 'quiet' }, text);
+}
 
 function timeOf(subgraph, operator, times) {
   const columns = times.subgraphs[subgraph.index];

@@ -8,7 +8,10 @@ function timePanel() {
         'div',
         { class: 'cards' },
         ...(operatorTimes()
-          ? [runCard(operatorTimes()), backendsCard(), sourcesCard(), addedCard(operatorTimes())]
+          ? [
+              doc.modules.parent.length ? new FlameGraph(operatorTimes()).card() : null,
+              ...[runCard(operatorTimes()), backendsCard(), sourcesCard(), addedCard(operatorTimes())],
+            ]
           : []),
         ...doc.traces.flatMap(layerCards),
       ),
