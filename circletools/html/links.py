@@ -9,7 +9,11 @@ from urllib.parse import quote
 from circletools.errors import UsageError
 from circletools.origin.source import SourceDetails
 
-_ADDRESS = re.compile(r"(?!javascript:|data:)[a-z][a-z0-9+.-]*://\S*", re.IGNORECASE)
+_ADDRESS = re.compile(
+    r"(?=.*\{file\})(?=.*\{line\})(?!javascript:|data:)(https?://[^/{}\s]+[/?#]|(?!https?:)[a-z][a-z0-9+.-]*://)"
+    r"(\{file\}|\{line\}|[^{}\s])*",
+    re.IGNORECASE,
+)
 _EXAMPLE = "https://example.org/main/{file}#L{line}"
 
 
@@ -27,8 +31,9 @@ class SourceLinks:
     def __post_init__(self) -> None:
         if self.root and not self.template:
             raise UsageError("`source_root=` is for `source_url=`")
-        if self.template and (wrong := _fault(self.template)):
-            raise UsageError(f"`source_url=` {self.template!r} {wrong}", hint=f"write it as {_EXAMPLE}")
+        if self.template and not _ADDRESS.fullmatch(self.template):
+            message = f"`source_url=` {self.template!r} is no address with {{file}} and {{line}}"
+            raise UsageError(message, hint=f"write it as {_EXAMPLE}")
 
     def of(self, details: SourceDetails) -> str:
         """Return the address of the line that called a source, empty if it has none."""
@@ -37,21 +42,6 @@ class SourceLinks:
             return ""
         file = quote(details.file.removeprefix(start).encode("utf-8", "surrogateescape"), safe="/")
         return self.template.replace("{line}", str(details.line or 1)).replace("{file}", file)
-
-
-def _fault(template: str) -> str:
-    """Return the error in a template, or an empty string."""
-    plain = template.replace("{file}", "").replace("{line}", "")
-    web = re.match(r"https?://", template, re.IGNORECASE)
-    checks = (
-        (not re.match(r"[a-z][a-z0-9+.-]*://", template, re.IGNORECASE), "has no scheme such as https://"),
-        ("{file}" not in template, "has no {file}"),
-        ("{line}" not in template, "has no {line}"),
-        (re.search(r"[{}]", plain), "has braces other than {file} and {line}"),
-        (not _ADDRESS.fullmatch(plain), "is not an address"),
-        (web and not re.match(r"https?://[^/{}]+[/?#]", template, re.IGNORECASE), "has no host"),
-    )
-    return next((words for failed, words in checks if failed), "")
 
 
 NO_LINKS = SourceLinks()

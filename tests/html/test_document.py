@@ -22,13 +22,7 @@ from tests.kit.affinity_support import affinity, annotated
 from tests.kit.damage import Damage, damages
 from tests.kit.exports_support import codes_of, named
 from tests.kit.origin_support import embedded
-from tests.kit.page_support import (
-    BENCHMARK,
-    document_of,
-    full,
-    odd,
-    said,
-)
+from tests.kit.page_support import BENCHMARK, document_of, full, odd, said
 from tests.kit.support import bytes_of, path_of, put_u32, unpacked, within
 
 
@@ -99,17 +93,15 @@ def test_addresses_of_lines(template: str, root: str, details: SourceDetails, ad
 
 
 @pytest.mark.parametrize(
-    ("template", "words"),
+    "template",
     [
-        ("{file}:{line}", "has no scheme such as"), ("h/{file}#{line}", "has no scheme such as"),
-        ("1:///{file}#{line}", "has no scheme such as"), ("JavaScript://%0a{file}{line}", "is not an address"),
-        ("https://h/{line}", "has no {file}"), ("https://h/{file}", "has no {line}"), ("https://h", "has no {file}"),
-        ("https://h/{path}/{file}#{line}", "has braces other than"), ("https:///{file}#{line}", "has no host"),
-        ("https://{file}#{line}", "has no host"), ("https://h/a b/{file}#{line}", "is not an address"),
+        "{file}:{line}", "h/{file}#{line}", "1:///{file}#{line}", "JavaScript://%0a{file}{line}", "https://h/{line}",
+        "https://h/{file}", "https://h", "https://h/{path}/{file}#{line}", "https:///{file}#{line}",
+        "https://{file}#{line}", "https://h/a b/{file}#{line}",
     ],
 )  # fmt: skip
-def test_what_is_no_address(template: str, words: str) -> None:
-    with pytest.raises(UsageError, match=words):
+def test_what_is_no_address(template: str) -> None:
+    with pytest.raises(UsageError, match=r"is no address with \{file\} and \{line\}"):
         SourceLinks(template)
 
 
