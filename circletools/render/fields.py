@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import is_dataclass
 from typing import Any
 
@@ -28,8 +29,11 @@ def places_json(operators: Iterable[tuple[int, int]]) -> list[dict[str, int]]:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
+    """Return a value for JSON: lists for tuples, objects for dataclasses, texts for numbers that are not finite."""
+    if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
     return fields_json(value) if hasattr(value, "__dataclass_fields__") else value

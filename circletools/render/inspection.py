@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
@@ -29,20 +27,9 @@ def inspection_json(found: Inspection) -> dict[str, Any]:
         }
         for signature in found.signatures
     ]
-    document = {"schema_version": SCHEMA_VERSION} | fields_json(replace(found, operator_rows=None, tensor_rows=None))
-    rows = {"operator_rows": found.operator_rows, "tensor_rows": found.tensor_rows}
-    given = {name: None if some is None else [_plain(row) for row in some] for name, some in rows.items()}
-    document |= {"signatures": signatures} | given
+    document = {"schema_version": SCHEMA_VERSION} | fields_json(found) | {"signatures": signatures}
+    rows = ("operator_rows", "tensor_rows")  # which are left out unless requested
     return {name: value for name, value in document.items() if value is not None or name not in rows}
-
-
-def _plain(value: Any) -> Any:
-    """Return a value of a row for JSON: lists for tuples, texts for numbers that are not finite."""
-    if isinstance(value, Mapping):
-        return {name: _plain(item) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def inspection_text(found: Inspection) -> Iterator[str]:

@@ -111,12 +111,8 @@ def _cells(rows: Sequence[OperatorCells], at: int) -> tuple[str, ...]:
 
 
 def _rank(cell: Cell) -> tuple[bool, bool, float]:
-    own = cell.own
-    return (
-        cell.verdict == "fault",
-        cell.verdict == "not_run",
-        0.0 if own is None else own.max_abs / (cell.allowed or 1),
-    )
+    error = 0.0 if cell.own is None else cell.own.max_abs / (cell.allowed or 1)
+    return cell.verdict == "fault", cell.verdict == "not_run", error
 
 
 def _number(value: float | None) -> str:

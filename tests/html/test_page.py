@@ -10,15 +10,7 @@ from pathlib import Path
 import pytest
 
 from circletools.html.html import SCRIPTS
-from tests.kit.page_support import (
-    BENCHMARK,
-    ODD_NAMES,
-    Page,
-    document_of,
-    full,
-    odd,
-    page_of,
-)
+from tests.kit.page_support import BENCHMARK, ODD_NAMES, Page, document_of, full, odd, page_of
 from tests.kit.support import ROOT, bytes_of
 
 ASSETS = ROOT / "circletools" / "html" / "assets"

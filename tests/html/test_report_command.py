@@ -9,15 +9,7 @@ from typing import Any
 import pytest
 
 from tests.kit.origin_support import embedded
-from tests.kit.page_support import (
-    BENCHMARK,
-    Page,
-    document_of,
-    full,
-    onert_trace,
-    page_of,
-    said,
-)
+from tests.kit.page_support import BENCHMARK, Page, document_of, full, onert_trace, page_of, said
 from tests.kit.program import Ran, files_in, put, run
 from tests.kit.support import TESTDATA, bytes_of, path_of
 
