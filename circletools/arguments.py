@@ -12,16 +12,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from functools import cache
 from importlib import import_module
-from types import UnionType
+from types import ModuleType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
 
 from circletools.calls import title_of
 from circletools.errors import UsageError, shortened
-from circletools.wording import Attributes, did_you_mean
+from circletools.wording import Attributes, by_name, did_you_mean
 
 _SHOWN = 60  # characters shown of a wrong value
 _MADE_BY = {"Model": "ct.open(path)", "ModelEdit": "ct.edit(model)", "Source": "ct.open(path)"}
-_MODULES = ("", ".affinity", ".checks", ".entries", ".origin", ".outputs", ".planning", ".surgery")
 _NUMBERS = {int: "__index__", float: "__float__"}
 
 
@@ -95,7 +96,7 @@ def _is_of(value: Any, kind: type, arguments: tuple[Any, ...]) -> bool:
         return hasattr(value, _NUMBERS[kind])
     if kind is bool:
         return not isinstance(value, str | bytes)
-    exact = kind in (str, bytes, type(None)) or kind.__module__.startswith("circletools.")
+    exact = kind in (str, bytes, type(None), np.ndarray) or kind.__module__.startswith("circletools.")
     if exact or issubclass(kind, os.PathLike | Mapping):
         return isinstance(value, kind)
     return _is_series(value, arguments) if issubclass(kind, Iterable) else True
@@ -113,10 +114,15 @@ def _refusal(title: str, parameter: str, value: Any, hint: Any) -> CallError:
     kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
     remedy: str | None
     words = [word for one in kinds for word in _words(one)]
-    classes = [one for one in kinds if isinstance(one, type) and one.__module__.startswith("circletools.")]
+    inner = (one for kind in kinds for one in (get_origin(kind) or kind, *get_args(kind)) if isinstance(one, type))
+    classes = [one for one in inner if one.__module__.startswith("circletools.")]
     shown = shortened(repr(value), _SHOWN)
     if words:
         remedy = did_you_mean(str(value), map(str, words))
+    elif bytes in kinds and isinstance(value, str):
+        remedy = f"write {parameter}={shown}.encode()"
+    elif isinstance(value, Mapping) and _fits([*value.items()], hint):
+        remedy = f"write {parameter}=[*{shown}.items()]"
     elif any(_fits([value], one) for one in kinds if get_origin(one)):
         remedy = f"write {parameter}=[{shown}]"
     else:
@@ -128,32 +134,101 @@ def _remedy(kind: type) -> str:
     """Return how programs make an object of a class, empty if no public name does."""
     if kind.__name__ in _MADE_BY:
         return f"{_MADE_BY[kind.__name__]} makes one"
-    for module in (import_module(f"circletools{name}") for name in _MODULES):
-        for name in module.__all__:
-            public = getattr(module, name)
-            if public is kind or kind.__name__ == getattr(public, "__annotations__", {}).get("return"):
-                parameters = inspect.signature(public).parameters.values()
-                needed = [one for one in parameters if one.default is one.empty] or parameters
-                names = [f"{one.name}=…" if one.kind is one.KEYWORD_ONLY else one.name for one in needed]
-                shown = ", ".join([*names[:4], *(["…"] if names[4:] else [])])
-                return f"{title_of(module.__name__, name)}({shown}) makes one"
-    return ""
+    made = [
+        f"{title}({_needed(public)})"
+        for title, public in _offered()
+        if public is kind or kind.__name__ == getattr(public, "__annotations__", {}).get("return")
+    ]
+    return f"{min(made, key=len)} makes one" if made else ""
 
 
-def ways_to(kind: type, name: str) -> Iterator[str]:
-    """Yield attributes of a class whose value, or whose first item, has an attribute of this name."""
-    for attribute in (one for one in dir(kind) if one[0] != "_"):
-        held = getattr(kind, attribute)
+def _offered() -> Iterator[tuple[str, Any]]:
+    """Yield public functions and classes, with their titles."""
+    facade = import_module("circletools")
+    for module in (facade, *filter(inspect.ismodule, (getattr(facade, name) for name in facade.__all__))):
+        yield from ((title_of(module.__name__, name), getattr(module, name)) for name in module.__all__)
+
+
+def _needed(call: Callable[..., Any]) -> str:
+    """Return the parameters that a call needs, or the first of those that it may have."""
+    parameters = inspect.signature(call).parameters.values()
+    needed = [one for one in parameters if one.default is one.empty] or parameters
+    names = [f"{one.name}=…" if one.kind is one.KEYWORD_ONLY else one.name for one in needed]
+    return ", ".join([*names[:4], *(["…"] if names[4:] else [])])
+
+
+def answer(fault: str, value: Any, key: object) -> str:
+    """Return a sentence: a fault of an object or module that has no such attribute or item, and what to write."""
+    what = f"module {value.__name__!r}" if inspect.ismodule(value) else type(value).__name__
+    hint = _instead_of(key, value) if isinstance(key, str) else _contents(value)
+    return f"{what} {fault}" + (f" ({hint})" if hint else "")
+
+
+def _instead_of(name: str, value: Any) -> str:
+    """Return where an object or module has what is looked for under a name, else what it has."""
+    if name[:1] == "_":
+        return ""
+    if name in _public(value):
+        return f"write .{name}"
+    if isinstance(value, Sequence) and value and name in dir(value[0]):
+        ways = [f"[0].{name}"]
+    else:
+        ways = [*_ways_to(value, name)] or sorted(_calls(type(value), name), key=len)
+    of_part = "." in getattr(value, "__name__", "")  # not of the whole facade, which has many names
+    near = did_you_mean(name, _public(value)) or (_contents(value) if of_part else "")
+    hints = [f"write {' or '.join(ways[:3])}" if ways else "", near]
+    return ", or ".join(filter(None, hints)) or _contents(value)
+
+
+def _public(value: Any) -> list[str]:
+    """Return the public names of an object or module, those in lower case first."""
+    names = getattr(value, "__all__", None) or (name for name in dir(value) if name[0] != "_")
+    return sorted(names, key=str.swapcase)
+
+
+def _contents(value: Any) -> str:
+    """Return what an object has; of a list, how many items and what each has."""
+    if not isinstance(value, Sequence):
+        return f"it has {', '.join(_public(value))}"
+    declared = [one for base in getattr(value, "__orig_bases__", ()) for one in get_args(base)]
+    item = type(value[0]) if value else next(iter(declared), None)
+    if not isinstance(item, type):
+        return "it is an empty list"
+    names = getattr(item, "_fields", None) or (_public(item) if issubclass(item, Attributes) else ())
+    fields = f", each with {', '.join(names)}" if names else ""
+    return f"it is a list of {len(value)} {item.__name__}{fields}{by_name(value)}"
+
+
+def _ways_to(value: Any, name: str) -> Iterator[str]:
+    """Yield attributes of an object whose value, or whose first item, has an attribute of this name."""
+    kind = type(value)
+    for attribute in _public(value):
+        held = getattr(kind, attribute, None)
         try:
-            hints = get_type_hints(getattr(held, "func", getattr(held, "fget", kind)))
+            hints = get_type_hints(kind) | get_type_hints(getattr(held, "func", getattr(held, "fget", kind)))
         except NameError:  # imported for type checkers only
             continue
-        hint = hints.get("return", hints.get(attribute))
+        own = type(getattr(value, "__dict__", {}).get(attribute))
+        hint = hints.get("return", hints.get(attribute, own))
         origin, arguments = get_origin(hint), get_args(hint)
         is_series = isinstance(origin, type) and issubclass(origin, Sequence)
         for one in arguments if is_series or origin in (Union, UnionType) else (hint,):
             if isinstance(one, type) and issubclass(one, Attributes) and name in dir(one):
                 yield f".{attribute}{'[0]' * is_series}.{name}"
+
+
+def _calls(kind: type, name: str) -> Iterator[str]:
+    """Yield public names like this one, and calls with an object whose result has it; any call, for a module."""
+    for title, call in _offered():
+        hints = _declared(call)[1] if inspect.isfunction(call) else {}
+        first, returned = next(iter(hints), ""), hints.get("return")
+        shown = f"{title}({_needed(call)})" if hints else title
+        takes_it = issubclass(kind, ModuleType) or hints.get(first) in kind.__mro__[:-1]
+        results = [one for one in (returned, *get_args(returned)) if Attributes in getattr(one, "__mro__", ())]
+        if title.endswith(f".{name}") or (takes_it and f".{name}." in title):
+            yield shown
+        elif takes_it and any(name in dir(one) for one in results) and _needed(call) == first:
+            yield f"{shown}.{name}"
 
 
 def _words(kind: Any) -> list[Any]:
@@ -169,6 +244,8 @@ def _described(hint: Any) -> str:
         return " or ".join(dict.fromkeys(map(_described, arguments)))
     if words := _words(hint):
         return f"{'' if origin else f'{hint.__name__}, '}one of {', '.join(map(repr, words))}"
+    if origin is np.ndarray:
+        return "a numpy array"
     if origin is tuple and Ellipsis not in arguments:
         return f"({', '.join(map(_described, arguments))})"
     if isinstance(origin, type) and issubclass(origin, Iterable) and arguments and not issubclass(origin, Mapping):

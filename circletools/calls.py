@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import wraps
 from importlib import import_module
+from inspect import isgeneratorfunction
 from types import FunctionType
 from typing import Any, TypeVar
 
 _TITLES = {
     "circletools.entries": "ct.metadata",
     "circletools.origin": "ct.origins",
+    "circletools.origin.exporters": "ct.exporters",
     "circletools.storage": "ct.files",
 }
 _Kind = TypeVar("_Kind", bound=type)
@@ -30,7 +32,7 @@ def checked(value: Any, module: str, name: str, *, first: bool = True) -> Any:
     They do so before anything else, or where Python cannot use them, as `first` says.
     """
     if isinstance(value, FunctionType):
-        made = (_checking if first else _explaining)(value, title_of(module, name))
+        made = (_checking if first or isgeneratorfunction(value) else _explaining)(value, title_of(module, name))
         made.__module__, made.__qualname__ = module, name  # pickle finds the function by this name
         return made
     if isinstance(value, type) and name.endswith("Request"):

@@ -10,7 +10,7 @@ from hashlib import blake2b
 from typing import Any
 
 from circletools.codes import Severity, explanations
-from circletools.wording import Attributes, Tabular
+from circletools.wording import Attributes, Tabular, suggestion
 
 __all__ = ["Finding", "Findings", "Severity", "against", "finding_of", "fingerprint"]
 
@@ -31,7 +31,7 @@ class Finding(Attributes):
     def __post_init__(self) -> None:
         """Refuse an unknown code."""
         if self.code not in explanations():
-            raise ValueError(f"no finding has the code {self.code!r}")
+            raise ValueError(f"no finding has the code {self.code!r} ({suggestion(self.code, explanations())})")
 
 
 class Findings(Tabular, list[Finding]):

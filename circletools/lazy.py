@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 from circletools.calls import checked
-from circletools.wording import suggestion
+from circletools.wording import MissingError
 
 LazyExports = tuple[Callable[[str], object], Callable[[], list[str]], list[str]]
 
@@ -33,8 +33,7 @@ def lazy_exports(module: str, *, checks_first: bool = True) -> LazyExports:
 
     def find(name: str) -> object:
         if name not in places:
-            hint = "" if name.startswith("_") else f" ({suggestion(name, places)})"
-            raise AttributeError(f"module {module!r} has no attribute {name!r}{hint}")
+            raise MissingError(name=name, obj=sys.modules[module])
         found = _imported(*places[name], module)
         value = checked(found, module, name, first=checks_first)
         setattr(sys.modules[module], name, value)

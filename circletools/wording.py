@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, fields
 from difflib import get_close_matches
 from enum import Enum
-from functools import cached_property
+from functools import cache, cached_property
 from html import escape
 from importlib import import_module
 from itertools import islice
@@ -17,7 +18,7 @@ SCHEMA_VERSION = 1
 
 _LONGEST_COMPARED = 200  # comparison takes time quadratic in the length
 _LISTED = 8
-_MOST_ROWS = 200  # rows of an HTML table
+_MOST_ROWS = 200  # of an HTML table, and names that are compared
 _Item = TypeVar("_Item")
 
 
@@ -71,7 +72,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     for name in sorted(known):
         folded.setdefault(name.casefold(), name)
     given = word.casefold()[:_LONGEST_COMPARED]
-    near = get_close_matches(given, folded, 1) or [name for name in folded if len(given) > 2 and given in name]
+    near = get_close_matches(given, folded, 1, 0.65) or [name for name in folded if len(given) > 2 and given in name]
     return f"did you mean {folded[near[0]]!r}?" if len(near) == 1 else ""
 
 
@@ -82,8 +83,19 @@ def suggestion(word: str, known: Iterable[str]) -> str:
     return did_you_mean(word, names) or f"there are {listed}{', …' if len(names) > _LISTED else ''}"
 
 
+class MissingError(AttributeError):
+    """An attribute that an object lacks; the sentence is made when it is read, since `hasattr` reads none."""
+
+    def __str__(self) -> str:
+        fault = f"has no attribute {self.name!r}"
+        return str(import_module("circletools.arguments").answer(fault, self.obj, self.name))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return AttributeError, (str(self),)
+
+
 class Attributes:
-    """An object whose errors name its attributes or items: missing ones, and those that cannot be set."""
+    """An object whose errors name its attributes or items, as do those of tuples and dicts in a dataclass."""
 
     __slots__ = ()
 
@@ -94,21 +106,18 @@ class Attributes:
             if "__dataclass_params__" in vars(cls):  # `dataclass` makes a class with slots twice, with its methods
                 cls.__setattr__ = Attributes.__setattr__
 
+        def __post_init__(self) -> None:
+            for name in _collections(type(self)):
+                if kind := _ANSWERING.get(type(value := getattr(self, name))):
+                    object.__setattr__(self, name, kind(value))
+
         def __getattr__(self, name: str) -> Any:
-            has = f"{type(self).__name__} has no attribute {name!r}"
-            if name[0] == "_":
-                raise AttributeError(has, name=name, obj=self)
-            ways = [*islice(import_module("circletools.arguments").ways_to(type(self), name), 3)]
-            if isinstance(self, Sequence) and self and name in dir(self[0]):
-                ways = [f"[0].{name}"]
-            hints = [f"write {' or '.join(ways)}" if ways else "", did_you_mean(name, _public(self))]
-            hint = ", or ".join(filter(None, hints)) or f"it has {', '.join(_public(self))}"
-            raise AttributeError(f"{has} ({hint})", name=name, obj=self)
+            raise MissingError(name=name, obj=self)
 
         def __getitem__(self, index: object) -> Any:
             inner = getattr(super(), "__getitem__", None)
             if inner is None:
-                raise TypeError(f"{type(self).__name__} is no list (it has {', '.join(_public(self))})")
+                raise TypeError(import_module("circletools.arguments").answer("is no list", self, index))
             try:
                 return inner(index)
             except (IndexError, TypeError):
@@ -123,24 +132,31 @@ class Attributes:
             object.__setattr__(self, name, value)
 
 
-def _public(value: object) -> list[str]:
-    return [name for name in dir(value) if name[0] != "_"]
+@cache
+def _collections(kind: Any) -> list[str]:
+    """Return the fields of a dataclass that hold dicts, or tuples of other things than numbers."""
+    return [
+        one.name for one in fields(kind) if re.match(r"tuple\[(?!int|float|bool)|Mapping\[|dict\[", str(one.type))
+    ]
 
 
 class Named(dict[str, Any]):
     """Values by name, whose errors list the names."""
 
     def __missing__(self, name: str) -> Any:
-        raise KeyError(f"there is no {name!r} (there are {', '.join(map(str, self))})")
+        raise KeyError(f"there is no {name!r} ({suggestion(str(name), map(str, islice(self, _MOST_ROWS)))})")
 
     def __getattr__(self, name: str) -> Any:
-        raise AttributeError(f"write [{name!r}]; there are {', '.join(map(str, self))}")
+        raise AttributeError(f"write [{name!r}]; {suggestion(name, map(str, islice(self, _MOST_ROWS)))}")
 
 
 class Items(Attributes, tuple[_Item, ...]):
     """A tuple whose errors name the way to an item."""
 
     __slots__ = ()
+
+
+_ANSWERING = {tuple: Items, dict: Named}
 
 
 def refuse_index(items: Sequence[object], index: object) -> None:
@@ -151,13 +167,16 @@ def refuse_index(items: Sequence[object], index: object) -> None:
         if not -len(items) <= index.__index__() < len(items):
             raise IndexError(f"there is no item {index}: there are {len(items)}, numbered from 0")
         return
-    find = "; several: [items[one] for one in indices]"
-    if isinstance(index, str):
-        first = items[0] if items else None
-        key = next((key for key in ("name", "key") if hasattr(first, key)), "")
-        pairs = "; by its name: dict(items)[name]" if isinstance(first, tuple) else ""
-        find = f"; by its {key}: next(one for one in items if one.{key} == {key})" if key else pairs
+    find = by_name(items) if isinstance(index, str) else "; several: [items[one] for one in indices]"
     raise TypeError(f"an index is a number or a slice, not {str(index)[:80]!r}{find}")
+
+
+def by_name(items: Sequence[object]) -> str:
+    """Return how programs find an item by its name, empty if items have none."""
+    first = items[0] if items else None
+    if key := next((key for key in ("name", "key") if hasattr(first, key)), ""):
+        return f"; by its {key}: next(one for one in items if one.{key} == {key})"
+    return "; by its name: dict(items)[name]" if isinstance(first, tuple) and len(first) == 2 else ""
 
 
 class Tabular(Attributes):

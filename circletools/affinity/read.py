@@ -21,10 +21,11 @@ from circletools.graph.graph import ModelGraph
 from circletools.metadata.codec import decode_names
 from circletools.metadata.stamp import Freshness, compare_stamp
 from circletools.model.model import Model
+from circletools.wording import Attributes
 
 
 @dataclass(frozen=True, slots=True)
-class Affinity:
+class Affinity(Attributes):
     """Device names by id, and the affinity of each subgraph that has one, by index."""
 
     devices: Mapping[int, str]

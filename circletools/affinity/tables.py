@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from circletools.metadata.codec import TableReader
+from circletools.wording import Attributes
 
 DEVICE_TABLE = "CIRCLETOOLS_devices"
 AFFINITY_TABLE = "CIRCLETOOLS_affinity"
@@ -31,7 +32,7 @@ _PAIR = Struct("<II")
 
 
 @dataclass(frozen=True, slots=True)
-class SubgraphAffinity:
+class SubgraphAffinity(Attributes):
     """The device id and partition id of each operator of a subgraph, both of shape (operators,)."""
 
     devices: Ids

@@ -100,8 +100,8 @@ class ModelEdit(Attributes):
 
         Further entries of the same name are removed. Raises UsageError for a name that is not a string.
         """
-        if not isinstance(value, bytes):
-            raise UsageError(f"the value of a metadata entry is bytes, not {type(value).__name__}")
+        if not (isinstance(name, str) and isinstance(value, bytes)):
+            raise TypeError("an entry has a name and bytes")
         self._entries.put(name, value)
 
     def remove_metadata(self, name: str) -> int:

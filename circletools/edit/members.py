@@ -8,6 +8,7 @@ from circletools.errors import EditError, UsageError
 from circletools.flatbuf.overlay import FieldValue, Overlay, References
 from circletools.flatbuf.schema import Schema
 from circletools.model.options import OPTION_FIELDS
+from circletools.wording import did_you_mean
 
 
 def check_index(what: str, index: int, count: int) -> None:
@@ -21,7 +22,7 @@ def member_number(members: Mapping[int, str], name: str, what: str) -> int:
     for value, known in members.items():
         if known == name:
             return value
-    raise EditError(f"this format has no {what} {name}")
+    raise EditError(f"this format has no {what} {name}", hint=did_you_mean(name, members.values()))
 
 
 def change_option(overlay: Overlay, operators: References, index: int, name: str, value: FieldValue) -> None:

@@ -15,6 +15,7 @@ from circletools.affinity.capability.table import Capability
 from circletools.errors import UsageError
 from circletools.findings import Finding, finding_of
 from circletools.storage.documents import naming_files, of_model, read_baseline
+from circletools.wording import Attributes
 
 Key = tuple[str, str, tuple[str, ...]]
 """The key of a finding between runs: operator code, reason (without indices) and origin."""
@@ -29,7 +30,7 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FitRequest:
+class FitRequest(Attributes):
     """The targets for a model, and its earlier results.
 
     `on`: names of built-in capability tables, or files that end in `.json`. `baseline`: the JSON of an earlier run,

@@ -24,6 +24,7 @@ import numpy as np
 
 from circletools.graph.graph import ModelGraph
 from circletools.metadata.codec import TableReader
+from circletools.wording import Attributes
 
 STAMP = "CIRCLETOOLS_stamp"
 _VERSION = 1
@@ -44,7 +45,7 @@ Stamp = tuple[SubgraphStamp, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Freshness:
+class Freshness(Attributes):
     """Whether tables still describe the operators of the model.
 
     For `stale`, `subgraph` and `operator` are the first difference (`operator` is None if only the fingerprint

@@ -46,10 +46,10 @@ class Rows(Attributes, Sequence[_Row]):
     @overload
     def __getitem__(self, index: slice) -> Sequence[_Row]: ...
     def __getitem__(self, index: int | slice) -> _Row | Sequence[_Row]:
-        """Return an item, or a list of items for a slice. Raises IndexError, or TypeError for a wrong index type."""
+        """Return an item, or the items of a slice. Raises IndexError, or TypeError for a wrong index type."""
         refuse_index(self, index)
         picked = range(len(self))[index]
-        return self._make(picked) if isinstance(picked, int) else [self._make(item) for item in picked]
+        return self._make(picked) if isinstance(picked, int) else Items(map(self._make, picked))
 
     def __repr__(self) -> str:
         """Show the first items and the number of items."""
@@ -214,7 +214,7 @@ class Subgraph(Attributes):
         return quantizations(columns.tables.take(slice(rows.start, rows.stop)), self.columns.schema)
 
     @cached_property
-    def _users(self) -> tuple[list[list[int]], ...]:
+    def _users(self) -> tuple[Items[list[int]], ...]:
         """The readers and producers of each tensor, without duplicates."""
         columns, count = self.columns.operator_columns, len(self.tensors)
         rows = columns.rows_of(self.index)
@@ -223,7 +223,7 @@ class Subgraph(Attributes):
             slots = vectors.take(slice(rows.start, rows.stop))
             pairs = np.stack([slots.flat().astype(np.int64), np.repeat(np.arange(len(rows)), slots.count)], axis=1)
             pairs = np.unique(pairs, axis=0)
-            found.append(grouped(count, pairs[:, 0], pairs[:, 1].tolist()))
+            found.append(Items(grouped(count, pairs[:, 0], pairs[:, 1].tolist())))
         return tuple(found)
 
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Protocol, TypeVar
 
-from numpy.typing import NDArray
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
 
 from circletools.calls import explained
 from circletools.wording import Attributes
@@ -165,6 +166,10 @@ class Tensor(_Placed):
         values (most tensors are computed) or numpy lacks the type, ModelFormatError if data and shape disagree.
         """
         return self._context.array_of(self.index)
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+        """Return the tensor's values for `np.asarray(tensor)`."""
+        return np.array(self.numpy(), dtype, copy=copy)
 
     def to_row(self) -> dict[str, Any]:
         """Return the tensor as plain values, as in `inspect --tensors --json`."""

@@ -14,10 +14,11 @@ from circletools.numerics.running import Runs
 from circletools.numerics.values import Difference
 from circletools.runtimes.inputs import make_input, read_inputs
 from circletools.runtimes.protocol import Array
+from circletools.wording import Attributes
 
 
 @dataclass(frozen=True, slots=True)
-class CompareRequest:
+class CompareRequest(Attributes):
     """The programs, as in `litert:xnnpack`, the reference first, and the inputs.
 
     `inputs` are files, one for each run: `.npz` with arrays named after signatures, tensors or positions, or the raw

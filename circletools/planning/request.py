@@ -7,12 +7,13 @@ from dataclasses import dataclass, fields
 
 from circletools.affinity.solvers.partitions import Mode
 from circletools.affinity.units import Join
+from circletools.wording import Attributes
 
 Path = str | os.PathLike[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CostRequest:
+class CostRequest(Attributes):
     """The sources of times of operators and copies.
 
     `costs` is a document (docs/costs.md), `traces` are `DEVICE=FILE`, operator traces of runs on a device. A copy

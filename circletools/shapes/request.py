@@ -13,12 +13,13 @@ from circletools.model.model import Model
 from circletools.parts.names import TensorNames, quoted
 from circletools.shapes.batch import Batch
 from circletools.shapes.call import Shape, shown
+from circletools.wording import Attributes
 
 _DIMS = re.compile(r"\d{1,9}(,\d{1,9})*")
 
 
 @dataclass(frozen=True, slots=True)
-class ShapeRequest:
+class ShapeRequest(Attributes):
     """New shapes for the inputs of a subgraph.
 
     `inputs` are pairs or texts `NAME=DIMS`, as in `image=4,224,224,3`: the name is a signature's, a tensor's, or a

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterator
+from copy import copy, deepcopy
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import Any
 
@@ -26,40 +28,35 @@ def opened() -> Iterator[tuple[Any, Any]]:
 
 
 ARGUMENTS: list[tuple[Call, str]] = [
-    (lambda m, e: ct.check(str(F)), "`model` must be Model, not '"),
     (lambda m, e: ct.check(F), "ct.open(path) makes one"),
-    (lambda m, e: ct.check(m, with_="litert"), "write with_=['litert']"),
     (lambda m, e: ct.FitRequest(on="xnnpack"), "write on=['xnnpack']"),
     (lambda m, e: ct.FitRequest(), "missing a required argument: 'on' (it takes on, "),
-    (lambda m, e: ct.FitRequest("xnnpack"), "too many positional arguments"),
     (lambda m, e: ct.fit(m, "xnnpack"), "`request` must be FitRequest or "),
     (lambda m, e: ct.fit(m, on="xnnpack"), "no parameter 'on' (write ct.FitRequest(on=…))"),
     (lambda m, e: ct.cost(m, by="op"), "one of 'code', 'operator', 'source', 'module', not 'op'"),
-    (lambda m, e: ct.diff(str(F), str(F)), "`before` must be Model"),
-    (lambda m, e: ct.diff(m), "missing a required argument: 'after'"),
     (lambda m, e: ct.diff(m, m, "structure"), "write sections=['structure']"),
-    (lambda m, e: ct.metadata.set(e, "note", "text"), "ct.metadata.set: `value` must be bytes, not 'text'"),
     (lambda m, e: ct.metadata.set(m, "note", b"text"), "ct.edit(model) makes one"),
-    (lambda m, e: ct.metadata.get(e, "note"), "ct.open(path) makes one"),
     (lambda m, e: e.save(None), "ct.ModelEdit.save: `target` must be "),
     (lambda m, e: ct.CompareRequest(runs="3"), "`runs` must be int, not '3'"),
     (lambda m, e: ct.attribute(m, "trace.csv"), "ct.read_profile(source) makes one"),
-    (lambda m, e: ct.surgery.extract(m, operators="0-2"), "there is no parameter 'operators'"),
     (lambda m, e: ct.surgery.ShapeRequest(inputs={"image": [2]}), "`inputs` must be a list of str or "),
     (lambda m, e: ct.affinity.annotate(e, {0: "npu"}), "`what` must be Affinity or Planned, not {0: 'npu'}"),
     (lambda m, e: ct.affinity.export(m, "onrt"), "did you mean 'onert'?"),
-    (lambda m, e: ct.files.write("x", b"ab"), "ct.files.write: `parts` must be a list of bytes"),
     (lambda m, e: ct.checks.CheckRequest(fail_on="warn"), "did you mean 'warning'?"),
     (lambda m, e: ct.Model(F), "ct.open(path)"),
     (lambda m, e: ct.Model.metadata_value("x"), "is called on an object, not on the class (ct.open(path) makes one)"),
-    (lambda m, e: ct.fit(m, ct.FitRequest), "(ct.FitRequest(on=…) makes one)"),
     (lambda m, e: ct.surgery.rename(e, {"a": "b"}), "(ct.surgery.RenameRequest(tensors, inputs, "),
-    (lambda m, e: ct.render.inspection_json(m), "(ct.inspect(model) makes one)"),
     (lambda m, e: ct.render.cost_json(m), "a result of `ct.cost` or the like is needed"),
     (lambda m, e: ct.origins.collect(m, "best"), "NameSource, one of 'auto', 'tensor-names', "),
     (lambda m, e: m.subgraphs[0].tensors[0].numpy("x"), "too many positional arguments (it takes nothing)"),
     (lambda m, e: ct.render.findings_text("x"), "missing a required argument: 'findings'"),
     (lambda m, e: e.set_shape(0, 0, np.array([1.5])), "a whole number is needed"),
+    (lambda m, e: e.set_constant(0, 1, [1.0]), "`data` must be bytes or a numpy array, not [1.0]"),
+    (lambda m, e: e.set_metadata("a", "b"), "`value` must be bytes, not 'b' (write value='b'.encode())"),
+    (lambda m, e: ct.surgery.RenameRequest(tensors={"a": "b"}), "(write tensors=[*{'a': 'b'}.items()])"),
+    (lambda m, e: ct.resolver_code(F), "`models` must be a list of Model, not "),
+    (lambda m, e: list(ct.render.cost_text(m)), "`found` must be Cost, not <Model "),
+    (lambda m, e: ct.exporters.record(1), "ct.exporters.record: too many positional arguments"),
 ]
 OTHERS: list[tuple[Call, type[Exception], str]] = [
     (lambda m, e: ct.open("none.tflite"), ct.InvalidInputError, "none.tflite: cannot read it: No such file"),
@@ -69,28 +66,47 @@ OTHERS: list[tuple[Call, type[Exception], str]] = [
     (lambda m, e: ct.checks.explain("not_used"), ct.UsageError, "did you mean 'NOT_USED'?"),
     (lambda m, e: ct.fit(m, ct.FitRequest(on=("xnpack",))), ct.UsageError, "did you mean 'xnnpack'?"),
     (lambda m, e: m.subgraphs[0].tensors["image"], TypeError, "by its name: next(one for one in items"),
-    (lambda m, e: m.subgraphs[0].operators[None], TypeError, "an index is a number or a slice, not 'None'"),
     (lambda m, e: m.subgraphs[0].tensors[9999], IndexError, "there is no item 9999: there are 14"),
     (lambda m, e: m.subgraphs[0].tensors[0].numpy(), ct.UsageError, "the file has no values for this tensor"),
     (lambda m, e: e.sve, AttributeError, "ModelEdit has no attribute 'sve' (did you mean 'save'?)"),
     (lambda m, e: m.tensors, AttributeError, "(write .subgraphs[0].tensors, or did you mean"),
     (lambda m, e: m.subgraphs[0].operators[0].name, AttributeError, "(write .code.name)"),
     (lambda m, e: m.subgraphs[0].operators[0].inputs[5], IndexError, "there is no item 5: there are 3"),
-    (lambda m, e: m.metadata["x"], TypeError, "by its name: next(one for one in items"),
-    (lambda m, e: m.signatures["x"], TypeError, "an index is a number or a slice, not 'x'"),
     (lambda m, e: ct.check(m)[99], IndexError, "there is no item 99: there are "),
     (lambda m, e: setattr(m.subgraphs[0].tensors[0], "name", "x"), AttributeError, "Tensor.name is read only"),
     (lambda m, e: m.subgraphs[0].tensors[0].data, AttributeError, "numpy, open_shape, producer, quantization, "),
-    (lambda m, e: ct.chek, AttributeError, "did you mean 'check'?"),
     (lambda m, e: list(m), TypeError, "Model is no list (it has buffers, "),
-    (lambda m, e: m.subgraphs[0]["x"], TypeError, "Subgraph is no list (it has "),
     (lambda m, e: m.subgraphs.operators, AttributeError, "(write [0].operators)"),
     (lambda m, e: m.subgraphs[0].tensors[0, 1], TypeError, "[items[one] for one in indices]"),
     (lambda m, e: m.subgraphs[0].operators[0].options.padding, AttributeError, "write ['padding']"),
-    (lambda m, e: m.subgraphs[0].operators[0].options["pad"], KeyError, "no 'pad' (there are padding, stride_w, "),
-    (lambda m, e: ct.Finding("NOT_USED", "warning", "", "").line, AttributeError, "(it has code, location, "),
-    (lambda m, e: ct.inspect(m).tensors, AttributeError, "(write .subgraphs[0].tensors, or did you mean"),
+    (lambda m, e: m.subgraphs[0].operators[0].options["pad"], KeyError, "no 'pad' (did you mean 'padding'?)"),
     (lambda m, e: setattr(m, "description", "x"), AttributeError, "read only (ct.edit(model) changes a model, "),
+    (
+        lambda m, e: m.metadata.keys(),
+        AttributeError,
+        "(it is a list of 2 Metadata, each with buffer, index, name; by its",
+    ),
+    (lambda m, e: ct.check(m).errors, AttributeError, "(it is a list of 0 Finding, each with code, location, "),
+    (lambda m, e: ct.requires(m).verdicts["2.14"], TypeError, "an index is a number or a slice, not '2.14'"),
+    (lambda m, e: ct.inspect(m).operators["Conv2D"], KeyError, "(did you mean 'CONV_2D'?)"),
+    (lambda m, e: ct.cost(m)["macs"], TypeError, "Cost is no list (write .rows[0].macs or .total.macs)"),
+    (lambda m, e: ct.cost(m).total["macs"], TypeError, "CostRow is no list (write .macs)"),
+    (lambda m, e: m.save("x"), AttributeError, "(write ct.edit(model).save)"),
+    (lambda m, e: m.inspect(), AttributeError, "(write ct.inspect(model))"),
+    (lambda m, e: e.subgraphs, AttributeError, "(write .model.subgraphs)"),
+    (
+        lambda m, e: ct.FitRequest(on=["tflm"]).targets,
+        AttributeError,
+        "FitRequest has no attribute 'targets' (it has ",
+    ),
+    (lambda m, e: ct.types.Model, AttributeError, "(write ct.Model, or did you mean 'ModelDifference'?)"),
+    (
+        lambda m, e: ct.affinity.set(e),
+        AttributeError,
+        "(write ct.metadata.set(edit, name, value), or it has annotate, ",
+    ),
+    (lambda m, e: ct.Finding("NOPE", "error", "", ""), ValueError, "no finding has the code 'NOPE' (there are "),
+    (lambda m, e: ct.open(TextIOWrapper(BytesIO(b"\xff"), "ascii")), ct.UsageError, "(open it as 'rb')"),
 ]
 
 
@@ -119,6 +135,16 @@ def test_what_works_stays(opened: tuple[Any, Any], tmp_path: Path) -> None:
         edit.save(target)
     for offered in (ct.check, ct.metadata.set, ct.origins.embed):
         assert pickle.loads(pickle.dumps(offered)) is offered  # noqa: S301  (our own)
+    cost = ct.cost(model)
+    for value in (cost, cost.rows, model.subgraphs[0].operators[0].options, ct.requires(model), ct.check(model)):
+        for again in (copy(value), deepcopy(value), pickle.loads(pickle.dumps(value))):  # noqa: S301
+            assert (again, type(again)) == (value, type(value))
+        assert not hasattr(value, "nothing_like_it")
+        assert getattr(value, "_repr_mimebundle_", None) is None
+    assert np.array_equal(np.asarray(model.subgraphs[0].tensors[1]), model.subgraphs[0].tensors[1].numpy())
+    with pytest.raises(AttributeError) as raised:
+        _ = model.tensors
+    assert str(pickle.loads(pickle.dumps(raised.value))) == str(raised.value)  # noqa: S301
 
 
 def test_a_wrong_call_is_a_type_error() -> None:

@@ -38,7 +38,7 @@ def model() -> Iterator[Model]:
 # --- what is refused ----------------------------------------------------------------------------------------
 
 REFUSED: list[tuple[Callable[[ModelEdit], object], str]] = [
-    (lambda edit: edit.set_metadata("a", "text"), "the value of a metadata entry is bytes, not str"),  # type: ignore[arg-type]
+    (lambda edit: edit.set_metadata("a", "text"), "`value` must be bytes, not 'text' (write"),  # type: ignore[arg-type]
     (lambda edit: edit.add_tensor(2, "t", type="INT8", shape=[]), "subgraph 2 does not exist; there are 2"),
     (lambda edit: edit.add_tensor(-1, "t", type="INT8", shape=[]), "subgraph -1 does not exist; there are 2"),
     (lambda edit: edit.add_tensor(0, "t", type="INT8", shape=[], buffer=2), "buffer 2 does not exist; there are 2"),

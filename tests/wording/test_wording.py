@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from circletools import errors
-from circletools.wording import counted, did_you_mean, microseconds, milliseconds, ranges, suggestion
+from circletools.wording import Word, counted, did_you_mean, microseconds, milliseconds, ranges, suggestion
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_counted_with_a_plural_of_its_own() -> None:
 
 @pytest.mark.parametrize(
     ("time_ns", "milli", "micro"),
-    [(0, "0.000", "0.000"), (1, "0.000", "0.001"), (-1, "0.000", "-0.001"),
+    [(0, "0.000", "0.000"), (1, "0.000", "0.001"), (-1, "0.000", "-0.001"), (-400, "0.000", "-0.400"),
      (1_234_567_890, "1,234.568", "1234567.890"), (-1_234_567, "-1.235", "-1234.567")],
 )  # fmt: skip
 def test_times(time_ns: int, milli: str, micro: str) -> None:
@@ -89,3 +89,10 @@ def test_errors_with_an_offset() -> None:
     model = errors.ModelFormatError("cut", offset=0)
     assert (str(table), table.offset, str(model), model.offset) == ("table: cut at byte 8", 8, "cut at byte 0", 0)
     assert str(errors.ModelFormatError("cut")) == "cut"
+
+
+def test_a_word_is_written_as_its_value() -> None:
+    class Kind(Word):
+        ONE = "the first"
+
+    assert (str(Kind.ONE), f"{Kind.ONE:>10}", Kind("the first")) == ("the first", " the first", Kind.ONE)

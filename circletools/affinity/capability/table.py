@@ -60,7 +60,7 @@ _COMPILED = Refusal(
 
 
 @dataclass(frozen=True, eq=False)
-class Capability:
+class Capability(Attributes):
     """A capability table: the forms in which a device accepts an operator, by operator code name or `*`.
 
     Custom operators are named `CUSTOM:<custom code>`. `runtime` and `method` describe the measurement, if the table

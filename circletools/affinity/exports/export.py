@@ -18,12 +18,13 @@ from circletools.errors import UsageError
 from circletools.graph.build import model_graph
 from circletools.graph.graph import ModelGraph
 from circletools.model.model import Model
+from circletools.wording import Attributes
 
 Target = Literal["onert", "part", "openvino", "model-explorer", "dot"]
 
 
 @dataclass(frozen=True, slots=True)
-class Export:
+class Export(Attributes):
     """The export for a target: text, or an object to be written as JSON or shell lines."""
 
     target: Target

@@ -17,12 +17,13 @@ from circletools.origin.exporters import litert_torch, tico
 from circletools.origin.exporters.patching import Guard
 from circletools.origin.read import NOTHING_KNOWN, Origins
 from circletools.storage.files import write
+from circletools.wording import Attributes
 
 _EXPORTERS = (tico, litert_torch)
 
 
 @dataclass(frozen=True, slots=True)
-class Conversion:
+class Conversion(Attributes):
     """A model written by an exporter, and the origins of its operators."""
 
     model: bytes
@@ -30,7 +31,7 @@ class Conversion:
 
 
 @dataclass(slots=True)
-class Recording:
+class Recording(Attributes):
     """The recorded conversions in order."""
 
     conversions: list[Conversion] = field(default_factory=list)

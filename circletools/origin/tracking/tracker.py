@@ -19,10 +19,11 @@ from circletools.origin.tags import tags_of
 from circletools.origin.tracking.evidence import Found, Grounds
 from circletools.origin.tracking.models import track_models
 from circletools.origin.tracking.relation import is_same_network
+from circletools.wording import Attributes
 
 
 @dataclass(frozen=True, slots=True)
-class Tracking:
+class Tracking(Attributes):
     """The result: origins to embed in AFTER, and for each subgraph operator index -> source id -> grounds.
 
     `rows` are all operators of AFTER with their evidence. `carried` means that the tables in AFTER are those of
