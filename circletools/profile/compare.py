@@ -4,10 +4,10 @@
 
 Other work on a machine only ever adds time, so the fastest executions are nearest to what the model needs. Two
 variations bound its error. One is between the recordings of a side, and those of a history of the same model;
-recordings made alternately are compared in pairs. The other is the distance of the faster half of the executions from
-the fastest: all executions of a recording may be slow together, so they count as one. The variation between
-processes, such as in memory placement, is added: an assumed one, or more if the recordings show it. A change is
-significant by either, at half the level each.
+recordings made alternately are compared in pairs. The other is between the fastest executions of five parts of each
+recording, because executions that follow each other are slow together (the method of batch means). The variation
+between processes, such as in memory placement, is added: an assumed one, or more if the recordings show it. A change
+is significant by either, at half the level each.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ PROCESS_SPREAD = 0.1
 """The assumed variation between processes in addition to the spread of their executions."""
 
 _COARSEST_NS = 1000
-_FASTEST, _FASTER = 10, 2  # a tenth, and half
-_FEWEST = 4
+_FASTEST, _PARTS = 10, 5
+_FEWEST, _MANY = 4, 100  # of executions; and of degrees of freedom, as good as infinitely many
 LEVEL = 0.05
 """The significance level, two-sided."""
 
@@ -154,14 +154,15 @@ def location(times: Samples) -> float:
     return float(some[:count].mean()) * len(some) / len(times) if len(some) else 0.0
 
 
-def _scatter(times: Samples) -> float:
-    """Return the mean square of the logarithmic distance of the faster half from the fastest tenth.
+def _scatter(times: Samples) -> tuple[float, int]:
+    """Return the variance of the logarithm of the fastest time of a recording's parts, and its degrees of freedom.
 
-    The slower half shows how busy the machine was. The variation of whether executions take time at all is added.
+    The variation of whether executions take time at all is added.
     """
-    some = np.sort(times[times > 0])
-    least, kept = location(some), some[: -(-len(some) // _FASTER)]
-    return float((np.log(np.maximum(kept, least) / least) ** 2).mean()) + (len(times) - len(some)) / len(some)
+    parts = [some[some > 0] for some in np.array_split(times, _PARTS)]
+    fastest = np.log([some.min() for some in parts if len(some)])
+    variance = float(fastest.var(ddof=1)) if len(fastest) > 1 else 0.0
+    return variance + float((times == 0).sum() / (times > 0).sum()), max(1, len(fastest) - 1)
 
 
 def tick_of(times: Iterable[npt.NDArray[np.int64]]) -> int:
@@ -276,11 +277,16 @@ def _within(
     recordings = [times for side in (row.before, row.after) for times in side]
     if not all(side.all() for side in sides) or min(map(len, recordings)) < _FEWEST:
         return ()
-    of_sides = (np.mean([_scatter(times) for times in side]) / len(side) for side in (row.before, row.after))
+    found = [(*_scatter(times), len(side)) for side in (row.before, row.after) for times in side]
+    variances = np.array([scatter / count**2 for scatter, _, count in found])
     inverse = sum(1 / len(side) for side in sides)
     pace = row.pace if len(recordings) == 2 else 0.0
     process = max(PROCESS_SPREAD**2, variance) + rounding / 2
-    return ((math.sqrt(float(sum(of_sides)) + process * inverse + pace**2), math.inf),)
+    total = float(variances.sum()) + process * inverse + pace**2
+    # The degrees of freedom of a sum of variances, by Welch and Satterthwaite; those assumed have infinitely many.
+    inexact = float((variances**2 / [freedom for _, freedom, _ in found]).sum())
+    freedom = max(1, int(total**2 / inexact)) if inexact * _MANY > total**2 else math.inf
+    return ((math.sqrt(total), freedom),)
 
 
 def _holm(probabilities: Sequence[float]) -> list[float]:

@@ -215,6 +215,13 @@ def test_a_history_shows_how_much_recordings_differ() -> None:
     assert same.verdict == "same"
 
 
+def test_parts_of_a_recording_show_how_sure_its_time_is() -> None:
+    spiky, drifting = (1e6 * np.repeat(parts, 10) for parts in ([1, 1, 1, 1, 1], [1, 4, 2, 8, 1]))
+    spiky[np.arange(50) % 5 > 0] *= 9
+    rows = [Row([one], [3 * one]) for one in (spiky, drifting)]
+    assert [compare_times([row], limit=0.1, tick_ns=1)[0].verdict for row in rows] == ["slower", "cannot tell"]
+
+
 def test_recordings_in_turns_are_compared_pair_by_pair() -> None:
     drift = np.linspace(1, 2, 6)
     before, after = side(*(1e6 * drift)), side(*(1.2e6 * drift + 1e3 * np.arange(6) % 2))
