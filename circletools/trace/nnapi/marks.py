@@ -4,34 +4,34 @@
     HIDL::<interface>::<method>::<side>        calls of the HAL, from generated code
     AIDL::<backend>::<interface>::<method>::<side>
 
-The HAL methods are those of the interfaces in hardware/interfaces/neuralnetworks of Android, versions 1.0 to 1.3 and
-aidl.
+marks.json has the names and tables. The HAL methods are those of the interfaces in
+hardware/interfaces/neuralnetworks of Android, versions 1.0 to 1.3 and aidl.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass, replace
 from enum import Enum, IntEnum, auto
+from pathlib import Path
+from typing import Any
 
-LAYERS = ("LA", "LR", "LI", "LD", "LC")
+_TABLES: dict[str, dict[str, Any]] = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
+
+LAYER_NAMES: dict[str, str] = _TABLES["layers"]
+LAYERS = tuple(LAYER_NAMES)
 """The layers whose time counts: application, runtime, IPC, driver, CPU."""
 
 UNCOUNTED = ("LU", "LO")
 """Utility and other code, which adds no time."""
 
-PHASES = ("PO", "PWU", "PBM", "PI", "PP", "PC", "PE", "PIO", "PTR", "PCO", "PR", "PT")
+PHASE_NAMES: dict[str, str] = _TABLES["phases"]
+PHASES = tuple(PHASE_NAMES)
 """Overall, warm-up, benchmark; initialisation, preparation, compilation, execution and its parts, termination."""
 
 SUBPHASES = ("PIO", "PTR", "PCO", "PR")
 UNSPECIFIED = "PU"
-
-LAYER_NAMES = dict(zip(LAYERS, ("Application", "Runtime", "IPC", "Driver", "CPU"), strict=True))
-_NAMES = (
-    *("Overall", "Warm-up", "Benchmark", "Initialisation", "Preparation", "Compilation", "Execution"),
-    *("Inputs/outputs", "Transformation", "Computation", "Results", "Termination"),
-)
-PHASE_NAMES = dict(zip(PHASES, _NAMES, strict=True))
 
 
 class Role(IntEnum):
@@ -121,29 +121,14 @@ _SIDES = {
     b"passthrough": HalSide.PASSTHROUGH,
 }
 _VERSION = re.compile(rb"_1_\d$")
-_METHODS = {
-    ("IDevice", "PI"): "getCapabilities getStatus getVersionString getType getSupportedExtensions"
-    " getNumberOfCacheFilesNeeded",
-    ("IDevice", "PC"): "getSupportedOperations prepareModel prepareModelFromCache prepareModelWithConfig allocate",
-    ("IPreparedModel", "PE"): "execute executeSynchronously executeFenced executeSynchronouslyWithConfig"
-    " executeFencedWithConfig configureExecutionBurst createReusableExecution",
-    ("IBurst", "PE"): "executeSynchronously executeSynchronouslyWithConfig releaseMemoryResource",
-    ("IExecution", "PE"): "executeSynchronously executeFenced",
-    ("IFencedExecutionCallback", "PE"): "getExecutionInfo",
-}
-_CALLS = {
+_CALLS: dict[tuple[bytes, bytes], str] = {
     (interface.encode(), method.encode()): phase
-    for (interface, phase), methods in _METHODS.items()
-    for method in methods.split()
+    for interface, phases in _TABLES["calls"].items()
+    for phase, methods in phases.items()
+    for method in methods
 }
 _ROLES = {("LA", "PO"): Role.RUN, ("LA", "PWU"): Role.WARM_UP, ("LA", "PBM"): Role.BENCHMARK}
-_EXECUTIONS = {
-    "ANeuralNetworksExecution_startCompute": Role.START,
-    "ANeuralNetworksExecution_startComputeWithDependencies": Role.FENCED,
-    "ANeuralNetworksEvent_wait": Role.WAIT,
-    "ANeuralNetworksExecution_compute": Role.COMPUTE,
-    "ANeuralNetworksExecution_burstCompute": Role.COMPUTE,
-}
+_EXECUTIONS = {name: Role[role] for name, role in _TABLES["executions"].items()}
 
 
 def role_of(mark: Mark) -> Role:

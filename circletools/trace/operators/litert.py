@@ -39,6 +39,9 @@ class _Open(NamedTuple):
     role: str | None
 
 
+_OUTSIDE = _Open(None, 0, None, False, None)
+
+
 def collect(events: Iterable[Event]) -> OperatorTrace:
     """Return the runs of operators among the marks of a trace. Raises InvalidInputError if there are none."""
     marks: dict[bytes, _Mark | None] = {}
@@ -50,15 +53,26 @@ def collect(events: Iterable[Event]) -> OperatorTrace:
         if event.kind == BEGIN:
             if event.text not in marks:
                 marks[event.text] = _mark(event.text)
-            begin = _begin(marks[event.text], event.t_ns, stack[-1] if stack else None, executions)
-            executions += begin.role == _INVOKE and begin.execution == executions
-            stack.append(begin)
+            mark = marks[event.text]
+            _, _, execution, operator, role = stack[-1] if stack else _OUTSIDE
+            role = None
+            if mark is not None and mark.tag == _INVOKE:
+                role, operator = _INVOKE, False
+                if execution is None:
+                    execution, executions = executions, executions + 1
+            elif mark is not None and execution is not None:  # before, the interpreter prepares to run
+                role, operator = "part" if operator else "operator", True
+            stack.append(_Open(mark, event.t_ns, execution, operator, role))
         elif stack:
-            begin = stack.pop()
-            if begin.role == _INVOKE and begin.execution is not None and not any(one.role for one in stack):
-                elapsed[begin.execution] = event.t_ns - begin.start_ns
-            if begin.mark is not None and begin.role in found and event.t_ns >= begin.start_ns:
-                found[begin.role].append(_run(begin, begin.mark, event))
+            mark, start_ns, execution, _, role = stack.pop()
+            duration = event.t_ns - start_ns
+            if mark is None or execution is None or role is None:
+                continue
+            if role == _INVOKE and not any(one.role for one in stack):
+                elapsed[execution] = duration
+            elif role in found and duration >= 0:
+                place = mark.subgraph, mark.number, mark.tag
+                found[role].append(OperatorRun(*place, "", start_ns, duration, execution, event.tid))
     if not found["operator"]:
         raise nothing_found("the trace has no marks of LiteRT's operators (`CONV_2D@0/0` within `Invoke@…`)")
     cut = sum(1 for stack in stacks.values() for begin in stack if begin.role is not None)
@@ -66,25 +80,6 @@ def collect(events: Iterable[Event]) -> OperatorTrace:
     known = all(number in elapsed for number in range(executions))
     whole = Whole(elapsed_ns=tuple(elapsed[number] for number in range(executions)) if known else ())
     return OperatorTrace("litert", runs, executions, inside=parts, incomplete=cut, whole=whole)
-
-
-def _begin(mark: _Mark | None, time: int, outer: _Open | None, executions: int) -> _Open:
-    execution = outer.execution if outer is not None else None
-    operator = outer is not None and outer.operator
-    if mark is None:
-        return _Open(None, time, execution, operator, None)
-    if mark.tag == _INVOKE:
-        return _Open(mark, time, executions if execution is None else execution, False, _INVOKE)
-    if execution is None:  # the interpreter prepares to run
-        return _Open(mark, time, None, False, None)
-    return _Open(mark, time, execution, True, "part" if operator else "operator")
-
-
-def _run(begin: _Open, mark: _Mark, end: Event) -> OperatorRun:
-    duration = end.t_ns - begin.start_ns
-    return OperatorRun(
-        mark.subgraph, mark.number, mark.tag, "", begin.start_ns, duration, begin.execution or 0, end.tid
-    )
 
 
 def _mark(text: bytes) -> _Mark | None:

@@ -25,27 +25,21 @@ _TRACK = re.compile(r"\$(\d{1,9}) sess, (?:#(\d{1,9}) model )?\$(\d{1,9}) subg(?
 _MICROSECONDS = re.compile(r"(\d{1,15})(?:\.(\d{1,12}))?")
 
 
-class _Event(NamedTuple):
-    name: str
-    track: str
-    phase: str
-    time: str
+_Event = tuple[str, str, str, str]
+"""Name, track, phase, and time."""
 
 
-class _Track(NamedTuple):
-    """The contents of a `tid`; the track of a whole subgraph has no backend."""
+class _Span(NamedTuple):
+    """A begin with its end; `begun` is how many runs of the session's main subgraph precede it in the file.
+
+    The events of a whole subgraph have no backend.
+    """
 
     session: int
     model: int
     subgraph: int
     backend: str | None
-
-
-class _Span(NamedTuple):
-    """A begin with its end; `begun` is how many runs of the session's main subgraph precede it in the file."""
-
     name: str
-    track: _Track
     start_ns: int
     end_ns: int
     begun: int
@@ -54,7 +48,7 @@ class _Span(NamedTuple):
 def parse(data: bytes) -> OperatorTrace:
     """Parse the trace. Raises InvalidInputError."""
     spans, begins, incomplete = _spans(_load(data))
-    if len({span.track.model for span in spans}) > 1:
+    if len({span.model for span in spans}) > 1:
         raise InvalidInputError("the trace is of a package with several models", hint="trace one model at a time")
     first = {}
     executions = 0
@@ -65,15 +59,15 @@ def parse(data: bytes) -> OperatorTrace:
     runs = []
     for span in spans:
         match = _OPERATOR.fullmatch(span.name)
-        subgraph, session, backend = span.track.subgraph, span.track.session, span.track.backend
-        if match is None or backend is None:
+        subgraph, session = span.subgraph, span.session
+        if match is None or span.backend is None:
             continue
         # The main subgraph's own events are in order, but an inference may take less than a microsecond.
         begun = span.begun if subgraph == 0 else bisect_right(begins[session], span.start_ns)
         execution = first[session] + max(0, begun - 1)
         duration = span.end_ns - span.start_ns
-        run = OperatorRun(subgraph, int(match[1]), match[2], backend, span.start_ns, duration, execution, session)
-        runs.append(run)
+        kind = subgraph, int(match[1]), match[2], span.backend
+        runs.append(OperatorRun(*kind, span.start_ns, duration, execution, session))
     if not runs:
         raise nothing_found("the JSON document has no pair of onert's operator events (`@0 Conv2D`)")
     whole = Whole(elapsed_ns=_elapsed(spans) if len(first) == 1 else ())
@@ -90,9 +84,7 @@ def _load(data: bytes) -> list[_Event]:
         if fields.get("ph") in ("B", "E"):
             name, track, time = fields.get("name"), fields.get("tid"), fields.get("ts")
             if isinstance(name, str) and isinstance(track, str) and isinstance(time, str):
-                events.append(
-                    _Event(known.setdefault(name, name), known.setdefault(track, track), fields["ph"], time)
-                )
+                events.append((known.setdefault(name, name), known.setdefault(track, track), fields["ph"], time))
 
     try:
         text = data.decode("utf-8-sig", "surrogateescape")
@@ -107,7 +99,7 @@ def _load(data: bytes) -> list[_Event]:
 
 def _elapsed(spans: Sequence[_Span]) -> tuple[int, ...]:
     """Return the time of each run of the main subgraph."""
-    whole = (span for span in spans if span.track.backend is None and span.track.subgraph == 0)
+    whole = (span for span in spans if span.backend is None and span.subgraph == 0)
     return tuple(span.end_ns - span.start_ns for span in sorted(whole, key=lambda span: span.start_ns))
 
 
@@ -116,22 +108,23 @@ def _spans(events: list[_Event]) -> tuple[list[_Span], dict[int, list[int]], int
 
     Return the pairs, the starts of the main subgraph's runs (by session), and the number of unpaired events.
     """
-    tracks: dict[str, _Track | None] = {}
+    tracks: dict[str, re.Match[str] | None] = {}
     open_begins: dict[tuple[str, str], list[tuple[int, int]]] = {}
     spans: list[_Span] = []
     inferences: dict[int, list[int]] = {}
     unmatched = 0
-    for event in events:
-        if event.track not in tracks:
-            tracks[event.track] = _track(event.track)
-        track = tracks[event.track]
-        if track is None:
+    for name, track, phase, text in events:
+        if track not in tracks:
+            tracks[track] = _TRACK.fullmatch(track)
+        match = tracks[track]
+        if match is None:
             continue
-        begins = open_begins.setdefault((event.track, event.name), [])
-        time = _nanoseconds(event.time)
-        if event.phase == "B":
-            begun = inferences.setdefault(track.session, [])
-            if track.backend is None and track.subgraph == 0:
+        session, subgraph, backend = int(match[1]), int(match[3]), match[4]
+        begins = open_begins.setdefault((track, name), [])
+        time = _nanoseconds(text)
+        if phase == "B":
+            begun = inferences.setdefault(session, [])
+            if backend is None and subgraph == 0:
                 begun.append(time)
             begins.append((time, len(begun)))
         elif not begins:
@@ -139,14 +132,9 @@ def _spans(events: list[_Event]) -> tuple[list[_Span], dict[int, list[int]], int
         else:
             start, before = begins.pop()
             if time < start:
-                raise InvalidInputError(f"{event.name!r} ends at {event.time} us, before it begins")
-            spans.append(_Span(event.name, track, start, time, before))
+                raise InvalidInputError(f"{name!r} ends at {text} us, before it begins")
+            spans.append(_Span(session, int(match[2] or 0), subgraph, backend, name, start, time, before))
     return spans, inferences, unmatched + sum(len(begins) for begins in open_begins.values())
-
-
-def _track(text: str) -> _Track | None:
-    match = _TRACK.fullmatch(text)
-    return match and _Track(int(match[1]), int(match[2] or 0), int(match[3]), match[4])
 
 
 def _nanoseconds(text: str) -> int:
