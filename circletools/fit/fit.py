@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from circletools.affinity.capability.table import Capability, Refusal, why_not
 from circletools.affinity.solvers.groups import working
@@ -26,7 +27,7 @@ from circletools.fit.programs import ProgramAnswer, ask, compare, program_of, re
 from circletools.fit.remedies import LARGE_WINDOW, is_consequence, remedy_of
 from circletools.fit.request import FitInputs, FitRequest, Key, Known, key_of
 from circletools.fit.sources import fewest_sources
-from circletools.fit.verdicts import Blamed, Cuts, Fit, Later, Misfit, Misfits, Obstacle, TargetFit
+from circletools.fit.verdicts import Blamed, Cuts, Fit, Later, Misfit, Obstacle, TargetFit
 from circletools.graph.build import model_graph
 from circletools.graph.graph import Graph, ModelGraph
 from circletools.model.model import Model
@@ -104,7 +105,7 @@ def _target(model: ModelGraph, naming: Naming, question: _Question) -> TargetFit
     is_new, gone = against(obstacles, question.known.obstacles)
     parts = [_Part(one, refused[one.index], naming) for one in needed if any(refused[one.index])]
     found = cache(lambda: [pair for part in parts for pair in part.misfits(known)])
-    misfits: Sequence[Misfit] = Misfits(
+    misfits: Sequence[Misfit] = Later(
         lambda: (misfit for misfit, _ in found()),
         sum(len(part.refusals) for part in parts),
         sum(one.measured for part in parts for one in part.refusals.values()),
@@ -202,10 +203,10 @@ def _blamed(found: Iterable[tuple[Misfit, tuple[Source, ...]]], parts: Iterable[
         yield Blamed(source[1], operators, size, details, source[0] >= 0)
 
 
-def computed_bytes(facts: Graph) -> list[float]:
+def computed_bytes(facts: Graph) -> NDArray[np.float64]:
     """Return the bytes that each operator computes."""
     made = facts.definitions
-    return list(np.bincount(made.operators, facts.values.bytes[made.values], len(facts)).tolist())
+    return np.bincount(made.operators, facts.values.bytes[made.values], len(facts)).astype(np.float64)
 
 
 def _cuts(subgraphs: Sequence[tuple[Graph, _Refusals]]) -> Cuts:

@@ -17,18 +17,18 @@ _Item = TypeVar("_Item")
 
 
 class Later(Sequence[_Item]):
-    """Items that are made when one is first read: a large model has many refused operators."""
+    """Items that are made when one is first read; the numbers of misfits and of refused ones are known before."""
 
-    def __init__(self, make: Callable[[], Iterable[_Item]]) -> None:
-        """Keep the function that makes them."""
-        self._make = make
+    def __init__(self, make: Callable[[], Iterable[_Item]], count: int = -1, refused: int = 0) -> None:
+        """Keep the function that makes them, and the numbers."""
+        self._make, self._count, self.refused = make, count, refused
 
     @cached_property
     def _items(self) -> tuple[_Item, ...]:
         return tuple(self._make())
 
     def __len__(self) -> int:
-        return len(self._items)
+        return len(self._items) if self._count < 0 else self._count
 
     def __getitem__(self, index: Any) -> Any:
         return self._items[index]
@@ -64,18 +64,6 @@ class Misfit(NamedTuple):
     from_tables: bool
     is_new: bool
     details: tuple[SourceDetails, ...] = ()
-
-
-class Misfits(Later[Misfit]):
-    """Misfits of which none is in a baseline. `refused` is how many of the `count` are measured."""
-
-    def __init__(self, make: Callable[[], Iterable[Misfit]], count: int, refused: int) -> None:
-        """Keep the function that makes them, and the counts."""
-        super().__init__(make)
-        self._count, self.refused = count, refused
-
-    def __len__(self) -> int:
-        return self._count
 
 
 class Obstacle(NamedTuple):
@@ -164,14 +152,14 @@ class TargetFit(Tabular):
     def new_count(self) -> int:
         """The number of misfits and obstacles that are not in the baseline."""
         found = self.misfits
-        new = len(found) if isinstance(found, Misfits) else sum(one.is_new for one in found)
+        new = len(found) if isinstance(found, Later) else sum(one.is_new for one in found)
         return new + sum(one.is_new for one in self.obstacles)
 
     @property
     def refused(self) -> int:
         """The number of operators that the target refuses."""
         found = self.misfits
-        return found.refused if isinstance(found, Misfits) else sum(misfit.measured for misfit in found)
+        return found.refused if isinstance(found, Later) else sum(misfit.measured for misfit in found)
 
     @property
     def verdict(self) -> Verdict:

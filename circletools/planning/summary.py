@@ -75,7 +75,7 @@ def summarize(
         operators += np.bincount(known[runs], minlength=len(devices))
         launches += np.bincount(ran[ran >= 0], minlength=len(devices))
         if len(known):
-            made += np.bincount(known[runs], np.array(computed_bytes(graph))[runs], len(devices))
+            made += np.bincount(known[runs], computed_bytes(graph)[runs], len(devices))
             products += np.bincount(known[runs], np.maximum(macs(graph), 0)[runs], len(devices))
     shares = 100 * operators / np.maximum(count, 1)
     of_macs = 100 * products / max(products.sum(), 1)
