@@ -262,6 +262,13 @@ class ModelEdit(Attributes):
                 message = f"tensor {tensor} does not exist; there are {count}"
                 raise UsageError(message, location=f"subgraphs[{subgraph}]")
 
+    @property
+    def new_names(self) -> dict[tuple[int, int], bytes]:
+        """The names of renamed and appended tensors, by subgraph and tensor."""
+        ends = ((subgraph, len(self._list(subgraph, "tensors")), new) for subgraph, new in self._new_tensors.items())
+        added = ((subgraph, tensor) for subgraph, end, new in ends for tensor in range(end - new, end))
+        return self.renamed | {place: self._tensor_name(*place) for place in added}
+
     def _tensor_name(self, subgraph: int, index: int) -> bytes:
         if index == OPTIONAL:
             return b""

@@ -28,6 +28,7 @@ import numpy as np
 
 from circletools.edit.edit import ModelEdit
 from circletools.edit.results import RewriteResult
+from circletools.errors import EditError
 from circletools.graph.build import graph_of, model_graph
 from circletools.graph.graph import ModelGraph
 from circletools.model.rows import Subgraph
@@ -79,6 +80,10 @@ def copy_outputs(edit: ModelEdit, options: FixOptions) -> RewriteResult:
         chosen[output.subgraph].append((output, operator))
         if operator.inexact_in:
             notes.append(output.finding("warning", f"{operator.inexact_in} does not run the copy by {operator.code}"))
+    for at in chosen:
+        if edit.ends(at, "outputs") != model.subgraphs[at].outputs.tolist():
+            hint = "save it first, and fix the outputs in another edit"
+            raise EditError("this edit has changed the outputs", location=f"subgraphs[{at}].outputs", hint=hint)
     # onert treats a tensor with an empty data vector as a constant, and copies memory that it never wrote.
     buffers = {0} | {int(whole.graphs[at].values.buffers[one.tensor]) for at in chosen for one, _ in chosen[at]}
     dropped = sorted(filter(edit.drop_empty_data, buffers)) if chosen else []

@@ -41,14 +41,14 @@ def is_open(graph: Graph, tensor: int) -> bool:
 class TensorNames:
     """The names of the tensors of one graph."""
 
-    def __init__(self, graph: Graph, renamed: Mapping[tuple[int, int], bytes] = MappingProxyType({})) -> None:
-        """Read the names; `renamed` holds new names, by subgraph and tensor."""
+    def __init__(self, graph: Graph, new: Mapping[tuple[int, int], bytes] = MappingProxyType({})) -> None:
+        """Read the names; `new` holds those of renamed and appended tensors, by subgraph and tensor."""
         self.place: str = graph.place()
         self._subgraph = graph.index
         raw = list(graph.values.names)
-        for (owner, tensor), new in renamed.items():
+        for (owner, tensor), given in sorted(new.items()):
             if owner == graph.index:
-                raw[tensor] = new
+                raw[tensor : tensor + 1] = [given]
         known = {name: text(name) for name in set(raw)}  # a file can give many tensors one long name
         self.names: list[str] = [known[name] for name in raw]
         self.found: dict[str, list[int]] = {}

@@ -62,7 +62,7 @@ def sign(edit: ModelEdit, request: SignatureRequest) -> RewriteResult:
 
 
 def _add(edit: ModelEdit, request: SignatureRequest, key: str) -> tuple[list[str], tuple[Finding, ...]]:
-    names = TensorNames(graph_at(model_graph(edit.model), request.subgraph), edit.renamed)
+    names = TensorNames(graph_at(model_graph(edit.model), request.subgraph), edit.new_names)
     asked = dict(zip(SIDES, (request.inputs, request.outputs), strict=True))
     sides: dict[Direction, list[tuple[str, int]]] = {}
     for side in SIDES:
@@ -129,7 +129,7 @@ def reorder(
     ...     ct.surgery.reorder(edit, outputs=(1, 0))
     ...     edit.save("out.tflite")
     """
-    names = TensorNames(graph_at(model_graph(edit.model), subgraph), edit.renamed)
+    names = TensorNames(graph_at(model_graph(edit.model), subgraph), edit.new_names)
     _check_not_called(edit.model, subgraph, names.place)
     changes = []
     for side, order in zip(SIDES, (inputs, outputs), strict=True):
@@ -164,19 +164,19 @@ def expose(
     ...     edit.save("out.tflite")
     """
     graph = graph_at(model_graph(edit.model), subgraph)
-    names, reach = TensorNames(graph, edit.renamed), Reach(graph)
+    names, reach = TensorNames(graph, edit.new_names), Reach(graph)
     _ = graph.dag  # its checks
     _check_not_called(edit.model, subgraph, names.place)
     outputs = edit.ends(subgraph, "outputs")
     wanted = [names.find(words) for words in tensors]
     for tensor in wanted:
-        if reach.producer[tensor] < 0 and tensor not in outputs:
+        if tensor not in outputs and (tensor >= len(graph.values) or reach.producer[tensor] < 0):
             raise EditError(
                 f"{names.shown(tensor)}: no operator makes it",
                 location=f"{names.place}.tensors[{tensor}]",
                 hint="an input or a constant is already known; leave it out",
             )
-        if graph.is_handle[tensor]:
+        if tensor < len(graph.values) and graph.is_handle[tensor]:
             raise EditError(
                 f"{names.shown(tensor)}: it holds a resource or a variant, not values",
                 location=f"{names.place}.tensors[{tensor}]",

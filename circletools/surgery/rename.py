@@ -110,7 +110,7 @@ class _Tensors:
         self._check_names()
 
     def _read(self, subgraph: int) -> TensorNames:
-        return TensorNames(graph_at(self.graphs, subgraph), self.edit.renamed)
+        return TensorNames(graph_at(self.graphs, subgraph), self.edit.new_names)
 
     def _add(self, subgraph: int, tensor: int, name: str) -> None:
         known = self.new.setdefault((subgraph, tensor), name)

@@ -108,8 +108,9 @@ def _quantized_dimensions(edit: ModelEdit) -> RewriteResult:
 def _names(edit: ModelEdit) -> RewriteResult:
     """Give later tensors with the same name a unique one."""
     changes: list[str] = []
+    new = edit.new_names
     for graph in model_graph(edit.model).graphs:
-        names = TensorNames(graph, edit.renamed)
+        names = TensorNames(graph, new)
         twice = [tensor for found in names.found.values() for tensor in found[1:] if names.names[tensor]]
         pairs, numbers = [], defaultdict[str, Iterator[int]](lambda: count(1))
         for tensor in sorted(twice):
@@ -123,8 +124,10 @@ def _names(edit: ModelEdit) -> RewriteResult:
 def _signatures(edit: ModelEdit) -> RewriteResult:
     """Name unnamed inputs and outputs, and rename entries with an empty or repeated name."""
     lines = []
+    new, graphs = edit.new_names, model_graph(edit.model).graphs
+    known = {at: TensorNames(graphs[at], new) for at in {one.subgraph for one in edit.signatures.now}}
     for index, one in enumerate(edit.signatures.now):
-        names = TensorNames(model_graph(edit.model).graphs[one.subgraph], edit.renamed)
+        names = known[one.subgraph]
         for side in SIDES:
             ends, maps = edit.ends(one.subgraph, side), one.side(side)
             if any(tensor not in ends for _, tensor in maps):

@@ -211,6 +211,24 @@ def test_steps_of_one_edit_see_each_other() -> None:
     assert one_by_one == after
 
 
+def test_steps_of_one_edit_see_added_tensors() -> None:
+    def steps(edit: ct.ModelEdit) -> ct.types.RewriteResult:
+        ct.outputs.fix(edit)
+        with pytest.raises(ct.EditError, match="this edit has changed the outputs"):
+            ct.outputs.fix(edit)
+        ct.surgery.rename(edit, ct.surgery.RenameRequest(outputs=("0=copy",)))
+        ct.surgery.expose(edit, ("copy",))
+        ct.surgery.reorder(edit, outputs=(1, 0))
+        return ct.surgery.sign(edit, ct.surgery.SignatureRequest("all"))
+
+    build = Build()
+    graph = build.graph()
+    x = graph.tensor("x")
+    graph.ends([x], [x, graph.compute("NEG", [x], "y")])
+    after, _ = edited(build.to_bytes(), steps)
+    assert signatures(after)["all"] == ([("x", "x")], [("y", "y"), ("copy", "copy")])
+
+
 def test_a_tensor_that_is_called_like_an_index() -> None:
     build = Build()
     graph = build.graph()

@@ -113,8 +113,10 @@ def test_outputs_are_mended_as_fix_outputs_does(code: str) -> None:
     y = graph.compute("NEG", [x], "y")
     constant = graph.constant("c", floats(2, 2))
     graph.ends([x], [y, y, x, constant, graph.compute("ABS", [y], "z")])
-    assert code in codes(build.to_bytes())
+    build.signature("run", [("in", x)], [("out", y)])
+    assert {code, "INCOMPLETE_SIGNATURE"} <= codes(build.to_bytes())
     assert code not in codes(repaired(build.to_bytes(), code))
+    assert not {code, "INCOMPLETE_SIGNATURE"} & codes(repaired(build.to_bytes(), code, "INCOMPLETE_SIGNATURE"))
 
 
 @pytest.mark.parametrize("path", own_models(), ids=title)
