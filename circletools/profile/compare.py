@@ -314,7 +314,7 @@ def tail(t: float, freedom: float) -> float:
     return (1 - (2 / math.pi * (angle + between) if odd else between)) / 2
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=1024)
 def quantile(probability: float, freedom: float) -> float:
     """Return the `t` that is not exceeded with this probability, which is above a half."""
     if math.isinf(freedom):
