@@ -6,7 +6,7 @@
         for operator in model.subgraphs[0].operators:
             print(operator.index, operator.code.name)
 
-The stable API consists of the names in `__all__`, and in `__all__` of the modules among them.
+The stable API consists of the names in `__all__` and in the `__all__` of each module listed there.
 """
 
 from circletools.lazy import lazy_exports

@@ -131,7 +131,7 @@ def _refusal(title: str, parameter: str, value: Any, hint: Any) -> CallError:
 
 
 def _remedy(kind: type) -> str:
-    """Return how programs make an object of a class, empty if no public name does."""
+    """Return how programs make an object of a class; empty if there is no public way."""
     if kind.__name__ in _MADE_BY:
         return f"{_MADE_BY[kind.__name__]} makes one"
     made = [

@@ -22,14 +22,14 @@ _Kind = TypeVar("_Kind", bound=type)
 
 
 def title_of(module: str, name: str) -> str:
-    """Return how programs write a public name of a module."""
+    """Return a public name of a module as programs write it."""
     return f"{_TITLES.get(module, module.replace('circletools', 'ct'))}.{name}"
 
 
 def checked(value: Any, module: str, name: str, *, first: bool = True) -> Any:
     """Wrap a public name of a module so that functions and requests check their arguments.
 
-    They do so before anything else, or where Python cannot use them, as `first` says.
+    With `first`, they check before the call; without, only once Python has raised an error.
     """
     if isinstance(value, FunctionType):
         made = (_checking if first or isgeneratorfunction(value) else _explaining)(value, title_of(module, name))

@@ -40,10 +40,10 @@ def check(
     structure_only: bool = False,
     timeout_s: float = 600.0,
 ) -> Findings:
-    """Return all findings about a model: indices and external data out of range, or if there are none, all others.
+    """Return all findings about a model: indices and external data out of range or, if there are none, all others.
 
-    These others, which `structure_only` omits, concern graph, tensors, operators, signatures, names, outputs and,
-    unless metadata lies outside the file, origins and affinity.
+    `structure_only` omits the others, which concern graph, tensors, operators, signatures, names, outputs and, unless
+    metadata lies outside the file, origins and affinity.
 
     `with_` names runtimes and compilers to load the model in, as `PROGRAM` or `PROGRAM:VARIANT` (docs/runtimes.md);
     each may take `timeout_s` seconds. `for_` names the runtimes that should run the model, installed or not: a

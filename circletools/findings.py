@@ -46,7 +46,7 @@ class Findings(Tabular, list[Finding]):
 
 
 def finding_of(fields: Mapping[str, Any]) -> Finding:
-    """Return the finding that a JSON object describes. Raises KeyError, TypeError or ValueError if it is none."""
+    """Return the finding that a JSON object describes. Raises KeyError, TypeError or ValueError if there is none."""
     return Finding(*(fields[name] for name in ("code", "severity", "location", "message")))
 
 

@@ -18,10 +18,10 @@ LazyExports = tuple[Callable[[str], object], Callable[[], list[str]], list[str]]
 def lazy_exports(module: str, *, checks_first: bool = True) -> LazyExports:
     """Return `__getattr__`, `__dir__` and `__all__` of a module, from its stub.
 
-    The stub is what type checkers and editors read of the module. `from a.b import c as c` makes `c` of `a.b` a name
-    of the exports, and `d = c` another name of it. A name that is also a module of the package (`edit` is a function
-    and a folder) stays what the stub declares, whoever imports the module. Arguments are compared with annotations
-    first, or with `checks_first` false where Python cannot use them.
+    Type checkers and editors read the stub. `from a.b import c as c` makes `c` of `a.b` a name of the exports, and `d
+    = c` another name of it. A name that is also a module of the package (`edit` is a function and a folder) stays
+    what the stub declares, whoever imports the module. Calls check their arguments before they run or, with
+    `checks_first` false, once Python has raised an error.
     """
     places = places_of(Path(str(sys.modules[module].__file__)).with_suffix(".pyi"))
     hidden = {f"{module}.{name}" for name, place in places.items() if place != (module, name)}

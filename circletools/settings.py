@@ -23,7 +23,7 @@ from circletools.storage.documents import naming_files, read_bytes
 
 NAMES = ("circletools.toml", "pyproject.toml")
 _KEYS = ("select", "ignore", "fail-on", "baseline", "per-file-ignores")
-_MOST_DOTS = 1000  # the reader of TOML takes memory by the square of the parts of a key
+_MOST_DOTS = 1000  # the TOML parser's memory grows with the square of the number of parts of a key
 
 
 def find_settings(folder: str | os.PathLike[str] = ".") -> Path | None:

@@ -80,7 +80,7 @@ def suggestion(word: str, known: Iterable[str]) -> str:
     """Return a hint: the known word that was probably meant, or else a list of known words."""
     names = sorted(known)
     listed = ", ".join(names[:_LISTED])
-    return did_you_mean(word, names) or f"there are {listed}{', …' if len(names) > _LISTED else ''}"
+    return did_you_mean(word, names) or f"available: {listed}{', …' if len(names) > _LISTED else ''}"
 
 
 class MissingError(AttributeError):
@@ -117,7 +117,7 @@ class Attributes:
         def __getitem__(self, index: object) -> Any:
             inner = getattr(super(), "__getitem__", None)
             if inner is None:
-                raise TypeError(import_module("circletools.arguments").answer("is no list", self, index))
+                raise TypeError(import_module("circletools.arguments").answer("is not a list", self, index))
             try:
                 return inner(index)
             except (IndexError, TypeError):

@@ -114,7 +114,7 @@ def main() -> None:
     except signals.Stopped as stopped:
         signals.end(stopped.number)
     finally:
-        gc.freeze()  # nor search for cycles at exit, which takes a fifth of the time of `--help`
+        gc.freeze()  # do not search for cycles at exit either: it takes a fifth of the time of `--help`
 
 
 def _run() -> None:

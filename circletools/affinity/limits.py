@@ -50,7 +50,7 @@ def parse_limit(words: str) -> Limit:
     device, _, said = left.rpartition(":")
     kind = next((kind for kind in KINDS if kind == said), None)
     if not device or kind is None:
-        hint = suggestion(said, KINDS) or f"there are {', '.join(KINDS)}"
+        hint = suggestion(said, KINDS) or f"kinds: {', '.join(KINDS)}"
         raise UsageError(f"`limits={words}` is not DEVICE:KIND=NUMBER", hint=hint)
     try:
         limit = float(number) if kind == "min-us" else int(number)

@@ -29,8 +29,8 @@ class Problem:
 
     `graph` has the edges between units. Operators that stay together form one unit; operators that depend on
     constants only are in no unit. `table` holds the costs, with infinite times on devices that a unit may not use.
-    `contents` are the values that units read and make, `operators` the number of operators in each unit. `limits` go
-    with the number of their device; `caps` are bytes of memory by device, `names` the names of the devices.
+    `contents` are the values that units read and make, `operators` the number of operators in each unit. `limits` are
+    paired with their device's number; `caps` are bytes of memory by device, `names` the names of the devices.
     """
 
     graph: Dag
@@ -140,7 +140,7 @@ class Sizing:
 
 
 def make_subgraph(facts: Graph, table: CostTable, sizing: Sizing, names: Sequence[str]) -> Subgraph:
-    """Return the problem of a subgraph's units; `table` is by operator, and `names` are the devices' names."""
+    """Return the problem of a subgraph's units, given the cost table of its operators and the devices' names."""
     units = sizing.units_of(facts)
     chosen, graph = working(units.graph)
     place = np.full(len(units.members) + 1, -1, np.int64)  # the last element stands for operators without a unit

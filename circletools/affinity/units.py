@@ -23,16 +23,16 @@ from circletools.graph.dag import Dag, dag_from_edges
 from circletools.graph.graph import Graph
 
 Join = Literal["connected", "shared", "any"]
-"""Which units may form one partition: connected ones; also readers of one constant or input; or any."""
+"""Which units may form one partition: connected ones; also readers of the same constant or input; or any."""
 
 _CODES = {"QUANTIZE", "DEQUANTIZE"}
 
 
 @dataclass(frozen=True, slots=True)
 class Colocation:
-    """Which operators to keep together: `pairs` of QUANTIZE and DEQUANTIZE; users of tensors of `least_bytes`.
+    """Which operators to keep together: with `pairs`, a QUANTIZE and the DEQUANTIZE next to it.
 
-    With `state`, also those that use the same variable or hash table.
+    With `least_bytes`, users of a tensor of at least this size; with `state`, of the same variable or hash table.
     """
 
     pairs: bool = False
@@ -144,7 +144,7 @@ def _beside(facts: Graph, join: Join) -> tuple[tuple[int, ...], ...]:
     readers, read = facts.reads
     outside = (facts.producer[read] < 0) | constant[read]
     buffers = facts.values.buffers
-    # Tensors with one buffer are one constant.
+    # Tensors that share a buffer are one constant.
     what = np.where(facts.values.is_constant, -1 - buffers, np.arange(len(facts.values)))
     rows: dict[int, set[int]] = {}
     for source, reader in zip(what[read[outside]].tolist(), readers[outside].tolist(), strict=True):

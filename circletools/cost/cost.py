@@ -175,7 +175,7 @@ def _rows(
 def _weights(graph: Graph, counted: set[int]) -> tuple[Indices, Indices]:
     """Return the parameters and constant bytes of each operator; `counted` holds the buffers already counted.
 
-    Weights are constants of floating point or with a scale; shapes, axes and indices are bytes, not parameters.
+    Weights are constants of floating point or with a scale; shapes, axes and indices count only as bytes.
     """
     operators, values = graph.reads.operators, graph.reads.values
     constant = graph.values.is_constant[values]

@@ -90,7 +90,7 @@ Count = Callable[[_Shapes, Indices], Numbers]
 
 
 def _filtered(data: int, filter_: int, channels: int, *, output: bool) -> Count:
-    """Return the count of a convolution: each element of `data` meets the filter, divided by its channels."""
+    """Return the count of a convolution: the elements of `data`, each times the filter's elements per channel."""
 
     def count(shapes: _Shapes, operators: Indices) -> Numbers:
         per_element = shapes.elements(operators, filter_) / shapes.size(operators, filter_, channels)
@@ -110,7 +110,7 @@ def _batch_matmul(shapes: _Shapes, operators: Indices) -> Numbers:
 
 
 def _recurrent(*weights: int) -> Count:
-    """Return the count of a cell in which each weight meets each vector of input 0 once."""
+    """Return the count of a cell that multiplies each weight by each vector of input 0 once."""
 
     def count(shapes: _Shapes, operators: Indices) -> Numbers:
         steps = shapes.elements(operators, 0) / shapes.size(operators, 0, -1)

@@ -2,7 +2,7 @@
 
     head    activations and scratch buffers of kernels, placed by its GreedyMemoryPlanner (micro_allocation_info.cc)
             or at the offsets in OfflineMemoryAllocation; while the model is prepared, lists for planning and copies
-            of one operator's tensors, which take more in models of a few operators
+            of one operator's tensors, which take more in models with few operators
     tail    persistent structures: tensors, nodes, data of kernels, variables
 
 The plan is the same on every processor. The sizes of structures (micro.json) were measured in the 64-bit build of the
@@ -37,7 +37,7 @@ _AGAIN = {
     "TRANSPOSE_CONV": (1, 2, -1),
     **dict.fromkeys(("CONCATENATION", "TANH"), (0,)),
 }
-"""The slots of which two functions of a kernel make a copy while it is prepared."""
+"""The slots that two functions of a kernel copy while it is prepared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +247,7 @@ _SCRATCH: Mapping[str, Callable[[Slots], list[int]]] = {
 
 
 def _persistent(graphs: tuple[Graph, ...]) -> tuple[int, int, set[str]]:
-    """Return the bytes of persistent structures, how many of these come last, and unknown codes."""
+    """Return the bytes of persistent structures, how many of them are allocated last, and unknown codes."""
     table = _table()
     total, unknown = table["model"] + table["subgraph"] * (len(graphs) - 1), set()
     for graph in graphs:

@@ -21,7 +21,7 @@ class PartChange(Attributes):
 
 @dataclass(frozen=True, slots=True)
 class Attestation(Attributes):
-    """NEW equals OLD except for `changes`: the digests of both, and the number of equal parts."""
+    """States that NEW equals OLD except for `changes`, with both digests and the number of equal parts."""
 
     format: str
     before: str

@@ -54,7 +54,7 @@ def nested(alignments: Sequence[Alignment]) -> Nested:
 
 
 class _Numbers:
-    """Indices of aligned lists in one numbering. Indices below `least` stay, indices past the end count from there.
+    """Indices of aligned lists in one numbering. Those below `least` do not change; those past the end keep counting.
 
     `splits` has the start of each owner's list among all elements, on both sides.
     """

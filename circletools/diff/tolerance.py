@@ -1,4 +1,4 @@
-"""Read tables for a comparison: a table that cannot be decoded counts as missing and does not end it."""
+"""Read tables for a comparison: a table that cannot be decoded counts as missing."""
 
 from __future__ import annotations
 

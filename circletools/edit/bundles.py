@@ -106,7 +106,7 @@ def _archive(bundle: Source, members: list[Member], member: Member, data: Range)
     check = _U4.pack(zlib.crc32(data.source.memory)) + _U4.pack(len(data)) * 2
     local = bytearray(memory[member.head : member.start])
     local[14:26] = check
-    local[6] &= ~8  # sizes are before the data, no longer after it
+    local[6] &= ~8  # the sizes now precede the data
     directory = bytearray(memory[start:])
     for other in members:
         line = other.entry[0] - start

@@ -19,7 +19,7 @@ GENERAL = "change the item that the reason names"
 
 _PLACE = r"(?P<place>(?:input|output) \d+)"
 _LEFT, _SIGN = "(?P<left>.+)", "(?P<sign><=|>=|==|<|>)"
-_OF_ANOTHER = r"(?P<other>operator \d+), which reads the constant .+ is not supported"
+_OF_ANOTHER = r"(?P<other>operator \d+), which reads the unpacked constant, is not supported"
 _IN_CONTEXT = r"reads an (?P<end>output|input) of (?P<other>operator \d+, \S+): .+"
 _APART = {
     "output": "put another operator between {} and it, or replace one of the two",

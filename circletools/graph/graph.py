@@ -1,4 +1,4 @@
-"""The graph of a subgraph as columns: operators, values, producers and readers. Read once, for all verbs.
+"""The graph of a subgraph as columns: operators, values, producers and readers. It is read once, for all commands.
 
     graph = graph_of(model, 0)
     graph.operators.code_names[3]       # "ADD"

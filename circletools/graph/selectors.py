@@ -32,7 +32,7 @@ Ranges = tuple[tuple[int, int], ...]
 _LONGEST_GLOB = 10_000  # matching takes time quadratic in the length
 _MOST_TRIED = 25_000_000  # names tried against all patterns of a request: three seconds
 _MOST_COMPARED = 200_000  # names compared for hints: two seconds
-_CHOSEN = 10  # each operator that is chosen takes as long as so many names
+_CHOSEN = 10  # choosing an operator takes as long as trying this many names
 _GLOB = re.compile(r"[*?[]")
 _SELECTOR = re.compile(r"(?:(\d{1,6})/)?(index|name|origin|op):(.+)", re.DOTALL)
 

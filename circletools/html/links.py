@@ -30,9 +30,9 @@ class SourceLinks:
 
     def __post_init__(self) -> None:
         if self.root and not self.template:
-            raise UsageError("`source_root=` is for `source_url=`")
+            raise UsageError("`source_root=` requires `source_url=`")
         if self.template and not _ADDRESS.fullmatch(self.template):
-            message = f"`source_url=` {self.template!r} is no address with {{file}} and {{line}}"
+            message = f"`source_url=` {self.template!r} is not an address with {{file}} and {{line}}"
             raise UsageError(message, hint=f"write it as {_EXAMPLE}")
 
     def of(self, details: SourceDetails) -> str:

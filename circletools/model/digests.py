@@ -135,7 +135,7 @@ class _Parts:
         return self.values[place]
 
     def unread(self, buffer: int) -> list[bytes]:
-        """Return what marks data in buffer 0, which runtimes take for a tensor without data."""
+        """Return a mark for data in buffer 0: to a runtime, a tensor with buffer 0 has no data."""
         return [b"0"] if buffer == 0 and self.value(0) not in (digest(), digest(b"")) else []
 
 

@@ -99,7 +99,7 @@ class Judge:
     def _own(
         self, runner: Runner, task: Task, given: Known, expected: Known, found: Known
     ) -> tuple[Difference, Allowance]:
-        """Return the difference furthest beyond its tolerance, and that. Raises NotRunError like `_sensitivity`.
+        """Return the difference that exceeds its tolerance most, and the tolerance. Raises NotRunError.
 
         If one kernel of a program computes both models, the first model is also run in that program.
         """
@@ -140,7 +140,7 @@ class Judge:
         return False
 
     def _is_one_kernel(self, task: Task) -> bool:
-        """Return whether one kernel computes both, which rounds in one way whatever its constants and options."""
+        """Return whether one kernel computes both, and so rounds alike whatever its constants and options."""
         kernels = [
             [(of.graph.operators.code_names[at], [of.form(to).type for to in of.reach.operands[at]]) for at in some]
             for of, some in ((self.second, task.own.operators), (self.first, task.theirs.operators))

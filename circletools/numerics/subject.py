@@ -39,7 +39,7 @@ NO_REGION = Region()
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """A model whose subgraph 0 is compared; in the user's model `named` it is `subgraph`.
+    """A model whose subgraph 0 is compared; it is subgraph `subgraph` of the user's model `named`.
 
     If `is_real`, parts of it compute with the numbers that quantized tensors represent, in FLOAT32.
     """

@@ -1,6 +1,6 @@
 """The tasks of a comparison: each operator of a model with its counterpart in the reference.
 
-reference     x -> CONV_2D -> a -> RELU -> b                    b and b correspond, as they have one name;
+reference     x -> CONV_2D -> a -> RELU -> b                    b and b correspond, as they have the same name;
 other         x -> QUANTIZE -> q -> CONV_2D -> b                q has no partner: CONV_2D is joined with q's producer,
                                                                 and CONV_2D and RELU are cut out of the reference
 """
@@ -57,9 +57,9 @@ Partners = dict[int, int]
 def partners(reference: Subject, subject: Subject) -> tuple[Partners, dict[int, int]]:
     """Return which tensors of two models correspond, and which operators were paired.
 
-    Computed tensors of one name and shape correspond, unless the producer in the reference was paired with a later
-    operator: converters reuse the names of other tensors. Then the results of paired operators of one code and fused
-    activation correspond; and the inputs, in order if tracking does not match them.
+    Computed tensors with the same name and shape correspond, unless the producer in the reference was paired with a
+    later operator: converters reuse the names of other tensors. Then the results of paired operators with the same
+    code and fused activation correspond; and the inputs, in order if tracking does not match them.
     """
     tracked = track_models(reference.whole.graph, subject.whole.graph, tags_of(reference.whole.graph))
     old, new = reference.graph, subject.graph

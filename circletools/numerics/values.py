@@ -69,7 +69,7 @@ class Difference:
 
 
 def difference(expected: Array, found: Array, step: float = 0.0) -> Difference:
-    """Compare real numbers of one shape; texts are equal or not (`max_abs` is then 1)."""
+    """Compare real numbers of the same shape; texts are equal or not (`max_abs` is then 1)."""
     if expected.dtype.kind in "OS":
         unequal = sum(map(ne, expected.ravel().tolist(), found.ravel().tolist()))
         return Difference(expected.size, unequal, float(unequal > 0), (unequal / max(1, expected.size)) ** 0.5,

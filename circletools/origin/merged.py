@@ -2,9 +2,9 @@
 
     enc.0.attn.query, dec.0.attn.query      both are `0.attn.query` in tensor names
 
-All inputs of a call exist before it, so no path leaves the operators of one call and returns to them. Where one does,
-there are several calls: of several modules if their weights differ, or perhaps if a list was omitted, so that the
-name ends with a number, or if a module beside it stands for several.
+All inputs of a call exist before it, so no path leaves the operators of one call and returns to them. Where a path
+does return, there are several calls. They are calls of several modules if their weights differ, and perhaps if the
+name ends with a number (a list was omitted) or a sibling module stands for several.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Module = tuple[str, str]
 """A name, and the class of a module without inner modules."""
 
 Calls = dict[int, tuple[int, int]]
-"""By operator: a lower limit of the number of calls before its own, and its connected part."""
+"""For each operator: a lower bound on the number of calls before its own, and its connected component."""
 
 
 def merged_sources(graph: Graph, named: Sequence[Sequence[AnySource]]) -> list[AnySource]:
@@ -64,7 +64,7 @@ def _around(source: Source) -> list[Module]:
 def _inside(listed: list[list[Source]]) -> dict[Module, list[int]]:
     """Return the operators of each module.
 
-    One with the names of several modules without inner modules is in that of a weight, if only one holds a weight.
+    An operator named after several innermost modules belongs to the one that holds a weight, if only one does.
     """
     outer = {module for own in listed for source in own for module in _around(source)[:-2]}
     inside: dict[Module, list[int]] = defaultdict(list)
@@ -78,7 +78,7 @@ def _inside(listed: list[list[Source]]) -> dict[Module, list[int]]:
 
 
 def _calls(graph: Graph, inside: Mapping[Module, list[int]]) -> tuple[dict[Module, Calls], dict[int, set[int]]]:
-    """Return the calls to which the operators of each module belong at the earliest, and the weights of operators."""
+    """Return the earliest call to which each operator of a module can belong, and the weights of operators."""
     values, (readers, read), codes = graph.values, graph.uses, graph.operators.code_names
     weights: dict[int, set[int]] = defaultdict(set)
     givers: dict[int, list[int]] = defaultdict(list)
@@ -109,7 +109,7 @@ def _calls(graph: Graph, inside: Mapping[Module, list[int]]) -> tuple[dict[Modul
 
 
 def _weights_differ(calls: Calls, weights: Mapping[int, set[int]]) -> bool:
-    """Return whether two calls read other weights."""
+    """Return whether two calls read different weights."""
     held: dict[int, set[int]] = defaultdict(set)
     for row, (level, _) in calls.items():
         held[level] |= weights.get(row, set())

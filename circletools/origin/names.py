@@ -122,7 +122,7 @@ def _check_names(outputs: Mapping[int, Sequence[str]]) -> None:
         if any("\0" in name for name in names):
             operator = next(index for index, name in enumerate(names) if "\0" in name)
             location = f"subgraphs[{subgraph}].operators[{operator}].outputs[0]"
-            message = "the tensor's name holds a NUL character, which a source table cannot"
+            message = "the tensor's name contains a NUL character, which a source table cannot store"
             raise EditError(message, location=location)
 
 

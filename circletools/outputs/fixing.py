@@ -118,7 +118,7 @@ def behaviour(worker: runtimes.Worker, path: Path) -> Behaviour:
 
 def difference(was: Behaviour, now: Behaviour) -> str:
     """Return why a program that took one model refuses the other, or how outputs differ; empty if neither."""
-    return now[0] or ("the outputs are others" if was[1] != now[1] else "")
+    return now[0] or ("the outputs differ" if was[1] != now[1] else "")
 
 
 def _note(message: str) -> Finding:

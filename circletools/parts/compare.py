@@ -278,7 +278,7 @@ class Comparison:
 
 
 def manifest_findings(directory: Path, connections: Connections, *, expected: bool) -> Iterator[Finding]:
-    """Compare the manifest with the connections; `expected` if nothing else could have prevented it."""
+    """Compare the manifest with the connections; `expected`: it must exist unless the connections rule it out."""
     path = directory / MANIFEST
     if not os.path.lexists(path):
         if expected and package_obstacle(connections) is None:

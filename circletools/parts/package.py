@@ -137,7 +137,7 @@ def _difference(place: str, ours: object, theirs: object) -> str | None:
     if ours == theirs:
         return None
     here, there = ("nothing" if value is None else json.dumps(value)[:100] for value in (ours, theirs))
-    return f"{place} is {here}, but {there} by the connections"
+    return f"{place} is {here}, but {there} in the connections"
 
 
 def _document(value: dict[str, Any]) -> bytes:

@@ -84,9 +84,9 @@ def verify_split(
 def compare_runs(files: SplitFiles, worker: Worker, *, seed: int = 0) -> list[Finding]:
     """Run the source, then the parts one after the other, and in onert the package too.
 
-    A model with a state is loaded once and run several times, with other inputs each time. Other inputs are also
-    tried if a tensor between parts is empty, which computed shapes can cause, as this proves nothing and not every
-    runtime accepts it; and also if a part does not run. `verify_split` must have found no error in `files`. Raises
+    A model with a state is loaded once and run several times, with other inputs each time. Other inputs are tried if
+    a part does not run, and if a tensor between parts is empty (computed shapes can cause this): an empty tensor
+    proves nothing, and not every runtime accepts it. `verify_split` must have found no error in `files`. Raises
     UsageError if the runtime does not start.
     """
     with open_model(files.source) as model:

@@ -135,7 +135,7 @@ def _check(request: PlanRequest) -> None:
     if request.what_if and request.explain:
         raise UsageError("`what_if=` and `explain=True` exclude each other")
     if request.join != "connected" and request.mode != "min":
-        raise UsageError(f"`join={request.join}` is of `mode=min`")
+        raise UsageError(f"`join={request.join}` requires `mode=min`")
     if request.mode == "seed" and (request.limits or request.memory or request.min_size > 1):
         raise UsageError("`limits=`, `memory=` and `min_size=` need `mode=min`", hint="mode seed has no options")
     if not 0 <= request.solve_time <= 1e6:

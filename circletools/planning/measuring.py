@@ -107,7 +107,7 @@ def measured_devices(names: Sequence[str], request: MeasureRequest) -> dict[str,
             problem = f"a second program for {device!r}" if device in chosen else "names no device or no program"
             raise UsageError(f"{words!r}: {problem}", hint="write npu=litert:xnnpack")
         if device not in names:
-            raise UsageError(f"{words!r}: device {device!r} is not there", hint=suggestion(device, names))
+            raise UsageError(f"{words!r}: the split has no device {device!r}", hint=suggestion(device, names))
         chosen[device] = program
     devices = {}
     for name in dict.fromkeys(names):
@@ -117,7 +117,7 @@ def measured_devices(names: Sequence[str], request: MeasureRequest) -> dict[str,
             )
         program, variant = named(chosen.get(name, name))
         if program not in MEASURING:
-            raise UsageError(f"{program} cannot be measured", hint=f"there are {', '.join(MEASURING)}")
+            raise UsageError(f"{program} cannot be measured", hint=f"available: {', '.join(MEASURING)}")
         devices[name] = Device(name, program, variant)
     if len({tuple(command(device.program)) for device in devices.values()}) > 1:
         raise UsageError("the programs use different Python installations; parts are measured in one process")

@@ -36,7 +36,7 @@ class DeviceShare:
 
 @dataclass(frozen=True, slots=True)
 class RefusedOperators:
-    """Operators of one code (subgraph, index) that run elsewhere because a device refuses them for one reason.
+    """Operators of a code (subgraph, index) that run elsewhere because a device refuses them for the same reason.
 
     Without `measured`, the table does not cover them, and the device may accept them.
     """

@@ -188,7 +188,7 @@ def _places(keys: Iterable[_Key | None]) -> Iterator[tuple[int | None, int | Non
 def _same_rows(before: Iterable[_Key], after: Iterable[_Key]) -> dict[_Key, _Key]:
     """Return the rows before that match delegates' rows after; a changed operator may change names and numbers.
 
-    Parts with equally many rows are paired row by row, others by name, in order of occurrence.
+    Parts with the same number of rows are paired row by row, others by name, in order of occurrence.
     """
     parts: tuple[dict[tuple[int, ...], list[_Key]], ...] = ({}, {})
     for found, keys in zip(parts, (before, after), strict=True):

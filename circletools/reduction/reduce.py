@@ -65,8 +65,8 @@ class Reduction(Attributes):
 def reduce(model: Model, target: str | os.PathLike[str], request: ReduceRequest) -> Reduction:
     """Write the smallest part of a model to `target` that still fails; return what it contains.
 
-    Raises EditError if the model does not fail, or not each time, UsageError for an invalid request or a program that
-    is not installed, InvalidInputError if the log is not one, ModelFormatError for a broken model.
+    Raises EditError if the model does not fail, or not every time, UsageError for an invalid request or a program
+    that is not installed, InvalidInputError if the log is not one, ModelFormatError for a broken model.
 
     >>> with ct.open("in.tflite") as model:
     ...     ct.reduce(model, "small.tflite", ct.ReduceRequest(while_refused="litert-gpu"))
@@ -109,7 +109,7 @@ class _Trials:
         self.count, self.symptom = 0, Symptom()
 
     def begin(self, data: bytes) -> None:
-        """Test the whole model twice. Raises EditError if it does not fail, or not each time."""
+        """Test the whole model twice. Raises EditError if it does not fail, or not every time."""
         answers = [self._answer(data, "whole") for _ in range(2)]
         if not any(answers):
             raise EditError("the model does not fail", hint="nothing was written")

@@ -16,7 +16,7 @@ from circletools.storage.files import view
 
 
 def smaller(data: bytes, fails: Callable[[bytes], bool]) -> bytes:
-    """Return a failing file with input sizes of 1, or halved as often as it still fails; other shapes follow."""
+    """Return a failing file whose input sizes are 1, or halved while it still fails; other shapes follow."""
     while True:
         with open_model(data) as model:
             found = next((made for made in _with_one_smaller(model) if fails(made)), None)
@@ -26,7 +26,7 @@ def smaller(data: bytes, fails: Callable[[bytes], bool]) -> bytes:
 
 
 def _with_one_smaller(model: Model) -> Iterator[bytes]:
-    """Yield the file with one size of an input made smaller, if its operators accept that."""
+    """Yield files with one input size made smaller, if the operators accept that."""
     graph = model_graph(model).graphs[0]
     for place, tensor in enumerate(graph.inputs.tolist()):
         shape = graph.values.shapes.row(tensor).tolist()

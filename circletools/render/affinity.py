@@ -45,7 +45,7 @@ def _subgraph_json(found: AffinityInspection, index: int) -> dict[str, Any]:
 
 
 def affinity_text(found: AffinityInspection, *, by_operator: bool = False) -> Iterator[str]:
-    """Yield a table of devices, then partitions or operators and what crosses; with costs, the estimated time."""
+    """Yield a table of devices, then partitions or operators, and transfers; with costs, also the estimated time."""
     yield from summary_text(found.summary)
     for index in sorted(found.affinity.subgraphs):
         if found.subgraph_count > 1:

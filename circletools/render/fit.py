@@ -172,7 +172,7 @@ def _origin(misfit: Misfit) -> str:
 
 
 def _sources_text(target: TargetFit, most: int) -> Iterator[str]:
-    """Yield the sources to change; those of one line of code are one row."""
+    """Yield the sources to change; those on the same line of code share a row."""
     if not target.sources or not any(misfit.from_tables for misfit in target.misfits):
         return
     by_line: dict[object, list[Blamed]] = {}

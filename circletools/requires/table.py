@@ -2,7 +2,7 @@
 
 `tools/measure/requirements.py` makes it by testing the runtimes in the package index: `tflite-runtime` up to 2.14,
 and `ai-edge-litert`, whose numbering restarts from 1.0. A newer runtime supports everything that an older one does,
-so a single index, that of the first runtime, is enough, but for a feature that a release lost again (`early`).
+so a single index, that of the first runtime, is enough, except for a feature that a later release lost (`early`).
 """
 
 from __future__ import annotations

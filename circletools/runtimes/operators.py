@@ -100,7 +100,7 @@ class _Index:
 
 
 def _shown(operators: Iterable[Placed], counts: Sequence[int]) -> dict[int, int]:
-    """Return the subgraph of each one that the program showed: the next with as many operators."""
+    """Return the model's subgraph for each one that the program showed: the next with as many operators."""
     sizes = Counter(one.subgraph for one in operators if one.subgraph is not None)
     rest = iter(enumerate(counts))
     found: dict[int, int] = {}

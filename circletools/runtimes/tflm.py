@@ -28,7 +28,7 @@ _TOTAL = re.compile(r"Arena allocation total (\d+) bytes")
 def loads(request: Request) -> Verdict:
     """Return whether the interpreter takes the model, and the smallest arena that it loads in, in steps of 16 bytes.
 
-    That is what the allocator records, except in models of a few operators: preparing these takes more.
+    That is what the allocator records, except in models with few operators: preparing these takes more.
     """
     verdict = _loaded(request)[1]
     if verdict.arena_bytes is None:

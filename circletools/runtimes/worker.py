@@ -140,7 +140,7 @@ class Worker:
         return Answer([], [], self._failure(found.failure)) if found.failure else found
 
     def _failure(self, words: str) -> str:
-        """Return what a program failed with and the last line that it printed, as one line; empty without words."""
+        """Return a program's error and the last line that it printed, as one line; empty if there is neither."""
         return " ".join(f"{words} {self._last_line()}".split()) if words else ""
 
     def _judge(self, question: Question, model: Path) -> Verdict:

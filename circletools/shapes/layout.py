@@ -32,7 +32,7 @@ def reshape(call: Call) -> Sequence[Shape]:
 
 
 def squeeze(call: Call) -> Sequence[Shape]:
-    """Without the dimensions in its options, or without all of size 1."""
+    """The shape without the dimensions in the options, or without all dimensions of size 1."""
     shape = call.shape()
     axes = {call.axis(axis, len(shape)) for axis in call.options.get("squeeze_dims", ())}
     for axis in axes:
@@ -47,7 +47,7 @@ def inserted(call: Call, shape: Shape, axis: int, size: int) -> Sequence[Shape]:
 
 
 def transpose(call: Call) -> Sequence[Shape]:
-    """Permuted by its second input."""
+    """The shape, permuted by the second input."""
     shape = call.shape()
     order = [call.axis(axis, len(shape)) for axis in call.numbers(1)]
     refuse_unless(sorted(order) == list(range(len(shape))), f"{shown(order)} does not permute {shown(shape)}", 1)
@@ -75,7 +75,7 @@ def concatenation(call: Call) -> Sequence[Shape]:
 
 
 def split(call: Call) -> Sequence[Shape]:
-    """Equal pieces along the axis of its first input."""
+    """Equal pieces along the axis that the first input names."""
     shape, count = call.shape(1), call.option("num_splits")
     axis = call.axis(call.number(0), len(shape))
     fits = count == call.results and count > 0 and shape[axis] % count == 0
@@ -95,7 +95,7 @@ def split_v(call: Call) -> Sequence[Shape]:
 
 
 def slice_(call: Call) -> Sequence[Shape]:
-    """From begin, with the given size; -1 means up to the end."""
+    """The slice from begin with the given size; -1 means up to the end."""
     shape, begin, size = call.shape(), call.numbers(1), call.numbers(2)
     refuse_unless(len(begin) == len(size) == len(shape), "begin and size have different ranks")
     found = tuple(
@@ -127,7 +127,7 @@ def slices(call: Call) -> tuple[Any, ...]:
 
 
 def strided_slice(call: Call) -> Sequence[Shape]:
-    """By begin, end, step and masks."""
+    """The slice that begin, end, step and masks select."""
     shape, index = call.shape(), slices(call)
     try:
         return [empty(shape)[index].shape]
@@ -136,7 +136,7 @@ def strided_slice(call: Call) -> Sequence[Shape]:
 
 
 def pad(call: Call) -> Sequence[Shape]:
-    """With the padding before and after each dimension added."""
+    """The shape with the padding before and after each dimension added."""
     shape, pads = call.shape(), call.numbers(1)
     refuse_unless(len(pads) == 2 * len(shape), f"{len(pads)} pads of {shown(shape)}", 1)
     sizes = (size + front + back for size, front, back in zip(shape, pads[::2], pads[1::2], strict=True))
@@ -144,7 +144,7 @@ def pad(call: Call) -> Sequence[Shape]:
 
 
 def gather(call: Call) -> Sequence[Shape]:
-    """The indices replace a dimension."""
+    """The shape with one dimension replaced by those of the indices."""
     shape, indices = call.shape(), call.shape(1)
     axis, batch = call.axis(call.option("axis"), max(len(shape), 1)), call.option("batch_dims")
     batch += len(indices) if batch < 0 else 0
@@ -216,7 +216,7 @@ def blocks_of_channels(call: Call) -> Sequence[Shape]:
 
 
 def reduce(call: Call) -> Sequence[Shape]:
-    """Without the axes in the second input, or with size 1 in their places."""
+    """The shape without the axes in the second input, or with size 1 in their places."""
     shape = call.shape()
     axes = {call.axis(axis, len(shape)) for axis in call.numbers(1)} if shape else set()
     keep = bool(call.options.get("keep_dims"))
@@ -242,7 +242,7 @@ def by_value(slot: int) -> Rule:
 
 
 def range_(call: Call) -> Sequence[Shape]:
-    """From start to limit in steps of delta."""
+    """The numbers from start to limit in steps of delta."""
     start, limit, step = (call.number(slot) for slot in range(3))
     refuse_unless(step != 0 and (limit - start) * step >= 0, f"no range from {start} to {limit} in steps of {step}")
     return [(ceil((limit - start) / step),)]

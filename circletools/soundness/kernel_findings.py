@@ -108,7 +108,7 @@ def _wrong_counts(whole: Whole, name: str, rows: Indices, option: str) -> Iterat
     if option:
         wanted = whole.graph.operators.option(option, rows) + (option == "weights_format")  # shuffled need two
         wrong = np.diff(whole.graph.results.splits)[rows] != wanted
-        message = f"{name} has another number of outputs than its {option} says; {_REFUSED}"
+        message = f"{name} does not have the number of outputs that its {option} states; {_REFUSED}"
         yield from _at(whole, "OPERATOR_SLOTS", rows[wrong], message)
 
 

@@ -50,7 +50,7 @@ _REFUSED = {
 _PARTLY = {
     "openvino": (
         r"UNKNOWN_OPTION .*SQUEEZE drops",
-        r"INVALID_QUANTIZATION .*dimension -?\d+ of \d+ is quantized",
+        r"INVALID_QUANTIZATION .*quantized_dimension is",
         r"DUPLICATE_NAME .*another type",
         "OLD_OPERATOR_CODE",
     ),

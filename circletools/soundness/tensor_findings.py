@@ -142,10 +142,10 @@ def _quantization(model: Model, whole: Whole) -> Iterator[Finding]:
             some & (zeros.count != scales.count),
             lambda at: f"{scales.count[at]} scales and {zeros.count[at]} zero points",
         ),
-        (some & ~inside, lambda at: f"dimension {axis[at]} of {shapes.count[at]} is quantized"),
+        (some & ~inside, lambda at: f"quantized_dimension is {axis[at]}, but the tensor has rank {shapes.count[at]}"),
         (
             along & (scales.count != 1) & (scales.count != sizes),
-            lambda at: f"there are {scales.count[at]} scales for {sizes[at]} of dimension {axis[at]}",
+            lambda at: f"dimension {axis[at]} of size {sizes[at]} has {scales.count[at]} scales",
         ),
         (some & _not_positive(scales), lambda _: "a scale is not a positive number"),
     )

@@ -91,6 +91,6 @@ def _large(facts: Graph, operators: NDArray[np.int64], first: int | None) -> NDA
         closed = ~(signatures.element(1 + at) < 0)
         is_large |= excess > 0
         is_closed |= closed & (excess > 0)
-        is_negative |= closed & (excess >= 2 * option(f"stride_{letter}"))  # what is less is rounded to 0
+        is_negative |= closed & (excess >= 2 * option(f"stride_{letter}"))  # smaller values are rounded to 0
     is_large &= option("padding") == facts.operators.schema.enum_value("Padding", "VALID")
     return np.column_stack([operators, ~is_closed, is_negative])[is_large]

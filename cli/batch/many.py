@@ -4,7 +4,7 @@
     many(trace_stats, directories=False)
     mirrored(compact)                        # IN may be a directory; then OUT is a directory too
 
-The command must be a function of a module, so another process can find it by name. Its first parameter is the file;
+The command must be defined at module level, so another process can find it by name. Its first parameter is the file;
 `mirrored` sets its second parameter, `output`, to the file's place in the other directory. The command writes through
 `terminal` (JSON by `show_json`), counts findings with `captured.record`, and ends with `Exit(status)`.
 

@@ -19,7 +19,7 @@ from ..console.terminal import fail, show
 from ..signature import Command
 
 Heading = Literal["name", "own", "line"]
-"""The heading of one file's text among several: its name; none, since the text has one; or not even an empty line."""
+"""The heading above a file's text: its name; none, since the text has one; or not even an empty line."""
 
 Message = tuple[str | None, str]
 """The kind of a message (error, warning, note), or None; and its text."""
@@ -101,7 +101,7 @@ def _make_parent(output: str) -> None:
     try:
         ct.files.make_directory(Path(output).parent)
     except ct.OutputError:
-        begin()  # it concerns this model: the outputs of others may be writable
+        begin()  # only this model is affected: the outputs of others may be writable
         raise
 
 

@@ -54,7 +54,7 @@ def diff(
     if form == "markdown" and attest:
         raise ct.UsageError("--attest excludes --format markdown")
     if on is not None and form != "markdown":
-        raise ct.UsageError("--on goes with --format markdown")
+        raise ct.UsageError("--on requires --format markdown")
     if html is not None:
         refuse_inputs(html, [before, after])
         ct.files.check_target(html)
@@ -62,7 +62,7 @@ def diff(
         _attest(before, after, form)
         return
     if form == "in-toto":
-        raise ct.UsageError("--format in-toto goes with --attest")
+        raise ct.UsageError("--format in-toto requires --attest")
     sections = None if only is None else listed(only)
     with reading(before) as old, reading(after) as new:
         differences = ct.diff(old, new, sections, ignore=ignore)

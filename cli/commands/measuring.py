@@ -31,7 +31,7 @@ def measure(
 ) -> None:
     """Measure a split, and the whole model on each device.
 
-    Programs are litert, onert and openvino, with a variant after a colon; each runs one thread. The whole model on
+    Programs are litert, onert and openvino, with a variant after a colon; each runs on one thread. The whole model on
     each device and the chain of parts run in turns. Exit status 1 if the parts do not run.
     """
     if output == "-" and form == "json":

@@ -150,18 +150,18 @@ def describe(
 ) -> None:
     """Describe a model, its inputs and its outputs.
 
-    Writes the texts to TFLITE_METADATA, for tflite-support and MediaPipe; its other fields stay. --mean and --std say
-    that the model expects (value - mean) / std. --json replaces the whole description.
+    Writes the texts to TFLITE_METADATA, for tflite-support and MediaPipe; its other fields stay. --mean and --std
+    state that the model expects (value - mean) / std. --json replaces the whole description.
     """
     if files and json is None:
-        raise ct.UsageError("--file goes with --json")
+        raise ct.UsageError("--file requires --json")
     if (mean is None) != (std is None):
-        raise ct.UsageError("--mean and --std go together", hint="give both")
+        raise ct.UsageError("--mean and --std require each other", hint="give both")
     texts = ct.metadata.Description(name, description, version, author, license_, inputs, outputs)
 
     if json is not None and (mean is not None or texts != ct.metadata.Description()):
         raise ct.UsageError(
-            "--json gives the whole description", hint="change it in the file, or describe the model again"
+            "--json gives the whole description", hint="change the JSON file, or run the command twice"
         )
 
     def change(edit: ct.ModelEdit) -> ct.types.RewriteResult:

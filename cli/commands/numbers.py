@@ -43,10 +43,10 @@ def compare(
 ) -> None:
     """Show which operators compute different values.
 
-    Compares with another program, or another model. Each operator runs alone on the reference's values: a remaining
-    difference is its own error. The inherited error is the difference when the whole model runs. Without thresholds,
-    a fault is a difference that rounding does not explain. Exit status 1 if there is a fault, or a model does not
-    run. See docs/compare.md.
+    Compares a model with another program or another model. Each operator runs alone on the reference's values: a
+    remaining difference is its own error. The inherited error is the difference when the whole model runs. Without
+    thresholds, a fault is a difference that rounding does not explain. Exit status 1 if there is a fault, or a model
+    does not run. See docs/compare.md.
     """
     request = ct.CompareRequest(listed(on), inputs, seed, runs, signature, min_snr, max_abs, max_steps, timeout)
     with ExitStack() as stack:

@@ -111,7 +111,7 @@ def dump_origins(
 
 
 def _write_tables(model: ct.Model, directory: Path) -> ct.origins.OriginTable:
-    """Write the origin tables to a directory, whole or not at all; none if the model has none."""
+    """Write all origin tables to a directory, or none if there is an error or the model has none."""
     table = ct.origins.describe(model)
     files = {f"{name}.bin": value for name, value in ct.origins.extract(model).items()}
     if not files:
@@ -129,6 +129,6 @@ def _write_tables(model: ct.Model, directory: Path) -> ct.origins.OriginTable:
 
 
 def _is_dump(directory: Path) -> bool:
-    """Say whether an earlier dump wrote all that is in a directory."""
+    """Return whether an earlier dump wrote everything in a directory."""
     names = [path.name for path in directory.iterdir()]
     return all(re.fullmatch(r"origins\.json|(ONE|CIRCLETOOLS)_\w+\.bin", name) for name in names)

@@ -27,7 +27,7 @@ def fix_outputs(
         option("--runtime", "The runtime in which copies must be exact; auto: the runtime of the format."),
     ] = "auto",
     keep_constants: Annotated[
-        bool, option("--keep-constants", "Copy a constant only if it is listed again.")
+        bool, option("--keep-constants", "Copy a constant only if the outputs list it twice.")
     ] = False,
     detach_taps: Annotated[bool, option("--detach-taps", "Also copy outputs that an operator reads.")] = False,
     with_: With = None,

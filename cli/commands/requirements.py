@@ -45,7 +45,7 @@ def requires(
     if len(chosen := [name for name, value in asked.items() if value is not None]) > 1:
         raise ct.UsageError(f"{chosen[0]} excludes {chosen[1]}", hint="run the command twice")
     if also is not None and resolver is None:
-        raise ct.UsageError("--also goes with --resolver", hint="use both")
+        raise ct.UsageError("--also requires --resolver", hint="use both")
     if lower or write:
         rewrite(source, output, in_place, lambda edit: ct.rewrite_requirements(edit, lower=lower, write=write))
         return

@@ -100,7 +100,7 @@ def print_result(result: ct.types.RewriteResult, source: str = "") -> None:
 def new_findings(model: ct.Model, to: str | None) -> tuple[ct.Finding, ...]:
     """Return the findings of the written model that the original model does not have.
 
-    Returns nothing if the output is not a file, such as a pipe, or exceeds the budget for checking; it stays written.
+    Returns nothing if the output is not a file, or exceeds the budget for checking; the file is kept all the same.
     """
     if to is None or to == "-" or not Path(to).is_file():
         return ()
@@ -131,7 +131,7 @@ def compact(
     if strip_names and prune:
         raise ct.UsageError("--strip-names excludes --prune", hint="run the command twice")
     if outputs and not prune:
-        raise ct.UsageError("--outputs goes with --prune", hint="use both")
+        raise ct.UsageError("--outputs requires --prune", hint="use both")
     to = target(source, output, in_place)
     with reading(source) as model:
         if prune:

@@ -20,7 +20,7 @@ def set_shape(
     batch: Annotated[int | None, option("--batch", "The first dimension of every input.", "N", min=1)] = None,
     static: Annotated[bool, option("--static", "Fix dynamic dimensions to the sizes in the file, often 1.")] = False,
     dynamic_batch: Annotated[bool, option("--dynamic-batch", "Leave the first dimension open.")] = False,
-    mend: Annotated[bool, option("--mend", "Change constants that have the batch baked in.")] = False,
+    mend: Annotated[bool, option("--mend", "Change constants that contain the batch size.")] = False,
     subgraph: OneSubgraph = 0,
     in_place: InPlace = False,
 ) -> None:

@@ -56,10 +56,10 @@ def rename(
     output_: Annotated[Pairs, option("--output", "Name an output, as in 0=boxes; may be repeated.", "N=NEW")] = (),
     signature: Annotated[Pairs, option("--signature", "Rename a signature; may be repeated.", "OLD=NEW")] = (),
     signature_input: Annotated[
-        Pairs, option("--signature-input", "Rename an input of signatures; KEY/OLD for one.", "OLD=NEW")
+        Pairs, option("--signature-input", "Rename an input of all signatures, or of one: KEY/OLD.", "OLD=NEW")
     ] = (),
     signature_output: Annotated[
-        Pairs, option("--signature-output", "Rename an output of signatures; KEY/OLD for one.", "OLD=NEW")
+        Pairs, option("--signature-output", "Rename an output of all signatures, or of one: KEY/OLD.", "OLD=NEW")
     ] = (),
     regex: Annotated[bool, option("--regex", "OLD of --tensor is a regular expression.")] = False,
     subgraph: Annotated[
@@ -111,7 +111,7 @@ def signature(
     if add is None and not remove:
         raise ct.UsageError("nothing to change", hint="use --add KEY or --remove KEY")
     if add is None and (inputs or outputs):
-        raise ct.UsageError("--input and --output go with --add", hint="use --add KEY")
+        raise ct.UsageError("--input and --output require --add", hint="use --add KEY")
     request = ct.surgery.SignatureRequest(add, inputs, outputs, remove, subgraph)
     rewrite(source, output, in_place, lambda edit: ct.surgery.sign(edit, request), rewires=True)
 

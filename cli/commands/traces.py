@@ -81,8 +81,8 @@ def trace_compare(
     """Show statistically significant changes between traces.
 
     Compares layers and phases, or operators. Give several recordings of each (A1 A2 A3 -- B1 B2 B3): one of each
-    shows only large differences, unless --history shows how much recordings vary. Only B with --history compares it
-    with the history. Exit status 1 if something is significantly slower by more than the threshold, or if most
+    shows only large differences, unless --history shows how much recordings vary. With B alone, --history is what B
+    is compared with. Exit status 1 if something is significantly slower by more than the threshold, or if most
     operators have no counterpart.
     """
     if plan:

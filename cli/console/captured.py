@@ -81,7 +81,7 @@ def begin() -> None:
 def record(error: str | None, counts: Mapping[tuple[str, str], int] | None, unmatched: Iterable[str] = ()) -> bool:
     """Record an error shown with a model's findings, and their counts; return whether output is captured.
 
-    For the messages after the last model: the number of each severity and code, and patterns that do not match.
+    The messages after the last model need the counts by severity and code, and the patterns without a match.
     """
     if (captured := _current.get()) is not None:
         captured.error, captured.counts, captured.unmatched = error, counts, frozenset(unmatched)

@@ -161,5 +161,5 @@ def show_junit(suite: str) -> None:
 def _encoded(text: str) -> bytes:
     try:  # bytes that are not UTF-8 are written unchanged
         return text.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:  # a surrogate that is no escaped byte, which JSON can contain
+    except UnicodeEncodeError:  # a surrogate that is not an escaped byte, which JSON can contain
         return text.encode("utf-8", "backslashreplace")

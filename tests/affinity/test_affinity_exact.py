@@ -67,7 +67,7 @@ def test_the_more_particular_of_two_rules_counts() -> None:
 def test_two_rules_of_one_rank_must_agree(first: str, second: str) -> None:
     with open_model(row_of("NEG")) as model:
         assert assigned(model, ("a",), f"{first}=a", f"{second}=a").numbers == ([0],)
-        with pytest.raises(UsageError, match=r"says \S+ of subgraphs\[0\]\.operators\[0\], .* says"):
+        with pytest.raises(UsageError, match=r"assigns \S+ to subgraphs\[0\]\.operators\[0\], .* assigns"):
             assigned(model, ("a", "b"), f"{first}=a", f"{second}=b")
 
 

@@ -293,7 +293,7 @@ def test_an_unpacked_constant_counts_as_one_and_stays_with_its_readers() -> None
         assert conv == [None] * len(conv) != []
         kept = [reason for name, reason in zip(names, reasons, strict=True) if name == "DEQUANTIZE"]
         assert None in kept  # the weights of the convolutions
-        assert any("which reads the constant" in str(reason) for reason in kept)  # those of the others
+        assert any("which reads the unpacked constant" in str(reason) for reason in kept)  # those of the others
         for_every = {"*": [form], "CONV_2D": [with_constants]}
         assert why_not(parsed(for_every), graph_of(model, 0))[names.index("CONV_2D")] is None
         plain = why_not(parsed({**unpacking, "DEQUANTIZE": [{**form, "unpacks": False}]}), graph_of(model, 0))

@@ -98,7 +98,7 @@ MALFORMED: list[tuple[Any, str, str]] = [
         "did you mean 'fused_activation_function'?",
     ),
     (form(options={"fused_activation_function": ["RELU7"]}), "fused_activation_function[0]", "did you mean 'RELU"),
-    (form(options={"fused_activation_function": [0]}), "fused_activation_function[0]", "there are NONE, RELU"),
+    (form(options={"fused_activation_function": [0]}), "fused_activation_function[0]", "available: NONE, RELU"),
     (form(options={"fused_activation_function": []}), "fused_activation_function", "a list that is not empty"),
     (form(options={"keep_dims": ["yes"]}), "options.keep_dims[0]", "must be a number, true or false"),
     (form(options={"stride_w": {}}), "options.stride_w", "must have min or max"),

@@ -100,7 +100,7 @@ REFUSED: list[tuple[Target, bytes, str, str | None, str | None]] = [
      "it fails, or returns wrong numbers; run it on cpu"),
     ("onert", with_affinity(graph_of("CONV_2D", "CONV_2D", tap=True), ["ruy", "cpu"]),
      f"the output 't0' of {at(0)} (ruy) is read here on cpu; as zeros if onert allocates the outputs {MEASURED}",
-     at(1), "run fix-outputs --detach-taps, then annotate-affinity for what it adds"),
+     at(1), "run fix-outputs --detach-taps, then annotate-affinity for the operators that it adds"),
     ("onert", two_graphs("cpu", "ruy", "cpu", "cpu"),
      f"onert has one map for all subgraphs; {at(1)} has device ruy, this operator cpu", at(1, 1),
      "give both one device"),
@@ -134,4 +134,4 @@ def test_a_target_that_is_none() -> None:
     with open_model(with_affinity(named("a"), ["cpu"])) as model, pytest.raises(UsageError) as caught:
         export(model, "tvm")  # type: ignore[arg-type]
     assert caught.value.message == "no affinity is exported to 'tvm'"
-    assert caught.value.hint == "there are onert, part, openvino, model-explorer, dot"
+    assert caught.value.hint == "available: onert, part, openvino, model-explorer, dot"

@@ -82,7 +82,7 @@ def test_what_is_selected_decides(models: Path) -> None:
 def test_a_wrong_command_line_is_told_once(models: Path) -> None:
     for options, status, message in (
         (["--select", "OUTPUT_TAB"], 2, "there is no finding 'OUTPUT_TAB' (did you mean 'OUTPUT_TAP'?)"),
-        (["--ignore", f"{TWICE},X"], 2, "there is no finding 'X' (there are "),
+        (["--ignore", f"{TWICE},X"], 2, "there is no finding 'X' (available: "),
         (["--baseline", models / "none.json"], 3, f"{models / 'none.json'}: cannot read it: No such file"),
     ):
         ran = run("check", models, *options)

@@ -158,7 +158,7 @@ def test_strip_names(tmp_path: Path) -> None:
     ran = run("metadata", "remove", model, "-", "--name", "four")
     assert (ran.status, ran.out) == (2, b"")
     names = {entry.name.decode() for entry in unpacked(data).metadata}
-    assert ran.err == f"error: the model has no metadata entry 'four' (there are {', '.join(sorted(names))})\n"
+    assert ran.err == f"error: the model has no metadata entry 'four' (available: {', '.join(sorted(names))})\n"
     assert run("metadata", "remove", model, "-").status == 2
 
 

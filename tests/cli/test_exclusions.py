@@ -49,7 +49,7 @@ def test_something_is_to_be_changed(command: str, needed: tuple[str, str], tmp_p
     assert (ran.status, "nothing to" in ran.err, (tmp_path / "out.tflite").exists()) == (2, True, False)
     assert run(command, model, tmp_path / "out.tflite", *needed).status == 0
     ran = run("signature", model, tmp_path / "other.tflite", "--remove", "serving_default", "--input", "a=b")
-    assert (ran.status, "go with --add" in ran.err) == (2, True)
+    assert (ran.status, "require --add" in ran.err) == (2, True)
 
 
 @pytest.mark.parametrize(("words", "number"), [("auto", "auto"), ("0", 0), ("123456789", 123456789)])

@@ -51,7 +51,7 @@ def test_names_change_all_at_once() -> None:
     ("change", "said"),
     [
         (lambda edit: ct.metadata.remove(edit, [f"{FIRST}s"]), f"did you mean '{FIRST}'"),
-        (lambda edit: ct.metadata.get(edit.model, "nothing"), "no metadata entry 'nothing' .there are CONV"),
+        (lambda edit: ct.metadata.get(edit.model, "nothing"), "no metadata entry 'nothing' .available: CONV"),
         (lambda edit: ct.metadata.rename(edit, {"nothing": "x"}), "no metadata entry is called 'nothing'"),
         (lambda edit: ct.metadata.set(edit, "note", "text"), "`value` must be bytes"),  # type: ignore[arg-type]
     ],

@@ -159,7 +159,7 @@ def test_what_is_not_taken_together(link: str, own: dict[str, str], remedy: str)
 
 
 def test_for_the_sake_of_another_operator() -> None:
-    words = "operator 12, which reads the constant that it unpacks, is not supported"
+    words = "operator 12, which reads the unpacked constant, is not supported"
     assert remedy_of(Refusal(words), "DEQUANTIZE") == "change operator 12"
     assert is_consequence(words)
     assert not is_consequence("npu has no ADD")

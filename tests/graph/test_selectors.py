@@ -80,9 +80,9 @@ def test_a_literal_name_is_that_of_the_first_output() -> None:
         ("2/index:0", "2/index:0: subgraph 2 does not exist (there are 2)"),
         ("2/op:*", "2/op:*: subgraph 2 does not exist (there are 2)"),
         ("op:TANG", "op:TANG matches no operator (did you mean 'TANH'?)"),
-        ("1/op:TANH", "1/op:TANH matches no operator (there are NEG)"),
+        ("1/op:TANH", "1/op:TANH matches no operator (available: NEG)"),
         ("name:a/on", "name:a/on matches no operator (did you mean 'a/one'?)"),
-        ("origin:zzz", "origin:zzz matches no operator (there are block1/conv, block2/conv, head)"),
+        ("origin:zzz", "origin:zzz matches no operator (available: block1/conv, block2/conv, head)"),
     ],
 )
 def test_a_selector_that_chooses_nothing(words: str, said: str) -> None:

@@ -101,12 +101,12 @@ def test_addresses_of_lines(template: str, root: str, details: SourceDetails, ad
     ],
 )  # fmt: skip
 def test_what_is_no_address(template: str) -> None:
-    with pytest.raises(UsageError, match=r"is no address with \{file\} and \{line\}"):
+    with pytest.raises(UsageError, match=r"is not an address with \{file\} and \{line\}"):
         SourceLinks(template)
 
 
 def test_a_root_of_nothing() -> None:
-    with pytest.raises(UsageError, match="`source_root=` is for `source_url=`"):
+    with pytest.raises(UsageError, match="`source_root=` requires `source_url=`"):
         SourceLinks(root="/a")
 
 

@@ -235,6 +235,6 @@ def test_a_name_with_a_nul_is_no_source() -> None:
     x = graph.tensor("")
     graph.compute("TANH", [x], "fine")
     graph.compute("TANH", [x], b"a\0b")  # type: ignore[arg-type]
-    with open_model(build.to_bytes()) as found, pytest.raises(EditError, match="holds a NUL character") as caught:
+    with open_model(build.to_bytes()) as found, pytest.raises(EditError, match="contains a NUL character") as caught:
         collect_sources(found)
     assert caught.value.location == "subgraphs[0].operators[1].outputs[0]"

@@ -100,7 +100,7 @@ def test_other_outputs_are_a_refusal(pretended: type[Pretended], monkeypatch: py
     monkeypatch.setattr(pretended, "run", lambda self, path: Answer([], [np.array(next(values))]))
     codes, notes = codes_and_notes(plain("tflite", "FLOAT32"), "litert")
     assert codes == ["TRANSPOSE"] * 2
-    assert notes == ["litert, with copies by auto, reshape: the outputs are others"]
+    assert notes == ["litert, with copies by auto, reshape: the outputs differ"]
 
 
 def test_a_model_without_aliased_outputs_is_not_run_twice(pretended: type[Pretended]) -> None:

@@ -69,7 +69,7 @@ def test_what_a_part_has(
         ({"to": ("h",), "subgraph": 1}, ct.UsageError, "subgraph 1 does not exist; there are 1"),
         ({"operators": "9"}, ct.UsageError, "operator 9 does not exist"),
         ({"origin": "*"}, ct.UsageError, "matches no operator"),
-        ({"signature": "walk"}, ct.UsageError, "no signature is called 'walk' .there are run"),
+        ({"signature": "walk"}, ct.UsageError, "no signature is called 'walk' .available: run"),
         ({}, ct.UsageError, "nothing to extract"),
         ({"to": ("h",), "operators": "1"}, ct.UsageError, "more than one"),
         ({"signature": "run", "operators": "1"}, ct.UsageError, "more than one"),

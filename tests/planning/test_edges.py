@@ -68,7 +68,7 @@ def test_the_time_for_solving_is_a_number_of_seconds_from_0(seconds: float, allo
 def test_partitions_of_the_design_are_not_joined_in_another_way() -> None:
     request: dict[str, Any] = {"devices": ("npu",), "default": "npu", "join": "any"}
     assert planned(**request, mode="min")
-    with pytest.raises(ct.UsageError, match="`join=any` is of `mode=min`"):
+    with pytest.raises(ct.UsageError, match="`join=any` requires `mode=min`"):
         planned(**request, mode="seed")
 
 

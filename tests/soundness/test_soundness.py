@@ -176,17 +176,17 @@ BROKEN: dict[str, tuple[Change, list[Found], str]] = {
     "axis": (
         tensor(0, quantization=quantization([0.5], axis=2)),
         [("INVALID_QUANTIZATION", W, "tensors[0]")],
-        "dimension 2 of 2 is quantized",
+        "quantized_dimension is 2, but the tensor has rank 2",
     ),
     "negative axis": (
         tensor(0, quantization=quantization([0.5], axis=-1)),
         [("INVALID_QUANTIZATION", W, "tensors[0]")],
-        "dimension -1 of 2 is quantized",
+        "quantized_dimension is -1, but the tensor has rank 2",
     ),
     "scales": (
         tensor(0, shape=[4, 2], quantization=quantization([1, 1, 1], axis=1)),
         [("INVALID_QUANTIZATION", W, "tensors[0]")],
-        "3 scales for 2 of dimension 1",
+        "dimension 1 of size 2 has 3 scales",
     ),
     "scale": (
         tensor(0, quantization=quantization([0.0])),

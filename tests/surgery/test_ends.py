@@ -88,7 +88,7 @@ def test_a_signature_is_replaced() -> None:
         ({"add": "n", "outputs": ("\udcff=g",)}, ct.UsageError, "is not a name for a signature"),
         ({"add": ""}, ct.UsageError, "'' is not a name for a signature"),
         ({"add": "n", "subgraph": 1}, ct.UsageError, "subgraph 1 does not exist"),
-        ({"remove": ("walk",)}, ct.UsageError, "no signature is called 'walk' .there are run"),
+        ({"remove": ("walk",)}, ct.UsageError, "no signature is called 'walk' .available: run"),
         ({"remove": ("run", "walk")}, ct.UsageError, "no signature is called 'walk' .there are none"),
     ],
 )

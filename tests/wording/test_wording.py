@@ -42,9 +42,9 @@ def test_times(time_ns: int, milli: str, micro: str) -> None:
     [
         ("nqu", "did you mean 'npu'?"),
         ("conv_2D", "did you mean 'CONV_2D'?"),
-        ("CONV2D" + "_" * 1000, "there are CONV_2D, cpu, npu"),
-        ("xyz", "there are CONV_2D, cpu, npu"),
-        ("c" * 3, "there are CONV_2D, cpu, npu"),
+        ("CONV2D" + "_" * 1000, "available: CONV_2D, cpu, npu"),
+        ("xyz", "available: CONV_2D, cpu, npu"),
+        ("c" * 3, "available: CONV_2D, cpu, npu"),
         ("onv", "did you mean 'CONV_2D'?"),
     ],
 )
@@ -56,8 +56,8 @@ def test_suggestion(word: str, hint: str) -> None:
 
 def test_a_suggestion_lists_eight_words() -> None:
     words = [f"word{index}" for index in range(9)]
-    assert suggestion("?", words[:8]) == "there are " + ", ".join(words[:8])
-    assert suggestion("?", words) == "there are " + ", ".join(words[:8]) + ", …"
+    assert suggestion("?", words[:8]) == "available: " + ", ".join(words[:8])
+    assert suggestion("?", words) == "available: " + ", ".join(words[:8]) + ", …"
 
 
 @pytest.mark.parametrize(

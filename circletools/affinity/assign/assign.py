@@ -105,7 +105,7 @@ _WITH_READERS = Decision("", "depends on constants only, and belongs to its read
 def assign(chooser: Chooser, given: Constraints) -> Assignment:
     """Assign a device to every operator of a model.
 
-    Raises UsageError if a rule matches nothing, a device is not among the devices, or rules of one rank contradict
+    Raises UsageError if a rule matches nothing, a device is not among the devices, or rules of equal rank contradict
     each other; EditError if an operator is left without a device.
     """
     devices, rules, refusals = given.devices, given.rules, given.refusals
@@ -145,7 +145,7 @@ def _check_devices(given: Constraints) -> None:
         if device not in given.devices:
             hint = suggestion(device, given.devices)
             if place == "`capabilities=`" and (free := [one for one in given.devices if one not in given.refusals]):
-                hint = f"a table is for a device of its name; for another write {free[0]}={device}"
+                hint = f"a table applies to the device with its name; for another device, write {free[0]}={device}"
             raise UsageError(f"device {device!r} is not among `devices=`", location=place, hint=hint)
 
 

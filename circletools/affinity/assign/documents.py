@@ -20,7 +20,7 @@ def read_words(path: str | os.PathLike[str]) -> str:
 
 
 def read_document(words: str, name: str, keys: set[str], holds: str, see: str) -> tuple[Object, str]:
-    """Return the JSON object of a document and its location. Errors name its contents, `holds`, and its page, `see`.
+    """Return the JSON object of a document and its location; for errors, `holds` is the contents, `see` the page.
 
     Raises InvalidInputError if it is not an object, has another version or has keys other than `keys`.
     """
@@ -81,4 +81,4 @@ def selector_from(words: str, place: str) -> Selector:
 
 def _check_keys(entry: Object, known: set[str], place: str) -> None:
     for key in sorted(entry.keys() - known):
-        raise InvalidInputError(f"`{key}` is not known; there are {', '.join(sorted(known))}", location=place)
+        raise InvalidInputError(f"`{key}` is not known; known keys: {', '.join(sorted(known))}", location=place)

@@ -41,7 +41,7 @@ def by_precedence(chooser: Chooser, entries: Sequence[E], *, any_code: bool = Fa
     """Return the entry that applies to each operator of each subgraph.
 
     With `any_code`, an entry may name an operator code that the format has but the model does not use. Raises
-    UsageError if an entry selects nothing, or two entries of one rank contradict each other.
+    UsageError if an entry selects nothing, or two entries of equal rank contradict each other.
     """
     found: list[list[E | None]] = [[None] * len(subgraph) for subgraph in chooser.model.graphs]
     for entry in sorted(entries, key=_rank):
@@ -53,8 +53,8 @@ def by_precedence(chooser: Chooser, entries: Sequence[E], *, any_code: bool = Fa
                     row[operator] = entry
                 elif other.says != entry.says and _rank(other) == _rank(entry):
                     raise UsageError(
-                        f"{entry.selector} says {entry.says} of subgraphs[{subgraph}].operators[{operator}], "
-                        f"{other.selector} ({other.place}) says {other.says}",
+                        f"{entry.selector} assigns {entry.says} to subgraphs[{subgraph}].operators[{operator}], "
+                        f"{other.selector} ({other.place}) assigns {other.says}",
                         location=entry.place,
                         hint="the more specific of two rules applies: index, name, origin, op; a name before a glob",
                     )

@@ -120,7 +120,7 @@ def parse_comparison(text: str) -> Comparison:
         if isinstance(term, TensorTerm) and is_several(term)
     ]
     if len(several) > 1:
-        raise ValueError("looks at several numbers in two places")
+        raise ValueError("has two terms with several numbers each")
     return comparison
 
 

@@ -31,7 +31,7 @@ class ContextRule:
 def in_context(
     rules: Iterable[ContextRule], facts: Graph, on_side: Callable[[Side], NDArray[np.bool_]]
 ) -> Iterator[tuple[int, str, str]]:
-    """Yield operators that another one makes unsupported, why, and the remedy; `on_side` finds those of a side."""
+    """Yield the operators that a rule refuses, with reason and remedy; `on_side` finds the operators of a side."""
     slots = facts.operands
     readers = np.repeat(np.arange(len(facts)), np.diff(slots.splits))
     for rule in rules:

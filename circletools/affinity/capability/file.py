@@ -45,7 +45,7 @@ _KINDS: tuple[Kind, ...] = ("computed", "constant")
 _LINKS: tuple[Link, ...] = ("feeds", "shares")
 _MORE = "..."
 _LARGEST = 1 << 64
-_LONGEST = 1000  # length of a text, which is repeated at every operator that it concerns
+_LONGEST = 1000  # the longest text, as a text is repeated at every operator concerned
 
 
 def shipped_devices() -> tuple[str, ...]:
@@ -64,7 +64,7 @@ def load_capability(name: str) -> Capability:
         resource = resources.files(__package__) / "tables" / f"{name}.json"
         return parse_capability(resource.read_bytes(), f"{name}.json")
     if not name.endswith(".json"):
-        hint = did_you_mean(name, shipped) or f"there are {', '.join(shipped)}; a file must end in .json"
+        hint = did_you_mean(name, shipped) or f"available: {', '.join(shipped)}; a file must end in .json"
         raise UsageError(f"there is no capability table {name!r}", hint=hint)
     return parse_capability(read_bytes(name), name)
 
@@ -134,7 +134,7 @@ class _Reader:
         found = self._typed(value, dict, place, "an object")
         for key in found:
             if keys is not None and key not in keys:
-                hint = did_you_mean(key, keys) or f"there are {', '.join(keys)}"
+                hint = did_you_mean(key, keys) or f"known keys: {', '.join(keys)}"
                 self._fail(place, f"the key {key!r} is not known", hint)
         return found
 
@@ -341,7 +341,7 @@ class _Reader:
         number = next((number for number, known in names.items() if value == known), None)
         if number is None:
             hint = did_you_mean(value, names.values()) if isinstance(value, str) else ""
-            self._fail(place, f"there is no value {value!r}", hint or f"there are {', '.join(names.values())}")
+            self._fail(place, f"there is no value {value!r}", hint or f"available: {', '.join(names.values())}")
         return number
 
     def _number(self, value: Any, place: str) -> float:

@@ -214,7 +214,7 @@ def _keep_unpacked(traits: SubgraphTraits, unpacking: Sequence[int], reasons: li
         at = max((int(reader[tensor]) for tensor in traits.outputs_of(index) if tensor >= 0), default=index)
         reading = reasons[at] if at > index else None
         if reading is not None:
-            words = f"operator {at}, which reads the constant that it unpacks, is not supported"
+            words = f"operator {at}, which reads the unpacked constant, is not supported"
             reasons[index] = Refusal(words, reading.measured)
 
 

@@ -45,7 +45,7 @@ def assign_by_memory(chooser: Chooser, given: Constraints, sizing: Sizing) -> As
 
 
 def place_within_limits(facts: Graph, assignment: Assignment, sizing: Sizing, fallback: int) -> Placed:
-    """Return the partitions within the limits that move the fewest operators and, among these, are the fewest."""
+    """Return the partitions within the limits that move the fewest operators; of these, the fewest partitions."""
     devices, index = assignment.devices, facts.index
     count, assigned = len(devices), np.array(assignment.numbers[index], np.int64)
     able = np.zeros((len(assigned), count), np.bool_)

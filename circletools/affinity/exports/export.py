@@ -47,6 +47,6 @@ def export(model: Model, target: Target) -> Export:
     UsageError for an unknown target.
     """
     if target not in _EXPORTERS:
-        raise UsageError(f"no affinity is exported to {target!r}", hint=f"there are {', '.join(get_args(Target))}")
+        raise UsageError(f"no affinity is exported to {target!r}", hint=f"available: {', '.join(get_args(Target))}")
     graph = model_graph(model)
     return Export(target, _EXPORTERS[target](graph, current_affinity(graph)))

@@ -101,7 +101,7 @@ def _check_outputs(graph: Graph, devices: Sequence[str], read: Sequence[Flow]) -
                 f"the output {name!r} of {graph.place(flow.producer)} ({devices[flow.producer]}) is read here on "
                 f"{devices[flow.reader]}; as zeros if onert allocates the outputs ({_MEASURED})",
                 location=graph.place(flow.reader),
-                hint=f"run fix-outputs --detach-taps, then {ANNOTATE} for what it adds",
+                hint=f"run fix-outputs --detach-taps, then {ANNOTATE} for the operators that it adds",
             )
 
 

@@ -59,7 +59,7 @@ class Contraction:
         return [rank[group] for group in found]
 
     def merge_edges(self, edges: Iterable[tuple[int, int]]) -> None:
-        """Merge the groups of each edge, in this order, if they have one device and no cycle results."""
+        """Merge the groups of each edge, in this order, if they have the same device and no cycle results."""
         devices, find = self._graph.devices, self.find
         for source, target in edges:
             if devices[source] == devices[target]:

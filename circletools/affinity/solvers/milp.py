@@ -119,7 +119,7 @@ class PartitionProgram:
             program.rows(*out, (x[makers[alone], here], -1.0), high=0.0, low=0.0)
 
     def _add_joins(self) -> None:
-        """Add rows by which edges join units to a forest, as far as they can be written in advance."""
+        """Add the rows, known in advance, that make edges join units to a forest."""
         problem, program, edges = self._problem, self._program, self._edges
         launch = problem.table.links.launch_us[self.counted]
         upper = problem.able[edges[:, 0]][:, self.counted] & problem.able[edges[:, 1]][:, self.counted]

@@ -1,11 +1,11 @@
 """Mode `min`: as few connected partitions as merging finds, in an order in which they can run.
 
-1. Connected operators of one device form one partition unless a path leaves it and returns. This needs a cycle in
-   the graph of these sets, so the operators on each such cycle are solved as a separate problem.
+1. Connected operators on the same device form one partition unless a path leaves it and returns. This needs a cycle
+   in the graph of these sets, so the operators on each such cycle are solved as a separate problem.
 2. For it, edges are contracted in post order, as in XLA (MarkForCompilation): each operator, after all operators it
    feeds, is merged with them wherever no cycle results. The same is done in execution order, and in both orders
-   with edges within a level first: operators of a level have equally many device changes before them, or after them.
-   The result with fewest partitions is kept.
+   with edges within a level first: the same number of device changes comes before, or after, all operators of a
+   level. The result with fewest partitions is kept.
 3. Ruin and recreate (G. Schrimpf et al., Record breaking optimization results using the ruin and recreate principle,
    2000): a random share of the partitions, in large graphs a tenth, is broken up, edges are contracted in another
    order, and results that are no worse are kept. This ends when a path proves the minimum or the effort for the model

@@ -1,8 +1,8 @@
 """A heuristic for problems too large for the integer program: move units until no constraint is violated.
 
 A partition that is too large is split by contracting edges as far as the limit allows. Partitions that are too small,
-too many or too large for the memory move to another device, those first that add least to the total time. A unit
-never returns to a device that it left, so the procedure ends.
+too many or too large for the memory move to another device, starting with those that add least to the total time. A
+unit never returns to a device that it left, so the procedure ends.
 """
 
 from __future__ import annotations
@@ -117,9 +117,9 @@ def _elsewhere(problem: Problem, able: Able, partition: Partition) -> tuple[floa
 
 
 def demoted(problem: Problem, candidate: Candidate, least: int, fallback: int) -> tuple[Candidate, list[Partition]]:
-    """Return the candidate with too small partitions moved to `fallback`, or to another device that accepts them.
+    """Move partitions that are too small to `fallback`, or to another device that accepts them.
 
-    A move that violates a constraint is not made. The second value lists the partitions that remain too small.
+    A move that violates a constraint is not made. Return the candidate, and the partitions that remain too small.
     """
     devices = np.array(devices_of(len(problem), candidate), np.int64)
     able, current, stays = problem.able.copy(), candidate, set[tuple[int, ...]]()

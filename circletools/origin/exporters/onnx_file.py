@@ -1,8 +1,8 @@
 """Origins from the ONNX file from which a model was converted.
 
-Converters such as onnx2tf keep hardly any names. So nodes and operators are matched by weights that equally many of
-each read, and by names that were kept; those between the same matched neighbours correspond. A sequence of equally
-many nodes and operators of one kind is matched one to one; otherwise an operator gets every possible node.
+Converters such as onnx2tf keep hardly any names. So nodes and operators are matched by weights that the same number
+of each read, and by names that were kept; others correspond if they lie between the same matched neighbours. Between
+these, nodes and operators of one kind are matched one to one if their numbers agree, else to every possible one.
 """
 
 from __future__ import annotations

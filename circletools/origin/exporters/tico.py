@@ -43,7 +43,7 @@ def recording(note: Callable[[bytes, Origins], None], guard: Guard) -> Iterator[
     dynamo = guard.attribute(_DYNAMO, optional=_DYNAMO)
     optimizer = guard.attribute("tico.circle.export", optional="tico.circle")  # none before 0.2
     with (
-        # torch.export takes what was given to `python -c` for its own.
+        # torch.export mistakes code passed to `python -c` for its own.
         guard.patched(dynamo, "uninteresting_files", lambda files: lambda: files() - {"<string>"}, "lines"),
         guard.observed(guard.attribute(convert), "convert_exported_module_to_circle", log.begin, converted),
         guard.observed(guard.attribute(serializer), "finalise_tensor_names", log.unnamed, log.named),

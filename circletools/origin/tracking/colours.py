@@ -1,4 +1,4 @@
-"""Colour refinement (Weisfeiler-Lehman): operators of one colour have equal properties and equal surroundings.
+"""Colour refinement (Weisfeiler-Lehman): operators of the same colour have equal properties and equal surroundings.
 
     round 0    the code, the size, the constants and the ends of an operator; a pair has a unique colour
     round n    mixed with the colours, in round n - 1, of its producers and readers, with the slots

@@ -34,7 +34,7 @@ _FEWEST = 16  # elements needed for a significant correlation
 _MOST_PAIRS, _MOST_SAMPLES, _MOST_SHAPES = 1 << 22, 1 << 13, 16
 
 Payloads = dict[int, Payload]
-"""By class, the data of one constant of that class."""
+"""The data of one constant of each class."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +176,7 @@ def _unit(samples: Samples) -> Samples:
 
 
 def _mutual(old: Samples, new: Samples) -> list[tuple[int, int]]:
-    """Return new and old of the samples that are each other's best match, with no other close."""
+    """Return new and old of the samples that are each other's best match, with no close second."""
     likeness = new @ old.T
     rows, best = np.arange(len(new)), likeness.argmax(axis=1)
     value = likeness[rows, best]

@@ -70,7 +70,7 @@ def evidence_of(views: Views, pairs: Pairs, tags: frozenset[bytes]) -> list[Evid
             found[new] = Evidence.TAG if names[1][second] in tags else Evidence.NAME
             continue
         both = was.held.get(old, frozenset()) & now.held.get(new, frozenset())
-        # Operators with tied weights share these constants, so the constants are no evidence.
+        # Operators with tied weights share these constants, so they are not evidence.
         telling = [number for number in both if len(was.holders[number]) == len(now.holders[number]) == 1]
         if telling:
             exact = any(now.side.constants.how[number] == EXACT for number in telling)

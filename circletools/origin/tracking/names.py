@@ -52,7 +52,7 @@ def _operators_by_name(side: Side) -> dict[bytes, int]:
 
 
 def _are_alike(views: Views, old: int, new: int) -> bool:
-    """Return whether two operators have one code, equally many computed inputs, and constants in common, if any."""
+    """Return whether two operators have the same code, number of computed inputs and, if any, constants in common."""
     was, now = views
     held = was.held.get(old), now.held.get(new)
     same = was.side.code[old] == now.side.code[new] and was.moving[old] == now.moving[new]

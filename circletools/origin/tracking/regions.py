@@ -53,7 +53,7 @@ class Region:
 def same_values(
     views: Views, pairs: Pairs, copies: Mapping[int, int], twins: Mapping[int, int]
 ) -> dict[int, set[int]]:
-    """Return the AFTER values that correspond to each BEFORE value, as far as pairs and names show.
+    """Return the AFTER values that correspond to each BEFORE value, judging by pairs and names.
 
     The results of two paired operators correspond, and so do the values read in one slot. Several values may
     correspond to one, as an operator inserted after another produces a value that equals its input. `copies` are

@@ -1,12 +1,12 @@
 """Whether two models are the same network: if not, similarities are coincidences.
 
-What tells networks apart decides, in this order:
+These decide, in this order:
 
     constants    a tool that quantizes or optimises a model leaves most of them recognisable, whereas two networks of
                  one structure share none
     names        with a path, such as `tower/add`; exporters give `add_3` and `Identity` to every model
-    ends         without either, two models are the same only if nothing differs: equally many inputs and outputs, of
-                 equal shapes, and most operators paired
+    ends         without either, two models are the same only if nothing differs: number and
+                 shapes of inputs and outputs are equal, and most operators are paired
 
 A compiler may leave nothing but the ends, and its program must be able to hold the constants that are gone:
 
@@ -48,7 +48,7 @@ def is_same_network(graphs: Sequence[Tracked]) -> bool:
 
 
 def _working(one: Tracked, side: int) -> Mask:
-    """Return which operators of a graph are no conversions."""
+    """Return which operators of a graph are not conversions."""
     working: Mask = ~one.views[side].side.is_any(CONVERSIONS)
     return working
 

@@ -43,12 +43,12 @@ class View:
 
     @cached_property
     def reads(self) -> list[list[tuple[int, ...]]]:
-        """By operator, for each slot: giver, place and value."""
+        """For each operator and slot: giver, place and value."""
         return grouped(len(self), self.reader, _rows(self.giver, self.place, self.read))
 
     @cached_property
     def readers(self) -> list[list[tuple[int, ...]]]:
-        """By value: the operators that read it, each with the slot."""
+        """For each value, the operators that read it, with the slots."""
         order = np.argsort(self.read, kind="stable")
         return grouped(len(self.value), self.read[order], _rows(self.reader[order], self.slot[order]))
 
@@ -71,7 +71,7 @@ class View:
 
     @cached_property
     def held(self) -> dict[int, frozenset[int]]:
-        """By operator, the significant constants that both models have, unlikely to be equal by chance."""
+        """For each operator, the significant constants that both models have, unlikely to be equal by chance."""
         constants = self.side.constants
         number = self.side.constant[self.read]
         telling = np.append(constants.shared & constants.distinctive, False)[number]
@@ -82,7 +82,7 @@ class View:
 
     @cached_property
     def holders(self) -> dict[int, list[int]]:
-        """By significant constant, the operators that hold it."""
+        """For each significant constant, the operators that hold it."""
         holders: dict[int, list[int]] = {}
         for operator, numbers in self.held.items():
             for number in numbers:

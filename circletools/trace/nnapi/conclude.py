@@ -70,7 +70,7 @@ def _judge_processes(collector: Collector, seen: SeenMarks) -> None:
     if not layers:
         collector.add("T001", WHOLE_TRACE, explain("T001").meaning)
     if "LR" not in layers:
-        collector.drop("T021", "LA")  # otherwise what the runtime would do in between cannot be nested
+        collector.drop("T021", "LA")  # otherwise the runtime's work in between cannot be nested
         for where, message, count in collector.drop("T020", "LA"):
             collector.add("T031", where, message, message, count=count)
         if "LA" in layers:

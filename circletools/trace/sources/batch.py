@@ -47,7 +47,7 @@ class Event(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Events in the order of the trace, as columns of one length.
+    """Events in the order of the trace, as columns of the same length.
 
     `texts` holds an index into `names` for a begin, and -1 for an end. Names are distinct within a batch.
     """

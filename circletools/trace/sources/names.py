@@ -15,7 +15,7 @@ _Rows = TypeVar("_Rows", bound="Columns")
 
 
 class Columns:
-    """Base class of slotted dataclasses whose fields are columns of one length."""
+    """Base class of slotted dataclasses whose fields are columns of the same length."""
 
     __slots__: tuple[str, ...] = ()
 
