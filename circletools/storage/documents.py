@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, TypeVar
 
 from circletools.errors import CircleToolsError, InvalidInputError
+from circletools.storage.files import open_source
 from circletools.storage.strict_json import read_json
 from circletools.wording import SCHEMA_VERSION
 
@@ -27,13 +27,11 @@ def naming_files() -> Iterator[None]:
 
 def read_bytes(path: str | os.PathLike[str]) -> bytes:
     """Return the contents of a file. Raises InvalidInputError."""
+    source = open_source(path)
     try:
-        if Path(path).is_char_device() and os.fspath(path) != os.devnull:  # it may have no end
-            raise ValueError("it is a device")
-        return Path(path).read_bytes()
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise InvalidInputError(f"cannot read it: {reason}", location=os.fspath(path)) from error
+        return bytes(source.memory)
+    finally:
+        source.close()
 
 
 def read_baseline(

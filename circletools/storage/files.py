@@ -125,6 +125,8 @@ def _map(name: str) -> Source:
     status = os.fstat(file.fileno())
     if not stat.S_ISREG(status.st_mode):
         with file:
+            if stat.S_ISCHR(status.st_mode) and name != os.devnull:  # it may have no end
+                raise OSError(errno.ENODEV, "it is a device")
             return Source(memoryview(file.read()), name)
     try:
         memory = mmap.mmap(file.fileno(), status.st_size, access=mmap.ACCESS_READ) if status.st_size else b""

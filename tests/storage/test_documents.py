@@ -38,8 +38,11 @@ def test_the_reason_is_that_of_the_system(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match=r"cannot read it: No such file or directory") as caught:
         read_bytes(tmp_path / "none")
     assert caught.value.location == str(tmp_path / "none")
-    with pytest.raises(InvalidInputError, match="cannot read it: embedded null byte"):
+    with pytest.raises(InvalidInputError, match="not a file name: embedded null byte"):
         read_bytes("a\0b")
+    if os.path.exists("/dev/zero"):
+        with pytest.raises(InvalidInputError, match="cannot read it: it is a device"):
+            read_bytes("/dev/zero")
 
 
 @pytest.mark.parametrize("ends", ["\n", "", "\n\n"])

@@ -109,12 +109,6 @@ def intermediates(raw: Sharing) -> bytes:
     return raw.plain([raw.operator(more={8: held}) for _ in range(_SOME)])
 
 
-def mutating_inputs(raw: Sharing) -> bytes:
-    """5,000 operators share a megabyte that says which inputs they change."""
-    held = raw.data(bytes(MEBIBYTE))
-    return raw.plain([raw.operator(more={7: held}) for _ in range(_SOME)])
-
-
 def shapes(raw: Sharing) -> bytes:
     """20,000 tensors share a shape of 100,000 dimensions."""
     held = raw.ints([1] * 100_000)
@@ -169,12 +163,6 @@ def subgraphs(raw: Sharing) -> bytes:
     """A subgraph of 900 operators stands in 1,000 places."""
     graph = raw.graph([raw.tensor()], [raw.operator() for _ in range(900)])
     return raw.file([graph] * 1000)
-
-
-def names_of_subgraphs(raw: Sharing) -> bytes:
-    """A subgraph with a name of a megabyte stands in 100,000 places."""
-    graph = raw.graph([raw.tensor()], [], {4: raw.string("g" * MEBIBYTE)})
-    return raw.file([graph] * 100_000)
 
 
 def one_tensor_of_many_outputs(raw: Sharing) -> bytes:
@@ -347,10 +335,10 @@ SHARED: dict[str, Callable[[Sharing], bytes]] = {
     make.__name__: make
     for make in (
         names_of_tensors, names_that_overlap, one_tensor_in_many_places, one_operator_in_many_places,
-        operator_with_long_inputs, inputs_of_operators, outputs_of_operators, intermediates, mutating_inputs,
+        operator_with_long_inputs, inputs_of_operators, outputs_of_operators, intermediates,
         shapes, shapes_that_overlap, quantizations, sparsities, custom_codes,
         code_of_many_operators, name_of_many_readers, subgraphs,
-        names_of_subgraphs, one_tensor_of_many_outputs, tensors_of_subgraphs, signatures,
+        one_tensor_of_many_outputs, tensors_of_subgraphs, signatures,
         small_entries, maps_of_signatures,
         values_of_metadata, one_buffer_in_many_places, data_of_buffers, one_buffer_of_many_tensors,
         buffers_that_overlap, options_that_overlap, vectors_in_options, strings_in_options, vtables_that_overlap,
