@@ -73,8 +73,7 @@ def micro_memory(model: ModelGraph, file_bytes: int) -> MicroMemory | None:
     graphs = model.graphs
     if not graphs or sum(len(graph.values) for graph in graphs) > MOST_PLANNED:
         return None
-    scopes: dict[int, tuple[Indices, Indices, int]] = {}
-    _enter(graphs, 0, 0, scopes)
+    scopes = _scopes_of(graphs)
     tensors = np.concatenate([_tensors(graph, scopes.get(graph.index)) for graph in graphs], axis=1)
     offsets = _offline(model, tensors.shape[1])[tensors[2] > 0]
     scratch = np.array(list(_scratch(graphs, scopes)), np.int64).reshape(-1, 3).T
@@ -117,21 +116,36 @@ def _preparing(graphs: tuple[Graph, ...], scratch: int, buffers: int) -> int:
     return max(requests + copies, lists)
 
 
-def _enter(graphs: tuple[Graph, ...], index: int, scope: int, scopes: dict[int, tuple[Indices, Indices, int]]) -> int:
-    """Number the scopes of a subgraph: one for each operator, and those of subgraphs it calls. Return the last."""
-    graph, first = graphs[index], scope
+def _scopes_of(graphs: tuple[Graph, ...]) -> dict[int, tuple[Indices, Indices, int]]:
+    """Number the scopes of each subgraph that is run: one for each operator, and those of subgraphs it calls."""
+    scopes: dict[int, tuple[Indices, Indices, int]] = {}
+    pending = [_enter(graphs, 0, [0], scopes)]  # calls may nest deeper than Python's
+    while pending:
+        callee = next(pending[-1], None)
+        if callee is None:
+            pending.pop()
+        else:
+            pending.append(_enter(graphs, *callee, scopes))
+    return scopes
+
+
+def _enter(
+    graphs: tuple[Graph, ...], index: int, scope: list[int], scopes: dict[int, tuple[Indices, Indices, int]]
+) -> Iterator[tuple[int, list[int]]]:
+    """Number the scopes of a subgraph; yield each call to enter. The last number is the only element of `scope`."""
+    graph = graphs[index]
     starts, ends = np.zeros(len(graph), np.int64), np.zeros(len(graph), np.int64)
-    scopes[index] = starts, ends, first
+    scopes[index] = starts, ends, scope[0]
     for operator, code in enumerate(graph.operators.code_names):
-        scope += 1
-        starts[operator] = scope
+        scope[0] += 1
+        starts[operator] = scope[0]
         for callee in graph.callees.get(operator, ()) if code in _CALLS else ():
             if 0 <= callee < len(graphs) and callee not in scopes:
-                scope = _enter(graphs, callee, scope + 1, scopes)
+                scope[0] += 1
+                yield callee, scope
             elif callee in scopes:  # called again; tensors may live until now
-                scopes[callee][1][:] = scope
-        ends[operator] = scope
-    return scope
+                scopes[callee][1][:] = scope[0]
+        ends[operator] = scope[0]
 
 
 def _tensors(graph: Graph, scope: tuple[Indices, Indices, int] | None) -> Indices:
