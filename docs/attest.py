@@ -215,6 +215,7 @@ def whole(parts):
 
 def main(statement, old, new, schemas=SCHEMAS):
     said = json.loads(Path(statement).read_text())
+    said = said.get("predicate", said)  # of an in-toto statement
     files = [File(path, Path(schemas)) for path in (old, new)]
     before, after = (file.parts() for file in files)
     names = sorted({*before, *after})

@@ -101,7 +101,7 @@ class _Printer:
         for kind, text in outcome.messages:
             print_diagnostic(kind, text)
         if outcome.unmatched is not None:
-            self._unmatched = outcome.unmatched & (self._unmatched or outcome.unmatched)
+            self._unmatched = outcome.unmatched if self._unmatched is None else self._unmatched & outcome.unmatched
         if outcome.counts is not None:
             self._counts.append((outcome.counts, outcome.error is not None))
             self._statistics = task.options["statistics"]

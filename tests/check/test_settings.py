@@ -43,7 +43,7 @@ def test_settings_are_found_and_count(
     monkeypatch.chdir(tmp_path / "new")
     assert run("check", tmp_path).returncode == status
     assert run("check", tmp_path, "--config", file).returncode == status
-    ran = run("check", tmp_path, "--fail-on", "never")
+    ran = run("check", tmp_path / "old", tmp_path / "new", "--fail-on", "never")  # the matched file comes first
     assert (ran.returncode, b"warning: per-file-ignores" in ran.stderr) == (0, False)
     warned = run("check", tmp_path / "new", tmp_path / "new" / "b.tflite", "--format", "sarif").stderr.decode()
     assert warned == "warning: per-file-ignores: 'old/*' matches none of these models\n" * ("old/*" in text)

@@ -193,10 +193,10 @@ def test_a_statement_of_in_toto_names_both_files_by_what_is_in_them(tmp_path: Pa
     old.write_bytes(bytes_of("circle/diamond"))
     new.write_bytes(edited(old.read_bytes(), embed))
     tool, words = Path(sys.executable).with_name("circletool"), ("diff", "--attest", "--format", "in-toto")
-    ran = subprocess.run([tool, *words, old, new], capture_output=True, check=True)
-    statement = json.loads(ran.stdout)
+    statement = json.loads(subprocess.run([tool, *words, old, new], capture_output=True, check=True).stdout)
     digests = [hashlib.sha256(path.read_bytes()).hexdigest() for path in (old, new)]
     assert statement["_type"] == "https://in-toto.io/Statement/v1"
     assert statement["subject"] == [{"name": "new.circle", "digest": {"sha256": digests[1]}}]
     assert statement["predicate"]["from"] == {"name": "old.circle", "digest": {"sha256": digests[0]}}
-    assert checked(tmp_path, statement["predicate"], old.read_bytes(), new.read_bytes())[0] == 0
+    texts = [checked(tmp_path, x, old.read_bytes(), new.read_bytes()) for x in (statement, statement["predicate"])]
+    assert texts == [(0, ["as stated: 3 changes"])] * 2
