@@ -45,7 +45,7 @@ class MicroMemory:
     """The memory of a model under TensorFlow Lite Micro, in bytes.
 
     `arena_bytes`, a multiple of 16, is the sum of the head, `activation_bytes`, and the tail, `persistent_bytes`.
-    `unknown` lists the operator codes whose share is not known and missing in the sums; `is_measured` means measured
+    `unknown` lists the operator codes whose share is unknown and missing from the sums; `is_measured` means measured
     with TFLM's own allocator. `flash_bytes` is the size of the model file, which TFLM reads in place, without code.
     `is_open`: some tensors have dynamic dimensions, which count as in the file.
     """

@@ -17,9 +17,9 @@ _UNCOMPRESS = "decompress it first"
 _CONVERT = "convert it with tf.lite.TFLiteConverter"
 _BEGINNINGS: tuple[tuple[bytes, str, str], ...] = (
     (rb"LITERTLM", "a bundle for LiteRT-LM (.litertlm)", _UNPACK_LM),
-    (rb"GGUF", "a GGUF model, of llama.cpp", f"start from the PyTorch model: {_EXPORT}"),
-    (rb"\x89HDF\r\n\x1a\n", "an HDF5 file, as Keras wrote models", _CONVERT),
-    (rb"\x80[\x02-\x05]", "a pickle, as PyTorch wrote models", f"load it in PyTorch, then {_EXPORT}"),
+    (rb"GGUF", "a GGUF model (llama.cpp)", f"start from the PyTorch model: {_EXPORT}"),
+    (rb"\x89HDF\r\n\x1a\n", "an HDF5 file, an old format of Keras models", _CONVERT),
+    (rb"\x80[\x02-\x05]", "a pickle, an old format of PyTorch models", f"load it in PyTorch, then {_EXPORT}"),
     (rb".{4}ET\d\d", "an ExecuTorch program (.pte)", f"start from the PyTorch model: {_EXPORT}"),
     (rb".{4}\0{4}\{\"", "weights in safetensors", f"load them into the PyTorch model, then {_EXPORT}"),
     (rb"\x1f\x8b", "a file compressed with gzip", _UNCOMPRESS),
@@ -27,18 +27,18 @@ _BEGINNINGS: tuple[tuple[bytes, str, str], ...] = (
     (rb"\xfd7zXZ\0", "a file compressed with xz", _UNCOMPRESS),
     (rb"BZh\d1AY", "a file compressed with bzip2", _UNCOMPRESS),
     (rb".{257}ustar", "a tar archive", _UNPACK),
-    (rb"version https://git-lfs", "a pointer of git-lfs", "fetch the file with `git lfs pull`"),
+    (rb"version https://git-lfs", "a git-lfs pointer", "fetch the file with `git lfs pull`"),
     (rb"\s*<(?i:!doctype html|html)", "a web page", "download the file itself; a link may lead to a page about it"),
-    (rb"\s*<\?xml.*<net", "a model of OpenVINO (.xml)", "use the model that it was converted from"),
+    (rb"\s*<\?xml.*<net", "an OpenVINO model (.xml)", "use the model that it was converted from"),
     (rb"\s*[\[{]\s*[\"{]", "JSON", "name the model that it describes"),
     (rb"[\t\n\r -~]*(unsigned char|uint8_t)\b", "a C array", "write its bytes to a file, as with `xxd -r -p`"),
-    (rb"\x08\x01\x12", "a SavedModel of TensorFlow", _CONVERT),
+    (rb"\x08\x01\x12", "a TensorFlow SavedModel", _CONVERT),
     (rb"\x08[\x03-\x20][\x12\x1a\x22\x28\x32\x3a\x42]", "an ONNX model", _CONVERT_ONNX),
 )  # fmt: skip
 _MEMBERS: tuple[tuple[bytes, str, str], ...] = (
     (rb"AndroidManifest\.xml", "an Android package", _UNPACK),
-    (rb"model\.weights\.h5", "a model of Keras (.keras)", _CONVERT),
-    (rb"data\.pkl|archive_format", "a model of PyTorch (.pt, .pt2)", f"load it in PyTorch, then {_EXPORT}"),
+    (rb"model\.weights\.h5", "a Keras model (.keras)", _CONVERT),
+    (rb"data\.pkl|archive_format", "a PyTorch model (.pt, .pt2)", f"load it in PyTorch, then {_EXPORT}"),
     (rb"\.tflite|TF_LITE_", "a bundle of models (.task)", _UNPACK),
 )
 

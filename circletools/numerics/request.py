@@ -61,7 +61,7 @@ class CompareRequest(Attributes):
 
 
 def more_runs(first: list[Array], request: CompareRequest) -> Runs:
-    """Return the inputs of all runs, made like the first run's."""
+    """Return the inputs of all runs, generated as for the first run."""
     made = [
         [make_input(request.seed + run, place, array.dtype, array.shape) for place, array in enumerate(first)]
         for run in range(1, request.runs)

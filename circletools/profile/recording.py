@@ -47,8 +47,8 @@ def profile(
 ) -> Profile:
     """Run a model `runs` times on a runtime, and return where the time went; see `attribute`.
 
-    `on` is `litert`, `onert` or `openvino`, with a variant after a colon. `inputs` are the arrays of each run, or of
-    one run for all, or an .npz file with the latter in order; without them they are made from `seed`. The attribution
+    `on` is `litert`, `onert` or `openvino`, with a variant after a colon. `inputs` are the arrays of each run, or one
+    set for all runs, or an .npz file with one set in order; without them they are made from `seed`. The attribution
     excludes the warm-up. The program runs in a separate process with one thread, except for onert's convolutions.
     Raises UsageError if the program has no profiler or is not installed, InvalidInputError if it does not run the
     model.

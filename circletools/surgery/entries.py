@@ -82,8 +82,8 @@ def remove_entries(
 
     With `files`, the archive of associated files after the model is dropped.
 
-    The data is removed too, unless another entry or a tensor shares it. Raises UsageError if the model does not have
-    a name, so typing mistakes are noticed.
+    The data is removed too, unless another entry or a tensor shares it. Raises UsageError if a name is not in the
+    model, so typos are noticed.
     """
     changes = []
     for name in dict.fromkeys(names):

@@ -24,11 +24,11 @@ def archive(*names: str, size: int = 0) -> bytes:
 FOREIGN = {
     "ONNX": (b"\x08\x0a\x12\x07pytorch", "an ONNX model", "onnx2tf"),
     "old ONNX": (b"\x08\x03\x12\x02x", "an ONNX model", "onnx2tf"),
-    "SavedModel": (b"\x08\x01\x12\xff\x03", "a SavedModel of TensorFlow", "TFLiteConverter"),
-    "Keras": (archive("metadata.json", "model.weights.h5"), "a model of Keras", "TFLiteConverter"),
+    "SavedModel": (b"\x08\x01\x12\xff\x03", "a TensorFlow SavedModel", "TFLiteConverter"),
+    "Keras": (archive("metadata.json", "model.weights.h5"), "a Keras model", "TFLiteConverter"),
     "Keras of old": (b"\x89HDF\r\n\x1a\n" + bytes(8), "an HDF5 file", "TFLiteConverter"),
-    "PyTorch": (archive("net/data.pkl", "net/data/0", size=1 << 17), "a model of PyTorch", "litert-torch"),
-    "exported program": (archive("m/archive_format", "m/models/model.json"), "a model of PyTorch", "TICO"),
+    "PyTorch": (archive("net/data.pkl", "net/data/0", size=1 << 17), "a PyTorch model", "litert-torch"),
+    "exported program": (archive("m/archive_format", "m/models/model.json"), "a PyTorch model", "TICO"),
     "PyTorch of old": (b"\x80\x02\x8a\nl\xfc", "a pickle", "PyTorch"),
     "ExecuTorch": (b"\x20\0\0\0ET12" + bytes(8), "an ExecuTorch program", "PyTorch"),
     "task": (archive("pose_detector.tflite", "pose.tflite", size=99), "a bundle of models", "!pose.tflite"),
@@ -42,8 +42,8 @@ FOREIGN = {
     "zstd": (b"\x28\xb5\x2f\xfd" + bytes(8), "a file compressed with zstd", "decompress"),
     "tar": (b"model.tflite".ljust(257, b"\0") + b"ustar", "a tar archive", "unpack"),
     "HTML": (b"\n<!doctype HTML>\n<html>", "a web page", "download"),
-    "git-lfs": (b"version https://git-lfs.github.com/spec/v1\noid sha256:", "a pointer of git-lfs", "git lfs pull"),
-    "OpenVINO": (b'<?xml version="1.0"?>\n<net name="m" version="11">', "a model of OpenVINO", "use the model"),
+    "git-lfs": (b"version https://git-lfs.github.com/spec/v1\noid sha256:", "a git-lfs pointer", "git lfs pull"),
+    "OpenVINO": (b'<?xml version="1.0"?>\n<net name="m" version="11">', "an OpenVINO model", "use the model"),
     "JSON": (b'{"schema_version": 1}', "JSON", "name the model"),
 }
 

@@ -36,7 +36,7 @@ def within_memory(problem: Problem, candidate: Candidate) -> tuple[Candidate | N
 def order_of(
     problem: Problem, rows: Sequence[Sequence[int]], devices: Sequence[int], caps: Mapping[int, int]
 ) -> Ordered:
-    """Return an order that fits of rows of units, each row run in one go; units on no device have the device -1."""
+    """Return an order that fits, of rows of units that each run in one go; units on no device have the device -1."""
     moments = _Moments(problem, devices, caps)
     if not moments.has_room:
         return Ordered(None)

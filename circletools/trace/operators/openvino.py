@@ -5,9 +5,9 @@
     Total;;;;0.859;0.859
 
 There is one table for each request, with the times of its last inference (openvino/tools/benchmark/utils/
-statistics_report.py; the C++ program writes the same). A layer whose result is that of a main subgraph's operator is
-named by the operator's index (seen in 2026.4), unless it was replaced; fused layers did not run. Layers without an
-index are reported as a delegate's rows.
+statistics_report.py; the C++ program writes the same). A layer that computes the result of an operator of the main
+subgraph is named by the operator's index (seen in 2026.4), unless it was replaced; fused layers did not run. Layers
+without an index are reported as a delegate's rows.
 """
 
 from __future__ import annotations
