@@ -125,7 +125,7 @@ class Judge:
         return max(worst, key=lambda each: each[:3])[3:]
 
     def _is_exact(self, task: Task, given: Known, output: int, got: Array) -> bool:
-        """Return whether values are what the reference computes in floating point, but for rounding.
+        """Return whether values equal what the reference computes in floating point, except for rounding.
 
         Some integer kernels compute with few digits: LiteRT's of RESIZE_BILINEAR has 10 bits for fractions of
         coordinates.

@@ -63,7 +63,7 @@ def extract(
     in_place: bool = False,
     progress: Progress | None = None,
 ) -> RewriteResult:
-    """Write a part of a model to `target` as a separate model; return what it contains, and what was left out.
+    """Write a part of a model to `target` as a separate model; return its contents, and notes on omissions.
 
     Constants, called subgraphs, origins and the affinity are included, and the part gets a signature. Raises
     UsageError for a tensor, an operator or a signature that does not exist, EditError if there is no such part, or if

@@ -157,7 +157,7 @@ def location(times: Samples) -> float:
 def _scatter(times: Samples) -> tuple[float, int]:
     """Return the variance of the logarithm of the fastest time of a recording's parts, and its degrees of freedom.
 
-    The variation of whether executions take time at all is added.
+    If some executions take no time at all, that variation is added.
     """
     parts = [some[some > 0] for some in np.array_split(times, _PARTS)]
     fastest = np.log([some.min() for some in parts if len(some)])

@@ -63,7 +63,7 @@ class Reduction(Attributes):
 
 
 def reduce(model: Model, target: str | os.PathLike[str], request: ReduceRequest) -> Reduction:
-    """Write the smallest part of a model to `target` that still fails; return what it contains.
+    """Write the smallest part of a model to `target` that still fails; return its contents.
 
     Raises EditError if the model does not fail, or not every time, UsageError for an invalid request or a program
     that is not installed, InvalidInputError if the log is not one, ModelFormatError for a broken model.

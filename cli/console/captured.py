@@ -21,7 +21,7 @@ class Allowance:
         """Count written bytes. Raises InvalidInputError if they exceed the allowance."""
         self.written += count
         if self.read and self.written > TEXT_TIMES * self.read + TEXT_BYTES:
-            message = f"more than {self.written} bytes would be written for models of {self.read}"
+            message = f"more than {self.written} bytes would be written for models of {self.read} bytes"
             raise ct.InvalidInputError(
                 message, hint="a model was crafted to produce excessive text; the remaining text is left out"
             )

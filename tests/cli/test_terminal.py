@@ -177,5 +177,5 @@ def test_a_model_that_is_made_to_give_very_much_text_is_refused() -> None:
     with capturing(Captured()) as captured:
         captured.allowance.read = 1 << 20
         terminal.show_bytes(bytes(210 << 20))
-        with pytest.raises(ct.InvalidInputError, match="would be written for models of 1048576"):
+        with pytest.raises(ct.InvalidInputError, match="would be written for models of 1048576 bytes"):
             terminal.show_bytes(b"x")

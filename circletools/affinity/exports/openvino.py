@@ -1,8 +1,8 @@
 """The affinity for OpenVINO's HETERO plugin: a device for each node's friendly name.
 
-OpenVINO 2026.4.1 names an operator of a TFLite model by its index in subgraph 0. If it converts one operator to
-several nodes, the last has the name; image and quantized operators may lose it. docs/affinity-exports.md has a loader
-that handles the former and reports the latter.
+OpenVINO 2026.4.1 names an operator of a TFLite model by its index in subgraph 0. If it converts an operator to
+several nodes, the last one has the name; image and quantized operators may lose theirs. The loader in
+docs/affinity-exports.md handles the first case and reports the second.
 """
 
 from __future__ import annotations

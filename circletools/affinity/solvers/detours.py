@@ -59,7 +59,7 @@ class Detours:
         return self._devices[first] != self._own[source] or self._stretch_end[first] < last
 
     def join(self, group: int, other: int) -> None:
-        """Merge what is known of another group into the merged group."""
+        """Merge the facts about another group into the merged group."""
         self._first[group] = min(self._first[group], self._first[other])
         self._last[group] = max(self._last[group], self._last[other])
 

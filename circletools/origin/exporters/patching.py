@@ -48,7 +48,7 @@ class Guard:
             return otherwise
 
     def fail(self, reason: str, lost: str = "origins") -> None:
-        """Warn once about what is lost; the record stays empty if `origins` are lost."""
+        """Warn once about the loss; the record stays empty if `origins` are lost."""
         if not self.failed:
             used = " with ".join(map(_with_version, (self.exporter, "torch")))
             hint = "the conversion is not affected; see docs/origins.md for versions to use, or names alone"

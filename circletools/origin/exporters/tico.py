@@ -76,7 +76,7 @@ class _Log:
             self.weights = frozenset((*signature.inputs_to_parameters, *signature.inputs_to_buffers))
 
     def unnamed(self, graph: Any) -> None:
-        """Record the nodes of tensors by names that later passes change."""
+        """Record the nodes of tensors by their names, which later passes change."""
         self.graph, self.nodes = graph, [graph.name_to_node.get(one.name) for one in graph.tensors]
 
     def named(self, _: Any) -> None:

@@ -1,4 +1,4 @@
-"""Parse decimal numbers at many places of a text at once, eight characters as one 64-bit word each."""
+"""Parse decimal numbers at many places of a text at once; eight characters form one 64-bit word."""
 
 from __future__ import annotations
 
