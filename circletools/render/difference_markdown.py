@@ -54,8 +54,8 @@ def _checked(findings: Sequence[Finding]) -> str:
 
 
 def _fitted(found: Fit | None) -> Iterator[tuple[str, str]]:
-    for target in () if found is None else found.targets:
-        yield f"fit on {target.name}", f"{target.verdict}, {target.refused:,} of {target.operators:,} refused"
+    for one in () if found is None else found.targets:
+        yield f"fit on {one.name}", f"{one.verdict.replace('_', ' ')}, {one.refused:,} of {one.operators:,} refused"
 
 
 def _cell(words: str) -> str:
