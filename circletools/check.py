@@ -19,7 +19,6 @@ from circletools.outputs.analysis import output_findings
 from circletools.requires.minimum import minimum_findings
 from circletools.soundness.operator_findings import unresolved_findings
 from circletools.soundness.refusals import weighed
-from circletools.soundness.shape_findings import shape_findings
 from circletools.soundness.soundness import operation_findings, soundness_findings
 from circletools.wording import ranges
 
@@ -62,7 +61,6 @@ def check(
     graph = model_graph(model)
     origins = [] if unreadable else list(origin_findings(graph))
     findings += [*soundness_findings(model), *output_findings(graph), *origins]
-    findings += shape_findings(model) if for_ else ()
     findings += [] if unreadable else [*findings_of_affinity(graph), *minimum_findings(graph)]
     findings = weighed(findings, for_)
     if with_:
