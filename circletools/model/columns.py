@@ -23,6 +23,7 @@ Mentions = Iterable[tuple[NDArray[np.int64], int]]
 
 MOST_SUBGRAPHS = 1_500
 """Each subgraph costs a fixed amount of time."""
+_DIMENSION = 8  # bytes charged for each dimension of a tensor in a place where the tensor occurs
 _OPERAND_TIMES = 15  # bytes charged for an operand besides its own four: it becomes Python objects in many lists
 
 
@@ -47,14 +48,14 @@ class TensorColumns(_Columns):
     def names(self) -> list[bytes]:
         """The names, as bytes in the file. Raises ModelFormatError.
 
-        Names are used through indices, so a long name may appear in very many places of the output. All these uses
-        are charged to the budget here, once for all readers.
+        Tensors are used through indices, so a long name or shape may appear in very many places of the output. All
+        these uses are charged to the budget here, once for all readers.
         """
         lengths = self.tables.vectors("name").count
-        whole = int(lengths.sum())
+        whole, shown = int(lengths.sum()), lengths + _DIMENSION * self.shapes.count
         for rows, more in self._mentions():
-            whole += int(lengths[rows].sum()) + more
-        self.tables.wire.budget.charge("the names of tensors, with every place where each occurs", whole)
+            whole += int(shown[rows].sum()) + more
+        self.tables.wire.budget.charge("the names and shapes of tensors, with every place where each occurs", whole)
         return self.tables.strings("name")
 
     @cached_property

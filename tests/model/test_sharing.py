@@ -23,9 +23,9 @@ from tests.kit.build import Raw
 MEBIBYTE = 1 << 20
 
 
-def model(raw: Raw, *, operators: int = 0, outputs: int = 1, name: int = 0, **root: int) -> bytes:
+def model(raw: Raw, *, operators: int = 0, outputs: int = 1, name: int = 0, rank: int = 1, **root: int) -> bytes:
     """Return a file with one tensor; `operators` and `name` are offsets, more of the root by slot, as `s6`."""
-    tensor = raw.table({0: raw.ints([1]), 3: name or raw.string("x")})
+    tensor = raw.table({0: raw.ints([1] * rank), 3: name or raw.string("x")})
     ends, ops = raw.ints([0] * outputs), {3: operators} if operators else {}
     graph = raw.table({0: raw.refs([tensor]), 1: raw.ints([0]), 2: ends, **ops})
     codes = raw.refs([raw.table({0: ("i8", 32), 1: raw.string("mine"), 3: ("i32", 32)})])
@@ -104,13 +104,15 @@ def test_who_ever_reads_what_is_shared_too_often_is_refused(few: bytes, many: by
 
 
 @pytest.mark.parametrize(("outputs", "refused"), [(6, False), (100, True)])
-def test_a_long_name_is_not_repeated_for_ever(outputs: int, refused: bool) -> None:
+@pytest.mark.parametrize("named", [True, False])
+def test_a_long_name_or_shape_is_not_repeated_for_ever(outputs: int, refused: bool, named: bool) -> None:
     raw = Raw()
-    data = model(raw, name=raw.string("n" * MEBIBYTE), outputs=outputs)
+    name = raw.string("n" * MEBIBYTE) if named else 0
+    data = model(raw, name=name, rank=1 if named else MEBIBYTE // 8, outputs=outputs)
     for read in (lambda one: one.tensor_columns.names, inspect_model, lambda one: output_findings(model_graph(one))):
         with open_model(data) as opened:
             if refused:
-                with pytest.raises(ModelFormatError, match="the names of tensors, with every place where"):
+                with pytest.raises(ModelFormatError, match="the names and shapes of tensors, with every place where"):
                     read(opened)
             else:
                 read(opened)
