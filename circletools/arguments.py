@@ -124,7 +124,8 @@ def _refusal(title: str, parameter: str, value: Any, hint: Any) -> CallError:
     elif isinstance(value, Mapping) and _fits([*value.items()], hint):
         remedy = f"write {parameter}=[*{shown}.items()]"
     elif any(_fits([value], one) for one in kinds if get_origin(one)):
-        remedy = f"write {parameter}=[{shown}]"
+        items = [word.strip() for word in value.split(",")] if isinstance(value, str) else [value]
+        remedy = f"write {parameter}={shortened(repr(items), _SHOWN)}"
     else:
         remedy = next(filter(None, map(_remedy, classes)), "")
     return CallError(f"{title}: `{parameter}` must be {_described(hint)}, not {shown}", hint=remedy)
