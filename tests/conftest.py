@@ -32,7 +32,8 @@ gc.disable()  # until all tests are known: nothing of them is garbage
 
 def pytest_collection_finish() -> None:
     """Collect garbage again, but not among the tests: a search takes longer than many of them."""
-    gc.freeze()
+    if "CIRCLETOOLS_TESTS_ONE_IN" not in os.environ:  # the oldest Hypothesis calls tests flaky after that
+        gc.freeze()
     gc.enable()
 
 

@@ -70,6 +70,7 @@ class ModelEdit(Attributes):
         self._new_tensors: Counter[int] = Counter()  # subgraph -> number of added tensors
         self._added: list[AddedOperator] = []
         self.renamed: dict[tuple[int, int], bytes] = {}  # (subgraph, tensor) -> the new name
+        self.new_names: dict[tuple[int, int], bytes] = {}  # the same, with appended tensors
         self._ends: dict[tuple[int, Direction], list[int]] = {}  # that were set
         self._files: dict[str, bytes] = {}
         self._end: int | None = None  # of the part of the file that is kept
@@ -187,8 +188,8 @@ class ModelEdit(Attributes):
 
     def _append_tensor(self, subgraph: int, table: NewTable) -> int:
         self._new_tensors[subgraph] += 1
-        tensors = self._list(subgraph, "tensors")
-        tensors.append(table)
+        (tensors := self._list(subgraph, "tensors")).append(table)
+        self.new_names[subgraph, len(tensors) - 1] = self._overlay.text(table, "name")
         return len(tensors) - 1
 
     def add_operator_code(self, name: str, version: int = 1, custom_code: str = "") -> int:
@@ -228,8 +229,7 @@ class ModelEdit(Attributes):
     ) -> int:
         """Append an operator and return its index.
 
-        `options` is the name of an options table and its fields; `inherits` names the operators whose work the
-        new one continues, for the tables that follow (origins, devices).
+        `options` is an options table's name and fields; `inherits` names operators whose origins and devices it gets.
         """
         check_index("operator code", code, len(self._codes))
         self._check_tensors(subgraph, (*inputs, *outputs), OPTIONAL)
@@ -262,13 +262,6 @@ class ModelEdit(Attributes):
                 message = f"tensor {tensor} does not exist; there are {count}"
                 raise UsageError(message, location=f"subgraphs[{subgraph}]")
 
-    @property
-    def new_names(self) -> dict[tuple[int, int], bytes]:
-        """The names of renamed and appended tensors, by subgraph and tensor."""
-        ends = ((subgraph, len(self._list(subgraph, "tensors")), new) for subgraph, new in self._new_tensors.items())
-        added = ((subgraph, tensor) for subgraph, end, new in ends for tensor in range(end - new, end))
-        return self.renamed | {place: self._tensor_name(*place) for place in added}
-
     def _tensor_name(self, subgraph: int, index: int) -> bytes:
         if index == OPTIONAL:
             return b""
@@ -300,7 +293,7 @@ class ModelEdit(Attributes):
             raise UsageError(f"{name!r} is not a name", hint="a name has at least one character, and no NUL")
         if self._tensor_name(subgraph, tensor) != (name or "").encode("utf-8", "surrogateescape"):
             self._tensor(subgraph, tensor).set("name", name)
-            self.renamed[subgraph, tensor] = self._tensor_name(subgraph, tensor)
+            self.renamed[subgraph, tensor] = self.new_names[subgraph, tensor] = self._tensor_name(subgraph, tensor)
 
     def _tensor(self, subgraph: int, index: int) -> NewTable:
         """Return the table of a tensor, open for changes."""

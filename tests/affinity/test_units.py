@@ -262,7 +262,7 @@ def test_operators_to_keep_together_that_are_none(words: str) -> None:
 
 def test_joins_that_modes_do_not_have() -> None:
     for mode, join in (("seed", "shared"), ("seed", "any")):
-        with pytest.raises(ct.UsageError, match=f"`join={join}` is of `mode=min`"):
+        with pytest.raises(ct.UsageError, match=f"`join={join}` requires `mode=min`"):
             planned(quantized(), default="cpu", mode=mode, join=join)
 
 

@@ -291,17 +291,15 @@ def test_a_version_without_what_is_recorded_still_converts(
     where: str, name: str, monkeypatch: pytest.MonkeyPatch, nothing_imported: None
 ) -> None:
     install_tico(monkeypatch)
-    moved = getattr(sys.modules[where], name)
-    monkeypatch.delattr(sys.modules[where], name)
+    moved = getattr(home := sys.modules[where], name)
+    monkeypatch.delattr(home, name)
     convert = moved if where == "tico.utils.convert" else None
-    restored = None if convert else (sys.modules[where], name, moved)
-    assert name in recorded_with_one_warning(program(), restored, convert)
+    assert name in recorded_with_one_warning(program(), None if convert else (home, name, moved), convert)
 
 
 def test_a_failure_of_recording_costs_nothing(monkeypatch: pytest.MonkeyPatch, nothing_imported: None) -> None:
     install_tico(monkeypatch)
-    unreadable = SimpleNamespace(fail=False)  # no graph, no signature
-    assert "AttributeError" in recorded_with_one_warning(unreadable, None, None)
+    assert "AttributeError" in recorded_with_one_warning(SimpleNamespace(fail=False), None, None)
 
 
 def test_stacks_keep_helper_functions(monkeypatch: pytest.MonkeyPatch, nothing_imported: None) -> None:
@@ -341,8 +339,8 @@ def test_an_operator_has_what_computed_its_constants_of_weights(
     monkeypatch.setattr(serializer, "finalise_tensor_names", lambda graph: None)
 
     def convert(_: Any) -> bytes:
-        names = ("x", "p_w", "b_table", "early", "last", "number", "shift")
-        x, weight, table, early, last, number, shift = map(constant, names)
+        x, weight, table = map(constant, ("x", "p_w", "b_table"))
+        early, last, number, shift = map(constant, ("early", "last", "number", "shift"))
         zeros = node("zeros", "", "zeros", target="aten.zeros.default")
         turned = node("t", "gate.turn", "t", weight, target="aten.t.default")
         exp = node("exp", "gate", "exp", turned)
@@ -351,8 +349,7 @@ def test_an_operator_has_what_computed_its_constants_of_weights(
         node("tan", "rotary", "tan", table).replace_all_uses_with(shift)
         node("cos", "plain", "cos", zeros).replace_all_uses_with(number)
         node("drop", "drop", "drop", x, weight).replace_all_uses_with(x)
-        build = Build()
-        graph = build.graph()
+        graph = (build := Build()).graph()
         value = graph.tensor("x", [4])
         nodes = {"x": x, "last": last, "number": number, "shift": shift}
         for code, held in (("ADD", "last"), ("SUB", "number"), ("MUL", "shift")):
@@ -367,8 +364,7 @@ def test_an_operator_has_what_computed_its_constants_of_weights(
     attended.graph_signature.inputs_to_buffers = {"b_table": "rotary.table"}
     with ct.exporters.record() as log:
         utils.convert_exported_module_to_circle(attended)
-    names = log.origins.sources
-    assert [{names[one] for one in log.origins.of(0, row)} for row in range(3)] == [
+    assert [{log.origins.sources[one] for one in log.origins.of(0, row)} for row in range(3)] == [
         {"layers.0::ADD", "gate::exp", "gate.inner::mul", "late::sin"}, {"layers.0::SUB"},
         {"layers.0::MUL", "rotary::tan"},
     ]  # fmt: skip
@@ -387,11 +383,10 @@ def test_a_saved_program_is_converted_once_more(monkeypatch: pytest.MonkeyPatch,
         programs.append(path)
         return program(fail=path == "bad.pt2")
 
-    utils = sys.modules["tico.utils.convert"]
     module(monkeypatch, "torch", export=SimpleNamespace(load=load))
 
     def convert(program: Any) -> bytes:
-        return bytes(utils.convert_exported_module_to_circle(program))
+        return bytes(sys.modules["tico.utils.convert"].convert_exported_module_to_circle(program))
 
     module(monkeypatch, "tico", convert_from_exported_program=convert)
     with ct.open(CIRCLE) as model:
