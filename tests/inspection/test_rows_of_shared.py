@@ -16,7 +16,7 @@ def test_a_text_in_very_many_rows_is_refused_or_costs_little(name: str) -> None:
         try:
             found = ct.inspect(model, operators=True, tensors=True)
         except ct.ModelFormatError as error:
-            assert "the names of" in str(error)  # noqa: PT017
+            assert "the names " in str(error)  # noqa: PT017
             return
         assert sum(map(len, ct.render.inspection_text(found))) < 4 * len(data)
 
