@@ -93,12 +93,12 @@ def split(
     program = openvino_runner(connections, plan) if runner == "openvino" else None
 
     def files() -> Iterator[tuple[str, list[Part]]]:
-        left = _MOST_TIMES * len(whole.file.memory) + _MOST_BYTES
+        left = most = _MOST_TIMES * len(whole.file.memory) + _MOST_BYTES
         for excerpt, piece in zip(excerpts, connections.parts, strict=True):
             data = whole.bytes_of(excerpt)
             left -= sum(len(view(one)) for one in data)
             if left < 0:
-                raise EditError("the parts take more than 10 times the file together", hint=_FEWER)
+                raise EditError(f"the parts take more than {most} bytes together", hint=_FEWER)
             yield piece.file, data
         yield f"{_stem(whole.file.path)}{CONNECTIONS}", [encode_connections(connections)]
         if program is not None:
