@@ -1,5 +1,6 @@
-"""Ask a runtime many things in a process that it may kill: forked, silent, replaced when it dies."""
+"""Ask a runtime many questions in a forked, silent process, which is replaced when it dies."""
 
+import faulthandler
 import multiprocessing
 import os
 import resource
@@ -27,11 +28,11 @@ def answers(
     cpu_seconds: float = CPU_SECONDS,
     limit: str = CRASH,
 ) -> list[str]:
-    """Return what `ask` says of each unit, "crash" where its process died, worked for too long or fell silent.
+    """Return `ask`'s answer to each unit, or "crash" if its process died, took too long or stopped answering.
 
-    `prepare` runs first in each process, and is where a runtime is to be imported: no process shall hold two.
-    `limit` is what stands for units that were stopped from outside: by the clock, or for want of memory.
-    Raises SystemExit when `ask` raises: a fault of the script.
+    `prepare` runs first in each process and must import the runtime, so that no process holds two of them.
+    `limit` is the answer for units that were stopped from outside: by the clock, or for lack of memory.
+    Raises SystemExit if `ask` raises, which is a fault of the script.
     """
     found: list[str] = []
     while len(found) < len(units):
@@ -47,14 +48,14 @@ def _live(
     ours, theirs = context.Pipe()
     process = context.Process(target=_serve, args=(units, ask, prepare, cpu_seconds, theirs))
     with warnings.catch_warnings():
-        # Newer Pythons warn of forks beside threads. The child only uses what was imported before, and the runtime.
+        # Newer Pythons warn about forks with threads. The child uses only what was already imported, and the runtime.
         warnings.simplefilter("ignore", DeprecationWarning)
         process.start()
     theirs.close()
     try:
         while len(found) < len(units):
             if not ours.poll(max(WALL_SECONDS, 5 * cpu_seconds)):
-                return [*found, LIMIT]  # a lock that nobody opens takes no time of the processor
+                return [*found, LIMIT]  # a deadlock uses no CPU time
             answer = ours.recv()
             if isinstance(answer, str):
                 raise SystemExit(answer)
@@ -75,15 +76,15 @@ def _serve(
     cpu_seconds: float,
     connection: Connection,
 ) -> None:
-    """In a process of its own: answer every unit, for as long as it lives."""
+    """Answer every unit in a process of its own, until it dies."""
+    faulthandler.disable()  # pytest enables it in its own process; a crash is an answer here, and needs no traceback
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     null = os.open(os.devnull, os.O_RDWR)
     for handle in range(3):
         os.dup2(null, handle)
     prepare()
     for unit in units:
-        # Of the time that this process works, unlike that on the wall, a busy machine takes nothing. The signal
-        # that says it is over ends the process.
+        # CPU time, unlike wall time, does not depend on the machine's load. The timer's signal ends the process.
         signal.setitimer(signal.ITIMER_PROF, cpu_seconds)
         try:
             connection.send((ask(unit),))
