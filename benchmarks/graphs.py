@@ -9,7 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
-from circletools.graph.dag import Dag, dag_from_edges
+from circletools.graph.algorithms import Dag, dag_from_edges
 
 
 @dataclass(slots=True)

@@ -42,8 +42,7 @@ from benchmarks.networks import (
     submodels,
 )
 from benchmarks.process import ROOT
-from circletools.affinity.partition import Partition
-from circletools.affinity.solvers.groups import connected
+from circletools.affinity.solvers.groups import Partition, connected
 from circletools.affinity.solvers.partitions import Mode, make_partitions
 from circletools.errors import EditError
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.graphs import Shape
-from circletools.graph.dag import Dag, dag_from_edges
+from circletools.graph.algorithms import Dag, dag_from_edges
 from tests.kit.presence import Lazy
 
 openvino = Lazy("openvino")

@@ -18,13 +18,12 @@ from math import inf
 import numpy as np
 
 from benchmarks.graphs import Shape
-from circletools.affinity.candidate import total_us, violations
 from circletools.affinity.costs.memory import Contents
 from circletools.affinity.costs.table import CostTable, Links
-from circletools.affinity.problem import Problem
+from circletools.affinity.problem import Problem, total_us, violations
 from circletools.affinity.solvers.solve import solve
 from circletools.errors import EditError
-from circletools.graph.dag import Dag
+from circletools.graph.algorithms import Dag
 from tests.kit.placement_oracle import Placement, random_placement
 
 _MOST, _CHOICES = 10, 20_000

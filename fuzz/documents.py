@@ -13,10 +13,8 @@ from circletools.affinity.assign.partfile import PartFile, format_part, parse_pa
 from circletools.affinity.assign.rules import RuleSet, make_default, parse_rules, parse_setting
 from circletools.affinity.capability.file import parse_capability
 from circletools.affinity.capability.table import why_not
-from circletools.affinity.costs.choose import assign_by_cost
-from circletools.affinity.costs.costfile import Defaults, parse_costs
-from circletools.affinity.costs.times import Costs, cost_tables
-from circletools.affinity.partitioning import make_partitioning
+from circletools.affinity.costs.times import Costs, Defaults, cost_tables, parse_costs
+from circletools.affinity.partitioning import assign_by_cost, make_partitioning
 from circletools.affinity.problem import Sizing
 from circletools.edit.edit import ModelEdit
 from circletools.errors import CircleToolsError, EditError

@@ -10,18 +10,16 @@ from zlib import crc32
 
 from circletools import entries
 from circletools.affinity.assign.partfile import format_part
-from circletools.affinity.exports.dot import dot_graph
-from circletools.affinity.exports.model_explorer import model_explorer_data
+from circletools.affinity.exports.export import openvino_affinity, part_file
 from circletools.affinity.exports.onert import onert_environment
-from circletools.affinity.exports.openvino import openvino_affinity
-from circletools.affinity.exports.part import part_file
+from circletools.affinity.exports.pictures import dot_graph, model_explorer_data
 from circletools.affinity.exports.placement import current_affinity
-from circletools.affinity.read import Affinity, read_affinity
-from circletools.affinity.read import check_freshness as check_affinity
 from circletools.affinity.solvers.partitions import Mode
 from circletools.affinity.store import AFFINITY_ENTRIES, annotate
 from circletools.affinity.store import follow as follow_affinity
 from circletools.affinity.store import strip as strip_affinity
+from circletools.affinity.tables import Affinity, read_affinity
+from circletools.affinity.tables import check_freshness as check_affinity
 from circletools.check import check
 from circletools.cost.cost import cost
 from circletools.edit.compact import compact_parts

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from circletools.affinity.read import Affinity, affinity_freshness, affinity_in
 from circletools.affinity.solvers.groups import group_successors
-from circletools.affinity.tables import NONE, Ids, SubgraphAffinity
+from circletools.affinity.tables import NONE, Affinity, Ids, SubgraphAffinity, affinity_freshness, affinity_in
 from circletools.errors import ModelFormatError, TableFormatError
 from circletools.findings import Finding
 from circletools.graph.algorithms import strong_components

@@ -1,25 +1,25 @@
 """The optimization problem of one subgraph: choose a device and a partition for each unit. An immutable value.
 
-Every solver takes a `Problem`; only `candidate` checks results and computes their cost.
+Every solver takes a `Problem` and returns a candidate: partitions in execution order. The result of every solver
+passes `violations`, and every solver computes times as `total_us` does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from circletools.affinity.costs.memory import Contents
-from circletools.affinity.costs.table import CostTable, Floats, Indices
+from circletools.affinity.costs.memory import Contents, constants_us, footprints
+from circletools.affinity.costs.table import CostTable, Floats, Indices, evaluate
 from circletools.affinity.limits import Limit
-from circletools.affinity.partition import Partition
-from circletools.affinity.solvers.groups import gathered, working
+from circletools.affinity.solvers.groups import Partition, connected, devices_of, gathered, group_of, working
 from circletools.affinity.solvers.partitions import Mode, with_constants
 from circletools.affinity.units import Units, contents_of, make_units
-from circletools.graph.dag import Dag
+from circletools.graph.algorithms import Dag
 from circletools.graph.graph import Graph
 
 
@@ -159,3 +159,98 @@ def make_subgraph(facts: Graph, table: CostTable, sizing: Sizing, names: Sequenc
     limits = tuple((names.index(limit.device), limit) for limit in sizing.limits)
     problem = Problem(graph, own, contents, counts.astype(np.float64), limits, sizing.caps, tuple(names))
     return Subgraph(problem, units, chosen)
+
+
+# --- candidate solutions: partitions in execution order, with the check and the cost that all solvers share ---
+# The result of every solver passes `violations`, and every solver computes times as `total_us` does.
+
+
+Candidate = tuple[Partition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A subgraph as a problem, and the chosen candidate."""
+
+    subgraph: Subgraph
+    candidate: Candidate
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A violated constraint of a candidate; `limit`, `device` and `partition` are set if they are involved."""
+
+    message: str
+    device: int | None = None
+    limit: Limit | None = None
+    partition: Partition | None = None
+
+
+def violations(problem: Problem, candidate: Candidate) -> list[Violation]:
+    """Return the constraints that a candidate violates; a candidate is a solution if there are none."""
+    found = list(_broken(problem, candidate))
+    return found or [*_over_limits(problem, candidate), *_over_memory(problem, candidate)]
+
+
+def _broken(problem: Problem, candidate: Candidate) -> Iterator[Violation]:
+    """Yield the reasons why a candidate is not a set of valid partitions."""
+    count, graph = len(problem), problem.graph
+    if sorted(unit for partition in candidate for unit in partition.operators) != list(range(count)):
+        yield Violation("some units are in no partition, or in several")
+        return
+    home = group_of(count, [partition.operators for partition in candidate])
+    for number, partition in enumerate(candidate):
+        for unit in partition.operators:
+            if not np.isfinite(problem.table.times_us[unit, partition.device]):
+                yield Violation(f"unit {unit} may not be on device {partition.device}", partition.device)
+            if any(home[before] > number for before in graph.predecessors[unit]):
+                yield Violation(f"unit {unit} runs before its producers", partition=partition)
+    if not graph.joins_any:
+        for partition in disconnected(problem, candidate):
+            yield Violation("a partition is not connected", partition.device, partition=partition)
+
+
+def disconnected(problem: Problem, candidate: Candidate) -> list[Partition]:
+    """Return the partitions whose units are connected neither by edges nor by sets that may share a partition."""
+    home = group_of(len(problem), [partition.operators for partition in candidate])
+    label = connected(problem.graph, home)
+    return [partition for partition in candidate if len({label[unit] for unit in partition.operators}) > 1]
+
+
+def _over_limits(problem: Problem, candidate: Candidate) -> Iterator[Violation]:
+    for device, limit in problem.limits:
+        own = [partition for partition in candidate if partition.device == device]
+        if limit.kind == "max-partitions":
+            if len(own) > limit.number:
+                yield Violation(f"{limit}: there are {len(own)}", device, limit)
+            continue
+        for partition in own:
+            weight = problem.weight(limit.measure, partition.operators, device)
+            if weight > limit.number if limit.is_upper else weight < limit.number:
+                yield Violation(f"{limit}: a partition has {weight:g}", device, limit, partition)
+
+
+def _over_memory(problem: Problem, candidate: Candidate) -> Iterator[Violation]:
+    used = footprints(problem.contents, problem.graph, candidate, problem.devices) if problem.caps else []
+    for device, cap in problem.caps.items():
+        found = used[device]
+        if found.total_bytes > cap:
+            message = (
+                f"{problem.names[device]} has {cap} bytes and would need {found.total_bytes}: "
+                f"{found.constants_bytes} of constants, {found.activations_bytes} of tensors at once"
+            )
+            yield Violation(message, device)
+
+
+def total_us(problem: Problem, candidate: Candidate) -> float:
+    """Return the objective in microseconds: times, copies, launches and the constants that partitions load."""
+    devices = devices_of(len(problem), candidate)
+    total = evaluate(problem.table, devices, [partition.device for partition in candidate]).total_us
+    home = group_of(len(problem), [partition.operators for partition in candidate])
+    return total + constants_us(problem.contents, problem.table, home, devices)
+
+
+def better(problem: Problem, candidates: Sequence[Candidate]) -> Candidate | None:
+    """Return the valid candidate of least total time; if several are equal, the one with fewest partitions."""
+    valid = [candidate for candidate in candidates if not violations(problem, candidate)]
+    return min(valid, key=lambda candidate: (round(total_us(problem, candidate), 6), len(candidate)), default=None)

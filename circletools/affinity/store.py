@@ -6,15 +6,17 @@ from typing import Protocol
 
 import numpy as np
 
-from circletools.affinity.read import Affinity, decode_affinity_tables, freshness_by_stamp
 from circletools.affinity.tables import (
     AFFINITY_STAMP,
     AFFINITY_TABLE,
     DEVICE_TABLE,
     NONE,
+    Affinity,
     Ids,
     SubgraphAffinity,
+    decode_affinity_tables,
     encode_affinity,
+    freshness_by_stamp,
 )
 from circletools.edit.edit import ModelEdit
 from circletools.edit.results import IndexMap, RewriteResult

@@ -15,11 +15,9 @@ import numpy as np
 
 from circletools.affinity.costs.memory import Contents, contents
 from circletools.affinity.costs.table import CostTable
-from circletools.affinity.partition import Partition
-from circletools.affinity.solvers.groups import gathered, group_successors
+from circletools.affinity.solvers.groups import Partition, gathered, group_successors
 from circletools.errors import UsageError
-from circletools.graph.algorithms import UnionFind, strong_components
-from circletools.graph.dag import Dag, dag_from_edges
+from circletools.graph.algorithms import Dag, UnionFind, dag_from_edges, strong_components
 from circletools.graph.graph import Graph
 
 Join = Literal["connected", "shared", "any"]

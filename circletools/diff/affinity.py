@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from circletools.affinity.read import Affinity, check_freshness, read_affinity
-from circletools.affinity.tables import NONE
+from circletools.affinity.tables import NONE, Affinity, check_freshness, read_affinity
 from circletools.diff.alignment import Indices
 from circletools.diff.comparison import ModelComparison
 from circletools.diff.tolerance import between, freshness_of, read_or_note

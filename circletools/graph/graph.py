@@ -22,9 +22,8 @@ from numpy.typing import NDArray
 from circletools.errors import ModelFormatError
 from circletools.flatbuf.columns import Tables, Wire, grouped
 from circletools.flatbuf.schema import Schema
-from circletools.graph.algorithms import Indices, reachable
+from circletools.graph.algorithms import Dag, Indices, dag_from_edges, reachable
 from circletools.graph.columns import Mask, Operators, Slots, Uses, Values
-from circletools.graph.dag import Dag, dag_from_edges
 from circletools.model.rows import Buffers
 from circletools.model.views import OperatorCode, Signature, text
 

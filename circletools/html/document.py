@@ -9,10 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from circletools.affinity.exports.palette import device_colors
-from circletools.affinity.read import Affinity, affinity_freshness, affinity_in
-from circletools.affinity.tables import NONE, SubgraphAffinity
-from circletools.affinity.transfers import transfers
+from circletools.affinity.exports.placement import device_colors
+from circletools.affinity.tables import NONE, Affinity, SubgraphAffinity, affinity_freshness, affinity_in
 from circletools.check import check
 from circletools.errors import ModelFormatError, TableFormatError
 from circletools.fit.verdicts import Fit
@@ -38,6 +36,7 @@ from circletools.model.model import Model
 from circletools.origin.modules import ModuleTree, module_tree
 from circletools.origin.names import origins_by_output
 from circletools.origin.read import Origins, origins_freshness, origins_in
+from circletools.planning.evaluate import transfers
 from circletools.render.inspection import inspection_json
 from circletools.wording import SCHEMA_VERSION
 

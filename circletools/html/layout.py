@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from circletools.errors import ModelFormatError
-from circletools.graph.dag import dag_from_edges
+from circletools.graph.algorithms import dag_from_edges
 
 Numbers = NDArray[np.int64]
 _SWEEPS = 8

@@ -1,6 +1,6 @@
 """Origins, devices, partitions, MACs and times as node data of Model Explorer (docs/model-explorer.md).
 
-Node data is a dict with `name` and `results`; `circletools.affinity.exports.model_explorer` explains the keys.
+Node data is a dict with `name` and `results`; `circletools.affinity.exports.pictures` explains the keys.
 """
 
 from __future__ import annotations
@@ -9,9 +9,8 @@ from collections.abc import Callable
 from operator import itemgetter
 from typing import Any
 
-from circletools.affinity.exports.model_explorer import by_key, coloured, device_data, graph_ids
-from circletools.affinity.exports.palette import colors
-from circletools.affinity.exports.placement import current_affinity, placement
+from circletools.affinity.exports.pictures import by_key, coloured, device_data, graph_ids
+from circletools.affinity.exports.placement import colors, current_affinity, placement
 from circletools.cost.macs import macs
 from circletools.errors import UsageError
 from circletools.graph.graph import Graph, ModelGraph

@@ -12,12 +12,12 @@ from circletools.errors import EditError
 from circletools.graph.algorithms import (
     Indices,
     UnionFind,
+    dag_from_edges,
     distinct_edges,
     renumbered,
     rows_by_key,
     strong_components,
 )
-from circletools.graph.dag import dag_from_edges
 from circletools.graph.graph import Graph
 from circletools.graph.resources import Resource, State
 

@@ -7,13 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from circletools.affinity.read import Affinity, affinity_freshness, affinity_in
 from circletools.affinity.store import AFFINITY_ENTRIES
 from circletools.affinity.tables import (
     AFFINITY_STAMP,
     AFFINITY_TABLE,
     NONE,
+    Affinity,
     SubgraphAffinity,
+    affinity_freshness,
+    affinity_in,
     encode_affinity,
 )
 from circletools.findings import Finding

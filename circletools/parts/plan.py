@@ -14,7 +14,7 @@ import numpy as np
 
 from circletools.affinity.exports.placement import current_affinity
 from circletools.affinity.findings import findings_of_affinity
-from circletools.affinity.read import Affinity
+from circletools.affinity.tables import Affinity
 from circletools.errors import EditError
 from circletools.flatbuf.budget import OBJECT_BYTES
 from circletools.graph.algorithms import Indices

@@ -3,7 +3,7 @@ from circletools.planning.inputs import PlanInputs as PlanInputs
 from circletools.planning.inputs import read_request as read_request
 from circletools.planning.inspection import AffinityInspection as AffinityInspection
 from circletools.planning.inspection import inspect_affinity as inspect_affinity
-from circletools.planning.measurement import Measurement as Measurement
+from circletools.planning.measuring import Measurement as Measurement
 from circletools.planning.measuring import MeasureRequest as MeasureRequest
 from circletools.planning.measuring import measure as measure
 from circletools.planning.request import CostRequest as CostRequest

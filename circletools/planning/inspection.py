@@ -6,12 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from circletools.affinity.costs.evaluate import Estimate
+from circletools.affinity.costs.table import Estimate
 from circletools.affinity.costs.times import Costs, cost_tables
 from circletools.affinity.partitioning import Partitioning, from_affinity
-from circletools.affinity.read import Affinity, affinity_freshness, affinity_in
-from circletools.affinity.tables import NONE, SubgraphAffinity
-from circletools.affinity.transfers import Transfers, transfers
+from circletools.affinity.tables import NONE, Affinity, SubgraphAffinity, affinity_freshness, affinity_in
 from circletools.errors import EditError
 from circletools.findings import Finding
 from circletools.graph.build import model_graph
@@ -19,12 +17,11 @@ from circletools.graph.graph import Graph
 from circletools.graph.selectors import Chooser
 from circletools.metadata.stamp import Freshness
 from circletools.model.model import Model
-from circletools.planning.costs import costs_of
-from circletools.planning.evaluate import estimated
-from circletools.planning.inputs import CostInputs, read_request
+from circletools.planning.evaluate import Transfers, estimated, transfers
+from circletools.planning.inputs import CostInputs, costs_of, read_request
+from circletools.planning.plan import Summary, summarize
 from circletools.planning.reproject import source_names
 from circletools.planning.request import CostRequest
-from circletools.planning.summary import Summary, summarize
 from circletools.wording import Tabular
 
 

@@ -6,15 +6,211 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from circletools.affinity.assign.assign import Assignment
-from circletools.affinity.partitioning import Partitioning, SubgraphPartitioning, to_affinity
-from circletools.affinity.read import Affinity
+import numpy as np
+
+from circletools.affinity.assign.assign import Assignment, Refusals
+from circletools.affinity.assign.rules import Rule, by_precedence
+from circletools.affinity.capability.table import Refusal
+from circletools.affinity.partitioning import Partitioning, SubgraphPartitioning, partitioned, to_affinity
+from circletools.affinity.problem import Sizing
 from circletools.affinity.solvers.growth import Step
+from circletools.affinity.tables import Affinity
+from circletools.cost.macs import macs
+from circletools.errors import UsageError
 from circletools.findings import Finding
+from circletools.fit.fit import computed_bytes
+from circletools.fit.remedies import remedy_of
+from circletools.graph.graph import Graph
+from circletools.graph.selectors import Chooser
 from circletools.planning.evaluate import Evaluation
-from circletools.planning.summary import Summary
-from circletools.planning.what_if import WhatIf
-from circletools.wording import Tabular
+from circletools.wording import Attributes, Tabular, suggestion
+
+# --- summary of a plan: the operators of each device, and why the preferred devices do not run the others -----
+
+
+_Place = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceShare:
+    """The work of a device: operators, their percentage, the bytes they compute, and launches of partitions.
+
+    `macs` are the multiply-accumulates known from shapes, and `macs_percent` is their percentage.
+    """
+
+    device: str
+    operator_count: int
+    share_percent: float
+    computed_bytes: int
+    launch_count: int
+    macs: int
+    macs_percent: float
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedOperators:
+    """Operators of a code (subgraph, index) that run elsewhere because a device refuses them for the same reason.
+
+    Without `measured`, the table does not cover them, and the device may accept them.
+    """
+
+    device: str
+    code: str
+    reason: str
+    remedy: str
+    measured: bool
+    operators: tuple[_Place, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The devices in order, and the operators refused by those with a capability table, most frequent first."""
+
+    devices: tuple[DeviceShare, ...] = ()
+    refusals: tuple[RefusedOperators, ...] = ()
+
+
+def summarize(
+    graphs: Sequence[Graph],
+    partitioning: Partitioning,
+    refused: Refusals | None = None,
+) -> Summary:
+    """Return the work of each device; operators on device -1 are not counted.
+
+    `refused` are the refusals of devices with a capability table, by subgraph and operator.
+    """
+    devices = partitioning.devices
+    operators, launches, made, count, products = (np.zeros(len(devices)) for _ in range(5))
+    for graph, planned in zip(graphs, partitioning.subgraphs, strict=True):
+        known = np.array(planned.numbers, np.int64)
+        runs, ran = known >= 0, np.array([one.device for one in planned.partitions], np.int64)
+        count += len(known)
+        operators += np.bincount(known[runs], minlength=len(devices))
+        launches += np.bincount(ran[ran >= 0], minlength=len(devices))
+        if len(known):
+            made += np.bincount(known[runs], computed_bytes(graph)[runs], len(devices))
+            products += np.bincount(known[runs], np.maximum(macs(graph), 0)[runs], len(devices))
+    shares = 100 * operators / np.maximum(count, 1)
+    of_macs = 100 * products / max(products.sum(), 1)
+    columns = operators.astype(int), shares, made.astype(int), launches.astype(int), products.astype(int), of_macs
+    rows = zip(devices, *(column.tolist() for column in columns), strict=True)
+    groups = [
+        one
+        for device, found in (refused or {}).items()
+        for one in _groups(graphs, partitioning, device, devices.index(device), found)
+    ]
+    return Summary(tuple(DeviceShare(*row) for row in rows), tuple(groups))
+
+
+def _groups(
+    graphs: Sequence[Graph],
+    partitioning: Partitioning,
+    device: str,
+    number: int,
+    refused: Sequence[Sequence[Refusal | None]],
+) -> list[RefusedOperators]:
+    places: dict[tuple[str, Refusal], list[_Place]] = {}
+    for index, planned in enumerate(partitioning.subgraphs):
+        codes = graphs[index].operators.code_names
+        for operator, refusal in enumerate(refused[index]):
+            if refusal is not None and planned.numbers[operator] != number:
+                places.setdefault((codes[operator], refusal), []).append((index, operator))
+    found = [
+        RefusedOperators(device, code, refusal.reason, remedy_of(refusal, code), refusal.measured, tuple(operators))
+        for (code, refusal), operators in places.items()
+    ]
+    return sorted(found, key=lambda one: (not one.measured, -len(one.operators), one.operators[0]))
+
+
+# --- compares a plan with the same plan after moving some operators to other devices --------------------------
+
+
+EvaluatedPlan = tuple[Partitioning, Sequence[Evaluation]]
+
+
+@dataclass(frozen=True, slots=True)
+class Move(Attributes):
+    """An operator, and its devices before and after."""
+
+    operator: int
+    source: str
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
+class SubgraphWhatIf(Attributes):
+    """The result of moving operators of a subgraph.
+
+    `impossible` lists, by device, the moved operators that the device refuses, before or after; their missing times
+    would make the move look like a gain.
+    """
+
+    moves: tuple[Move, ...]
+    before: Evaluation
+    after: Evaluation
+    impossible: Mapping[str, tuple[int, ...]]
+
+    @property
+    def difference_us(self) -> float | None:
+        """The increase in time; None without costs, or if it cannot run before or after."""
+        if self.before.estimate is None or self.after.estimate is None or self.impossible:
+            return None
+        return self.after.estimate.total_us - self.before.estimate.total_us
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIf(Attributes):
+    """The comparison of every subgraph; `refused` are notes about moves to a device that refuses the operator."""
+
+    subgraphs: tuple[SubgraphWhatIf, ...]
+    refused: tuple[Finding, ...]
+
+
+def moved(chooser: Chooser, partitioning: Partitioning, changes: Sequence[Rule], sizing: Sizing) -> Partitioning:
+    """Return the partitions after moving operators; no other device is chosen again.
+
+    The most specific of several changes applies. Raises UsageError for a change that selects nothing or names no
+    device of the plan, EditError if the mode cannot partition the result.
+    """
+    devices = partitioning.devices
+    for change in changes:
+        if change.device not in devices:
+            hint = suggestion(change.device, devices)
+            raise UsageError(f"device {change.device!r} is not among the devices", location=change.place, hint=hint)
+    subgraphs = []
+    for index, rules in enumerate(by_precedence(chooser, changes)):
+        planned = partitioning.subgraphs[index]
+        pairs = zip(rules, planned.numbers, strict=True)
+        numbers = [devices.index(rule.device) if rule else number for rule, number in pairs]
+        if numbers != planned.numbers:
+            planned = partitioned(sizing.units_of(chooser.model.graphs[index]), numbers, sizing.mode)
+        subgraphs.append(planned)
+    return Partitioning(devices, tuple(subgraphs))
+
+
+def compare(assignment: Assignment, before: EvaluatedPlan, after: EvaluatedPlan) -> WhatIf:
+    """Return the differences between the partitions before and after the move."""
+    subgraphs, refused = [], []
+    sides = zip(before[0].subgraphs, after[0].subgraphs, before[1], after[1], strict=True)
+    for index, (one, other, costs, later) in enumerate(sides):
+        pairs = list(enumerate(zip(one.numbers, other.numbers, strict=True)))
+        moves = [(operator, old, new) for operator, (old, new) in pairs if old != new]
+        impossible: dict[str, list[int]] = {}
+        for is_target in (True, False):
+            for operator, old, new in moves:
+                number = new if is_target else old
+                refusal = assignment.refusal(number, index, operator)
+                if refusal is not None:
+                    impossible.setdefault(assignment.devices[number], []).append(operator)
+                if refusal is not None and is_target:
+                    place = f"subgraphs[{index}].operators[{operator}]"
+                    message = f"the device does not support it: {refusal}"
+                    refused.append(Finding("REFUSED_OPERATOR", "warning", place, message))
+        names = assignment.devices
+        moved = tuple(Move(operator, names[old], names[new]) for operator, old, new in moves)
+        unable = {device: tuple(operators) for device, operators in impossible.items()}
+        subgraphs.append(SubgraphWhatIf(moved, costs, later, unable))
+    return WhatIf(tuple(subgraphs), tuple(refused))
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -14,14 +14,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from circletools.affinity.assign.assign import Assignment, Constraints, assign
+from circletools.affinity.assign.assign import Assignment, Constraints, assign, colocated
 from circletools.affinity.capability.table import Refusal, why_not
-from circletools.affinity.colocation import colocated
-from circletools.affinity.costs.choose import assign_by_cost, assign_by_memory
 from circletools.affinity.costs.table import CostTable
 from circletools.affinity.costs.times import Costs, cost_tables
 from circletools.affinity.limits import check_limits
-from circletools.affinity.partitioning import Partitioning, make_partitioning
+from circletools.affinity.partitioning import Partitioning, assign_by_cost, assign_by_memory, make_partitioning
 from circletools.affinity.problem import Sizing
 from circletools.affinity.solvers.growth import Step
 from circletools.affinity.units import make_units
@@ -34,14 +32,11 @@ from circletools.graph.selectors import Chooser
 from circletools.model.model import Model
 from circletools.parts.colocation import Placement
 from circletools.parts.colocation import colocated as colocated_state
-from circletools.planning.costs import costs_of
 from circletools.planning.evaluate import evaluated
-from circletools.planning.inputs import PlanInputs, read_request
-from circletools.planning.plan import Plan
+from circletools.planning.inputs import PlanInputs, costs_of, read_request
+from circletools.planning.plan import Plan, compare, moved, summarize
 from circletools.planning.reproject import Reprojection, devices_before, source_names
 from circletools.planning.request import PlanRequest
-from circletools.planning.summary import summarize
-from circletools.planning.what_if import compare, moved
 from circletools.wording import counted, numbered
 
 

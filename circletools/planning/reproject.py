@@ -10,8 +10,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from circletools.affinity.assign.rules import Decision
-from circletools.affinity.read import Affinity, affinity_freshness, affinity_in
-from circletools.affinity.tables import NONE
+from circletools.affinity.tables import NONE, Affinity, affinity_freshness, affinity_in
 from circletools.errors import EditError, UsageError
 from circletools.findings import Finding
 from circletools.graph.graph import ModelGraph

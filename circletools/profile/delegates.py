@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from circletools.affinity.solvers.turns import turns
+from circletools.affinity.solvers.min import turns
 from circletools.graph.graph import Graph
 from circletools.profile import xnnpack
 from circletools.profile.alignment import ExpectedRows, align

@@ -7,9 +7,8 @@ from dataclasses import asdict
 from math import ceil
 from typing import Any
 
-from circletools.affinity.costs.evaluate import Estimate
-from circletools.affinity.transfers import Transfers
-from circletools.planning.evaluate import Evaluation
+from circletools.affinity.costs.table import Estimate
+from circletools.planning.evaluate import Evaluation, Transfers
 from circletools.wording import counted
 
 

@@ -14,7 +14,7 @@ from circletools.findings import fingerprint
 from circletools.fit.request import key_of
 from circletools.fit.verdicts import Asked, Blamed, Disagreement, Fit, Misfit, Obstacle, TargetFit
 from circletools.origin.exchange import details_json
-from circletools.planning.summary import RefusedOperators
+from circletools.planning.plan import RefusedOperators
 from circletools.render.fields import fields_json, places_json
 from circletools.render.origins import operator_label, with_line
 from circletools.render.sarif import sarif_location, sarif_run

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from circletools.planning.measurement import Measurement, PartTime, PlanTime
+from circletools.planning.measuring import Measurement, PartTime, PlanTime
 from circletools.render.table import table_text
 
 _HEAD = ("plan", "device", "operators", "measured us")

@@ -8,9 +8,7 @@ from itertools import groupby
 from typing import Any
 
 from circletools.planning.evaluate import Evaluation
-from circletools.planning.plan import Plan
-from circletools.planning.summary import Summary
-from circletools.planning.what_if import SubgraphWhatIf
+from circletools.planning.plan import Plan, SubgraphWhatIf, Summary
 from circletools.render.costs import estimate_json, estimate_text, evaluation_json, evaluation_text, transfers_text
 from circletools.render.fields import fields_json, places_json
 from circletools.render.fit import places_text, refusals_alike, refused_text

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from circletools.errors import ModelFormatError, shortened
 from circletools.findings import Finding
-from circletools.graph.algorithms import Indices
-from circletools.graph.dag import dag_from_edges
+from circletools.graph.algorithms import Indices, dag_from_edges
 from circletools.model.model import Model
 from circletools.model.places import findings_at
 from circletools.soundness.whole import Whole, lacking

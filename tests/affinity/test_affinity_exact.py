@@ -16,22 +16,25 @@ from circletools.affinity.capability.form import OptionValues, TensorPattern
 from circletools.affinity.capability.table import refusals
 from circletools.affinity.capability.traits import SubgraphTraits, TensorTraits
 from circletools.affinity.exports import onert
-from circletools.affinity.exports.model_explorer import coloured, device_data, graph_ids
+from circletools.affinity.exports.export import openvino_affinity, part_file
 from circletools.affinity.exports.onert import onert_environment
-from circletools.affinity.exports.openvino import openvino_affinity
-from circletools.affinity.exports.palette import colors
-from circletools.affinity.exports.part import part_file
-from circletools.affinity.exports.placement import Flow, current_affinity, flows, placement
+from circletools.affinity.exports.pictures import coloured, device_data, graph_ids
+from circletools.affinity.exports.placement import Flow, colors, current_affinity, flows, placement
 from circletools.affinity.partitioning import make_partitioning, to_affinity
 from circletools.affinity.problem import Sizing
-from circletools.affinity.read import read_affinity
 from circletools.affinity.store import annotate, follow
-from circletools.affinity.tables import AFFINITY_STAMP, AFFINITY_TABLE, decode_affinity, encode_affinity
-from circletools.affinity.transfers import Cut, transfers
+from circletools.affinity.tables import (
+    AFFINITY_STAMP,
+    AFFINITY_TABLE,
+    decode_affinity,
+    encode_affinity,
+    read_affinity,
+)
 from circletools.edit.edit import ModelEdit
 from circletools.errors import EditError, InvalidInputError, TableFormatError, UsageError
 from circletools.graph.build import graph_of, model_graph
 from circletools.model.model import open_model
+from circletools.planning.evaluate import Cut, transfers
 from tests.kit.affinity_support import affinity, annotated, assigned, ids, unruled
 from tests.kit.build import Build, Table, quantization
 from tests.kit.support import bytes_of, edited

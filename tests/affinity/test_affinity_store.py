@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from circletools.affinity.read import check_freshness, read_affinity
 from circletools.affinity.store import AFFINITY_ENTRIES, annotate, follow, strip
 from circletools.affinity.tables import (
     AFFINITY_STAMP,
@@ -19,8 +18,10 @@ from circletools.affinity.tables import (
     DEVICE_TABLE,
     NONE,
     SubgraphAffinity,
+    check_freshness,
     decode_affinity,
     encode_affinity,
+    read_affinity,
 )
 from circletools.edit.edit import ModelEdit
 from circletools.errors import CircleToolsError, TableFormatError

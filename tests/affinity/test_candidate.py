@@ -7,9 +7,9 @@ from math import inf
 
 import pytest
 
-from circletools.affinity.candidate import Candidate, better, disconnected, total_us, violations
 from circletools.affinity.limits import Limit
-from circletools.affinity.partition import Partition
+from circletools.affinity.problem import Candidate, better, disconnected, total_us, violations
+from circletools.affinity.solvers.groups import Partition
 from tests.kit.placement_oracle import Placement
 
 #   0 -> 1 -> 3, 0 -> 2 -> 3; all make 10 bytes, 0 and 3 read a constant of 5

@@ -11,17 +11,17 @@ import pytest
 import circletools as ct
 from circletools.affinity.costs.memory import contents, footprints
 from circletools.affinity.costs.table import Links, make_cost_table
-from circletools.affinity.exports.dot import dot_graph
+from circletools.affinity.exports.pictures import dot_graph
 from circletools.affinity.exports.placement import current_affinity
 from circletools.affinity.partitioning import make_partitioning
 from circletools.affinity.problem import Sizing
 from circletools.affinity.solvers.growth import Step
 from circletools.affinity.solvers.partitions import Mode, make_partitions
-from circletools.affinity.transfers import transfers
 from circletools.graph.build import graph_of, model_graph
 from circletools.model.model import open_model
 from circletools.parts.compare import check_files, open_split
 from circletools.parts.plan import plan_split
+from circletools.planning.evaluate import transfers
 from tests.kit.affinity_support import affinity, annotated, assigned, unruled, with_affinity
 from tests.kit.build import Build
 from tests.kit.presence import Lazy

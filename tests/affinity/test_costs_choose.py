@@ -11,16 +11,15 @@ import pytest
 from circletools.affinity.assign.assign import Assignment, Constraints
 from circletools.affinity.assign.rules import Decision, RuleSet, make_default, parse_setting
 from circletools.affinity.capability.traits import SubgraphTraits
-from circletools.affinity.costs.choose import assign_by_cost, assign_by_memory
-from circletools.affinity.costs.costfile import Defaults, parse_costs
 from circletools.affinity.costs.memory import contents
-from circletools.affinity.costs.times import NO_TIME, Costs, cost_tables
+from circletools.affinity.costs.times import NO_TIME, Costs, Defaults, cost_tables, parse_costs
+from circletools.affinity.partitioning import assign_by_cost, assign_by_memory
 from circletools.affinity.problem import Sizing
-from circletools.affinity.transfers import transfers
 from circletools.errors import EditError, UsageError
 from circletools.graph.build import graph_of, model_graph
 from circletools.graph.selectors import Chooser
 from circletools.model.model import open_model
+from circletools.planning.evaluate import transfers
 from tests.kit.affinity_support import refused_for
 from tests.kit.build import Build
 from tests.kit.support import bytes_of

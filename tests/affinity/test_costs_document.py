@@ -13,9 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from circletools.affinity.assign.assign import Assignment, Constraints
-from circletools.affinity.costs.choose import assign_by_cost
-from circletools.affinity.costs.costfile import Defaults, parse_costs
-from circletools.affinity.costs.times import Costs, cost_tables, operator_bytes
+from circletools.affinity.costs.times import Costs, Defaults, cost_tables, operator_bytes, parse_costs
+from circletools.affinity.partitioning import assign_by_cost
 from circletools.affinity.problem import Sizing
 from circletools.errors import CircleToolsError
 from circletools.graph.build import model_graph

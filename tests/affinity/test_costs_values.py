@@ -9,11 +9,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from circletools.affinity.costs.costfile import ANY, CostDocument, Defaults, Link, TimeRule, parse_costs
-from circletools.affinity.costs.evaluate import crossings, evaluate
 from circletools.affinity.costs.memory import Footprint, contents, footprints
-from circletools.affinity.costs.times import Costs, cost_tables, operator_bytes
-from circletools.affinity.partition import Partition
+from circletools.affinity.costs.table import crossings, evaluate
+from circletools.affinity.costs.times import (
+    ANY,
+    CostDocument,
+    Costs,
+    Defaults,
+    Link,
+    TimeRule,
+    cost_tables,
+    operator_bytes,
+    parse_costs,
+)
+from circletools.affinity.solvers.groups import Partition
 from circletools.errors import InvalidInputError, UsageError
 from circletools.graph.build import graph_of, model_graph
 from circletools.graph.selectors import Chooser, parse_selector

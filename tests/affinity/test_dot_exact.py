@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from circletools.affinity.exports.dot import dot_graph
+from circletools.affinity.exports.pictures import dot_graph
 from circletools.affinity.exports.placement import current_affinity
 from circletools.graph.build import model_graph
 from circletools.model.model import open_model

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from circletools.affinity.exports.openvino import openvino_affinity
+from circletools.affinity.exports.export import openvino_affinity
 from circletools.affinity.exports.placement import current_affinity
 from circletools.errors import EditError
 from circletools.graph.build import model_graph

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from circletools.affinity.assign.partfile import PartFile, format_part, parse_part
-from circletools.affinity.exports.part import part_file
+from circletools.affinity.exports.export import part_file
 from circletools.affinity.exports.placement import current_affinity
 from circletools.errors import EditError, InvalidInputError
 from circletools.graph.build import model_graph

@@ -12,10 +12,9 @@ from circletools.affinity.capability.file import parse_capability
 from circletools.affinity.capability.table import why_not
 from circletools.affinity.exports.onert import onert_environment
 from circletools.affinity.exports.placement import current_affinity
-from circletools.affinity.read import check_freshness
 from circletools.affinity.solvers.growth import Effort
 from circletools.affinity.store import follow, remap
-from circletools.affinity.tables import SubgraphAffinity
+from circletools.affinity.tables import SubgraphAffinity, check_freshness
 from circletools.edit.edit import ModelEdit
 from circletools.edit.results import AddedOperator, IndexMap
 from circletools.errors import EditError

@@ -10,10 +10,9 @@ from benchmarks.graphs import SHAPES, by_kind
 from circletools.affinity.solvers import contraction as contraction_module
 from circletools.affinity.solvers.contraction import Contraction
 from circletools.affinity.solvers.groups import connected, graph_inside, group_successors, members_of
-from circletools.affinity.solvers.min import minimum_partitions
+from circletools.affinity.solvers.min import fewest_turns, minimum_partitions, turns
 from circletools.affinity.solvers.partitions import Mode, make_partitions
-from circletools.affinity.solvers.turns import fewest_turns, turns
-from circletools.graph.dag import Dag
+from circletools.graph.algorithms import Dag
 from tests.kit.partition_peers import can_run, fewest_by_trying, xla_clusters
 from tests.kit.partition_support import CYCLIC, CYCLIC_DEVICES, check_partition, dag_of, random_case, seeded
 
@@ -69,7 +68,7 @@ def test_contraction_keeps_the_graph_free_of_cycles(seed: int, monkeypatch: pyte
     for _ in range(3 * count):
         pair = generator.randrange(count), generator.randrange(count)
         before = contraction.homes()
-        is_merged = contraction.merge(pair)
+        is_merged = contraction.merge(*pair)
         homes = contraction.homes()
         joined = [before[pair[0]] if home == before[pair[1]] else home for home in before]
         of_operator = dict(zip(graph.order, joined, strict=True))
@@ -84,7 +83,7 @@ def test_a_search_that_is_given_up_merges_nothing(monkeypatch: pytest.MonkeyPatc
     rows = [(0, at) for at in range(1, 9)] + list(pairwise(range(1, 9))) + [(8, 9), (0, 9)]
     graph = dag_of(10, rows)
     inside = graph_inside(graph, graph.order, [0] * 10)
-    assert not Contraction(inside).merge((0, 9))
+    assert not Contraction(inside).merge(0, 9)
 
 
 def joining(graph: Dag, *beside: tuple[int, ...]) -> Dag:

@@ -5,14 +5,12 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.graphs import ASSIGNMENTS, SHAPES
-from circletools.affinity.solvers import chains, growth
-from circletools.affinity.solvers.chains import NOWHERE, Chains
-from circletools.affinity.solvers.growth import Step
-from circletools.affinity.solvers.partitions import make_partitions
-from circletools.affinity.solvers.schedule import schedule
+from circletools.affinity.solvers import growth
+from circletools.affinity.solvers.growth import NOWHERE, Chains, Step
+from circletools.affinity.solvers.partitions import make_partitions, schedule
 from circletools.affinity.solvers.seed import seed_partitions
 from circletools.errors import EditError
-from circletools.graph.dag import Dag
+from circletools.graph.algorithms import Dag
 from tests.kit.partition_reference import Reference, all_reached
 from tests.kit.partition_support import CYCLIC, CYCLIC_DEVICES, Edges, dag_of, random_case, seeded
 
@@ -161,9 +159,9 @@ def test_chains_say_who_reaches_whom() -> None:
 def test_tables_may_fill_the_memory_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     """9 operators side by side take 16 chains: 9 * 16 numbers of 4 bytes, twice."""
     rows: list[list[int]] = [[] for _ in range(9)]
-    monkeypatch.setattr(chains, "_MEMORY_BYTES", 9 * 16 * 2 * 4)
+    monkeypatch.setattr(growth, "_MEMORY_BYTES", 9 * 16 * 2 * 4)
     assert len(set(Chains(rows, rows).chain)) == 9
-    monkeypatch.setattr(chains, "_MEMORY_BYTES", 9 * 16 * 2 * 4 - 1)
+    monkeypatch.setattr(growth, "_MEMORY_BYTES", 9 * 16 * 2 * 4 - 1)
     with pytest.raises(EditError, match="the graph of 9 operators is more than 8 operators wide"):
         Chains(rows, rows)
 

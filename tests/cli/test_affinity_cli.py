@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from circletools.affinity.read import check_freshness
 from circletools.affinity.store import AFFINITY_ENTRIES
+from circletools.affinity.tables import check_freshness
 from circletools.model.model import open_model
 from circletools.model.sizes import size_bytes
 from tests.kit.affinity_support import affinity, affinity_of, annotated

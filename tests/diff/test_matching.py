@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from circletools.affinity.read import Affinity
-from circletools.affinity.tables import SubgraphAffinity
+from circletools.affinity.tables import Affinity, SubgraphAffinity
 from circletools.flatbuf.comparison import Difference
 from tests.kit.affinity_support import annotated, ids
 from tests.kit.build import Build, Code, Raw, floats

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from circletools.affinity.read import Affinity
-from circletools.affinity.tables import SubgraphAffinity
+from circletools.affinity.tables import Affinity, SubgraphAffinity
 from circletools.flatbuf.comparison import Difference
 from tests.kit.affinity_support import affinity, annotated, ids
 from tests.kit.build import Build, floats

@@ -17,9 +17,8 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
-from circletools.affinity.read import Affinity
 from circletools.affinity.store import annotate
-from circletools.affinity.tables import SubgraphAffinity
+from circletools.affinity.tables import Affinity, SubgraphAffinity
 from circletools.edit.compact import compact_parts
 from circletools.edit.edit import ModelEdit
 from circletools.errors import EditError

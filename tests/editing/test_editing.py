@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from circletools.affinity.read import check_freshness, read_affinity
 from circletools.affinity.store import annotate
+from circletools.affinity.tables import check_freshness, read_affinity
 from circletools.edit.edit import ModelEdit
 from circletools.editing import edit
 from circletools.entries import remove

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from circletools.errors import ModelFormatError
+from circletools.graph.algorithms import Dag, dag_from_edges
 from circletools.graph.build import graph_of
-from circletools.graph.dag import Dag, dag_from_edges
 from circletools.model.model import open_model
 from tests.kit.build import CODES, Build, Graph, schema_of
 from tests.kit.partition_support import dag_of

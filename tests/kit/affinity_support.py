@@ -12,10 +12,9 @@ from circletools.affinity.assign.rules import Decision, Rule, RuleSet, make_defa
 from circletools.affinity.capability.table import Refusal
 from circletools.affinity.partitioning import Partitioning, make_partitioning, to_affinity
 from circletools.affinity.problem import Sizing
-from circletools.affinity.read import Affinity, read_affinity
 from circletools.affinity.solvers.partitions import Mode
 from circletools.affinity.store import annotate
-from circletools.affinity.tables import NONE, SubgraphAffinity
+from circletools.affinity.tables import NONE, Affinity, SubgraphAffinity, read_affinity
 from circletools.graph.build import model_graph
 from circletools.graph.selectors import Chooser
 from circletools.model.model import Model, open_model

@@ -13,7 +13,7 @@ import numpy as np
 
 from circletools.affinity.costs.table import CostTable, Links
 from circletools.affinity.solvers.partitions import make_partitions
-from circletools.graph.dag import Dag
+from circletools.graph.algorithms import Dag
 from tests.kit.partition_support import dag_of, seeded
 
 

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from circletools.affinity.read import Affinity
 from circletools.affinity.solvers.partitions import make_partitions
 from circletools.affinity.store import annotate
-from circletools.affinity.tables import NONE, SubgraphAffinity
+from circletools.affinity.tables import NONE, Affinity, SubgraphAffinity
 from circletools.graph.build import graph_of
 from circletools.model.model import open_model
 from tests.kit.build import Build

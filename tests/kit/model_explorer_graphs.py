@@ -14,7 +14,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from circletools.affinity.exports.model_explorer import model_explorer_data
+from circletools.affinity.exports.pictures import model_explorer_data
 from circletools.affinity.exports.placement import current_affinity
 from circletools.errors import EditError
 from circletools.graph.build import model_graph

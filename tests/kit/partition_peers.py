@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 
-from circletools.graph.dag import Dag
+from circletools.graph.algorithms import Dag
 
 
 def fewest_by_trying(graph: Dag, devices: Sequence[int]) -> int:

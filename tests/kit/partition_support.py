@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from circletools.affinity.partition import Partition
-from circletools.graph.dag import Dag, dag_from_edges
+from circletools.affinity.solvers.groups import Partition
+from circletools.graph.algorithms import Dag, dag_from_edges
 
 Edges = list[tuple[int, int]]
 

@@ -86,7 +86,7 @@ def test_no_files_import_each_other() -> None:
             "model",
             "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from circletools.edit.edit import ModelEdit",
         ),
-        ("origin", "from circletools.affinity.read import x"),
+        ("origin", "from circletools.affinity.tables import x"),
         ("origin", "from ..affinity.read import x"),
         ("origin", "from .. import render"),
         ("origin", "from circletools.render import x"),

@@ -12,7 +12,7 @@ import pytest
 import circletools as ct
 from circletools.fit.verdicts import Cuts, TargetFit
 from circletools.numerics.results import Cell, Column, Comparison, OperatorCells
-from circletools.planning.measurement import Measurement, PartTime, PlanTime
+from circletools.planning.measuring import Measurement, PartTime, PlanTime
 from circletools.profile.compare import ComparedTime
 from circletools.profile.compare_traces import ComparedBucket, TraceComparison
 from circletools.requires.minimum import Minimum

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from circletools.affinity.exports.model_explorer import graph_ids
+from circletools.affinity.exports.pictures import graph_ids
 from circletools.errors import EditError, UsageError
 from circletools.graph.build import model_graph
 from circletools.model.model import open_model

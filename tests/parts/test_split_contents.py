@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from circletools.affinity.read import check_freshness as check_affinity
-from circletools.affinity.read import read_affinity
+from circletools.affinity.tables import check_freshness as check_affinity
+from circletools.affinity.tables import read_affinity
 from circletools.check import check
 from circletools.edit.edit import ModelEdit
 from circletools.graph.build import model_graph

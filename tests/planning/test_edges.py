@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 import circletools as ct
-from circletools.affinity.costs.evaluate import Estimate
-from circletools.affinity.transfers import Transfers
+from circletools.affinity.costs.table import Estimate
 from circletools.graph.build import model_graph
-from circletools.planning.evaluate import Evaluation
+from circletools.planning.evaluate import Evaluation, Transfers
 from circletools.planning.reproject import devices_of_sources, reproject
 from tests.kit.affinity_support import affinity, annotated
 from tests.kit.build import Build, floats

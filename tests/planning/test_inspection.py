@@ -9,7 +9,7 @@ import pytest
 
 import circletools as ct
 from circletools.graph.build import model_graph
-from circletools.planning.costs import measured_times
+from circletools.planning.inputs import measured_times
 from circletools.planning.inspection import AffinityInspection
 from circletools.trace.operators.read import read_profile
 from tests.kit.affinity_support import affinity, annotated

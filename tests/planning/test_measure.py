@@ -12,8 +12,16 @@ from circletools.errors import InvalidInputError, UsageError
 from circletools.model.model import open_model
 from circletools.parts.split import split
 from circletools.planning import measuring as module
-from circletools.planning.measurement import Device, Measurement, PartTime, PlanTime
-from circletools.planning.measuring import MeasureRequest, measure, measured_devices, with_times
+from circletools.planning.measuring import (
+    Device,
+    Measurement,
+    MeasureRequest,
+    PartTime,
+    PlanTime,
+    measure,
+    measured_devices,
+    with_times,
+)
 from circletools.render.measuring import measurement_file
 from tests.kit.exports_support import named, with_affinity
 from tests.kit.measuring_support import LawfulWorker

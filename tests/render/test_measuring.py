@@ -7,7 +7,7 @@ import json
 import pytest
 
 import circletools as ct
-from circletools.planning.measurement import Device, Measurement, PartTime, PlanTime
+from circletools.planning.measuring import Device, Measurement, PartTime, PlanTime
 
 DEVICES = (Device("npu", "litert", "xnnpack"), Device("cpu", "onert", "cpu"))
 PLANS = (

@@ -9,8 +9,17 @@ from importlib import resources
 from typing import Any, NoReturn, TypeVar
 
 from circletools.affinity.capability.comparison import Comparison, parse_comparison
-from circletools.affinity.capability.context import ContextRule, Link
-from circletools.affinity.capability.form import Bounds, Form, Kind, OptionValues, Places, Rule, TensorPattern
+from circletools.affinity.capability.form import (
+    Bounds,
+    ContextRule,
+    Form,
+    Kind,
+    Link,
+    OptionValues,
+    Places,
+    Rule,
+    TensorPattern,
+)
 from circletools.affinity.capability.table import ANY, Capability
 from circletools.affinity.capability.traits import HAS_OPTIONS, QUANTIZABLE, QUANTIZATIONS
 from circletools.errors import InvalidInputError, UsageError, shortened

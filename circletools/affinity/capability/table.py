@@ -19,8 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from circletools.affinity.capability.comparison import Term
-from circletools.affinity.capability.context import ContextRule, Side, in_context
-from circletools.affinity.capability.form import Form, Patterns, Places, Rule
+from circletools.affinity.capability.form import ContextRule, Form, Patterns, Places, Rule, Side, in_context
 from circletools.affinity.capability.traits import Kinds, OperatorTraits, SubgraphTraits, TensorTraits
 from circletools.graph.build import graph_of
 from circletools.graph.graph import Graph

@@ -18,9 +18,9 @@ from itertools import chain
 
 import numpy as np
 
-from circletools.affinity.costs.table import Floats, Indices
-from circletools.affinity.partition import Partition
-from circletools.graph.dag import Dag
+from circletools.affinity.costs.table import CostTable, Floats, Indices
+from circletools.affinity.solvers.groups import Partition
+from circletools.graph.algorithms import Dag
 from circletools.graph.graph import Graph
 
 
@@ -145,3 +145,16 @@ def _peaks(what: Contents, home: Indices, place: Indices, begins: Indices, devic
         change = np.bincount(starts, sizes, minlength=count + 1) - np.bincount(ends, sizes, minlength=count + 1)
         peaks[device] = np.cumsum(change).max(initial=0.0)
     return peaks
+
+
+def constants_us(what: Contents, problem: CostTable, home: Sequence[int], devices: Sequence[int]) -> float:
+    """Return the time to load each partition's constants; `home` and `devices` are by operator."""
+    rate = problem.links.constant_us_per_byte
+    if rate is None:
+        return 0.0
+    operators, buffers = what.constants
+    rows = np.stack(
+        [np.asarray(home, np.int64)[operators], np.asarray(devices, np.int64)[operators], buffers], axis=1
+    )
+    rows = np.unique(rows, axis=0)
+    return float((what.buffer_bytes[rows[:, 2]] * rate[rows[:, 1]]).sum())

@@ -1,21 +1,144 @@
-"""Build the cost table of every subgraph of a model from known costs."""
+"""Known costs: documents in JSON (docs/costs.md is the format), and the cost tables of a model's subgraphs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import permutations
+from math import inf
 
 import numpy as np
 
 from circletools.affinity.assign.assign import Refusals
-from circletools.affinity.assign.precedence import by_precedence
+from circletools.affinity.assign.documents import number_of, objects_of, read_document, selector_of, text_of
+from circletools.affinity.assign.rules import by_precedence
 from circletools.affinity.capability.table import Refusal
-from circletools.affinity.costs.costfile import CostDocument, Defaults
 from circletools.affinity.costs.table import CostTable, Floats, Links, make_cost_table
-from circletools.errors import UsageError
+from circletools.errors import InvalidInputError, UsageError
 from circletools.graph.graph import Graph
-from circletools.graph.selectors import Chooser
+from circletools.graph.selectors import Chooser, Selector
+from circletools.storage.strict_json import Object
+
+ANY = "*"
+_SEE = "see docs/costs.md"
+_KEYS = {"devices", "transfers"}
+_DEVICE_KEYS = {"name", "launch_us", "constants_bytes_per_us", "operators"}
+_TIME_KEYS = {"select", "time_us", "bytes_per_us"}
+_TRANSFER_KEYS = {"from", "to", "bytes_per_us", "overhead_us"}
+
+
+@dataclass(frozen=True, slots=True)
+class TimeRule:
+    """The time of the operators that a selector chooses: `time_us`, plus `us_per_byte` for each byte read or written.
+
+    An infinite time means that the device cannot run them.
+    """
+
+    selector: Selector
+    time_us: float
+    us_per_byte: float
+    place: str
+    from_command: bool = False
+
+    @property
+    def says(self) -> str:
+        """Return the time of an operator in words."""
+        if self.time_us == inf:
+            return "no time"
+        rate = f" and {1 / self.us_per_byte:g} bytes/us" if self.us_per_byte else ""
+        return f"{self.time_us:g} us{rate}"
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """The cost of a copy: `overhead_us` plus `us_per_byte` times the bytes."""
+
+    overhead_us: float
+    us_per_byte: float
+
+
+@dataclass(frozen=True, slots=True)
+class Defaults:
+    """Costs for what the document omits: copies at 1,000 bytes per microsecond (1 GB/s), everything else free."""
+
+    bytes_per_us: float = 1000.0
+    overhead_us: float = 0.0
+    launch_us: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class CostDocument:
+    """The contents of a document, by device name; in `transfers` the device `*` stands for any.
+
+    `constants` holds the microseconds that a device needs to load one byte of a partition's constants.
+    """
+
+    devices: tuple[str, ...] = ()
+    times: Mapping[str, tuple[TimeRule, ...]] = field(default_factory=dict)
+    launches: Mapping[str, float] = field(default_factory=dict)
+    transfers: Mapping[tuple[str, str], Link] = field(default_factory=dict)
+    constants: Mapping[str, float] = field(default_factory=dict)
+
+    def listed(self, source: str, target: str) -> Link | None:
+        """Return the listed cost of a copy: by the entry for both devices, else the first, the second, or any."""
+        pairs = ((source, target), (source, ANY), (ANY, target), (ANY, ANY))
+        return next((self.transfers[pair] for pair in pairs if pair in self.transfers), None)
+
+    def link(self, source: str, target: str, defaults: Defaults) -> Link:
+        """Return the cost of a copy: the listed one, or the default if no entry applies."""
+        return self.listed(source, target) or Link(defaults.overhead_us, 1 / defaults.bytes_per_us)
+
+
+def parse_costs(words: str, name: str) -> CostDocument:
+    """Parse a document; errors call it `name`.
+
+    Raises InvalidInputError for a malformed document and UsageError for an invalid selector, both with the line.
+    """
+    document, _ = read_document(words, name, _KEYS, "`devices`", _SEE)
+    times: dict[str, tuple[TimeRule, ...]] = {}
+    launches: dict[str, float] = {}
+    constants: dict[str, float] = {}
+    for entry, place in objects_of(document, "devices", name, _DEVICE_KEYS, _SEE):
+        device = text_of(entry, "name", place, _SEE)
+        if device in times or device == ANY:
+            said = "a device cannot be named *" if device == ANY else f"a second entry for device {device!r}"
+            raise InvalidInputError(said, location=place, hint=_SEE)
+        if "launch_us" in entry:
+            launches[device] = number_of(entry, "launch_us", place, _SEE)
+        constants[device] = _per_byte(entry, place, "constants_bytes_per_us")
+        times[device] = tuple(_time(row, at) for row, at in objects_of(entry, "operators", name, _TIME_KEYS, _SEE))
+    transfers: dict[tuple[str, str], Link] = {}
+    for entry, place in objects_of(document, "transfers", name, _TRANSFER_KEYS, _SEE):
+        pair = text_of(entry, "from", place, _SEE), text_of(entry, "to", place, _SEE)
+        for device in pair:
+            if device != ANY and device not in times:
+                raise InvalidInputError(f"device {device!r} is not among `devices`", location=place, hint=_SEE)
+        if pair in transfers:
+            raise InvalidInputError(f"a second entry from {pair[0]} to {pair[1]}", location=place, hint=_SEE)
+        transfers[pair] = Link(_optional(entry, "overhead_us", place), _per_byte(entry, place))
+    return CostDocument(tuple(times), times, launches, transfers, constants)
+
+
+def _time(row: Object, place: str) -> TimeRule:
+    selector = selector_of(row, place, _SEE)
+    if row.get("time_us", 0) is None:  # null: the device cannot run it
+        if "bytes_per_us" in row:
+            raise InvalidInputError("`time_us` null and a rate exclude each other", location=place, hint=_SEE)
+        return TimeRule(selector, inf, 0.0, place)
+    if not row.keys() & {"time_us", "bytes_per_us"}:
+        raise InvalidInputError("neither `time_us` nor `bytes_per_us`", location=place, hint=_SEE)
+    return TimeRule(selector, _optional(row, "time_us", place), _per_byte(row, place), place)
+
+
+def _optional(entry: Object, key: str, place: str) -> float:
+    return number_of(entry, key, place, _SEE) if key in entry else 0.0
+
+
+def _per_byte(entry: Object, place: str, key: str = "bytes_per_us") -> float:
+    if key not in entry:
+        return 0.0
+    return 1 / number_of(entry, key, place, _SEE, above=True)
+
 
 Measured = Mapping[tuple[int, int], float]
 """Microseconds of an operator, by subgraph and index."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from circletools.affinity.exports.placement import ANNOTATE, Flow, every_device_of, flows
-from circletools.affinity.read import Affinity
+from circletools.affinity.tables import Affinity
 from circletools.errors import EditError
 from circletools.graph.graph import Graph, ModelGraph
 

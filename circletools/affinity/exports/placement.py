@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from circletools.affinity.read import Affinity, affinity_freshness, affinity_in
-from circletools.affinity.tables import NONE
+from circletools.affinity.tables import NONE, Affinity, affinity_freshness, affinity_in
 from circletools.errors import EditError
 from circletools.graph.graph import Graph, ModelGraph
 
@@ -54,13 +54,23 @@ def every_device_of(graph: Graph, affinity: Affinity, why: str) -> list[str]:
     return devices
 
 
-def at(subgraph: int, operator: int) -> str:
-    """Return the path of an operator."""
-    return f"subgraphs[{subgraph}].operators[{operator}]"
-
-
 def flows(facts: Graph) -> list[Flow]:
     """Return each tensor between a producer and a reader, by reader. Raises ModelFormatError for a missing tensor."""
     producers = facts.producer.tolist()
     pairs = dict.fromkeys(zip(*(each.tolist() for each in facts.uses), strict=True))
     return [Flow(tensor, producers[tensor], reader) for reader, tensor in pairs if producers[tensor] >= 0]
+
+
+# Light enough for black text, and distinct for most colour-blind readers (after Okabe and Ito, lightened).
+_COLORS = ("#9ecae9", "#ffbf79", "#88d27a", "#f2cf5b", "#ff9d98", "#d6a5c9", "#83bcb6", "#d8b5a5", "#bab0ac")
+UNASSIGNED = "#ffffff"
+
+
+def device_colors(affinity: Affinity) -> dict[str, str]:
+    """Return the colour of each device, as `#rrggbb`. Devices beyond the ninth share colours."""
+    return colors(name for _, name in sorted(affinity.devices.items()))
+
+
+def colors(names: Iterable[str]) -> dict[str, str]:
+    """Return a colour for each distinct name, in order."""
+    return {name: _COLORS[index % len(_COLORS)] for index, name in enumerate(dict.fromkeys(names))}

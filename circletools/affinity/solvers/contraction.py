@@ -14,11 +14,98 @@ gaps between neighbours in the order.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from copy import copy
 from itertools import pairwise
 
-from circletools.affinity.solvers.detours import Detours
 from circletools.affinity.solvers.groups import GroupGraph
 from circletools.graph.algorithms import UnionFind
+
+# --- finds most pairs of groups that can never be merged, without a search ------------------------------------
+# One path through the graph is kept, with as many changes of device as possible:
+#
+#     path     a - a - B - a - B - a       source reaches the path here, and the path reaches target there:
+#              |               |           a group of another device lies between: they cannot be merged
+#              source          target
+#
+# Merging never removes a path, and groups of two devices are never merged. In networks, which are long and narrow,
+# nearly every detour shares part of that path; a search finds the others. Without this shortcut a UNet of 100,000
+# operators takes minutes.
+
+
+class Detours:
+    """For each group the first path place that it reaches and the last that reaches it, itself included."""
+
+    def __init__(self, graph: GroupGraph) -> None:
+        """Choose the path."""
+        count = len(graph)
+        self.level: list[int] = alternation_levels(graph)
+        self.path: list[int] = _most_alternating(graph, self.level)
+        path = self.path
+        self._own = graph.devices
+        self._devices = [graph.devices[group] for group in path]
+        self._first = [len(path)] * count
+        self._last = [-1] * count
+        for place, group in enumerate(path):
+            self._first[group] = self._last[group] = place
+        for rows, place_of, better, order in (
+            (graph.predecessors, self._last, max, range(count)),
+            (graph.successors, self._first, min, reversed(range(count))),
+        ):
+            for group in order:
+                for other in rows[group]:
+                    place_of[group] = better(place_of[group], place_of[other])
+        self._stretch_end = list(range(len(path)))  # the end of each run of groups of one device on the path
+        for place in range(len(path) - 2, -1, -1):
+            if self._devices[place] == self._devices[place + 1]:
+                self._stretch_end[place] = self._stretch_end[place + 1]
+
+    def copy(self) -> Detours:
+        """Return a copy of the current state, to try another merge order."""
+        copied = copy(self)
+        copied._first, copied._last = self._first.copy(), self._last.copy()
+        return copied
+
+    def between(self, source: int, target: int) -> bool:
+        """Return whether the path leads from one group to another of its device through another device."""
+        first, last = self._first[source], self._last[target]
+        if first > last:
+            return False
+        return self._devices[first] != self._own[source] or self._stretch_end[first] < last
+
+    def join(self, group: int, other: int) -> None:
+        """Merge the facts about another group into the merged group."""
+        self._first[group] = min(self._first[group], self._first[other])
+        self._last[group] = max(self._last[group], self._last[other])
+
+
+def alternation_levels(graph: GroupGraph) -> list[int]:
+    """Return for each group the largest number of device changes on a path to it."""
+    level = [0] * len(graph)
+    for group, row in enumerate(graph.predecessors):
+        device, most = graph.devices[group], 0
+        for other in row:
+            changes = level[other] + (graph.devices[other] != device)
+            if changes > most:  # noqa: PLR1730 - `max` takes twice as long
+                most = changes
+        level[group] = most
+    return level
+
+
+def _most_alternating(graph: GroupGraph, level: list[int]) -> list[int]:
+    """Return a path with as many device changes as possible."""
+    devices = graph.devices
+    group = max(range(len(level)), key=level.__getitem__, default=-1)
+    path = []
+    while group >= 0:
+        path.append(group)
+        before = (
+            other
+            for other in graph.predecessors[group]
+            if level[other] + (devices[other] != devices[group]) == level[group]
+        )
+        group = next(before, -1)
+    return path[::-1]
+
 
 _SPACE = 1 << 40
 """The gap between the numbers of neighbours in the order."""
@@ -65,47 +152,41 @@ class Contraction:
             if devices[source] == devices[target]:
                 first, second = find(source), find(target)
                 if first != second and not self._detours.between(first, second):
-                    self.merge((first, second))
+                    self.merge(first, second)
 
-    def merge(self, groups: Iterable[int]) -> bool:
-        """Merge groups of any device, and return whether that was possible."""
-        merging = sorted({self.find(group) for group in groups}, key=self._number.__getitem__)
-        if len(merging) < 2:
+    def merge(self, one: int, other: int) -> bool:
+        """Merge two groups of any device, and return whether that was possible."""
+        first, last = sorted((self.find(one), self.find(other)), key=self._number.__getitem__)
+        if first == last:
             return True
-        behind, before = self._successors, self._predecessors
-        if len(merging) == 2:  # nearly always
-            forward = len(behind[merging[0]]) < len(before[merging[1]])
-        else:
-            forward = sum(len(behind[one]) for one in merging[:-1]) < sum(len(before[one]) for one in merging[1:])
-        between = self._search(merging, forward=forward)
+        forward = len(self._successors[first]) < len(self._predecessors[last])
+        between = self._search(first, last, forward=forward)
         if between is None:
             return False
         between.sort(key=self._number.__getitem__)
-        for group in (*between, *merging[:-1]) if forward else (*between, *merging[1:]):
+        for group in (*between, first if forward else last):
             self._take_out(group)
-        merged = self._join(merging, stays=merging[-1 if forward else 0])
+        merged = self._join(first, last, stays=last if forward else first)
         if between:
             self._put(between, merged, forward=forward)
         return True
 
-    def _search(self, merging: Sequence[int], *, forward: bool) -> list[int] | None:
-        """Return the successors of the groups up to the last of them, or their predecessors down to the first.
+    def _search(self, first: int, last: int, *, forward: bool) -> list[int] | None:
+        """Return the successors of the first group up to the last one, or the predecessors of the last.
 
-        Returns None if a path leads back to the groups, or the search was abandoned.
+        Returns None if a path leads to the other of the two, or the search was abandoned.
         """
         number, rows = self._number, self._successors if forward else self._predecessors
-        low, high = number[merging[0]], number[merging[-1]]
-        own, found = set(merging), list[int]()
-        seen = set(merging)
-        pending = list(merging[:-1] if forward else merging[1:])
-        starts = len(pending)
+        low, high = number[first], number[last]
+        start, end = (first, last) if forward else (last, first)
+        seen, found, pending = {start, end}, list[int](), [start]
         left = max(self._visits, _LEAST_VISITS)
         while pending:
             group = pending.pop()
             neighbours = rows[group] = self._tidy(rows[group], group)
-            if group not in own:
+            if group != start:
                 found.append(group)
-                if not own.isdisjoint(neighbours):
+                if end in neighbours:
                     return None
             for neighbour in neighbours:
                 if neighbour not in seen and low < number[neighbour] < high:
@@ -113,7 +194,7 @@ class Contraction:
                     pending.append(neighbour)
             if len(found) > left:
                 return None
-        self._visits -= len(found) + starts - 1
+        self._visits -= len(found)
         return found
 
     def _tidy(self, row: list[int], group: int) -> list[int]:
@@ -122,25 +203,18 @@ class Contraction:
         found.discard(group)
         return list(found)
 
-    def _join(self, merging: Sequence[int], *, stays: int) -> int:
-        """Merge groups into one at the place of `stays`, the only group still in the order; return its number."""
-        label = min(merging)
+    def _join(self, first: int, last: int, *, stays: int) -> int:
+        """Merge two groups into one at the place of `stays`, the one still in the order; return its number."""
+        label, other = min(first, last), max(first, last)
         for rows in (self._successors, self._predecessors):
-            # The longest row absorbs the others, so that no item moves more than log(n) times.
-            longest = merging[0]
-            for group in merging[1:]:
-                longest = group if len(rows[group]) > len(rows[longest]) else longest
-            joined = rows[longest] if self._is_own[longest] else list(rows[longest])
-            for group in merging:
-                if group != longest:
-                    joined += rows[group]
-                rows[group] = []
-            rows[label] = joined
-        for group in merging:
-            self._is_own[group] = True
-            if group != label:
-                self._sets.join(label, group)
-                self._detours.join(label, group)
+            # The longer row absorbs the other, so that no item moves more than log(n) times.
+            longer, shorter = (first, last) if len(rows[first]) >= len(rows[last]) else (last, first)
+            joined = rows[longer] if self._is_own[longer] else list(rows[longer])
+            joined += rows[shorter]
+            rows[label], rows[other] = joined, []
+        self._is_own[label] = True
+        self._sets.join(label, other)
+        self._detours.join(label, other)
         if label != stays:
             before, behind = self._before[stays], self._behind[stays]
             self._number[label] = self._number[stays]

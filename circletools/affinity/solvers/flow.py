@@ -17,15 +17,234 @@ from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
+from numpy.typing import NDArray
 
-from circletools.affinity.candidate import Candidate, violations
-from circletools.affinity.costs.evaluate import evaluate
-from circletools.affinity.costs.table import CostTable, Indices
-from circletools.affinity.problem import Problem
-from circletools.affinity.solvers.cut import best_of_two
-from circletools.affinity.solvers.islands import move_islands
-from circletools.affinity.solvers.memory_rows import unit_bytes
+from circletools.affinity.costs.table import CostTable, Floats, Indices, evaluate
+from circletools.affinity.problem import Candidate, Problem, violations
+from circletools.affinity.solvers.groups import connected, gathered, members_of
+from circletools.affinity.solvers.memory import unit_bytes
 from circletools.affinity.solvers.partitions import make_partitions
+from circletools.errors import UsageError
+from circletools.graph.algorithms import Dag
+
+# --- the best choice between two devices for each operator, by a minimum cut ----------------------------------
+# The source side is one device, the sink side the other; an operator's cut arc has the cost on its device. A tensor
+# with several readers has two extra vertices, so that its copy is paid once:
+#
+#     producer --copy--> u --copy--> each reader      cut if the producer is on the source side, a reader is not
+#     each reader --copy--> v --copy--> producer      cut if a reader is on the source side, the producer is not
+#
+# Values made or read on a third device stay there: their copies are costs of one side. So the choice is exact for any
+# costs, even if a detour over a third device would be cheaper. Capacities are 31-bit integers, in steps of a
+# billionth of the largest.
+#
+# (V. Kolmogorov, R. Zabih, What energy functions can be minimized via graph cuts?, 2004; the swaps of Y. Boykov,
+# O. Veksler, R. Zabih, Fast approximate energy minimization via graph cuts, 2001.)
+
+
+_SOURCE, _SINK = 0, 1
+_STEPS = 2**30 - 1  # the sum of an arc and its reverse must fit into 31 bits
+
+
+_Arcs = list[tuple[Indices, Indices, Floats]]
+"""Tails, heads and costs."""
+
+
+def best_of_two(problem: CostTable, devices: Indices, first: int, second: int) -> Indices:
+    """Return the devices, with operators on `first` or `second` reassigned between the two at the least cost.
+
+    An operator that one of the two cannot run stays on the other. Among equal choices, the one with most operators on
+    `first` is returned. Launches are not counted. Raises UsageError if SciPy is not installed.
+    """
+    times = problem.times_us
+    concerned = (devices == first) | (devices == second)
+    free = concerned & np.isfinite(times[:, first]) & np.isfinite(times[:, second])
+    # The second device is the source's: the cut is read from the source, with the fewest operators on its side.
+    vertex = np.where(devices == second, _SOURCE, _SINK)
+    vertex[free] = 2 + np.arange(int(free.sum()))
+    arcs: _Arcs = []
+    prices = _prices_of_third(problem, devices, concerned, first, second)
+    chosen = np.flatnonzero(free)
+    # Cost belongs to the opposite arc: an operator on the source's side cuts its arc to the sink.
+    arcs.append((vertex[chosen], np.full(len(chosen), _SINK), times[chosen, second] + prices[1][chosen]))
+    arcs.append((np.full(len(chosen), _SOURCE), vertex[chosen], times[chosen, first] + prices[0][chosen]))
+    count = _add_copies(problem, devices, concerned, vertex, (first, second), arcs)
+    on_second = _source_side(arcs, count)[vertex[chosen]]
+    result = devices.copy()
+    result[chosen] = np.where(on_second, second, first)
+    return result
+
+
+def _prices_of_third(
+    problem: CostTable, devices: Indices, concerned: NDArray[np.bool_], first: int, second: int
+) -> tuple[Floats, Floats]:
+    """Return the cost of copies to third devices, for each producer, if it is on `first` and if on `second`."""
+    outside = ~concerned[problem.readers] & concerned[problem.producers[problem.read]]
+    count = problem.times_us.shape[1]
+    pairs = np.unique(problem.read[outside] * count + devices[problem.readers[outside]])
+    tensors, targets = pairs // count, pairs % count
+    makers = problem.producers[tensors]
+    copied = (problem.copy_us(tensors, device, targets) for device in (first, second))
+    first_us, second_us = (np.bincount(makers, each, len(devices)).astype(np.float64) for each in copied)
+    return first_us, second_us
+
+
+def _add_copies(
+    problem: CostTable,
+    devices: Indices,
+    concerned: NDArray[np.bool_],
+    vertex: Indices,
+    pair: tuple[int, int],
+    arcs: _Arcs,
+) -> int:
+    """Add arcs for the tensors that operators of the two devices read, and return the number of vertices."""
+    first, second = pair
+    inside = concerned[problem.readers]
+    tensors, readers = problem.read[inside], vertex[problem.readers[inside]]
+    # Readers that are at a terminal share one vertex.
+    pairs = np.unique(np.stack([tensors, readers], axis=1), axis=0)
+    tensors, readers = pairs[:, 0], pairs[:, 1]
+    producers = problem.producers
+    makes = concerned[producers]
+    every = np.arange(len(producers))
+    # Copies to the sink's device, from the source's or a third one; then copies to the source's device.
+    to_first = problem.copy_us(every, np.where(makes, second, devices[producers]), first)
+    to_second = problem.copy_us(every, np.where(makes, first, devices[producers]), second)
+    tails = np.where(makes, vertex[producers], _SOURCE)
+    heads = np.where(makes, vertex[producers], _SINK)
+    several = np.bincount(tensors, minlength=len(producers)) > 1
+    one = ~several[tensors]
+    alone, reader = tensors[one], readers[one]
+    arcs.append((tails[alone], reader, to_first[alone]))
+    arcs.append((reader, heads[alone], to_second[alone]))
+    count = int(vertex.max(initial=_SINK)) + 1
+    shared = np.flatnonzero(several)
+    down, up = np.zeros(len(producers), np.int64), np.zeros(len(producers), np.int64)
+    down[shared] = count + 2 * np.arange(len(shared))
+    up[shared] = down[shared] + 1
+    arcs.append((tails[shared], down[shared], to_first[shared]))
+    arcs.append((up[shared], heads[shared], to_second[shared]))
+    many, reader = tensors[~one], readers[~one]
+    arcs.append((down[many], reader, to_first[many]))
+    arcs.append((reader, up[many], to_second[many]))
+    return count + 2 * len(shared)
+
+
+def _source_side(arcs: _Arcs, count: int) -> NDArray[np.bool_]:
+    """Return the vertices on the source's side of the minimum cut whose source side is smallest."""
+    try:
+        from scipy.sparse import csr_array  # noqa: PLC0415 - slow to import, and an extra
+        from scipy.sparse.csgraph import breadth_first_order, maximum_flow  # noqa: PLC0415 - as above
+    except ImportError as error:
+        raise UsageError("choosing by cost needs SciPy", hint="pip install 'circletools[costs]'") from error
+    tails, heads, costs = (np.concatenate(each) for each in zip(*arcs, strict=True))
+    useful = (tails != heads) & (tails != _SINK) & (heads != _SOURCE) & (costs > 0)
+    keys, where = np.unique(tails[useful] * count + heads[useful], return_inverse=True)
+    tails, heads = keys // count, keys % count
+    sums = np.bincount(where, costs[useful], minlength=len(keys)).astype(np.float64)
+    sums = _bounded(tails, heads, sums, count)
+    side = np.zeros(count, np.bool_)
+    if not sums.any():
+        sums = np.ones(len(keys))  # all costs are zero
+    if not len(sums):
+        return side
+    capacities = np.maximum(np.rint(sums / sums.max() * _STEPS), 1).astype(np.int32)
+    ends = tails.astype(np.int32), heads.astype(np.int32)  # older versions of SciPy require int32
+    network = csr_array((capacities, ends), shape=(count, count))
+    left = network - maximum_flow(network, _SOURCE, _SINK, method="dinic").flow
+    side[breadth_first_order(left, _SOURCE, return_predecessors=False)] = True
+    return side
+
+
+def _bounded(tails: Indices, heads: Indices, costs: Floats, count: int) -> Floats:
+    """Return the costs, with arcs at a terminal clipped to what can matter so that integer steps stay small.
+
+    The clipped capacity still exceeds all that the vertex's other arcs can carry, so the cut is the same.
+    """
+    out = np.bincount(tails, costs, minlength=count)
+    into = np.bincount(heads, costs, minlength=count)
+    bound: Floats = costs.copy()
+    from_source = (tails == _SOURCE) & (heads != _SINK)
+    bound[from_source] = np.minimum(costs[from_source], 1.001 * out[heads[from_source]])
+    to_sink = (heads == _SINK) & (tails != _SOURCE)
+    bound[to_sink] = np.minimum(costs[to_sink], 1.001 * into[tails[to_sink]])
+    bound[(tails == _SOURCE) & (heads == _SINK)] = 0
+    return bound
+
+
+# --- moves connected sets of operators to an adjacent device if that is cheaper, launches included ------------
+# A cut cannot find such a move: only an island that moves as a whole saves its launch.
+
+
+_ROUNDS = 8
+
+
+def move_islands(table: CostTable, graph: Dag, devices: Indices) -> Indices:
+    """Return the devices after moving islands, the smallest first, as long as the total decreases."""
+    sea = _Sea(table, graph, devices.tolist())
+    for _ in range(_ROUNDS):
+        if not sea.move_islands():
+            break
+    return np.asarray(sea.devices, np.int64)
+
+
+class _Sea:
+    """A graph in plain lists, and the current devices."""
+
+    def __init__(self, table: CostTable, graph: Dag, devices: list[int]) -> None:
+        self.devices, self._graph = devices, graph
+        self._times, self._launch = table.times_us.tolist(), table.links.launch_us.tolist()
+        self._tensors = [(maker, readers, costs.tolist()) for maker, readers, costs in table.copies()]
+        uses = [(unit, at) for at, (maker, readers, _) in enumerate(self._tensors) for unit in {maker, *readers}]
+        self._touched = gathered(len(devices), *zip(*uses, strict=True)) if uses else [[] for _ in devices]
+
+    def move_islands(self) -> bool:
+        """Try to move every island once; return whether any was moved."""
+        group = connected(self._graph, self.devices)
+        islands = members_of(group)
+        moved = False
+        stale: set[int] = set()  # skip islands that were broken up or grew
+        for number in sorted(range(len(islands)), key=lambda number: len(islands[number])):
+            beside = {group[unit]: self.devices[unit] for unit in self._beside(islands[number])}
+            if number in stale or not beside or stale.intersection(beside):
+                continue
+            if self._moved(islands[number], list(beside.values())):
+                stale |= {number, *beside}
+                moved = True
+        return moved
+
+    def _beside(self, island: list[int]) -> set[int]:
+        graph, device = self._graph, self.devices[island[0]]
+        rows = (row for unit in island for row in (graph.successors[unit], graph.predecessors[unit]))
+        return {unit for row in rows for unit in row if self.devices[unit] != device}
+
+    def _moved(self, island: list[int], beside: list[int]) -> bool:
+        """Move an island to the neighbouring device on which it costs least; return whether its device changed."""
+        here = best = self.devices[island[0]]
+        most, before = 1e-9, self._cost(island)
+        for device in sorted(set(beside)):
+            self._put(island, device)
+            gain = (
+                before - self._cost(island) + self._launch[here] + (beside.count(device) - 1) * self._launch[device]
+            )
+            if gain > most:
+                best, most = device, gain
+        self._put(island, best)
+        return best != here
+
+    def _put(self, island: list[int], device: int) -> None:
+        for unit in island:
+            self.devices[unit] = device
+
+    def _cost(self, island: list[int]) -> float:
+        """Return the time of an island's units, and of all copies of tensors that they read or make."""
+        devices = self.devices
+        total: float = sum(self._times[unit][devices[unit]] for unit in island)
+        for tensor in {tensor for unit in island for tensor in self._touched[unit]}:
+            maker, readers, costs = self._tensors[tensor]
+            total += sum(costs[devices[maker]][there] for there in {devices[reader] for reader in readers})
+        return total
+
 
 _MANY = 20_000
 """Larger problems with more than two devices use a single start, as each start costs seconds."""

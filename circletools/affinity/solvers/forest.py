@@ -8,8 +8,7 @@ import numpy as np
 
 from circletools.affinity.costs.table import Indices
 from circletools.affinity.solvers.groups import group_successors, members_of
-from circletools.graph.algorithms import UnionFind, strong_components
-from circletools.graph.dag import Dag
+from circletools.graph.algorithms import Dag, UnionFind, strong_components
 
 _AROUND = 200
 """The number of operators searched for a detour."""

@@ -27,17 +27,14 @@ from itertools import combinations
 
 import numpy as np
 
-from circletools.affinity.candidate import Candidate
 from circletools.affinity.costs.table import Floats, Indices
 from circletools.affinity.limits import Limit
-from circletools.affinity.partition import Partition
-from circletools.affinity.problem import Problem
+from circletools.affinity.problem import Candidate, Problem
 from circletools.affinity.solvers.forest import Forest, all_between, waiting_sets, ways_around
-from circletools.affinity.solvers.groups import gathered, group_successors, members_of
-from circletools.affinity.solvers.memory_rows import add_memory
-from circletools.affinity.solvers.orders import order_of, within_memory
+from circletools.affinity.solvers.groups import Partition, gathered, group_successors, members_of
+from circletools.affinity.solvers.memory import add_memory, order_of, within_memory
+from circletools.affinity.solvers.partitions import schedule
 from circletools.affinity.solvers.rows import IntegerProgram, Solved
-from circletools.affinity.solvers.schedule import schedule
 
 _WIDTH = 60_000
 """A program with more columns is not solved."""

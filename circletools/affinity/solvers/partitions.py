@@ -8,18 +8,38 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from heapq import heapify, heappop, heappush
 from typing import Literal
 
-from circletools.affinity.partition import Partition, group_of
-from circletools.affinity.solvers.groups import group_successors, working
+from circletools.affinity.solvers.groups import Partition, group_of, group_successors, working
 from circletools.affinity.solvers.growth import Step
-from circletools.affinity.solvers.min import OperatorSets, minimum_partitions
-from circletools.affinity.solvers.schedule import schedule
+from circletools.affinity.solvers.min import OperatorSets, fewest_turns, minimum_partitions
 from circletools.affinity.solvers.seed import seed_partitions
-from circletools.affinity.solvers.turns import fewest_turns
 from circletools.errors import EditError
-from circletools.graph.algorithms import strong_components
-from circletools.graph.dag import Dag
+from circletools.graph.algorithms import Dag, strong_components
+
+
+def schedule(successors: Sequence[Sequence[int]], priority: Sequence[int]) -> list[int]:
+    """Return the groups in topological order; among those that can run, the lowest priority comes first.
+
+    Groups that wait for each other, and groups that depend on them, are omitted.
+    """
+    waiting = [0] * len(successors)
+    for row in successors:
+        for successor in row:
+            waiting[successor] += 1
+    ready = [(priority[group], group) for group, count in enumerate(waiting) if count == 0]
+    heapify(ready)
+    order = []
+    while ready:
+        _, group = heappop(ready)
+        order.append(group)
+        for successor in successors[group]:
+            waiting[successor] -= 1
+            if waiting[successor] == 0:
+                heappush(ready, (priority[successor], successor))
+    return order
+
 
 OnStep = Callable[[Step], None] | None
 Mode = Literal["seed", "min"]

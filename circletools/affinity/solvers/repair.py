@@ -12,13 +12,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from circletools.affinity.candidate import Candidate, Violation, violations
 from circletools.affinity.costs.table import Indices
 from circletools.affinity.limits import Limit
-from circletools.affinity.partition import Partition, devices_of
-from circletools.affinity.problem import Problem
+from circletools.affinity.problem import Candidate, Problem, Violation, violations
 from circletools.affinity.solvers.contraction import Contraction
-from circletools.affinity.solvers.groups import graph_inside, members_of
+from circletools.affinity.solvers.groups import Partition, devices_of, graph_inside, members_of
 from circletools.affinity.solvers.partitions import make_partitions
 
 Able = NDArray[np.bool_]
@@ -68,7 +66,7 @@ def _split(problem: Problem, partition: Partition, upper: Sequence[Limit]) -> li
             one, other = contraction.find(source), contraction.find(target)
             if one != other and _fits(problem, (*rows[one], *rows[other]), device, upper):
                 both = rows[one] + rows[other]
-                if contraction.merge((one, other)):
+                if contraction.merge(one, other):
                     rows[contraction.find(one)] = both
     return [Partition(device, tuple(sorted(units[at] for at in row))) for row in members_of(contraction.homes())]
 

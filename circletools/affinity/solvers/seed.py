@@ -15,8 +15,7 @@ from heapq import heapify, heappop, heappush
 
 from circletools.affinity.solvers.groups import connected, group_successors, members_of
 from circletools.affinity.solvers.growth import Candidate, Effort, Region, Step
-from circletools.graph.algorithms import strong_components
-from circletools.graph.dag import Dag
+from circletools.graph.algorithms import Dag, strong_components
 
 
 def seed_partitions(

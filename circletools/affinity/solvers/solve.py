@@ -13,8 +13,7 @@ from time import process_time
 
 import numpy as np
 
-from circletools.affinity.candidate import Candidate, better, total_us, violations
-from circletools.affinity.problem import Problem
+from circletools.affinity.problem import Candidate, Problem, better, total_us, violations
 from circletools.affinity.solvers.flow import flow, is_exact, least_bound, priced
 from circletools.affinity.solvers.milp import PartitionProgram, is_too_large
 from circletools.affinity.solvers.partitions import make_partitions
