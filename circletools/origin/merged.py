@@ -1,6 +1,10 @@
-"""Finds sources that stand for several modules: litert-torch omits the lists that contain modules from names.
+"""What names by litert-torch say wrongly: a source of another module, and one source for several modules.
 
-    enc.0.attn.query, dec.0.attn.query      both are `0.attn.query` in tensor names
+The converter stores equal constants once, named after the first module that reads one, and appends that name to the
+names of all operators that it fuses the constant with. Lists that contain modules are omitted from names:
+
+    LOGISTIC `0.act`, LOGISTIC `1.act;0.act`    both read a 1.0 that is named `0.act`
+    enc.0.attn.query, dec.0.attn.query          both are `0.attn.query` in tensor names
 
 All inputs of a call exist before it, so no path leaves the operators of one call and returns to them. Where a path
 does return, there are several calls. They are calls of several modules if their weights differ, and perhaps if the
@@ -10,7 +14,7 @@ name ends with a number (a list was omitted) or a sibling module stands for seve
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import combinations
 
 from circletools.graph.algorithms import components
@@ -25,8 +29,50 @@ _ONCE = frozenset(("CONV_2D", "FULLY_CONNECTED", "GELU", "LOGISTIC", "RELU", "RS
 Module = tuple[str, str]
 """A name, and the class of a module without inner modules."""
 
-Calls = dict[int, tuple[int, int]]
-"""For each operator: a lower bound on the number of calls before its own, and its connected component."""
+Calls = dict[int, tuple[int, int, int]]
+"""For each operator: a lower bound on the number of calls before its own, its connected component among the operators
+with that number, and its connected component."""
+
+
+def own_sources(graph: Graph, named: Sequence[Sequence[AnySource]]) -> list[list[AnySource]]:
+    """Return the sources of operators, `named` after their outputs, without those that only a shared constant has.
+
+    The first source is the operator's own. Another one must lead, through operators that share it, to an operator
+    that has it first, if there is any; and have a class of its own, unless no earlier operator has that source.
+    """
+    pairs = [(row, source) for row, own in enumerate(named) for source in own]
+    number = {pair: at for at, pair in enumerate(pairs)}
+    born = {source: row for row, source in reversed(pairs)}
+    givers = graph.producer[graph.uses.values]
+    sets = [*map(frozenset, named), frozenset()]  # the last for -1: no operator makes the value
+    edges = [
+        (number[giver, source], number[reader, source])
+        for giver, reader in set(zip(givers.tolist(), graph.uses.operators.tolist(), strict=True))
+        for source in sets[giver] & sets[reader]
+    ]
+    part = components(len(pairs), *([edge[side] for edge in edges] for side in (0, 1)))
+    first = {own[0] for own in named if own}
+    led = {part[number[row, own[0]]] for row, own in enumerate(named) if own}
+    led |= {part[number[row, source]] for source, row in born.items() if source not in first}
+    found = []
+    for row, own in enumerate(named):
+        near = [source for source in own if source not in first or part[number[row, source]] in led]
+        kept = [
+            source
+            for source in near
+            if source == own[0] or born[source] == row or (source not in first and part[number[row, source]] in led)
+        ]
+        classes = set(map(_class_of, kept))
+        for source in near if len(kept) < len(near) else ():
+            if _class_of(source) not in classes:
+                kept.append(source)
+            classes.add(_class_of(source))
+        found.append(kept)
+    return found
+
+
+def _class_of(source: AnySource) -> str:
+    return source if isinstance(source, str) else source.details.class_name
 
 
 def merged_sources(graph: Graph, named: Sequence[Sequence[AnySource]]) -> list[AnySource]:
@@ -38,20 +84,48 @@ def merged_sources(graph: Graph, named: Sequence[Sequence[AnySource]]) -> list[A
     calls, weights = _calls(graph, _inside(listed))
     several = {module: own for module, own in calls.items() if len(set(own.values())) > 1}
     merged = {module for module, own in several.items() if _weights_differ(own, weights)}
-    beside = {name.rpartition(".")[0] for name, _ in merged}
+    beside = {parent for parent, _, last in (name.rpartition(".") for name, _ in merged) if not last.isdecimal()}
     for module in several:
         parent, _, last = module[0].rpartition(".")
         if (parent in beside or last.isdecimal()) and (parent, "") not in several:
             merged.add(module)
+    single = _of_one_module(listed, calls, several)
     found: dict[Source, dict[Module, set[object]]] = {}
     for row, sources in enumerate(listed):
         near = {module for source in sources for module in _around(source)} & merged
         for source in sources:
-            for module in near:
-                own = module in _around(source)
-                if own or row in calls[module]:
+            around = _around(source)
+            for module in () if source in single else near:
+                if module in around or (row in calls[module] and around[-2] not in calls):
                     found.setdefault(source, {}).setdefault(module, set()).add(calls[module].get(row, row))
     return [source for source, parts in found.items() if any(len(own) > 1 for own in parts.values())]
+
+
+def _of_one_module(
+    listed: list[list[Source]], calls: Mapping[Module, Calls], several: Collection[Module]
+) -> set[Source]:
+    """Return the sources whose operators all belong to one call, with all modules inside.
+
+    If modules of different classes have one name, such as `0` in an encoder and a decoder, the class decides, and
+    the operators of one class are those of one module if they are connected.
+    """
+    above = {".".join(parts[:end]) for parts in (name.split(".") for name, _ in several) for end in range(len(parts))}
+    rows, classes = defaultdict[Source, set[int]](set), defaultdict[str, set[str]](set)
+    for row, sources in enumerate(listed):
+        for source in sources:
+            rows[source].add(row)
+            classes[source.name].add(source.details.class_name)
+    found = set()
+    for source, own in rows.items():
+        outer, leaf = _around(source)[-2:]
+        each = calls.get(leaf) or calls.get(outer) or {}
+        places = {each.get(row) for row in own}
+        connected = (
+            leaf not in calls and len(classes[source.name]) > 1 and len({one and one[-1] for one in places}) == 1
+        )
+        if None not in places and (connected or (source.name not in above and len(set(each.values())) == 1)):
+            found.add(source)
+    return found
 
 
 def _around(source: Source) -> list[Module]:
@@ -100,17 +174,18 @@ def _calls(graph: Graph, inside: Mapping[Module, list[int]]) -> tuple[dict[Modul
             while has_once and row in own and codes[row] in _ONCE and (level[row], codes[row]) in used:
                 level[row] += 1
             used.add((level[row], codes[row] if row in own else ""))
-        edges = [
-            (own[row], own[one]) for row in rows for one in givers[row] if one in own and level[row] == level[one]
-        ]
-        part = components(len(rows), *([edge[side] for edge in edges] for side in (0, 1)))
-        found[module] = {row: (level[row], part[at]) for row, at in own.items()}
+        edges = [(row, one) for row in rows for one in givers[row] if one in own]
+        near = [edge for edge in edges if level[edge[0]] == level[edge[1]]]
+        part, whole = (
+            components(len(rows), *([own[edge[side]] for edge in some] for side in (0, 1))) for some in (near, edges)
+        )
+        found[module] = {row: (level[row], part[at], whole[at]) for row, at in own.items()}
     return found, weights
 
 
 def _weights_differ(calls: Calls, weights: Mapping[int, set[int]]) -> bool:
     """Return whether two calls read different weights."""
     held: dict[int, set[int]] = defaultdict(set)
-    for row, (level, _) in calls.items():
+    for row, (level, *_) in calls.items():
         held[level] |= weights.get(row, set())
     return any(one and other and one.isdisjoint(other) for one, other in combinations(held.values(), 2))

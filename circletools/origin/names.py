@@ -24,7 +24,7 @@ from circletools.model.model import Model
 from circletools.model.views import text
 from circletools.origin.grammar import Exporter, exporter_of, reader_of
 from circletools.origin.locations import operator_locations
-from circletools.origin.merged import merged_sources
+from circletools.origin.merged import merged_sources, own_sources
 from circletools.origin.numbering import OriginColumns, SourcesByOperator, numbered
 from circletools.origin.read import NO_NAME, Origins
 from circletools.origin.source import AnySource
@@ -70,6 +70,8 @@ def name_operators(model: ModelGraph, names: NameSource) -> tuple[OriginColumns,
         subgraph: [()] * len(found) if strict else list(map(read, found)) for subgraph, found in outputs.items()
     }
     by_names = f"the names that {exporter} gives tensors" if exporter else "the first outputs of operators"
+    if exporter is Exporter.LITERT_TORCH:
+        named = {subgraph: own_sources(model.graphs[subgraph], own) for subgraph, own in named.items()}
     if not located:
         merged = _merged_note(model, named) if exporter is Exporter.LITERT_TORCH else ()
         return numbered(named), (_source_names_note(by_names), *merged)

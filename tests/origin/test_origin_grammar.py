@@ -8,6 +8,7 @@ from circletools.edit.edit import ModelEdit
 from circletools.model.model import open_model
 from circletools.origin.embed import embed
 from circletools.origin.grammar import Exporter, exporter_of, parts_of, reader_of
+from circletools.origin.names import collect_sources
 from circletools.origin.source import Source, SourceDetails
 from tests.kit.build import Build, floats
 
@@ -131,3 +132,20 @@ def test_names_that_stand_for_several_modules_are_reported(between: bool, same: 
         notes = embed(edit).notes
     assert [note.severity for note in notes] == ["info", *["warning"] * merged]
     assert all("0.query" in note.message for note in notes[1:])
+
+
+def test_a_name_that_comes_from_a_constant_of_another_module_is_no_source() -> None:
+    """The converter stores equal constants once, and adds the first one's name to what it fuses with it."""
+    build = Build()
+    graph = build.graph()
+    start = value = graph.tensor("x", (4, 4))
+    for number, before in ((0, ""), (1, "net.Lm/torch.nn.modules.activation.SiLU_act0;")):
+        block, act = f"net.Lm/net.Block_{number};", f"net.Lm/torch.nn.modules.activation.SiLU_act{number};"
+        value = graph.compute("ABS", [value], block, (4, 4))
+        value = graph.compute("LOGISTIC", [value], act + before, (4, 4))
+        value = graph.compute("TANH", [value], block + act, (4, 4))
+    graph.ends([start], [value])
+    with open_model(build.to_bytes()) as model:
+        found = collect_sources(model)
+    names = [sorted(found.sources[one] for one in found.of(0, row)) for row in range(6)]
+    assert names == [["0"], ["act0"], ["0", "act0"], ["1"], ["act1"], ["1", "act1"]]

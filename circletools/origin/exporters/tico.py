@@ -197,7 +197,7 @@ def name_moved(
         layout = next((behind[one] for one in feeding(after, inputs) if one in behind), at)
         if layout >= 0 and codes[layout] in LAYOUT_CODES:
             if code in LAYOUT_CODES and codes[at] not in LAYOUT_CODES:
-                operators[index] = origins.get(layout, UNKNOWN)
+                operators[index] = origins.get(at, UNKNOWN)
             readers = (one for value in after.results.of(index)[:1] for one in after.readers[value])
             for own in (named.get(names[one], -1) for one in readers if code not in LAYOUT_CODES):
                 if own >= 0 and codes[own] == code and at in feeding(before, before.operands.of(own)):
