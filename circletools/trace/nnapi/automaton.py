@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from array import array
 from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from circletools.trace.nnapi.contexts import Context, Contexts
@@ -41,31 +42,18 @@ class Path:
         return number if self.live else self.home
 
 
-class Moves(dict[int, int]):
-    """The path after each symbol in a path; the paths after begins are made when they are first needed."""
-
-    def __init__(self, automaton: Automaton, number: int, up: int) -> None:
-        super().__init__({END: up})
-        self._automaton, self._number = automaton, number
-
-    def __missing__(self, symbol: int) -> int:
-        """Return the path that follows a begin."""
-        found = self[symbol] = self._automaton.enter(self._number, self._automaton.marks[symbol])
-        return found
-
-
 class Automaton:
     """All paths of a trace; 0 has no marks. An end moves from 0 to itself.
 
-    By path: `moves`, `context_numbers`, `depths` (how many marks it has), and `roles`, the roles of the begin and the
-    end of its last mark.
+    By path: `moves` (the path after each symbol, as far as known), `context_numbers`, `depths` (how many marks it has),
+    and `roles`, the roles of the begin and the end of its last mark.
     """
 
     def __init__(self) -> None:
         self.contexts: Contexts = Contexts()
         self.paths: list[Path] = []
         self.marks: list[Mark] = [FOREIGN]
-        self.moves: list[Moves] = []
+        self.moves: list[dict[int, int]] = []
         self.context_numbers, self.depths = array("q"), array("q")
         self.roles = bytearray(), bytearray()
         root = self.contexts.all[0]
@@ -76,9 +64,16 @@ class Automaton:
         self.marks.append(mark)
         return len(self.marks) - 1
 
-    def enter(self, number: int, mark: Mark) -> int:
+    def follow(self, number: int, symbols: Iterable[int]) -> Iterator[int]:
+        """Yield the path after each symbol, from path `number` on; make the paths after begins that are new."""
+        for symbol in symbols:
+            move = self.moves[number]
+            number = move[symbol] if symbol in move else move.setdefault(symbol, self._enter(number, symbol))
+            yield number
+
+    def _enter(self, number: int, symbol: int) -> int:
         """Add the path of a mark inside path `number`; return its number."""
-        outer, depth = self.paths[number], self.depths[number] + 1
+        mark, outer, depth = self.marks[symbol], self.paths[number], self.depths[number] + 1
         faults: tuple[str, ...] = (mark.fault,) if mark.fault else ()
         if not mark.layer:
             path = Path(number, mark, outer.context, outer.context, outer.home_of(number), False, faults)
@@ -106,7 +101,7 @@ class Automaton:
     def _add(self, path: Path, depth: int) -> int:
         number = len(self.paths)
         self.paths.append(path)
-        self.moves.append(Moves(self, number, path.up))
+        self.moves.append({END: path.up})
         self.context_numbers.append(path.context.number)
         self.depths.append(depth)
         role = role_of(path.mark)

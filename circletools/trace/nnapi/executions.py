@@ -135,17 +135,17 @@ class Executions:
         self._begun.add(some.at + first, processes[new], some.threads, some.roles, some.times, some.wheres)
         self._starters.extend(np.where(some.roles == _START, some.threads, _NONE).tolist())
         self._ends.extend([_NONE] * len(some.at))
-        changes, changed = array("q"), array("q")
-        pending, opened, in_flight = self._pending, self._open, self._in_flight
-        columns = (np.arange(len(processes)), batch.begins, batch.roles, processes, batch.threads, batch.times)
-        for event, begins, role, process, thread, t_ns in zip(*(one.tolist() for one in columns), strict=True):
-            if not begins:
+        changes, changed = list[int](), list[int]()
+        pending, opened, in_flight, ends = self._pending, self._open, self._in_flight, self._ends
+        columns = (np.where(batch.begins, 1, -1) * batch.roles, processes, batch.threads, batch.times)
+        for event, (role, process, thread, t_ns) in enumerate(zip(*(one.tolist() for one in columns), strict=True)):
+            if role < 0:
                 ended = opened[thread].pop()
                 if ended == _NONE:
                     continue
-                self._ends[ended] = t_ns
+                ends[ended] = t_ns
                 starter = self._starters[ended]
-                if role == _FENCED:
+                if role == -_FENCED:
                     pending[process].append(ended)
                 elif starter != _NONE:
                     in_flight[starter] -= 1
@@ -154,8 +154,9 @@ class Executions:
                         changed.append(starter)
             elif role == _WAIT:  # for the oldest pending execution of its process
                 queue = pending[process]
-                opened[thread].append(queue.popleft() if queue else _NONE)
-                if opened[thread][-1] == _NONE:
+                found = queue.popleft() if queue else _NONE
+                opened[thread].append(found)
+                if found == _NONE:
                     self.unmatched_waits.append(int(batch.wheres[event]))
             else:
                 if role != _START:
@@ -168,7 +169,9 @@ class Executions:
                     in_flight[thread] += 1
                 number += 1
         events = np.array(changes, np.int64)
-        return InFlightChanges(batch.at[events], batch.times[events], np.array(changed), batch.threads[events])
+        return InFlightChanges(
+            batch.at[events], batch.times[events], np.array(changed, np.int64), batch.threads[events]
+        )
 
     def ended(self) -> ExecutionColumns:
         """Return the executions that have ended."""

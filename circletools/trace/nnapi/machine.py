@@ -127,10 +127,13 @@ class Machine:
         firsts = np.flatnonzero(np.append(True, threads[1:] != threads[:-1]))
         before, after, moves = list[int](), list[int](), self.automaton.moves
         for thread, some in zip(threads[firsts].tolist(), np.split(symbols, firsts[1:]), strict=True):
-            path = self._paths[thread]
+            path, listed = self._paths[thread], some.tolist()
             before.append(path)
-            after += [path := moves[path][symbol] for symbol in some.tolist()]
-            self._paths[thread] = path
+            try:  # the usual case, in half the time
+                after += [path := moves[path][symbol] for symbol in listed]
+            except KeyError:
+                after += self.automaton.follow(before[-1], listed)
+            self._paths[thread] = after[-1]
         ends = np.array(after, np.int64)
         starts = np.append(0, ends[:-1])
         starts[firsts] = before
@@ -140,15 +143,20 @@ class Machine:
         """Report the events that do more than change the path, in time order."""
         begins = walk.symbols != END
         paths = np.where(begins, walk.after, walk.before)
-        place = np.empty_like(walk.order)
-        place[walk.order] = np.arange(len(place))
-        faulty = np.array([bool(path.faults) for path in self.automaton.paths], np.bool_)[paths] & begins
-        for event in place[np.flatnonzero(faulty[place])].tolist() if faulty.any() else ():
+
+        def in_time(chosen: npt.NDArray[np.bool_]) -> Numbers:
+            at = np.flatnonzero(chosen)
+            return at[np.argsort(walk.order[at], kind="stable")]
+
+        faulty = np.array([bool(path.faults) for path in self.automaton.paths], np.bool_)
+        for event in in_time(faulty[paths] & begins).tolist() if faulty.any() else ():
             self._report_misplaced(self.automaton.paths[paths[event]], walk, event)
-        for event in place[np.flatnonzero((walk.symbols == END)[place] & (paths == 0)[place])]:
+        for event in in_time((paths == 0) & ~begins).tolist():
             self._observer.on_unmatched_end(int(walk.threads[event]), int(walk.wheres[event]))
-        roles = np.array(self.automaton.roles, np.uint8)[1 - begins, paths]
-        chosen = place[np.flatnonzero(roles[place])]
+        roles = np.concatenate(np.array(self.automaton.roles, np.uint8))[
+            paths + (~begins) * len(self.automaton.paths)
+        ]
+        chosen = in_time(roles != 0)
         alone = roles[chosen] <= Role.BENCHMARK
         events = chosen[alone]
         columns = (walk.order, np.where(begins, paths, ~paths), times[walk.order], walk.threads, walk.wheres)
