@@ -31,8 +31,6 @@ from circletools.profile.joining import AddedKind, Join, Measured, Place, Time, 
 from circletools.trace.operators.profile import OperatorTrace, Runtime, Whole, merged, warm_up
 from circletools.wording import Attributes, Tabular, counted
 
-__all__ = ["AddedTime", "Attribution", "GroupTime", "OperatorTime", "attribute"]
-
 
 @dataclass(frozen=True, slots=True)
 class OperatorTime(Attributes):

@@ -24,8 +24,6 @@ from circletools.profile.compare import (
 from circletools.trace.operators.profile import NORMAL_QUARTILE, OperatorRun, OperatorTrace, Runtime, self_times
 from circletools.wording import Attributes, Tabular
 
-__all__ = ["ProfileComparison", "VisibleChange", "compare_profiles", "visible_changes"]
-
 _NEW = 1 << 20  # the number of an added row, after all earlier rows
 
 RECORDINGS = (1, 3, 6)

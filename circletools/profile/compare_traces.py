@@ -24,8 +24,6 @@ from circletools.trace.nnapi.marks import SUBPHASES
 from circletools.trace.nnapi.timeline import APP_PHASES, run_of
 from circletools.wording import Attributes, Tabular
 
-__all__ = ["TraceComparison", "compare_traces"]
-
 _EXECUTION = ("PE", *SUBPHASES)
 _ELAPSED = ("", "elapsed")
 _NO_TIME: Samples = np.zeros(1)

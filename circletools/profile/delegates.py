@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from circletools.affinity.solvers.min import turns
 from circletools.graph.graph import Graph
-from circletools.profile import xnnpack
 from circletools.profile.alignment import ExpectedRows, align
+from circletools.trace.operators import names
 
 WHOLE = -1
 """The number of a row that stands for a delegate's whole work on one group."""
@@ -59,15 +59,15 @@ class Delegates:
         kept, fused = (graph.operators.option(name) for name in ("keep_num_dims", "fused_activation_function"))
         self._becomes = [
             ExpectedRows(
-                xnnpack.kinds_before(code, flattened=not keeps),
-                None if code == _COMPOSITE else xnnpack.kinds_of(code),
-                frozenset({"Clamp"} if activation and code not in xnnpack.CLAMPING else ()),
-                code in xnnpack.MANY,
-                code in xnnpack.ELIDED,
+                names.kinds_before(code, flattened=not keeps),
+                None if code == _COMPOSITE else names.kinds_of(code),
+                frozenset({"Clamp"} if activation and code not in names.CLAMPING else ()),
+                code in names.MANY,
+                code in names.ELIDED,
             )
             for code, keeps, activation in zip(codes, kept.tolist(), fused.tolist(), strict=True)
         ]
-        self._known = xnnpack.KINDS | set(graph.operators.schema.enums["BuiltinOperator"].values())
+        self._known = names.KINDS | set(graph.operators.schema.enums["BuiltinOperator"].values())
 
     def operators_of(self, rows: Sequence[Row]) -> list[tuple[int, ...]]:
         """Return for each row of an execution the operators that it may belong to; empty for the model's own rows.
@@ -75,7 +75,7 @@ class Delegates:
         Rows with the same operators share one tuple, as there can be many of both.
         """
         groups, taken = self._groups(rows)
-        kinds = [xnnpack.kind_of(row.name) for row in rows]
+        kinds = [names.kind_of(row.name) for row in rows]
         found: list[tuple[int, ...]] = [() for _ in rows]
         missing = _give_copies(rows, groups)
         for group in groups:

@@ -18,8 +18,6 @@ from circletools.trace.operators.profile import OperatorTrace, without_first
 from circletools.trace.operators.read import read_profile
 from circletools.wording import Attributes
 
-__all__ = ["Profile", "profile"]
-
 
 @dataclass(frozen=True, slots=True)
 class Profile(Attributes):

@@ -13,7 +13,7 @@ from circletools.profile import delegates
 from circletools.profile.alignment import ExpectedRows, align
 from circletools.profile.delegates import WHOLE, Delegates, Row
 from circletools.profile.joining import Time
-from circletools.profile.xnnpack import kind_of, kinds_before, kinds_of
+from circletools.trace.operators.names import kind_of, kinds_before, kinds_of
 from circletools.trace.operators.profile import OperatorRun, OperatorTrace
 from tests.kit.build import Build
 from tests.kit.profile_support import joined

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from circletools.trace.sources import open_trace, text
 from circletools.trace.sources.batch import LATEST_NS, Fault
-from circletools.trace.sources.digits import blocks, stamps
+from circletools.trace.sources.names import blocks, stamps
 from tests.kit.trace_support import Ev, lines
 
 LONG = 2_000_000

@@ -7,7 +7,7 @@ import pytest
 
 from circletools.errors import InvalidInputError
 from circletools.trace.nnapi.analysis import Analysis
-from circletools.trace.nnapi.contexts import Contexts
+from circletools.trace.nnapi.automaton import Contexts
 from circletools.trace.nnapi.statistics import Table
 from circletools.trace.nnapi.wall_clock import OWN_PROCESS, Windows, Work, wall_clocks
 from circletools.trace.sources.wire import field_bytes, field_number

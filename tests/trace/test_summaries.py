@@ -24,7 +24,7 @@ from circletools.trace.nnapi.summaries import (
     summarise,
     summarise_executions,
 )
-from circletools.trace.nnapi.timeline import APP_PHASES, Timeline
+from circletools.trace.nnapi.timeline import APP_PHASES
 from tests.kit.trace_support import US, read
 
 Pairs = list[tuple[int, int]]
@@ -47,13 +47,13 @@ def test_pieces_of_intervals(most: int, monkeypatch: pytest.MonkeyPatch) -> None
     @given(PAIRS, PAIRS)
     def check(pairs: Pairs, steps: Pairs) -> None:
         pairs = [(start, length + 1) for start, length in pairs]
-        timeline, at, begins = Timeline(), 0, [(-1, 0)]
+        at, begins = 0, [(-1, 0)]
         for number, (_, step) in enumerate(steps):
             at += step
-            timeline.add(at, number + 5)
             begins.append((at, number + 5))
         found: Counter[tuple[int, int, int]] = Counter()
-        for part, segments in pieces(intervals(pairs), *timeline.arrays(), "t"):
+        starts, names = np.array(begins).T
+        for part, segments in pieces(intervals(pairs), starts, names, "t"):
             assert len(part.starts) == len(segments) == len(part.codes)
             assert len(part.starts) <= max(most, 0) + len(pairs) + len(steps)
             columns = (part.starts, part.ends, segments, part.paths, part.threads)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
@@ -12,21 +12,21 @@ import numpy as np
 from circletools.codes import explain
 from circletools.errors import InvalidInputError
 from circletools.trace.nnapi.automaton import Function, functions
-from circletools.trace.nnapi.conclude import SeenMarks, judge
 from circletools.trace.nnapi.diagnostics import Collector, Diagnostic
-from circletools.trace.nnapi.executions import Evidence, ExecutionColumns, Executions
-from circletools.trace.nnapi.machine import EventBatch, InFlightChanges, Machine
+from circletools.trace.nnapi.executions import Evidence, ExecutionColumns
+from circletools.trace.nnapi.machine import Machine
 from circletools.trace.nnapi.marks import FOREIGN, HalSide, Mark, Role, classify
 from circletools.trace.nnapi.statistics import Cutter, Intervals, Tables, Totals, pieces
-from circletools.trace.nnapi.timeline import Run, Runs, Timeline, run_of
+from circletools.trace.nnapi.timeline import APP_PHASES, Run, run_of
 from circletools.trace.nnapi.wall_clock import EXECUTING, PHASES, WallClock, Windows, Work, wall_clocks
-from circletools.trace.sources import Batch, Trace, open_trace
+from circletools.trace.sources import Batch, FaultKind, Trace, open_trace
 from circletools.trace.sources.batch import NO_PROCESS, merged
 from circletools.trace.sources.counters import MachineUse, machine_in
 from circletools.trace.sources.names import Numbers, distinct, sums
 from circletools.wording import Tabular
 
 _MOST_REMEMBERED = 1 << 16
+WHOLE_TRACE = -1
 
 
 @dataclass(slots=True, repr=False)
@@ -117,23 +117,23 @@ class _Pass:
         self.trace, self.known = trace, known
         self.learnt = _Known(set(known.drivers), known.ignored, known.sort)
         self.collector = Collector()
-        self.machine = Machine(self)
-        self.automaton = self.machine.automaton
+        self.machine = Machine(known.ignored, self.collector, trace.place)
+        self.automaton, self.runs, self._processes = self.machine.automaton, self.machine.runs, self.machine.processes
         self.cutter = Cutter(self.machine, trace.name)
-        self.runs = Runs(self.collector)
-        self._processes: list[int] = []
-        self.executions = Executions(known.ignored, self._processes, self.runs)
-        self.driver = Evidence(self._processes, self.runs)
-        self.seen = SeenMarks()
         self.work = Work(self.automaton.contexts)
         self.totals = Totals()
-        self.events, self.last_ns = 0, 0
+        self.last_ns = 0
         self._symbols: dict[bytes, tuple[int, int]] = {}
         self._indices: dict[int, int] = {}
         self._tids: list[int] = []
         self._unsure: set[int] = set()
         self._marked: set[int] = set()
         self._late = False
+        # Layers by process, whether there are HAL calls, processes of drivers, threads with time in the tables.
+        self._layers: dict[int, set[str]] = {}
+        self._calls = False
+        self._drivers: set[int] = set()
+        self._counted: set[int] = set()
 
     def read(self) -> bool:
         """Read the whole trace; return whether the facts known before the pass were complete."""
@@ -143,16 +143,15 @@ class _Pass:
                 self.learnt.sort = True
                 return False
             self._take(batch)
-            self.events += len(batch)
             self.last_ns = int(batch.times[-1])
-        self.learnt.ignored |= self.executions.unpaired()
+        self.learnt.ignored |= self.machine.executions.unpaired()
         return not self._late and self.learnt.ignored == self.known.ignored
 
     def finish(self) -> Analysis:
         """Return the results."""
-        executions, layer = self.executions.ended(), "LR"
+        executions, layer = self.machine.executions.ended(), "LR"
         if not len(executions):
-            executions = self.driver.executions()
+            executions = self.machine.evidence.executions()
             layer = "LI" if Role.CALL in executions.kinds[:1] else "LA"
         columns = (executions.starts, executions.ends, executions.processes)
         runs = np.array([(run.start_ns, run.end_ns, run.process) for run in self.runs.all], np.int64)
@@ -161,21 +160,20 @@ class _Pass:
             self._windows(runs.reshape(len(runs), 3).T.copy(), "LA", "PO", PHASES),
         )
         clock, run_clock = wall_clocks(self.work, windows, self._processes, self.trace.name)
-        threads = list(zip(self._tids, self._processes, strict=True))
-        judge(self.collector, self.trace, self.seen, self.runs, self.executions, self.machine, threads)
+        self._judge()
         return Analysis(
             self.trace.name,
             self.trace.encoding,
-            self.events,
+            self.machine.events,
             self.runs.all,
             self.totals.tables(self.automaton.contexts),
             executions,
             clock,
             run_clock,
-            self.driver,
+            self.machine.evidence,
             functions(self.automaton.paths),
             self.collector.finish(self.trace.place),
-            frozenset(self._tids[thread] for thread in self.seen.counted),
+            frozenset(self._tids[thread] for thread in self._counted),
             frozenset(self._tids[thread] for thread in self._marked),
             self._driver_names(),
             self.cutter.first_ns or 0,
@@ -203,28 +201,27 @@ class _Pass:
         symbols = self._symbols_of(batch, threads)
         before = self.machine.feed(batch.times, threads, symbols, batch.places)
         intervals = self.cutter.cut(batch.times, threads, batch.texts >= 0, before)
-        self.seen.counted.update(distinct(intervals.threads))
+        self._counted.update(distinct(intervals.threads))
         own = sums(intervals.paths, intervals.ends - intervals.starts)
         for path, self_ns in zip(*(one.tolist() for one in own), strict=True):
             self.automaton.paths[path].self_ns += self_ns
         for timeline, some in self._by_timeline(intervals):
-            for part, segments in pieces(some, *timeline.arrays(), self.trace.name):
+            for part, segments in pieces(some, *timeline, self.trace.name):
                 self.totals.add(part, segments)
         self.work.add(intervals)
         self.runs.forget()
 
-    def _by_timeline(self, intervals: Intervals) -> Iterator[tuple[Timeline, Intervals]]:
+    def _by_timeline(self, intervals: Intervals) -> Iterator[tuple[tuple[Numbers, Numbers], Intervals]]:
         """Yield the timeline and intervals of each process with runs; other intervals use the common timeline."""
-        own = self.runs.of_process
-        if len(own) < 2:
-            yield self.runs.common, intervals
+        own = [*self.runs.processes, None]
+        if len(own) < 3:
+            yield self.runs.timeline(None), intervals
             return
-        timelines = [*own.values(), self.runs.common]  # -1 is the last
         numbers = {process: number for number, process in enumerate(own)}
-        of_thread = np.array([numbers.get(process, -1) for process in self._processes], np.int64)
+        of_thread = np.array([numbers.get(process, len(own) - 1) for process in self._processes], np.int64)
         chosen = of_thread[intervals.threads]
-        for number in sorted(set(of_thread[distinct(intervals.threads)].tolist())):
-            yield timelines[number], intervals.only(chosen == number)
+        for number in distinct(chosen):
+            yield self.runs.timeline(own[number]), intervals.only(chosen == number)
 
     def _threads(self, batch: Batch) -> Numbers:
         """Return the index of each event's thread."""
@@ -234,7 +231,6 @@ class _Pass:
             if index is None:
                 index = self._indices[tid] = len(self._tids)
                 self._tids.append(tid)
-                self._processes.append(NO_PROCESS)
                 self.machine.add_thread()
             if self._processes[index] == NO_PROCESS:
                 process = self.trace.processes.get(tid, NO_PROCESS)
@@ -264,7 +260,11 @@ class _Pass:
                 self.learnt.drivers.add(process)
                 self._late = self._late or process in self._unsure
         for mark, process in pairs:
-            self.seen.add(mark, process, process in self.learnt.drivers)
+            if mark.layer:
+                self._layers.setdefault(process, set()).add(mark.layer)
+                self._calls = self._calls or mark.side is HalSide.CLIENT
+            if process in self.learnt.drivers or mark.side is HalSide.PASSTHROUGH:
+                self._drivers.add(process)
             if mark.layer in ("LC", "LD") and process not in self.learnt.drivers:
                 self._unsure.add(process)
 
@@ -280,39 +280,64 @@ class _Pass:
                 self._symbols[text] = known
         return known
 
-    # The observer of the machine.
+    # Diagnostics that need the whole trace.
 
-    def on_application_mark(self, at: int, path: int, t_ns: int, thread: int, where: int) -> None:
-        """Handle a mark of a run or an application phase; its end has the path ~path."""
-        self.runs.now = self.events + at
-        paths, process = self.automaton.paths, self._processes[thread]
-        if path < 0:
-            self.runs.ended(paths[~path].mark, t_ns, thread, process)
-            return
-        mark, outer = paths[path].mark, paths[paths[path].up].mark
-        if mark.switch and Role.NONE < outer.role <= Role.BENCHMARK:
-            self.runs.ended(outer, t_ns, thread, process)
-        self.runs.began(mark, t_ns, thread, process, where)
+    def _judge(self) -> None:
+        add, trace = self.collector.add, self.trace
+        for fault, code in (
+            (FaultKind.LOST, "T003"),
+            (FaultKind.MALFORMED, "T004"),
+            (FaultKind.OTHER_MACHINE, "T005"),
+        ):
+            shown = next((one for one in trace.faults if one.kind is fault), None)
+            if shown:
+                message = f"{explain(code).meaning}: {shown.text.strip()}"
+                add(code, shown.where, message, count=trace.fault_counts[fault])
+        for where, message in self.runs.misplaced:
+            add("T031", where, message)
+        self._judge_processes()
+        self._judge_scopes()
+        for run in self.runs.all:
+            if len(run.seen) == 1:
+                present, absent = (1, 2) if 1 in run.seen else (2, 1)
+                add("T032", run.where, f"run {run.index} has {APP_PHASES[present]} but no {APP_PHASES[absent]}")
+        for where in self.machine.executions.unmatched_waits:
+            add("T040", where, "a wait without a start", "wait")
+        for execution in self.machine.executions.ignored():
+            add("T040", execution.where, "a start without a wait", "start")
 
-    def on_executions(self, batch: EventBatch) -> InFlightChanges:
-        """Handle begins and ends of executions and of other evidence of them."""
-        runtime = batch.roles <= Role.COMPUTE
-        changes = self.executions.add(batch.only(runtime), self.events)
-        self.driver.add(batch.only(~runtime), self.events, of_driver=bool(self.executions))
-        return changes
+    def _judge_processes(self) -> None:
+        collector = self.collector
+        layers = set().union(*self._layers.values())
+        if not layers:
+            collector.add("T001", WHOLE_TRACE, explain("T001").meaning)
+        if "LR" not in layers:
+            collector.drop("T021", "LA")  # otherwise the runtime's work in between cannot be nested
+            for where, message, count in collector.drop("T020", "LA"):
+                collector.add("T031", where, message, message, count=count)
+            if "LA" in layers:
+                collector.add("T002", WHOLE_TRACE, explain("T002").meaning)
+        clients = [
+            process for process, found in self._layers.items() if process not in self._drivers and "LR" in found
+        ]
+        clients = clients or [process for process, found in self._layers.items() if "LA" in found]
+        if len(clients) > 1:
+            shown = ", ".join(str(process) for process in sorted(clients)[:10])
+            collector.add("T041", WHOLE_TRACE, f"{len(clients)} client processes: {shown}")
+        if self._calls and not self._drivers:
+            collector.add("T050", WHOLE_TRACE, explain("T050").meaning)
 
-    def on_misplaced_mark(
-        self, code: str, mark: Mark, outer: Mark | None, where: int, find: Callable[[], int]
-    ) -> None:
-        """Report a mark that is not allowed at its place."""
-        around = (outer.layer, outer.phase) if outer else ("", "")
-        like = (*around, mark.layer, mark.phase if mark.layer else mark.name)
-        message = f"{explain(code).meaning}: {mark.text}"
-        if outer is not None and not self.collector.known(code, *like):
-            message += f" inside {outer.text} ({self.trace.place(find())})"
-        self.collector.add(code, where, message, *like)
-
-    def on_unmatched_end(self, thread: int, where: int) -> None:
-        """Count an end without a begin."""
-        first, count = self.seen.unmatched.get(thread, (where, 0))
-        self.seen.unmatched[thread] = (first, count + 1)
+    def _judge_scopes(self) -> None:
+        for thread, (where, count) in self.machine.unmatched.items():
+            if thread in self._counted:
+                message = f"an end without a begin on thread {self._tids[thread]}"
+                self.collector.add("T010", where, message, str(thread), count=count)
+        for thread in sorted(self._counted):
+            marks = [(mark, where) for mark, where in self.machine.open_marks(thread) if mark.layer]
+            if marks:
+                mark, where = marks[-1]
+                message = f"{mark.text} on thread {self._tids[thread]} has no end"
+                self.collector.add("T011", where, message, str(thread), count=len(marks))
+                run = self.runs.latest(self._processes[thread])
+                if run is not None:
+                    run.partial = True

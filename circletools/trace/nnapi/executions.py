@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from circletools.trace.nnapi.machine import EventBatch, InFlightChanges
 from circletools.trace.nnapi.marks import Role
 from circletools.trace.nnapi.timeline import Runs
 from circletools.trace.sources.names import Columns, Numbers, by_thread
@@ -31,6 +30,31 @@ KINDS = {
 _START, _FENCED, _WAIT, _NONE = Role.START.value, Role.FENCED.value, Role.WAIT.value, -1
 _SERVED = (Role.SERVED_CALL, Role.SERVED_REQUEST)
 _OF_DRIVERS = (*_SERVED, Role.DRIVER, Role.CALLBACK)
+
+
+@dataclass(frozen=True, slots=True)
+class EventBatch(Columns):
+    """Begins and ends of marks that show executions, in time order: places in the batch, roles, times, threads."""
+
+    at: Numbers
+    roles: Numbers
+    begins: npt.NDArray[np.bool_]
+    times: Numbers
+    threads: Numbers
+    wheres: Numbers
+
+
+@dataclass(frozen=True, slots=True)
+class InFlightChanges:
+    """When threads started or stopped having an execution in flight, in time order.
+
+    `threads` are the threads of the executions, `current` the threads of the events at places `at` in the batch.
+    """
+
+    at: Numbers
+    times: Numbers
+    threads: Numbers
+    current: Numbers
 
 
 @dataclass(slots=True)

@@ -10,57 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from circletools.codes import explain
 from circletools.trace.nnapi.automaton import END, Automaton, Path
+from circletools.trace.nnapi.diagnostics import Collector
+from circletools.trace.nnapi.executions import EventBatch, Evidence, Executions, InFlightChanges
 from circletools.trace.nnapi.marks import Mark, Role
-from circletools.trace.sources.names import Columns, Numbers, by_thread
-
-
-@dataclass(frozen=True, slots=True)
-class EventBatch(Columns):
-    """Begins and ends of marks that show executions, in time order: places in the batch, roles, times, threads."""
-
-    at: Numbers
-    roles: Numbers
-    begins: npt.NDArray[np.bool_]
-    times: Numbers
-    threads: Numbers
-    wheres: Numbers
-
-
-@dataclass(frozen=True, slots=True)
-class InFlightChanges:
-    """When threads started or stopped having an execution in flight, in time order.
-
-    `threads` are the threads of the executions, `current` the threads of the events at places `at` in the batch.
-    """
-
-    at: Numbers
-    times: Numbers
-    threads: Numbers
-    current: Numbers
-
-
-class Observer(Protocol):
-    """Receives the events that do more than move a thread to another path."""
-
-    def on_application_mark(self, at: int, path: int, t_ns: int, thread: int, where: int) -> None:
-        """Handle a mark of a run or an application phase at a place in the batch; its end has the path ~path."""
-
-    def on_unmatched_end(self, thread: int, where: int) -> None:
-        """Handle an end without a begin."""
-
-    def on_executions(self, batch: EventBatch) -> InFlightChanges:
-        """Handle begins and ends of execution marks; application marks have been reported before."""
-
-    def on_misplaced_mark(
-        self, code: str, mark: Mark, outer: Mark | None, where: int, find: Callable[[], int]
-    ) -> None:
-        """Handle a mark that is not allowed at its place; `find` returns the place of the enclosing mark."""
+from circletools.trace.nnapi.timeline import Runs
+from circletools.trace.sources.batch import NO_PROCESS
+from circletools.trace.sources.names import Numbers, by_thread
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,18 +45,27 @@ class Machine:
     """Follows threads; `feed` processes events and returns the state that each event ends.
 
     `breaks` then lists state changes by events of other threads: position among the events, time, thread, state.
+    `unmatched` holds, for each thread with unmatched ends, the place of the first one and their number. `processes`
+    has the process of each thread; `place` formats the place of an event.
     """
 
-    def __init__(self, observer: Observer) -> None:
+    def __init__(self, ignored: frozenset[int], collector: Collector, place: Callable[[int], str]) -> None:
         self.automaton: Automaton = Automaton()
         self.breaks: tuple[Numbers, ...] = ()
-        self._observer = observer
+        self.unmatched: dict[int, tuple[int, int]] = {}
+        self.events = 0
+        self.processes: list[int] = []
+        self.runs = Runs()
+        self.executions = Executions(ignored, self.processes, self.runs)
+        self.evidence = Evidence(self.processes, self.runs)
+        self._collector, self._place = collector, place
         self._paths: list[int] = []
         self._in_flight = bytearray()
         self._places: list[list[int]] = []
 
     def add_thread(self) -> None:
-        """Add a thread, with no marks open."""
+        """Add a thread of an unknown process, with no marks open."""
+        self.processes.append(NO_PROCESS)
         self._paths.append(0)
         self._in_flight.append(0)
         self._places.append([])
@@ -111,6 +81,7 @@ class Machine:
         states = np.empty_like(times)
         states[walk.order] = walk.before << 1 | self._in_flight_before(walk, turns)
         self._keep_places(walk)
+        self.events += len(times)
         return states
 
     def open_marks(self, thread: int) -> list[tuple[Mark, int]]:
@@ -152,7 +123,8 @@ class Machine:
         for event in in_time(faulty[paths] & begins).tolist() if faulty.any() else ():
             self._report_misplaced(self.automaton.paths[paths[event]], walk, event)
         for event in in_time((paths == 0) & ~begins).tolist():
-            self._observer.on_unmatched_end(int(walk.threads[event]), int(walk.wheres[event]))
+            first, count = self.unmatched.get(int(walk.threads[event]), (int(walk.wheres[event]), 0))
+            self.unmatched[int(walk.threads[event])] = first, count + 1
         roles = np.concatenate(np.array(self.automaton.roles, np.uint8))[
             paths + (~begins) * len(self.automaton.paths)
         ]
@@ -161,12 +133,26 @@ class Machine:
         events = chosen[alone]
         columns = (walk.order, np.where(begins, paths, ~paths), times[walk.order], walk.threads, walk.wheres)
         for event in zip(*(one[events].tolist() for one in columns), strict=True):
-            self._observer.on_application_mark(*event)
+            self._follow_application(*event)
         events = chosen[~alone]
         at = walk.order[events]
-        return self._observer.on_executions(
-            EventBatch(at, roles[events], begins[events], times[at], walk.threads[events], walk.wheres[events])
-        )
+        batch = EventBatch(at, roles[events], begins[events], times[at], walk.threads[events], walk.wheres[events])
+        runtime = batch.roles <= Role.COMPUTE
+        changes = self.executions.add(batch.only(runtime), self.events)
+        self.evidence.add(batch.only(~runtime), self.events, of_driver=bool(self.executions))
+        return changes
+
+    def _follow_application(self, at: int, path: int, t_ns: int, thread: int, where: int) -> None:
+        """Follow a mark of a run or an application phase at a place in the batch; its end has the path ~path."""
+        self.runs.now = self.events + at
+        paths, process = self.automaton.paths, self.processes[thread]
+        if path < 0:
+            self.runs.ended(paths[~path].mark, t_ns, thread, process)
+            return
+        mark, outer = paths[path].mark, paths[paths[path].up].mark
+        if mark.switch and Role.NONE < outer.role <= Role.BENCHMARK:
+            self.runs.ended(outer, t_ns, thread, process)
+        self.runs.began(mark, t_ns, thread, process, where)
 
     def _report_misplaced(self, path: Path, walk: _Walk, event: int) -> None:
         """Report a mark together with the live mark around it."""
@@ -181,8 +167,13 @@ class Machine:
             return places[depth]
 
         outer = paths[around].mark if around else None
+        within = (outer.layer, outer.phase) if outer else ("", "")
+        like = (*within, path.mark.layer, path.mark.phase if path.mark.layer else path.mark.name)
         for code in path.faults:
-            self._observer.on_misplaced_mark(code, path.mark, outer, int(walk.wheres[event]), find)
+            message = f"{explain(code).meaning}: {path.mark.text}"
+            if outer and not self._collector.known(code, *like):
+                message += f" inside {outer.text} ({self._place(find())})"
+            self._collector.add(code, int(walk.wheres[event]), message, *like)
 
     def _stack(self, walk: _Walk, event: int) -> list[int]:
         """Return the places of the marks that are open before an event; calls must be in time order."""

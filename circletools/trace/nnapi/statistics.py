@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from circletools.errors import InvalidInputError
-from circletools.trace.nnapi.contexts import BUCKETS, Contexts
+from circletools.trace.nnapi.automaton import BUCKETS, Contexts
 from circletools.trace.nnapi.machine import Machine
 from circletools.trace.sources.names import Columns, Numbers, by_thread, sums
 

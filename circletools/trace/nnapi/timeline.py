@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from circletools.trace.nnapi.diagnostics import Collector
 from circletools.trace.nnapi.marks import Mark, Role
 from circletools.trace.sources.names import Numbers
 
@@ -44,61 +43,55 @@ def run_of(segment: int) -> tuple[int, str]:
     return (run, APP_PHASES[phase]) if segment else (-1, APP_PHASES[0])
 
 
-class Timeline:
-    """The segments, each with its start time."""
-
-    def __init__(self) -> None:
-        self._starts, self._segments = [np.iinfo(np.int64).min], [OUTSIDE]
-
-    def add(self, t_ns: int, segment: int) -> None:
-        """Start a segment."""
-        self._starts.append(t_ns)
-        self._segments.append(segment)
-
-    def arrays(self) -> tuple[Numbers, Numbers]:
-        """Return the starts of the segments, and the segments."""
-        return np.array(self._starts, np.int64), np.array(self._segments, np.int64)
-
-    def forget(self) -> None:
-        """Drop everything before the last segment."""
-        self._starts, self._segments = self._starts[:1], self._segments[-1:]
-
-
 class Runs:
     """Follows application marks. The time of a process without runs belongs to the run that began last."""
 
-    def __init__(self, collector: Collector) -> None:
+    def __init__(self) -> None:
         self.all: list[Run] = []
-        self.common: Timeline = Timeline()
-        self.of_process: dict[int, Timeline] = {}
-        self._collector = collector
+        self.misplaced: list[tuple[int, str]] = []
         self._latest: dict[int, Run] = {}
-        self._segments: dict[int, int] = {}
-        # From which event on (`now`) which process, and any without runs, is in which segment.
+        # From which event (`now`) and time on which process, and any without runs, is in which segment; how much of
+        # this is of earlier batches, and the segments then.
         self.now = 0
-        self._changes = array("q")
+        self._changes, self._earlier, self._before = array("q"), 0, dict[int, int]()
         self._open: dict[int, list[tuple[int, int]]] = {}
+
+    @property
+    def processes(self) -> list[int]:
+        """The processes with runs."""
+        return list(self._latest)
+
+    def timeline(self, process: int | None) -> tuple[Numbers, Numbers]:
+        """Return the segments of this batch, of a process with runs or (None) without: their starts, and which."""
+        changes = np.array(self._changes[self._earlier :], np.int64).reshape(-1, 5)
+        if process is None:
+            first, column = self._changes[self._earlier - 1] if self._earlier else OUTSIDE, 4
+        else:
+            first, column, changes = self._before.get(process, OUTSIDE), 3, changes[changes[:, 2] == process]
+        return np.append(np.iinfo(np.int64).min, changes[:, 1]), np.append(first, changes[:, column])
 
     def segments(self, at: Numbers, processes: Numbers) -> Numbers:
         """Return the segment of each process at an event, given by its number."""
-        changes = np.array(self._changes, np.int64).reshape(-1, 4)
-        commons: Numbers = np.append(OUTSIDE, changes[:, 3])[np.searchsorted(changes[:, 0], at)]
-        if len(self.of_process) < 2:
+        changes = np.array(self._changes, np.int64).reshape(-1, 5)
+        commons: Numbers = np.append(OUTSIDE, changes[:, 4])[np.searchsorted(changes[:, 0], at)]
+        if len(self._latest) < 2:
             return commons
         known, index = np.unique(processes, return_inverse=True)
-        changes = changes[np.isin(changes[:, 1], known)]
-        changes = changes[np.argsort(changes[:, 1], kind="stable")]
+        changes = changes[np.isin(changes[:, 2], known)]
+        changes = changes[np.argsort(changes[:, 2], kind="stable")]
         width = 1 + int(max(at.max(initial=0), changes[:, 0].max(initial=0)))
-        keys = np.searchsorted(known, changes[:, 1]) * width + changes[:, 0]
+        keys = np.searchsorted(known, changes[:, 2]) * width + changes[:, 0]
         last = np.searchsorted(keys, index * width + at)
         own = last > np.searchsorted(keys, index * width)
-        commons[own] = changes[last[own] - 1, 2]
+        commons[own] = changes[last[own] - 1, 3]
         return commons
 
     def forget(self) -> None:
-        """Drop everything before the end of the batch."""
-        for timeline in (self.common, *self.of_process.values()):
-            timeline.forget()
+        """Begin another batch."""
+        self._before.update(
+            zip(self._changes[self._earlier + 2 :: 5], self._changes[self._earlier + 3 :: 5], strict=True)
+        )
+        self._earlier = len(self._changes)
 
     def latest(self, process: int) -> Run | None:
         """Return the current run of a process; for a process without runs, the one that began last."""
@@ -108,16 +101,16 @@ class Runs:
         """Process the begin of an application mark."""
         if mark.role is Role.RUN:
             if self._open.pop(process, None):
-                self._collector.add("T031", where, "a run begins while warm-up or benchmark is open")
+                self.misplaced.append((where, "a run begins while warm-up or benchmark is open"))
             self._begin(mark.name, t_ns, process, where)
             return
         phase = _PHASE[mark.role]
         if process not in self._latest:
-            self._collector.add("T031", where, f"{APP_PHASES[phase]} begins outside a run, and starts one")
+            self.misplaced.append((where, f"{APP_PHASES[phase]} begins outside a run, and starts one"))
             self._begin("", t_ns, process, where)
         stack = self._open.setdefault(process, [])
         if stack:
-            self._collector.add("T031", where, f"{APP_PHASES[phase]} begins before {APP_PHASES[stack[-1][1]]} ends")
+            self.misplaced.append((where, f"{APP_PHASES[phase]} begins before {APP_PHASES[stack[-1][1]]} ends"))
         if len(stack) < _MOST_OPEN:
             stack.append((thread, phase))
         self._latest[process].seen.add(phase)
@@ -137,14 +130,10 @@ class Runs:
         run = Run(len(self.all), process, name, t_ns, where)
         self.all.append(run)
         self._latest[process] = run
-        self.of_process.setdefault(process, Timeline())
         self._switch(t_ns, process, 0)
 
     def _switch(self, t_ns: int, process: int, phase: int) -> None:
         run = self._latest[process]
-        segment = self._segments[process] = run.first_segment + phase
-        self.of_process[process].add(t_ns, segment)
-        latest = run is self.all[-1]
-        if latest:
-            self.common.add(t_ns, segment)
-        self._changes.extend((self.now, process, segment, segment if latest else self._changes[-1]))
+        segment = run.first_segment + phase
+        common = segment if run is self.all[-1] else self._changes[-1]
+        self._changes.extend((self.now, t_ns, process, segment, common))

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from circletools.errors import InvalidInputError
-from circletools.trace.nnapi.contexts import BUCKET, Contexts
+from circletools.trace.nnapi.automaton import BUCKET, Contexts
 from circletools.trace.nnapi.marks import SUBPHASES
 from circletools.trace.nnapi.statistics import Intervals
 from circletools.trace.sources.names import Numbers, distinct, small

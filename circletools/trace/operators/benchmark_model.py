@@ -79,11 +79,6 @@ class _Section:
     count: int = 0
 
 
-def is_report(memory: memoryview) -> bool:
-    """Return whether a text contains a table of LiteRT's summarizer."""
-    return re.search(rb"= Run Order =", memory) is not None
-
-
 def parse(data: bytes) -> OperatorTrace:
     """Parse the report. Raises InvalidInputError."""
     lines = re.sub("\n{3,}", "\n\n", data.decode("utf-8", "surrogateescape")).split("\n")

@@ -3,13 +3,16 @@
 names.json has the names that differ from the code's by more than spelling, with the codes whose work they do. For
 `onert`: runtime/onert/core/src/loader/BaseLoader.h has the operation that each code becomes, `name()` in
 runtime/onert/core/src/ir/operation/ the operation's name (`Squre` too). For `openvino`: layer types; `Reorder`
-belongs to no code. For `xnnpack`: see circletools/profile/xnnpack.py.
+belongs to no code. For `xnnpack`: rows named `Convolution (NHWC, F32) IGEMM` (kind, layout and types, kernel), as
+observed with LiteRT 2.3.0; its delegate defines operators in tflite/delegates/xnnpack/xnnpack_delegate.cc.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +21,15 @@ from circletools.trace.operators.profile import Runtime
 CUSTOM = "CUSTOM:"
 NAMES: dict[str, Any] = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
 _ONERT, _OPENVINO = NAMES["onert"], NAMES["openvino"]
+_CODES: dict[str, list[str]] = _OPENVINO | NAMES["xnnpack"]
+MANY, ELIDED, CLAMPING = (frozenset(NAMES[name]) for name in ("many", "elided", "clamping"))
+"""Codes of operators: those that may become several rows of one kind; those that may have no row, because another's
+row does their work or there is none; those whose row clamps its results, so no row for their activation follows."""
+
+KINDS = frozenset(_CODES)
+"""The kinds of XNNPACK's rows that are not the name of a code."""
+
+_HEAD = re.compile(r"[^(\[]*[^(\[\s]")
 
 
 def agrees(runtime: Runtime, name: str, code: str, builtin: Collection[str]) -> bool | None:
@@ -48,3 +60,23 @@ def is_builtin(runtime: Runtime, name: str, builtin: Collection[str]) -> bool:
 
 def _plain(name: str) -> str:
     return name.replace("_", "").casefold()
+
+
+def kind_of(row: str) -> str:
+    """Return the kind of an XNNPACK row, without layout, types and kernel: one of KINDS, else maybe a code's name."""
+    match = _HEAD.match(row)
+    head = match[0] if match else row
+    return head if head in _CODES else head.upper().replace(" ", "_")
+
+
+@cache
+def kinds_of(code: str) -> frozenset[str]:
+    """Return the kinds of rows that may do the work of an operator."""
+    return frozenset({code, *(kind for kind, codes in _CODES.items() if code in codes)})
+
+
+@cache
+def kinds_before(code: str, *, flattened: bool) -> frozenset[str]:
+    """Return the kinds of rows that prepare an operator's inputs; those of FULLY_CONNECTED may be `flattened`."""
+    reshaped = {"Static Reshape"} if flattened and code == "FULLY_CONNECTED" else set[str]()
+    return frozenset(NAMES["before"].get(code, ())) | reshaped

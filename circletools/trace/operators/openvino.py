@@ -17,14 +17,9 @@ import re
 from circletools.errors import InvalidInputError
 from circletools.trace.operators.profile import OperatorRun, OperatorTrace, nothing_found
 
-_HEADER = b"layerName;execStatus;layerType;execType;realTime"
+HEADER = b"layerName;execStatus;layerType;execType;realTime"
 _INDEX = re.compile(r"\d{1,9}", re.ASCII)
 _MILLISECONDS = re.compile(r"(\d{1,9})\.(\d{1,6})")
-
-
-def is_counters(head: bytes) -> bool:
-    """Return whether this is the beginning of such a report."""
-    return head.startswith(_HEADER)
 
 
 def parse(data: bytes) -> OperatorTrace:
@@ -33,7 +28,7 @@ def parse(data: bytes) -> OperatorTrace:
     tables = at_ns = order = 0
     for number, line in enumerate(data.decode("utf-8", "surrogateescape").splitlines(), 1):
         cells = line.rstrip(";").rsplit(";", 5)
-        if line.startswith(_HEADER.decode()):
+        if line.startswith(HEADER.decode()):
             tables, at_ns, order = tables + 1, 0, 0
         elif len(cells) == 6:
             name, status, kind, kernel, real, _ = cells

@@ -13,6 +13,7 @@ All except benchmark_model record every run of an operator; benchmark_model reco
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import BinaryIO, Literal
@@ -23,7 +24,6 @@ from circletools.trace.operators import (
     benchmark_model,
     etdump,
     litert,
-    litert_events,
     onert,
     openvino,
 )
@@ -88,9 +88,9 @@ def _parse(memory: memoryview, process: int | None, thread: int | None) -> Opera
 
 DOCUMENTS: tuple[tuple[Callable[[bytes, memoryview], bool], Callable[[bytes], OperatorTrace]], ...] = (
     (lambda _, memory: etdump.is_dump(memory), etdump.parse),
-    (lambda head, _: litert_events.is_events(head), litert_events.parse),
-    (lambda head, _: openvino.is_counters(head), openvino.parse),
-    (lambda _, memory: benchmark_model.is_report(memory), benchmark_model.parse),
+    (lambda head, _: b'"elapsed_time_us"' in head, litert.parse),
+    (lambda head, _: head.startswith(openvino.HEADER), openvino.parse),
+    (lambda _, memory: re.search(rb"= Run Order =", memory) is not None, benchmark_model.parse),
     (lambda head, _: head[:1] in (b"{", b"["), onert.parse),
 )
 """How to recognise and read other documents, in order of the tests; the fuzz target `operators` has seeds of each."""

@@ -16,8 +16,7 @@ import numpy as np
 from circletools.errors import InvalidInputError
 from circletools.trace.sources.batch import LATEST_NS, Batch, FaultKind, Trace
 from circletools.trace.sources.content import EXPECTED, Pieces, lines
-from circletools.trace.sources.digits import blocks
-from circletools.trace.sources.names import interned
+from circletools.trace.sources.names import blocks, interned
 
 HEAD = '{"ph":"%s","ts":%16d.%03d,"tid":%10d,"pid":%10d'
 """The start of a line: phase, microseconds and nanoseconds, thread, process."""

@@ -17,9 +17,8 @@ import numpy.typing as npt
 from circletools.trace.sources.batch import LATEST_NS, Batch, FaultKind, Trace, merged, place_at
 from circletools.trace.sources.content import Pieces
 from circletools.trace.sources.counters import POWER_RAILS, note_frequencies
-from circletools.trace.sources.losses import LOSSES, Losses
 from circletools.trace.sources.names import Columns, Numbers, read_names
-from circletools.trace.sources.packets import Field, packet_fields
+from circletools.trace.sources.packets import LOSSES, Field, Losses, packet_fields
 from circletools.trace.sources.wire import (
     CONTENT,
     FIXED,

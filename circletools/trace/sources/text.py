@@ -20,8 +20,19 @@ import numpy.typing as npt
 from circletools.errors import InvalidInputError
 from circletools.trace.sources.batch import LATEST_NS, Batch, FaultKind, Trace
 from circletools.trace.sources.content import EXPECTED, Pieces, lines
-from circletools.trace.sources.digits import beginning, blocks, number, spread, stamps, word, words_in
-from circletools.trace.sources.names import Columns, Numbers, distinct, read_names
+from circletools.trace.sources.names import (
+    Columns,
+    Numbers,
+    beginning,
+    blocks,
+    distinct,
+    number,
+    read_names,
+    spread,
+    stamps,
+    word,
+    words_in,
+)
 
 _HEADER = re.compile(
     rb"\s*(?P<task>(?:\S.*?)??)-(?P<tid>\d{1,10})\s+(?:\(\s*(?P<tgid>\d{1,10}|-+)\)\s+)?"
