@@ -27,7 +27,7 @@ from circletools.fit.programs import ProgramAnswer, ask, compare, program_of, re
 from circletools.fit.remedies import LARGE_WINDOW, is_consequence, remedy_of
 from circletools.fit.request import FitInputs, FitRequest, Key, Known, key_of
 from circletools.fit.sources import fewest_sources
-from circletools.fit.verdicts import Blamed, Cuts, Fit, Later, Misfit, Obstacle, TargetFit
+from circletools.fit.verdicts import Alike, Blamed, Cuts, Fit, Later, Misfit, Misfits, Obstacle, TargetFit
 from circletools.graph.build import model_graph
 from circletools.graph.graph import Graph, ModelGraph
 from circletools.model.model import Model
@@ -105,10 +105,10 @@ def _target(model: ModelGraph, naming: Naming, question: _Question) -> TargetFit
     is_new, gone = against(obstacles, question.known.obstacles)
     parts = [_Part(one, refused[one.index], naming) for one in needed if any(refused[one.index])]
     found = cache(lambda: [pair for part in parts for pair in part.misfits(known)])
-    misfits: Sequence[Misfit] = Later(
+    misfits: Sequence[Misfit] = Misfits(
         lambda: (misfit for misfit, _ in found()),
-        sum(len(part.refusals) for part in parts),
-        sum(one.measured for part in parts for one in part.refusals.values()),
+        [group for part in parts for group in part.alike()],
+        any(part.names.described for part in parts),
     )
     target = TargetFit(
         question.name,
@@ -160,31 +160,41 @@ class _Part:
         self.composites = composite_names(facts, self.refusals)
         self.bytes = computed_bytes(facts)
 
+    def alike(self) -> list[Alike]:
+        """Return the operators in groups that are refused alike."""
+        groups: dict[tuple[int, str, str], list[int]] = {}  # by the refusal itself, which those of one kind share
+        for operator, refusal in self.refusals.items():
+            key = id(refusal), self.codes[operator], self.composites.get(operator, "")
+            groups.setdefault(key, []).append(operator)
+        return [Alike(operators, lambda operator: self.misfit(operator)[0]) for operators in groups.values()]
+
     def misfits(self, known: Counter[Key]) -> Iterator[tuple[Misfit, tuple[Source, ...]]]:
         """Yield the operators with their sources, and remove them from the known ones."""
-        for operator, refusal in self.refusals.items():
-            code, sources = self.codes[operator], self.names.sources(operator)
-            origin = tuple([name for _, name in sources])
-            composite = self.composites.get(operator)
-            reason = f"{composite}: {refusal.reason}" if composite else refusal.reason
-            is_known = False
+        for operator in self.refusals:
+            misfit, sources = self.misfit(operator)
             if known:
-                key = key_of(code, reason, origin)
-                is_known = known[key] > 0
-                known[key] -= is_known
-            misfit = Misfit(
-                self.subgraph,
-                operator,
-                code,
-                reason,
-                remedy_of(refusal, code),
-                refusal.measured,
-                origin,
-                sources[0][0] >= 0,
-                not is_known,
-                self.names.details(sources),
-            )
+                key = key_of(misfit.code, misfit.reason, misfit.origin)
+                misfit = misfit._replace(is_new=known[key] <= 0)
+                known[key] -= not misfit.is_new
             yield misfit, sources
+
+    def misfit(self, operator: int) -> tuple[Misfit, tuple[Source, ...]]:
+        """Return an operator with its sources."""
+        code, sources, refusal = self.codes[operator], self.names.sources(operator), self.refusals[operator]
+        composite = self.composites.get(operator)
+        misfit = Misfit(
+            self.subgraph,
+            operator,
+            code,
+            f"{composite}: {refusal.reason}" if composite else refusal.reason,
+            remedy_of(refusal, code),
+            refusal.measured,
+            tuple([name for _, name in sources]),
+            sources[0][0] >= 0,
+            True,
+            self.names.details(sources),
+        )
+        return misfit, sources
 
 
 def _blamed(found: Iterable[tuple[Misfit, tuple[Source, ...]]], parts: Iterable[_Part]) -> Iterator[Blamed]:

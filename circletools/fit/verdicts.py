@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, TypeVar
@@ -17,21 +17,24 @@ _Item = TypeVar("_Item")
 
 
 class Later(Sequence[_Item]):
-    """Items that are made when one is first read; the numbers of misfits and of refused ones are known before."""
+    """Items that are made when one is first read."""
 
-    def __init__(self, make: Callable[[], Iterable[_Item]], count: int = -1, refused: int = 0) -> None:
-        """Keep the function that makes them, and the numbers."""
-        self._make, self._count, self.refused = make, count, refused
+    def __init__(self, make: Callable[[], Iterable[_Item]]) -> None:
+        """Keep the function that makes them."""
+        self._make = make
 
     @cached_property
     def _items(self) -> tuple[_Item, ...]:
         return tuple(self._make())
 
     def __len__(self) -> int:
-        return len(self._items) if self._count < 0 else self._count
+        return len(self._items)
 
     def __getitem__(self, index: Any) -> Any:
         return self._items[index]
+
+    def __iter__(self) -> Iterator[_Item]:
+        return iter(self._items)
 
     def __eq__(self, other: object) -> bool:
         return self._items == (other._items if isinstance(other, Later) else other)
@@ -44,6 +47,17 @@ class Later(Sequence[_Item]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return tuple, (self._items,)
+
+
+class Alike(NamedTuple):
+    """Misfits that differ only in place and origin, of which there may be many: each is made when it is read."""
+
+    places: Sequence[int]
+    make: Callable[[int], Misfit]
+
+    def first(self, count: int) -> list[Misfit]:
+        """Return the first ones."""
+        return list(map(self.make, self.places[:count]))
 
 
 class Misfit(NamedTuple):
@@ -64,6 +78,23 @@ class Misfit(NamedTuple):
     from_tables: bool
     is_new: bool
     details: tuple[SourceDetails, ...] = ()
+
+
+class Misfits(Later[Misfit]):
+    """The misfits of a target without a baseline, grouped in `alike`; `named`: some have origins in tables."""
+
+    def __init__(self, make: Callable[[], Iterable[Misfit]], alike: Sequence[Alike], named: bool) -> None:
+        """Keep the function that makes all of them."""
+        super().__init__(make)
+        self.alike, self.named = alike, named
+
+    def __len__(self) -> int:
+        return sum(len(group.places) for group in self.alike)
+
+    @cached_property
+    def refused(self) -> int:
+        """The number of those that the target refuses."""
+        return sum(len(group.places) for group in self.alike if group.first(1)[0].measured)
 
 
 class Obstacle(NamedTuple):
@@ -152,14 +183,21 @@ class TargetFit(Tabular):
     def new_count(self) -> int:
         """The number of misfits and obstacles that are not in the baseline."""
         found = self.misfits
-        new = len(found) if isinstance(found, Later) else sum(one.is_new for one in found)
+        new = len(found) if isinstance(found, Misfits) else sum(one.is_new for one in found)
         return new + sum(one.is_new for one in self.obstacles)
 
     @property
     def refused(self) -> int:
         """The number of operators that the target refuses."""
         found = self.misfits
-        return found.refused if isinstance(found, Later) else sum(misfit.measured for misfit in found)
+        return found.refused if isinstance(found, Misfits) else sum(misfit.measured for misfit in found)
+
+    @property
+    def new_refusals(self) -> int:
+        """The number of refused operators and obstacles that are not in the baseline."""
+        found = self.misfits
+        new = found.refused if isinstance(found, Misfits) else sum(one.measured and one.is_new for one in found)
+        return new + sum(one.is_new for one in self.obstacles)
 
     @property
     def verdict(self) -> Verdict:
@@ -207,8 +245,7 @@ class Fit(Tabular):
     @property
     def new_refusals(self) -> int:
         """The number of refused operators and obstacles that are not in the baseline, over all targets."""
-        operators = sum(misfit.measured and misfit.is_new for target in self.targets for misfit in target.misfits)
-        return operators + sum(one.is_new for target in self.targets for one in target.obstacles)
+        return sum(target.new_refusals for target in self.targets)
 
     @property
     def contradictions(self) -> int:

@@ -7,12 +7,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from hashlib import blake2b
 from itertools import groupby
+from operator import itemgetter
 from typing import Any, TypeVar
 
 from circletools.cost.micro import MicroMemory
 from circletools.findings import fingerprint
 from circletools.fit.request import key_of
-from circletools.fit.verdicts import Asked, Blamed, Disagreement, Fit, Misfit, Obstacle, TargetFit
+from circletools.fit.verdicts import Alike, Asked, Blamed, Disagreement, Fit, Misfit, Misfits, Obstacle, TargetFit
 from circletools.origin.exchange import details_json
 from circletools.planning.plan import RefusedOperators
 from circletools.render.fields import fields_json, places_json
@@ -86,7 +87,7 @@ def fit_text(found: Fit, *, full: bool = False) -> Iterator[str]:
             if target.obstacles and target.refused and not full:
                 yield f"  loaded, it would still have {counted(target.refused, 'refused operator')} (--full)"
             if full or not target.cause:
-                yield from _misfits_text([misfit for misfit in target.misfits if misfit.is_new], full)
+                yield from _misfits_text(target.misfits, full)
                 yield from _sources_text(target, _MOST_ROWS if full else 2 * _MOST_REASONS)
     for target in found.targets:
         for asked in target.asked:
@@ -133,18 +134,27 @@ def _asked_text(target: TargetFit, asked: Asked) -> Iterator[str]:
 
 
 def _misfits_text(misfits: Sequence[Misfit], full: bool) -> Iterator[str]:
-    """Yield the operators by reason of refusal, the most frequent reason first."""
-    groups = refusals_alike(misfits)
-    groups.sort(key=lambda group: (not group[0].measured, -len(group), group[0].operator))
+    """Yield the new operators by reason of refusal, the most frequent reason first."""
+    if isinstance(misfits, Misfits):
+        known = misfits.alike
+    else:
+        known = [Alike((at,), misfits.__getitem__) for at, one in enumerate(misfits) if one.is_new]
+    kinds = {kind.first(1)[0][:2]: kind for kind in known}
+    groups = [
+        (sum(len(kinds[one[:2]].places) for one in alike), alike)
+        for alike in refusals_alike(kind.first(1)[0] for kind in kinds.values())
+    ]
+    groups.sort(key=lambda group: (not group[1][0].measured, -group[0], group[1][0].operator))
     shown = groups if full else groups[:_MOST_REASONS]
-    for group in shown:
-        yield from refused_text(len(group), group)
-        most = _MOST_ROWS if full or len(groups) == 1 else _FEW_ROWS
-        rows = [(operator_label(one.subgraph, one.operator, one.subgraph > 0), _origin(one)) for one in group[:most]]
-        yield from _first_rows(rows, len(group), "      ")
-    left = groups[len(shown) :]
+    most = _MOST_ROWS if full or len(groups) == 1 else _FEW_ROWS
+    for count, alike in shown:
+        yield from refused_text(count, alike)
+        found = sorted((one for first in alike for one in kinds[first[:2]].first(most)), key=itemgetter(0, 1))
+        rows = [(operator_label(one.subgraph, one.operator, one.subgraph > 0), _origin(one)) for one in found[:most]]
+        yield from _first_rows(rows, count, "      ")
+    left = [count for count, _ in groups[len(shown) :]]
     if left:
-        yield f"  and {counted(len(left), 'other reason')} for {counted(sum(map(len, left)), 'operator')} (--full)"
+        yield f"  and {counted(len(left), 'other reason')} for {counted(sum(left), 'operator')} (--full)"
 
 
 def refusals_alike(refused: Iterable[_Refused]) -> list[list[_Refused]]:
@@ -173,7 +183,9 @@ def _origin(misfit: Misfit) -> str:
 
 def _sources_text(target: TargetFit, most: int) -> Iterator[str]:
     """Yield the sources to change; those on the same line of code share a row."""
-    if not target.sources or not any(misfit.from_tables for misfit in target.misfits):
+    misfits = target.misfits
+    is_named = misfits.named if isinstance(misfits, Misfits) else any(misfit.from_tables for misfit in misfits)
+    if not is_named or not target.sources:
         return
     by_line: dict[object, list[Blamed]] = {}
     for number, source in enumerate(target.sources):

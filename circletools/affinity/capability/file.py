@@ -125,6 +125,7 @@ class _Reader:
 
     def __init__(self, name: str) -> None:
         self._name = name
+        self._read: dict[str, TensorPattern] = {}  # the tables name few patterns, very often
 
     def _fail(self, place: str, message: str, hint: str = "") -> NoReturn:
         location = f"{self._name}: {place}" if place else self._name
@@ -284,7 +285,12 @@ class _Reader:
         return Places(tuple(found), more)
 
     def _patterns(self, texts: list[Any], place: str) -> tuple[TensorPattern, ...]:
-        return tuple(dict.fromkeys(self._pattern(text, f"{place}[{index}]") for index, text in enumerate(texts)))
+        found: dict[TensorPattern, None] = {}
+        for index, text in enumerate(texts):
+            if text not in self._read:
+                self._read[text] = self._pattern(text, f"{place}[{index}]")
+            found[self._read[text]] = None
+        return tuple(found)
 
     def _pattern(self, value: Any, place: str) -> TensorPattern:
         words = self._text(value, place).split()
