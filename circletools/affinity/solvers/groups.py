@@ -51,15 +51,6 @@ class GroupGraph:
         """Return the number of groups."""
         return len(self.devices)
 
-    def reversed(self) -> GroupGraph:
-        """Return the graph with all edges reversed; group 0 is the last group of this graph."""
-        last = len(self) - 1
-        predecessors, successors = (
-            [[last - other for other in reversed(row)] for row in reversed(rows)]
-            for rows in (self.successors, self.predecessors)
-        )
-        return GroupGraph(successors, predecessors, self.devices[::-1])
-
 
 def inside(graph: Dag, operators: Sequence[int]) -> tuple[list[list[int]], list[list[int]]]:
     """Return the successors and predecessors of the given operators among themselves, by position in `operators`."""

@@ -3,9 +3,9 @@
 1. Connected operators on the same device form one partition unless a path leaves it and returns. This needs a cycle
    in the graph of these sets, so the operators on each such cycle are solved as a separate problem.
 2. For it, edges are contracted in post order, as in XLA (MarkForCompilation): each operator, after all operators it
-   feeds, is merged with them wherever no cycle results. The same is done in execution order, and in both orders
-   with edges within a level first: the same number of device changes comes before, or after, all operators of a
-   level. The result with fewest partitions is kept.
+   feeds, is merged with them wherever no cycle results. The same is done in execution order, with edges within a
+   level first: the same number of device changes comes before all operators of a level. The result with fewest
+   partitions is kept.
 3. Ruin and recreate (G. Schrimpf et al., Record breaking optimization results using the ruin and recreate principle,
    2000): a random share of the partitions, in large graphs a tenth, is broken up, edges are contracted in another
    order, and results that are no worse are kept. This ends when a path proves the minimum or the effort for the model
@@ -22,7 +22,7 @@ from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
 from itertools import combinations, groupby
 
-from circletools.affinity.solvers.contraction import Contraction, Detours, alternation_levels
+from circletools.affinity.solvers.contraction import Contraction, Detours
 from circletools.affinity.solvers.groups import (
     GroupGraph,
     connected,
@@ -98,24 +98,11 @@ def _contracted(graph: GroupGraph, detours: Detours, rows: Sequence[Sequence[int
     return min(found, key=max)
 
 
-def _orders(graph: GroupGraph, from_start: list[int]) -> Iterator[list[tuple[int, int]]]:
-    """Yield all edges by level and in post order, each also reversed; levels are counted from either end."""
+def _orders(graph: GroupGraph, level: Sequence[int]) -> Iterator[list[tuple[int, int]]]:
+    """Yield all edges in execution order, those within a level first and others by level; then in post order."""
     forward = [(source, target) for target, row in enumerate(graph.predecessors) for source in row]
-    yield _by_level(forward, from_start, 1, 1)
-    backward = [(source, target) for source in reversed(range(len(graph))) for target in graph.successors[source]]
-    yield backward
-    from_end = alternation_levels(graph.reversed())[::-1]
-    yield _by_level(backward, from_end, 0, 1)
-    yield _by_level(backward, from_start, 0, -1)
-    yield _by_level(forward, from_end, 1, -1)
-    yield forward
-
-
-def _by_level(edges: list[tuple[int, int]], level: list[int], end: int, sign: int) -> list[tuple[int, int]]:
-    """Return edges within a level, then the others by the level of their source (0) or target (1), up or down."""
-    across = [edge for edge in edges if level[edge[0]] != level[edge[1]]]
-    across.sort(key=lambda edge: sign * level[edge[end]])
-    return [edge for edge in edges if level[edge[0]] == level[edge[1]]] + across
+    yield sorted(forward, key=lambda edge: -1 if level[edge[0]] == level[edge[1]] else level[edge[1]])
+    yield [(source, target) for source in reversed(range(len(graph))) for target in graph.successors[source]]
 
 
 def _merged(
