@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from circletools import runtimes
-from circletools.affinity.findings import findings_of_affinity
+from circletools.affinity.findings import affinity_findings
 from circletools.asking import as_file, operators_of
 from circletools.findings import Finding, Findings, against
 from circletools.graph.build import model_graph
@@ -61,7 +61,7 @@ def check(
     graph = model_graph(model)
     origins = [] if unreadable else list(origin_findings(graph))
     findings += [*soundness_findings(model), *output_findings(graph), *origins]
-    findings += [] if unreadable else [*findings_of_affinity(graph), *minimum_findings(graph)]
+    findings += [] if unreadable else [*affinity_findings(graph), *minimum_findings(graph)]
     findings = weighed(findings, for_)
     if with_:
         unknown = unreadable or any(one.severity != "info" for one in origins)

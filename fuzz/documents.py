@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from zlib import crc32
 
 from circletools.affinity.assign.assign import Constraints, assign
-from circletools.affinity.assign.partfile import PartFile, format_part, parse_part
+from circletools.affinity.assign.documents import PartFile, format_part, parse_part
 from circletools.affinity.assign.rules import RuleSet, make_default, parse_rules, parse_setting
 from circletools.affinity.capability.file import parse_capability
 from circletools.affinity.capability.table import why_not
@@ -27,8 +27,8 @@ from circletools.origin.embed import embed
 from circletools.origin.exchange import parse_csv, parse_json
 from circletools.origin.read import read_origins
 from circletools.planning.evaluate import evaluated
-from circletools.render.costs import evaluation_json, evaluation_text
 from circletools.render.fit import fit_text
+from circletools.render.plans import evaluation_json, evaluation_text
 from fuzz.models import exhaust
 from fuzz.seeds import model_seed
 from fuzz.target import no_refusal

@@ -9,9 +9,8 @@ from typing import NamedTuple
 from zlib import crc32
 
 from circletools import entries
-from circletools.affinity.assign.partfile import format_part
-from circletools.affinity.exports.export import openvino_affinity, part_file
-from circletools.affinity.exports.onert import onert_environment
+from circletools.affinity.assign.documents import format_part
+from circletools.affinity.exports.export import onert_environment, openvino_affinity, part_file
 from circletools.affinity.exports.pictures import dot_graph, model_explorer_data
 from circletools.affinity.exports.placement import current_affinity
 from circletools.affinity.solvers.partitions import Mode
@@ -48,12 +47,11 @@ from circletools.planning.inspection import inspect_affinity
 from circletools.planning.planner import plan
 from circletools.planning.request import PlanRequest
 from circletools.render.affinity import affinity_json, affinity_text
-from circletools.render.fields import document_json
 from circletools.render.fit import fit_json, fit_sarif, fit_text
 from circletools.render.inspection import inspection_json, inspection_text
 from circletools.render.origins import origins_csv, origins_json, origins_text
 from circletools.render.plans import plan_json, plan_text
-from circletools.render.rows import rows_csv
+from circletools.render.table import document_json, rows_csv
 from circletools.requires.requirements import requires
 from circletools.storage.files import view
 from fuzz import seeds

@@ -32,8 +32,7 @@ from typing import NamedTuple
 import numpy as np
 
 from circletools.errors import CircleToolsError
-from circletools.flatbuf.budget import Budget
-from circletools.flatbuf.columns import Tables
+from circletools.flatbuf.columns import Budget, Tables
 from circletools.flatbuf.schema import Field
 from circletools.flatbuf.verify import walk
 from circletools.model.model import open_model

@@ -14,7 +14,7 @@ from circletools.profile.compare_profiles import ProfileComparison, compare_prof
 from circletools.profile.compare_traces import TraceComparison, compare_traces
 from circletools.render.attribution import attribution_csv, attribution_json, attribution_text
 from circletools.render.comparison import comparison_json, comparison_text
-from circletools.render.rows import rows_csv
+from circletools.render.table import rows_csv
 from circletools.render.trace_tables import trace_csv, trace_text
 from circletools.render.traces import trace_json
 from circletools.trace.nnapi.analysis import Analysis, analyse

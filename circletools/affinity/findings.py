@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from circletools.affinity.solvers.groups import group_successors
-from circletools.affinity.tables import NONE, Affinity, Ids, SubgraphAffinity, affinity_freshness, affinity_in
+from circletools.affinity.tables import NONE, Affinity, Ids, SubgraphAffinity, check_freshness, read_affinity
 from circletools.errors import ModelFormatError, TableFormatError
 from circletools.findings import Finding
 from circletools.graph.algorithms import strong_components
@@ -17,18 +17,14 @@ from circletools.model.model import Model
 from circletools.model.views import text
 
 
-def affinity_findings(model: Model) -> list[Finding]:
+def affinity_findings(model: Model | ModelGraph) -> list[Finding]:
     """Return the findings about a model's affinity tables; none if the model has no tables."""
-    return findings_of_affinity(model_graph(model))
-
-
-def findings_of_affinity(graph: ModelGraph) -> list[Finding]:
-    """Return the findings of `affinity_findings` for a graph."""
+    graph = model_graph(model)
     try:
-        affinity = affinity_in(graph)
+        affinity = read_affinity(graph)
         if affinity is None:
             return []
-        freshness = affinity_freshness(graph, affinity)
+        freshness = check_freshness(graph, affinity)
     except TableFormatError as error:
         return [Finding("MALFORMED_AFFINITY_TABLE", "error", f"metadata {error.location}", error.message)]
     if freshness.state == "stale":

@@ -18,8 +18,7 @@ from circletools.affinity.problem import Placed, Sizing, make_subgraph
 from circletools.affinity.solvers.groups import Partition, devices_of, group_of
 from circletools.affinity.solvers.growth import Step
 from circletools.affinity.solvers.partitions import Mode, make_partitions
-from circletools.affinity.solvers.repair import demoted
-from circletools.affinity.solvers.solve import solve
+from circletools.affinity.solvers.solve import demoted, solve
 from circletools.affinity.tables import NONE, Affinity, SubgraphAffinity
 from circletools.affinity.units import Units
 from circletools.errors import EditError

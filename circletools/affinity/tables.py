@@ -90,16 +90,11 @@ class Affinity(Attributes):
         return tuple(self.devices[device] for device in sorted(self.devices))
 
 
-def read_affinity(model: Model) -> Affinity | None:
+def read_affinity(model: Model | ModelGraph) -> Affinity | None:
     """Return the affinity in a model; None if it has none.
 
     Raises TableFormatError for tables that cannot be decoded or that name a device that does not exist.
     """
-    return decode_affinity_tables(model.metadata_value)
-
-
-def affinity_in(model: ModelGraph) -> Affinity | None:
-    """Return the affinity of a graph, as `read_affinity` does."""
     return decode_affinity_tables(model.metadata_value)
 
 
@@ -118,14 +113,9 @@ def decode_affinity_tables(value_of: Callable[[str], bytes | memoryview | None])
     return Affinity(names, subgraphs)
 
 
-def check_freshness(model: Model, affinity: Affinity) -> Freshness:
+def check_freshness(model: Model | ModelGraph, affinity: Affinity) -> Freshness:
     """Return whether the tables still describe the model's operators. Raises TableFormatError."""
-    return affinity_freshness(model_graph(model), affinity)
-
-
-def affinity_freshness(model: ModelGraph, affinity: Affinity) -> Freshness:
-    """Return the freshness of a graph's affinity; see `check_freshness`."""
-    return freshness_by_stamp(model, affinity, model.metadata_value(AFFINITY_STAMP))
+    return freshness_by_stamp(model_graph(model), affinity, model.metadata_value(AFFINITY_STAMP))
 
 
 def freshness_by_stamp(model: ModelGraph, affinity: Affinity, stamp: bytes | memoryview | None) -> Freshness:

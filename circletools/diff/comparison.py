@@ -22,8 +22,7 @@ from circletools.diff.contents import contents, custom_options
 from circletools.diff.correspondence import Nested, Numbering, TensorNumbering, nested
 from circletools.diff.instances import instance_keys
 from circletools.flatbuf.comparison import Comparison, Difference, Pairs, Rules
-from circletools.flatbuf.roles import Kind, load_roles
-from circletools.flatbuf.schema import Schema
+from circletools.flatbuf.schema import RoleKind, Schema, load_roles
 from circletools.model.indices import model_indices
 from circletools.model.keys import Interning, mixed, row_keys, sample_keys
 from circletools.model.model import Model
@@ -270,7 +269,7 @@ class ModelComparison:
             assert pairs.owners is not None
             return self._tensor_numbers.both(old, new, pairs.owners[0][rows], pairs.owners[1][rows])
 
-        rules: dict[Kind, Any] = {
+        rules: dict[RoleKind, Any] = {
             "buffer": buffers,
             "operator_code": by(self._code_numbers),
             "subgraph": by(self._subgraph_numbers),

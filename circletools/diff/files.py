@@ -44,7 +44,7 @@ def _end(model: Model) -> int:
     ends = [model.reachable.end, *(int((data.offsets + data.sizes).max()) for data in external_data(model))]
     base = original_start(model)
     if base:
-        ends.append(base + walk(Wire(model.wire.memory[base:]), model.schema, max_tables=None).end)
+        ends.append(base + walk(Wire(model.wire.memory[base:]), model.schema).end)
     return min(max(ends), model.wire.size)
 
 

@@ -90,7 +90,7 @@ def tail_start(model: Model) -> int:
     if base:
         # Data at the end of the original file that is no longer used does not count as trailing data.
         wire = Wire(model.wire.memory[base:])
-        end = max(end, base + _end(wire, model.schema, walk(wire, model.schema, max_tables=None)))
+        end = max(end, base + _end(wire, model.schema, walk(wire, model.schema)))
     for at in range(end, model.wire.size, _PIECE_BYTES):
         used = model.wire.data[at : at + _PIECE_BYTES] != 0
         if used.any():

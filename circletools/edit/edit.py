@@ -23,16 +23,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from circletools.calls import explained
-from circletools.edit.archive import move_archive
-from circletools.edit.associated import has_file, with_files
+from circletools.edit import members
+from circletools.edit.archive import has_file, move_archive, with_files
 from circletools.edit.compact import compact, tail_start
 from circletools.edit.editable import check_editable, original_model, original_start
 from circletools.edit.entries import Entries
-from circletools.edit.members import change_option, check_index, member_number, options_member
-from circletools.edit.positions import open_file_offsets
 from circletools.edit.results import AddedOperator, IndexMap
 from circletools.edit.signatures import Direction, Ends, Signatures
-from circletools.edit.tensors import change_quantized_dimension, constant_bytes, number, original_tensor, resize
 from circletools.errors import UsageError
 from circletools.findings import Finding
 from circletools.flatbuf.inert import Inert
@@ -116,7 +113,7 @@ class ModelEdit(Attributes):
 
     def rename_metadata(self, index: int, name: str) -> None:
         """Rename a metadata entry, given by its index in `metadata_names`."""
-        check_index("metadata entry", index, len(self._entries.now))
+        members.check_index("metadata entry", index, len(self._entries.now))
         self._entries.rename(index, name)
 
     def associate(self, name: str, data: bytes) -> bool:
@@ -142,7 +139,7 @@ class ModelEdit(Attributes):
         return is_empty
 
     def _subgraph(self, index: int) -> NewTable:
-        check_index("subgraph", index, len(self.model.subgraphs))
+        members.check_index("subgraph", index, len(self.model.subgraphs))
         return self._overlay.element(self._overlay.references(self._overlay.root, "subgraphs"), "SubGraph", index)
 
     def _list(self, subgraph: int, field: str) -> References:
@@ -161,7 +158,7 @@ class ModelEdit(Attributes):
         """Append a tensor and return its index. `type` is a TensorType name, `buffer` 0 means no data."""
         if buffer:
             self._entries.pool.name(buffer)
-        kind = member_number(self.model.schema.enums["TensorType"], type, "tensor type")
+        kind = members.member_number(self.model.schema.enums["TensorType"], type, "tensor type")
         fields = {"shape": shape, "shape_signature": shape_signature, "type": kind, "buffer": buffer, "name": name}
         return self._append_tensor(subgraph, self._table("Tensor", **fields, has_rank=True))
 
@@ -194,7 +191,7 @@ class ModelEdit(Attributes):
 
     def add_operator_code(self, name: str, version: int = 1, custom_code: str = "") -> int:
         """Return the index of this operator code, appended if the model has none like it."""
-        code = member_number(self.model.schema.enums["BuiltinOperator"], name, "operator code")
+        code = members.member_number(self.model.schema.enums["BuiltinOperator"], name, "operator code")
         index = self._code_at.setdefault((code, version, custom_code), len(self._codes))
         if index < len(self._codes):
             return index
@@ -212,7 +209,7 @@ class ModelEdit(Attributes):
 
     def set_operator_version(self, code: int, version: int) -> None:
         """Set the version of an entry of the operator code list. Raises UsageError if it does not exist."""
-        check_index("operator code", code, len(self._codes))
+        members.check_index("operator code", code, len(self._codes))
         codes = self._overlay.references(self._overlay.root, "operator_codes")
         self._overlay.own(codes, "OperatorCode", code).set("version", version)
         self._codes[code] = replace(self._codes[code], version=version)
@@ -231,16 +228,16 @@ class ModelEdit(Attributes):
 
         `options` is an options table's name and fields; `inherits` names operators whose origins and devices it gets.
         """
-        check_index("operator code", code, len(self._codes))
+        members.check_index("operator code", code, len(self._codes))
         self._check_tensors(subgraph, (*inputs, *outputs), OPTIONAL)
         count = len(self._list(subgraph, "operators"))
         for parent in inherits:
-            check_index("operator", parent, count)
+            members.check_index("operator", parent, count)
         ends = {"inputs": np.array(inputs, np.int32), "outputs": np.array(outputs, np.int32)}
         table = self._table("Operator", opcode_index=code, **ends)
         if options is not None:
             member, fields = options
-            field, number_of_member = options_member(self.model.schema, member, fields)
+            field, number_of_member = members.options_member(self.model.schema, member, fields)
             table.set(f"{field}_type", number_of_member)
             table.set(field, self._table(member, **fields))
         self._list(subgraph, "operators").append(table)
@@ -251,11 +248,11 @@ class ModelEdit(Attributes):
     def set_option(self, subgraph: int, operator: int, name: str, value: FieldValue) -> None:
         """Set an option of an operator. Raises UsageError if the operator or option does not exist."""
         operators = self._list(subgraph, "operators")
-        check_index("operator", operator, len(operators))
-        change_option(self._overlay, operators, operator, name, value)
+        members.check_index("operator", operator, len(operators))
+        members.change_option(self._overlay, operators, operator, name, value)
 
     def _check_tensors(self, subgraph: int, tensors: Sequence[int], lowest: int = 0) -> None:
-        check_index("subgraph", subgraph, len(self.model.subgraphs))
+        members.check_index("subgraph", subgraph, len(self.model.subgraphs))
         count = len(self.model.subgraphs[subgraph].tensors) + self._new_tensors[subgraph]
         for tensor in tensors:
             if not lowest <= tensor < count:
@@ -304,11 +301,11 @@ class ModelEdit(Attributes):
         self, subgraph: int, tensor: int, shape: Sequence[int], shape_signature: Sequence[int] | None = None
     ) -> None:
         """Set a tensor's shape and shape signature, not its data. Raises UsageError beyond 32 bits."""
-        resize(self._tensor(subgraph, tensor), self._before(subgraph, tensor), shape, shape_signature)
+        members.resize(self._tensor(subgraph, tensor), self._before(subgraph, tensor), shape, shape_signature)
 
     def set_quantized_dimension(self, subgraph: int, tensor: int, axis: int) -> None:
         """Set the quantized dimension of a tensor. Raises UsageError if it is not quantized."""
-        change_quantized_dimension(self._overlay, self._tensor(subgraph, tensor), axis)
+        members.change_quantized_dimension(self._overlay, self._tensor(subgraph, tensor), axis)
 
     def set_constant(self, subgraph: int, tensor: int, data: bytes | NDArray[Any]) -> None:
         """Set a tensor's data, without changing tensors and entries that shared the old data; empty removes it.
@@ -317,14 +314,14 @@ class ModelEdit(Attributes):
         EditError if the tensor's data is in another file.
         """
         table, before = self._tensor(subgraph, tensor), self._before(subgraph, tensor)
-        raw = constant_bytes(table, data, self.model.schema.enums["TensorType"])
-        buffer = None if before is None else number(before, "buffer")
-        table.set("buffer", self._entries.pool.assign(number(table, "buffer"), raw, buffer) or None)
-        if before is not None and number(table, "buffer") == buffer:
+        raw = members.constant_bytes(table, data, self.model.schema.enums["TensorType"])
+        buffer = None if before is None else members.number(before, "buffer")
+        table.set("buffer", self._entries.pool.assign(members.number(table, "buffer"), raw, buffer) or None)
+        if before is not None and members.number(table, "buffer") == buffer:
             table.share("buffer", before)
 
     def _before(self, subgraph: int, tensor: int) -> NewTable | None:
-        return original_tensor(self._original, self._overlay, subgraph, tensor)
+        return members.original_tensor(self._original, self._overlay, subgraph, tensor)
 
     @cached_property
     def signatures(self) -> Signatures:
@@ -344,7 +341,7 @@ class ModelEdit(Attributes):
 
         Raises UsageError if the signature, entry or tensor does not exist.
         """
-        check_index("signature", signature, len(self.signatures.now))
+        members.check_index("signature", signature, len(self.signatures.now))
         self._check_tensors(self.signatures.now[signature].subgraph, [tensor])
         self.signatures.set_entry(signature, direction, entry, tensor=tensor)
 
@@ -356,7 +353,7 @@ class ModelEdit(Attributes):
         root = self._overlay.settle()
         prefix = b""
         if root is not None:
-            open_file_offsets(self.model, self._overlay, root, self._entries.put_back)
+            members.open_file_offsets(self.model, self._overlay, root, self._entries.put_back)
             prefix = write_prefix(self._overlay, root, self.model.reachable.end)
         rest = move_archive(self.model, self._base, len(prefix) - self._base, self._end)
         return with_files([prefix, *rest] if prefix else rest, self._files)

@@ -30,7 +30,7 @@ def original_start(model: Model) -> int:
     base = find_base(model.wire, model.schema)
     if base:
         try:
-            walk(Wire(model.wire.memory[base:]), model.schema, max_tables=None)
+            walk(Wire(model.wire.memory[base:]), model.schema)
         except ModelFormatError:
             return 0
         for tables in model.reachable.tables.values():

@@ -36,16 +36,16 @@ def place_fields(fields: Sequence[Field]) -> tuple[list[tuple[Field, int]], int,
 
     Returns the fields with their offsets, the size of the table, and its alignment.
     """
-    order = sorted(fields, key=lambda item: (-item.alignment, item.slot))
+    order = sorted(fields, key=lambda item: (-item.width, item.slot))
     placed, end = [], 4
     while order:
         # The first field that needs no padding here, else the widest.
-        item = next((item for item in order if end % item.alignment == 0), order[0])
+        item = next((item for item in order if end % item.width == 0), order[0])
         order.remove(item)
-        end = align(end, item.alignment)
+        end = align(end, item.width)
         placed.append((item, end))
         end += item.width
-    return placed, end, max((4, *(item.alignment for item in fields)))
+    return placed, end, max((4, *(item.width for item in fields)))
 
 
 def vtable_bytes(placed: Sequence[tuple[Field, int]], size: int) -> bytes:

@@ -115,7 +115,7 @@ class _Writer:
                 builder.Slot(item.slot)
             elif item.slot in table.fields:
                 raw = self.moved(table, item)
-                builder.Prep(item.alignment, len(raw))
+                builder.Prep(item.width, len(raw))
                 self.place(raw)
                 builder.Slot(item.slot)
         at: int = builder.EndObject()

@@ -339,7 +339,7 @@ def _form(table_type: TableType, vtable: bytes) -> _Form:
         if offset < end:
             raise EditError(f"{table_type.name}.{item.name} overlaps another field", hint="fix the exporter")
         end = offset + item.width
-    alignment = max((item.alignment for item, _ in placed), default=4)
+    alignment = max((item.width for item, _ in placed), default=4)
     if unknown:  # the table is unchanged
         return _Form(vtable, _U2.unpack_from(vtable, 2)[0], max(alignment, MOST_ALIGNMENT), placed, True)
     return _Form(vtable_bytes(placed, end), end, max(alignment, 4), placed)

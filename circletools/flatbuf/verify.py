@@ -66,14 +66,13 @@ def check_header(wire: Wire, schema: Schema, start: int = 0) -> int:
     return start + offset
 
 
-def walk(wire: Wire, schema: Schema, *, max_tables: int | None = MAX_TABLES) -> Reachable:
+def walk(wire: Wire, schema: Schema) -> Reachable:
     """Check the structure of the whole flatbuffer; return the reachable objects.
 
-    Raises ModelFormatError with the path of the first broken object: `subgraphs[0].tensors[5].name`. `max_tables`
-    None allows any number of tables.
+    Raises ModelFormatError with the path of the first broken object: `subgraphs[0].tensors[5].name`.
     """
     root = np.array([check_header(wire, schema)], np.int64)
-    return _Walk(wire, schema, max_tables).run(root)
+    return _Walk(wire, schema).run(root)
 
 
 class _Outside(NamedTuple):
@@ -91,8 +90,8 @@ class _Outside(NamedTuple):
 class _Walk:
     """The state of one walk."""
 
-    def __init__(self, wire: Wire, schema: Schema, max_tables: int | None) -> None:
-        self.wire, self.schema, self.max_tables = wire, schema, max_tables
+    def __init__(self, wire: Wire, schema: Schema) -> None:
+        self.wire, self.schema = wire, schema
         self.pending: dict[str, list[_Edges]] = {}
         self.edges: dict[str, tuple[list[_Edges], NDArray[np.int64]]] = {}  # type -> (edges, first edge of each row)
         self.tables: dict[str, Tables] = {}
@@ -115,21 +114,13 @@ class _Walk:
         at, first, visits = _distinct(referred, np.concatenate([edge.visits for edge in edges]))
         self.edges[table_type.name] = (edges, first)
         self.places[table_type.name] = float(visits.sum())
-        self.count(self.places[table_type.name])
+        self.visits += self.places[table_type.name]
         tables = self.start(table_type, at)
         self.described[table_type.name] = float((tables.vtable_bytes + self.inline_bytes(tables)) @ visits)
         self.tables[table_type.name] = tables
         for field in table_type.fields:
             if not field.deprecated:
                 self.check_field(tables, field, visits)
-
-    def count(self, visits: float) -> None:
-        self.visits += visits
-        if self.max_tables is not None and self.visits > self.max_tables:
-            raise ModelFormatError(
-                f"more than {self.max_tables} tables",
-                hint="LiteRT refuses such a model; shared tables count once per reference",
-            )
 
     def start(self, table_type: TableType, at: Positions) -> Tables:
         """Check the start of each table and its vtable, then read the vtables."""
@@ -226,8 +217,6 @@ class _Walk:
             return
         if total * OFFSET.itemsize > max(self.wire.size, OFFSET.itemsize * MAX_TABLES):
             raise ModelFormatError(f"vectors overlap: {total} elements do not fit into the file", location=field.name)
-        if self.max_tables is not None and self.visits + float(vectors.count @ weights) > self.max_tables:
-            self.count(float(vectors.count @ weights))
         positions = vectors.element_positions()
         # Unlike a field's offset, an element's offset is not checked itself; its target table is.
         at_elements = positions + self.wire.gather(positions, OFFSET)

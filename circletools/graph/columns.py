@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from circletools.errors import ModelFormatError
-from circletools.flatbuf.budget import Budget
-from circletools.flatbuf.columns import Tables, Vectors
+from circletools.flatbuf.columns import Budget, Tables, Vectors
 from circletools.flatbuf.schema import Schema
 from circletools.graph.algorithms import Indices
-from circletools.model.columns import OperatorColumns, TensorColumns
+from circletools.model.columns import TensorColumns
+from circletools.model.model import Model
 from circletools.model.options import options_of
 from circletools.model.rows import Buffers
 from circletools.model.sizes import least_bytes, size_bytes
@@ -24,12 +24,6 @@ from circletools.model.views import OperatorCode, text
 
 Mask = NDArray[np.bool_]
 _LONG_NAME = 200
-Rows = Indices | slice
-"""The rows of a subgraph among the rows of the whole model."""
-
-
-def _count(rows: Rows) -> int:
-    return int(rows.stop - rows.start) if isinstance(rows, slice) else len(rows)
 
 
 class Uses(NamedTuple):
@@ -69,48 +63,50 @@ class Slots:
 
 @dataclass(frozen=True, eq=False)
 class Operators:
-    """The operators of a graph, 0..n-1: `rows` of all operators of a model, and the operator `codes` of the model."""
+    """The operators of a graph, 0..n-1: `rows` of all operators of a model, those of `subgraphs`."""
 
-    columns: OperatorColumns
-    rows: Rows
-    schema: Schema
-    read_codes: Callable[[], Sequence[OperatorCode]]
-    read_code_names: Callable[[], list[str]]
-    read_result_names: Callable[[], list[tuple[bytes, ...]]]
+    model: Model
+    rows: slice
+    subgraphs: Sequence[int]
 
     def __len__(self) -> int:
         """Return the number of operators."""
-        return _count(self.rows)
+        return int(self.rows.stop - self.rows.start)
+
+    @property
+    def schema(self) -> Schema:
+        """The schema of the file."""
+        return self.model.schema
 
     @cached_property
     def tables(self) -> Tables:
         """The operators in the file."""
-        return self.columns.tables.take(self.rows)
+        return self.model.operator_columns.tables.take(self.rows)
 
     @property
     def budget(self) -> Budget:
         """The budget of the file."""
-        return self.columns.tables.wire.budget
+        return self.model.wire.budget
 
     @property
     def codes(self) -> Sequence[OperatorCode]:
         """The operator codes of the model, to which `code_indices` refer."""
-        return self.read_codes()
+        return self.model.operator_codes
 
     @cached_property
     def code_indices(self) -> Indices:
         """The operator code index of each operator."""
-        return self.columns.code_indices[self.rows].astype(np.int64)
+        return self.model.operator_columns.code_indices[self.rows].astype(np.int64)
 
     @cached_property
     def code_names(self) -> list[str]:
         """The code name of each operator. Raises ModelFormatError if a code does not exist."""
-        return self.read_code_names()
+        return list(chain.from_iterable(map(self.model.code_names, self.subgraphs)))
 
     @cached_property
     def result_names(self) -> list[tuple[bytes, ...]]:
         """The names of each operator's outputs, empty for an omitted one. Raises ModelFormatError."""
-        return self.read_result_names()
+        return list(chain.from_iterable(map(self.model.output_names, self.subgraphs)))
 
     @cached_property
     def first_result_names(self) -> list[str]:
@@ -128,15 +124,23 @@ class Operators:
 class Values:
     """The values of a graph, 0..n-1: `rows` of all tensors of a model. `place` is the path for errors."""
 
-    columns: TensorColumns
-    rows: Rows
-    schema: Schema
-    read_buffers: Callable[[], Buffers]
+    model: Model
+    rows: slice
     place: str
 
     def __len__(self) -> int:
         """Return the number of values."""
-        return _count(self.rows)
+        return int(self.rows.stop - self.rows.start)
+
+    @property
+    def schema(self) -> Schema:
+        """The schema of the file."""
+        return self.model.schema
+
+    @property
+    def columns(self) -> TensorColumns:
+        """The tensors of the model."""
+        return self.model.tensor_columns
 
     @cached_property
     def tables(self) -> Tables:
@@ -146,8 +150,7 @@ class Values:
     @cached_property
     def names(self) -> list[bytes]:
         """The name of each value, as bytes in the file."""
-        names = self.columns.names
-        return names[self.rows] if isinstance(self.rows, slice) else [names[row] for row in self.rows.tolist()]
+        return self.columns.names[self.rows]
 
     def name(self, value: int) -> str:
         """Return the name of one value, as text."""
@@ -199,7 +202,7 @@ class Values:
     @property
     def model_buffers(self) -> Buffers:
         """The buffers of the model."""
-        return self.read_buffers()
+        return self.model.buffers
 
     @cached_property
     def is_variable(self) -> Mask:
@@ -213,7 +216,7 @@ class Values:
 
         Raises ModelFormatError for a buffer that does not exist.
         """
-        buffers, indices = self.read_buffers(), self.buffers
+        buffers, indices = self.model.buffers, self.buffers
         if not len(buffers) and not indices.any():
             return np.zeros(indices.shape, np.bool_)  # buffer 0 counts as empty even if it is missing
         if indices.size and int(indices.max()) >= len(buffers):

@@ -11,19 +11,20 @@ A value is a tensor in the file. Everything is read or computed at first use, an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from circletools.errors import ModelFormatError
-from circletools.flatbuf.columns import Tables, Wire, grouped
+from circletools.flatbuf.columns import Tables, Vectors, grouped
 from circletools.flatbuf.schema import Schema
 from circletools.graph.algorithms import Dag, Indices, dag_from_edges, reachable
 from circletools.graph.columns import Mask, Operators, Slots, Uses, Values
+from circletools.model.model import Model
 from circletools.model.rows import Buffers
 from circletools.model.views import OperatorCode, Signature, text
 
@@ -36,24 +37,46 @@ _OTHER_EACH_TIME = ("MULTINOMIAL", "RANDOM_STANDARD_NORMAL", "RANDOM_UNIFORM", "
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """The operators of one subgraph, 0..len-1, and its values, 0..len(values)-1.
+    """The operators of subgraph `index` of a model, 0..len-1, and its values, 0..len(values)-1.
 
     `inputs` and `outputs` are the values of the graph's inputs and outputs, as in the file: they may be -1 or out of
     range, and so may values of slots; methods that need existing values raise ModelFormatError. `callees` has the
-    subgraphs in the options of each operator, in the order of their fields; -1 means none. `share` is the graph's
-    fraction of the model's operators, and `table` the subgraph in the file.
+    subgraphs in the options of each operator, in the order of their fields; -1 means none.
     """
 
+    model: Model
     index: int
-    operators: Operators
-    values: Values
-    inputs: Indices
-    outputs: Indices
-    read_operands: Callable[[], Slots]
-    read_results: Callable[[], Slots]
-    read_callees: Callable[[], Mapping[int, Sequence[int]]]
-    table: Tables
-    share: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Read the columns that the graph consists of. Raises ModelFormatError."""
+        _ = self.operators, self.values, self.inputs, self.outputs
+
+    @cached_property
+    def operators(self) -> Operators:
+        """The operators of the graph."""
+        own = self.model.operator_columns.rows_of(self.index)
+        return Operators(self.model, slice(own.start, own.stop), (self.index,))
+
+    @cached_property
+    def values(self) -> Values:
+        """The values of the graph."""
+        own = self.model.tensor_columns.rows_of(self.index)
+        return Values(self.model, slice(own.start, own.stop), self.place())
+
+    @cached_property
+    def inputs(self) -> Indices:
+        """The values of the inputs."""
+        return self.model.subgraph_tables.vectors("inputs").row(self.index).astype(np.int64)
+
+    @cached_property
+    def outputs(self) -> Indices:
+        """The values of the outputs."""
+        return self.model.subgraph_tables.vectors("outputs").row(self.index).astype(np.int64)
+
+    @property
+    def share(self) -> float:
+        """The graph's fraction of the model's operators."""
+        return len(self) / max(len(self.model.operator_columns.tables), 1)
 
     def __len__(self) -> int:
         """Return the number of operators."""
@@ -66,27 +89,35 @@ class Graph:
     @property
     def name(self) -> str:
         """The name of the subgraph, often empty."""
-        return text(self.table.strings("name")[0])
+        return text(self._table.strings("name")[0])
 
     @property
     def debug_metadata_index(self) -> int:
         """The index of the subgraph in the debug metadata."""
-        return int(self.table.scalars("debug_metadata_index")[0])
+        return int(self._table.scalars("debug_metadata_index")[0])
+
+    @property
+    def _table(self) -> Tables:
+        return self.model.subgraph_tables.take(slice(self.index, self.index + 1))
 
     @cached_property
     def operands(self) -> Slots:
         """The value in each input slot."""
-        return self.read_operands()
+        return self._slots(self.model.operator_columns.inputs)
 
     @cached_property
     def results(self) -> Slots:
         """The value in each output slot."""
-        return self.read_results()
+        return self._slots(self.model.operator_columns.outputs)
+
+    def _slots(self, vectors: Vectors) -> Slots:
+        own = vectors.take(self.operators.rows)
+        return Slots(own.flat().astype(np.int64), own.splits())
 
     @cached_property
     def callees(self) -> Mapping[int, Sequence[int]]:
         """The subgraphs that operators refer to, by operator. Raises ModelFormatError for a broken structure."""
-        return self.read_callees()
+        return self.model.callees.get(self.index, {})
 
     def called(self, operators: Iterable[int]) -> set[int]:
         """Return the subgraphs that these operators call."""
@@ -236,47 +267,25 @@ class Graph:
         return tuple(sorted(found))
 
 
-class Source(Protocol):
-    """The parts of a `Model` other than its graphs."""
-
-    @property
-    def format(self) -> Literal["circle", "tflite"]: ...
-    @property
-    def schema(self) -> Schema: ...
-    @property
-    def version(self) -> int: ...
-    @property
-    def wire(self) -> Wire: ...
-    @property
-    def subgraph_tables(self) -> Tables: ...
-    @property
-    def description(self) -> str: ...
-    @property
-    def operator_codes(self) -> tuple[OperatorCode, ...]: ...
-    @property
-    def signatures(self) -> tuple[Signature, ...]: ...
-    @property
-    def buffers(self) -> Buffers: ...
-    def metadata_value(self, name: str) -> memoryview | None: ...
-
-
 @dataclass(frozen=True, eq=False)
 class ModelGraph:
-    """The graphs of a model, one for each subgraph, and its other contents; `name` is the file name."""
+    """The graphs of a model, one for each subgraph, and its other contents, of the model `source`."""
 
-    name: str
-    source: Source
-    read_graphs: Callable[[], tuple[Graph, ...]]
-    read_patterns: Callable[[], frozenset[int]]
+    source: Model
 
     def __len__(self) -> int:
         """Return the number of graphs."""
         return len(self.source.subgraph_tables)
 
+    @property
+    def name(self) -> str:
+        """The name of the file."""
+        return self.source.source.name
+
     @cached_property
     def graphs(self) -> tuple[Graph, ...]:
         """The graphs; the first is the main one. Raises ModelFormatError."""
-        return self.read_graphs()
+        return tuple(Graph(self.source, index) for index in range(len(self)))
 
     @property
     def format(self) -> Literal["circle", "tflite"]:
@@ -319,7 +328,7 @@ class ModelGraph:
 
         Raises ModelFormatError for a broken structure.
         """
-        return self.read_patterns()
+        return self.source.patterns
 
     @cached_property
     def callees(self) -> dict[int, set[int]]:

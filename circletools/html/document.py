@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from circletools.affinity.exports.placement import device_colors
-from circletools.affinity.tables import NONE, Affinity, SubgraphAffinity, affinity_freshness, affinity_in
+from circletools.affinity.tables import NONE, Affinity, SubgraphAffinity, check_freshness, read_affinity
 from circletools.check import check
 from circletools.errors import ModelFormatError, TableFormatError
 from circletools.fit.verdicts import Fit
@@ -182,10 +182,10 @@ def _details(origins: Origins, ids: Sequence[int], links: SourceLinks) -> dict[s
 def _affinity(model: ModelGraph) -> tuple[Affinity | None, dict[str, Any] | None]:
     """Return a model's affinity, and its devices with their colours."""
     try:
-        found = affinity_in(model)
+        found = read_affinity(model)
         if found is None:
             return None, None
-        state = _state(affinity_freshness(model, found))
+        state = _state(check_freshness(model, found))
     except TableFormatError as error:
         return None, {"state": "malformed", "reason": short(str(error)), "devices": []}
     colors = device_colors(found)

@@ -28,7 +28,7 @@ def decoded(data: bytes) -> dict[str, Any]:
     """Decode an entry. Raises ModelFormatError if it is broken, EditError for a newer schema."""
     schema, wire = load_schema("tflite_metadata"), Wire(memoryview(data))
     try:
-        walk(wire, schema, max_tables=None)
+        walk(wire, schema)
         root = Tables(wire, schema.tables[schema.root], np.array([check_header(wire, schema)]))
         (found,) = described(root, schema, leaves)
     except ModelFormatError as error:
@@ -44,7 +44,7 @@ def encoded(root: NewTable) -> bytes:
     builder.Finish(builder.EndObject(), b"M001")
     data, schema = bytes(builder.Output()), load_schema("tflite_metadata")
     wire = Wire(memoryview(data))
-    reachable = walk(wire, schema, max_tables=None)
+    reachable = walk(wire, schema)
     inert = Inert(wire, schema, lambda: reachable, 0)
     overlay = Overlay(wire, schema, check_header(wire, schema), 0, {}, inert)
     return write_prefix(overlay, root, reachable.end) + data

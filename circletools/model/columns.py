@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from circletools.errors import ModelFormatError
-from circletools.flatbuf.budget import OBJECT_BYTES, SUBGRAPH_BYTES
-from circletools.flatbuf.columns import Tables, Vectors, Wire
-from circletools.flatbuf.schema import Schema
+from circletools.flatbuf.columns import OBJECT_BYTES, SUBGRAPH_BYTES, Tables, Vectors, Wire
+from circletools.flatbuf.schema import Schema, load_roles
 from circletools.flatbuf.verify import Reachable, walk
+from circletools.model.options import OPTION_FIELDS, union_tables
 from circletools.model.views import OperatorCode, text
 from circletools.wording import Attributes, Items
 
@@ -127,7 +127,7 @@ class ModelColumns(Attributes):
     @cached_property
     def reachable(self) -> Reachable:
         """All reachable objects in the file, with a checked structure. Raises ModelFormatError."""
-        return walk(self.wire, self.schema, max_tables=None)
+        return walk(self.wire, self.schema)
 
     @cached_property
     def root(self) -> Tables:
@@ -218,6 +218,37 @@ class ModelColumns(Attributes):
                 _rows(maps.scalars("tensor_index"), given, firsts, counts),
                 OBJECT_BYTES * int(of_signatures.count.sum()),
             )
+
+    @property
+    def callees(self) -> dict[int, dict[int, list[int]]]:
+        """The subgraphs in options of If, While, CallOnce, composites etc., by subgraph and operator.
+
+        Raises ModelFormatError.
+        """
+        return self._called[0]
+
+    @property
+    def patterns(self) -> frozenset[int]:
+        """The subgraphs that options refer to, but no runtime executes. Raises ModelFormatError."""
+        return self._called[1]
+
+    @cached_property
+    def _called(self) -> tuple[dict[int, dict[int, list[int]]], frozenset[int]]:
+        found: dict[int, dict[int, list[int]]] = {}
+        patterns: set[int] = set()
+        columns, roles = self.operator_columns, load_roles()
+        for field in OPTION_FIELDS:
+            for rows, options in union_tables(columns.tables, field, self.schema):
+                owners = np.searchsorted(columns.splits, rows, "right") - 1
+                places = list(zip(owners.tolist(), (rows - columns.splits[owners]).tolist(), strict=True))
+                for item in options.type.fields:
+                    role = roles.get((options.type.name, item.name))
+                    if role is None or role.kind != "subgraph":
+                        continue
+                    for (owner, operator), named in zip(places, options.numbers(item), strict=True):
+                        found.setdefault(owner, {}).setdefault(operator, []).extend(named)
+                        patterns.update(named if role.pattern else ())
+        return found, frozenset(patterns)
 
     def code_names(self, subgraph: int) -> list[str]:
         """Return the code name of each operator of a subgraph.

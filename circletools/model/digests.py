@@ -18,7 +18,7 @@ from circletools.flatbuf.schema import Field
 from circletools.model.bundles import PACKED, archive_files
 from circletools.model.external import external_data
 from circletools.model.model import Model
-from circletools.model.places import place_of
+from circletools.model.verify import place_of
 from circletools.model.views import Metadata
 from circletools.wording import Attributes
 

@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from circletools.flatbuf.columns import Tables
-from circletools.flatbuf.roles import Kind, Role, load_roles, types_below
-from circletools.flatbuf.schema import Field
+from circletools.flatbuf.schema import Field, Role, RoleKind, load_roles, types_below
 from circletools.model.model import Model
 
 Rows = NDArray[np.int64]
@@ -101,7 +100,7 @@ class Indices:
         return path if self.counts is None else f"{path}[{index - int(np.searchsorted(self.rows, row))}]"
 
 
-def model_indices(model: Model, *kinds: Kind) -> Iterator[Indices]:
+def model_indices(model: Model, *kinds: RoleKind) -> Iterator[Indices]:
     """Yield the indices of these kinds, from the root down, by ascending slot, after checking the structure.
 
     Raises ModelFormatError for a broken structure.
@@ -109,7 +108,7 @@ def model_indices(model: Model, *kinds: Kind) -> Iterator[Indices]:
     yield from _from_root(model, kinds, frozenset(model.reachable.tables))
 
 
-def indices_as_read(model: Model, *kinds: Kind) -> Iterator[Indices]:
+def indices_as_read(model: Model, *kinds: RoleKind) -> Iterator[Indices]:
     """Like `model_indices`, but check the structure only where the indices are stored.
 
     Raises ModelFormatError if it is broken there.
@@ -117,14 +116,14 @@ def indices_as_read(model: Model, *kinds: Kind) -> Iterator[Indices]:
     yield from _from_root(model, kinds, frozenset(model.schema.tables))
 
 
-def _from_root(model: Model, kinds: Sequence[Kind], present: frozenset[str]) -> Iterator[Indices]:
+def _from_root(model: Model, kinds: Sequence[RoleKind], present: frozenset[str]) -> Iterator[Indices]:
     """Yield the indices below the root; tables of types that are not `present` are skipped."""
     below = types_below(model.schema, frozenset(kinds))
     leading = frozenset(name for name, types in below.items() if not present.isdisjoint(types))
     yield from _below(model, Level(model.root), kinds, leading)
 
 
-def _below(model: Model, level: Level, kinds: Sequence[Kind], leading: frozenset[str]) -> Iterator[Indices]:
+def _below(model: Model, level: Level, kinds: Sequence[RoleKind], leading: frozenset[str]) -> Iterator[Indices]:
     roles = load_roles()
     for item in level.tables.type.fields:
         role = roles.get((level.tables.type.name, item.name))

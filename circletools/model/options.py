@@ -1,4 +1,4 @@
-"""Options of operators, as named values and as numbers."""
+"""Options of operators, as named values and as numbers, and the quantization of tensors."""
 
 from __future__ import annotations
 
@@ -10,10 +10,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from circletools.flatbuf.columns import Tables
-from circletools.flatbuf.schema import Field, Schema
-from circletools.model.enums import enum_of_field
-from circletools.model.views import text
+from circletools.flatbuf.schema import Field, Schema, load_roles
+from circletools.model.views import Quantization, text
 from circletools.wording import Named
+
+OPTION_ENUMS = {
+    "fused_activation_function": "ActivationFunctionType",
+    "padding": "Padding",
+    "weights_format": "FullyConnectedOptionsWeightsFormat",
+    "kernel_type": "LSTMKernelType",
+}
+"""The enum types of option fields, except fields whose name is that of another enum in the format."""
+
+
+def enum_of(path: str) -> str:
+    """Return the enum type of a field, such as `subgraphs[0].tensors[1].type`; empty if it has none."""
+    owner, _, field = path.rpartition(".")
+    if field == "type" and "tensors[" not in owner.rpartition(".")[2]:  # options use this name for another enum
+        return ""
+    if any(name == field and role.kind == "tensor_type" for (_, name), role in load_roles().items()):
+        return "TensorType"
+    return OPTION_ENUMS.get(field, "")
+
+
+def enum_of_field(table: str, field: str) -> str:
+    """Return the enum type of a field of an options table; empty if none is known."""
+    role = load_roles().get((table, field))
+    return "TensorType" if role is not None and role.kind == "tensor_type" else OPTION_ENUMS.get(field, "")
+
 
 OPTION_FIELDS = ("builtin_options", "builtin_options_2")
 
@@ -78,3 +102,27 @@ def _column(tables: Tables, field: Field, schema: Schema) -> list[Any]:
 def text_number(text: bytes) -> float:
     """Return the number that represents the text of an option; never 0."""
     return float(int.from_bytes(blake2b(text, digest_size=6).digest(), "big")) if text else 0.0
+
+
+def quantizations(tensors: Tables, schema: Schema) -> dict[int, Quantization]:
+    """Return the quantization of each quantized tensor, by its row in `tensors`."""
+    tables, owners = tensors.child("quantization", schema)
+    details: dict[int, tuple[str, dict[str, Any]]] = {}
+    for rows, some in union_tables(tables, "details", schema):
+        values = [(some.type.name, fields) for fields in named_fields(some, schema)]
+        details |= dict(zip(rows.tolist(), values, strict=True))
+    scales, zeros, lowest, highest = (tables.vectors(name) for name in ("scale", "zero_point", "min", "max"))
+    axes = tables.scalars("quantized_dimension").tolist()
+    found = {}
+    for row, owner in enumerate(owners.tolist()):
+        quantization = Quantization(
+            tuple(scales.row(row).tolist()),
+            tuple(zeros.row(row).tolist()),
+            axes[row],
+            tuple(lowest.row(row).tolist()),
+            tuple(highest.row(row).tolist()),
+            *details.get(row, ("", {})),
+        )
+        if quantization.scale or quantization.minimum or quantization.kind:  # converters write empty tables too
+            found[owner] = quantization
+    return found

@@ -16,8 +16,7 @@ from circletools.errors import ModelFormatError, UsageError
 from circletools.flatbuf.columns import Tables, Vectors, grouped
 from circletools.model.arrays import array_of
 from circletools.model.columns import Indices, ModelColumns
-from circletools.model.options import named_options
-from circletools.model.quantization import quantizations
+from circletools.model.options import named_options, quantizations
 from circletools.model.views import Buffer, Operator, Quantization, Tensor, attach, text
 from circletools.wording import Attributes, Items, counted, html_table, refuse_index
 

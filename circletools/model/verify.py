@@ -6,24 +6,46 @@ all subgraphs at once. schema/roles.json lists the index fields and their target
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
 from circletools.errors import ModelFormatError
-from circletools.findings import Finding, Findings
-from circletools.flatbuf.roles import Kind
+from circletools.findings import Finding, Findings, Severity
+from circletools.flatbuf.schema import RoleKind
 from circletools.flatbuf.verify import MAX_TABLES
 from circletools.model.debug_metadata import DEBUG_METADATA, DebugMetadata
 from circletools.model.external import ExternalData, external_data
 from circletools.model.indices import Indices, indices_as_read, model_indices
 from circletools.model.model import Model
-from circletools.model.places import findings_at, place_of
+
+SHOWN = 20  # findings of one kind that are listed individually
+
+
+def place_of(field: str, splits: NDArray[np.int64], row: int) -> str:
+    """Return the path of a row among all operators or tensors: `subgraphs[0].operators[5]`."""
+    subgraph = int(np.searchsorted(splits, row, "right")) - 1
+    return f"subgraphs[{subgraph}].{field}[{row - int(splits[subgraph])}]"
+
+
+def findings_at(
+    code: str,
+    rows: NDArray[np.int64],
+    place: Callable[[int], str],
+    message: Callable[[int], str],
+    severity: Severity = "warning",
+) -> Iterator[Finding]:
+    """Yield a finding for each of the first 20 rows, and one with the number of further rows."""
+    for row in rows[:SHOWN].tolist():
+        yield Finding(code, severity, place(row), message(row))
+    if len(rows) > SHOWN:
+        yield Finding(code, severity, place(int(rows[SHOWN])), f"and {len(rows) - SHOWN} more like the last one")
+
 
 _INDEX, _EXTERNAL = "INDEX_OUT_OF_RANGE", "EXTERNAL_DATA_OUTSIDE_FILE"
 OPTIONAL = -1  # an optional or omitted input
-_INDICES: tuple[Kind, ...] = (
+_INDICES: tuple[RoleKind, ...] = (
     "buffer", "operator_code", "tensor", "subgraph", "external_buffer", "external_buffer_group"
 )  # fmt: skip
 _ANY = np.iinfo(np.int64).max
@@ -77,7 +99,7 @@ class _Bounds:
     def __init__(self, model: Model) -> None:
         self.model = model
         self.tensors = np.diff(model.tensor_columns.splits)
-        self.counts: dict[Kind, int] = {
+        self.counts: dict[RoleKind, int] = {
             "buffer": len(model.buffers),
             "operator_code": len(model.operator_codes),
             "subgraph": len(model.subgraphs),

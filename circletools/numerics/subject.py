@@ -13,7 +13,7 @@ from circletools.edit.edit import ModelEdit
 from circletools.graph.graph import Graph, ModelGraph
 from circletools.graph.reach import Reach
 from circletools.model.model import Model, open_model
-from circletools.model.quantization import quantizations
+from circletools.model.options import quantizations
 from circletools.model.views import Quantization
 from circletools.numerics.values import Form
 from circletools.parts.excerpt import Excerpt, Section

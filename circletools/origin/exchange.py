@@ -17,7 +17,7 @@ from circletools.errors import InvalidInputError, UsageError
 from circletools.metadata.codec import encode_name
 from circletools.origin.read import Origins
 from circletools.origin.source import SourceDetails
-from circletools.storage.strict_json import read_json
+from circletools.storage.documents import read_json
 from circletools.wording import SCHEMA_VERSION
 
 _MOST_SUBGRAPHS = 1 << 16

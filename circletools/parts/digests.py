@@ -18,8 +18,7 @@ import numpy as np
 from circletools.edit.editable import check_editable
 from circletools.errors import ModelFormatError
 from circletools.flatbuf.digest import Digests, digest
-from circletools.flatbuf.roles import keys_with_role
-from circletools.flatbuf.schema import Field
+from circletools.flatbuf.schema import Field, keys_with_role
 from circletools.graph.build import model_graph
 from circletools.graph.graph import ModelGraph
 from circletools.graph.resources import Resources

@@ -14,9 +14,9 @@ from circletools.affinity.tables import (
     NONE,
     Affinity,
     SubgraphAffinity,
-    affinity_freshness,
-    affinity_in,
+    check_freshness,
     encode_affinity,
+    read_affinity,
 )
 from circletools.findings import Finding
 from circletools.graph.graph import ModelGraph
@@ -59,14 +59,14 @@ class Annotations:
 
 def read_annotations(model: ModelGraph) -> Annotations:
     """Read the metadata of a model. Raises TableFormatError for tables that cannot be decoded."""
-    origins, affinity = origins_in(model), affinity_in(model)
+    origins, affinity = origins_in(model), read_affinity(model)
     stale, notes = set[str](), []
     if origins is not None and origins_freshness(model, origins).state == "stale":
         message = "the origins are left out: they are stale; run `circletool embed-origins --replace` on the model"
         notes.append(Finding("STALE_ORIGIN", "info", "", message))
         stale.update(ORIGIN_ENTRIES)
         origins = None
-    if affinity is not None and affinity_freshness(model, affinity).state == "stale":
+    if affinity is not None and check_freshness(model, affinity).state == "stale":
         message = "the affinity is left out: it is stale; run `circletool annotate-affinity` on the result"
         notes.append(Finding("STALE_AFFINITY", "info", "", message))
         stale.update(AFFINITY_ENTRIES)

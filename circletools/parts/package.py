@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from circletools.errors import CircleToolsError, InvalidInputError
-from circletools.storage.strict_json import read_json
+from circletools.storage.documents import read_json
 
 MANIFEST = "metadata/MANIFEST"
 CONNECTIONS = ".part.conn.json"

@@ -13,10 +13,10 @@ from itertools import count
 import numpy as np
 
 from circletools.affinity.exports.placement import current_affinity
-from circletools.affinity.findings import findings_of_affinity
+from circletools.affinity.findings import affinity_findings
 from circletools.affinity.tables import Affinity
 from circletools.errors import EditError
-from circletools.flatbuf.budget import OBJECT_BYTES
+from circletools.flatbuf.columns import OBJECT_BYTES
 from circletools.graph.algorithms import Indices
 from circletools.graph.build import model_graph
 from circletools.graph.graph import Graph, ModelGraph
@@ -76,7 +76,7 @@ def checked_affinity(model: ModelGraph, subgraph: int) -> Affinity:
         raise EditError("there are no operators to split", location=place)
     if subgraph not in affinity.subgraphs:
         raise EditError("the operators have no device", location=place, hint=_HINT)
-    for finding in findings_of_affinity(model):
+    for finding in affinity_findings(model):
         matters = finding.severity == "error" or finding.code in ("UNASSIGNED_OPERATOR", "MISNUMBERED_PARTITION")
         if matters and (finding.location + ".").startswith((f"{place}.", "metadata")):
             raise EditError(finding.message, location=finding.location, hint=_HINT)

@@ -14,17 +14,16 @@ from typing import Literal
 import numpy as np
 
 from circletools.flatbuf.columns import grouped
-from circletools.flatbuf.roles import Kind
-from circletools.flatbuf.schema import Field, TableType
+from circletools.flatbuf.schema import Field, RoleKind, TableType
 from circletools.flatbuf.transplant import Altered, Value
 from circletools.model.indices import Indices, model_indices
 from circletools.model.model import Model
 
 Owner = Literal["Operator", "Tensor"]
-NewIndices = Mapping[Kind, Mapping[int, int]]
+NewIndices = Mapping[RoleKind, Mapping[int, int]]
 """The new index of each old index, by kind; indices that are not listed stay unchanged."""
 
-_KINDS: tuple[Kind, ...] = ("tensor", "buffer", "operator_code", "subgraph")
+_KINDS: tuple[RoleKind, ...] = ("tensor", "buffer", "operator_code", "subgraph")
 _CODES = {"i1": "b", "u1": "B", "i2": "h", "u2": "H", "i4": "i", "u4": "I", "i8": "q", "u8": "Q"}
 _OWNERS: tuple[Owner, ...] = ("Operator", "Tensor")
 
@@ -40,7 +39,7 @@ class _Inner:
     """
 
     way: Way
-    kind: Kind
+    kind: RoleKind
     field: Field
     values: Sequence[int]
 
@@ -60,7 +59,7 @@ class References:
         old_metadata = model.root.vectors("metadata_buffer").row(0).tolist()  # an old form of metadata
         self.entries: list[int] = [entry.buffer for entry in model.metadata]
         self.always: set[int] = {0, *old_metadata} if len(model.buffers) else set()
-        self._columns: dict[Owner, list[tuple[Kind, Field, list[list[int]]]]] = {owner: [] for owner in _OWNERS}
+        self._columns: dict[Owner, list[tuple[RoleKind, Field, list[list[int]]]]] = {owner: [] for owner in _OWNERS}
         self._inner: dict[tuple[Owner, int], list[_Inner]] = {}
         for indices in model_indices(model, *_KINDS):
             owner = next((owner for owner in _OWNERS if indices.level.rows_of(owner) is not None), None)
@@ -83,7 +82,7 @@ class References:
         first, end = self._splits[owner][subgraph : subgraph + 2]
         return range(first, end) if chosen is None else [first + index for index in chosen]
 
-    def named(self, kind: Kind, owner: Owner, rows: Iterable[int]) -> set[int]:
+    def named(self, kind: RoleKind, owner: Owner, rows: Iterable[int]) -> set[int]:
         """Return the indices of one kind in these operators or tensors and the tables below; -1 may be among them."""
         found: set[int] = set()
         columns = [lists for of_kind, _, lists in self._columns[owner] if of_kind == kind]

@@ -12,7 +12,7 @@ from typing import Literal
 
 from circletools.errors import EditError, UsageError
 from circletools.findings import Finding
-from circletools.flatbuf.budget import OBJECT_BYTES
+from circletools.flatbuf.columns import OBJECT_BYTES
 from circletools.graph.graph import Graph
 from circletools.metadata.stamp import operator_record
 from circletools.model.model import Model

@@ -12,7 +12,7 @@ from struct import pack
 
 import numpy as np
 
-from circletools.flatbuf.roles import Kind
+from circletools.flatbuf.schema import RoleKind
 from circletools.flatbuf.transplant import Altered, Value, transplant
 from circletools.flatbuf.transplant import References as Tables
 from circletools.model.external import FILE_OFFSETS, external_ranges
@@ -139,7 +139,7 @@ class _Tables:
 
     def fields(self, owner: Owner, row: int, tensors: NewIndex | None) -> dict[str, Value]:
         contents = self.contents
-        new: dict[Kind, NewIndex] = {
+        new: dict[RoleKind, NewIndex] = {
             "buffer": contents.buffers, "operator_code": contents.codes, "subgraph": contents.subgraphs
         }  # fmt: skip
         return self.old.references.fields(owner, row, new if tensors is None else {**new, "tensor": tensors})

@@ -15,7 +15,7 @@ from circletools.affinity.assign.rules import Decision, Rule, RuleSet, make_defa
 from circletools.affinity.capability.file import load_capability
 from circletools.affinity.capability.table import Capability
 from circletools.affinity.costs.times import CostDocument, Costs, Defaults, parse_costs
-from circletools.affinity.limits import Limit, parse_limit
+from circletools.affinity.problem import Limit, parse_limit
 from circletools.affinity.units import Colocation, parse_colocation
 from circletools.errors import CircleToolsError, InvalidInputError, UsageError
 from circletools.findings import Finding

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from circletools.affinity.costs.table import Estimate
 from circletools.affinity.costs.times import Costs, cost_tables
 from circletools.affinity.partitioning import Partitioning, from_affinity
-from circletools.affinity.tables import NONE, Affinity, SubgraphAffinity, affinity_freshness, affinity_in
+from circletools.affinity.tables import NONE, Affinity, SubgraphAffinity, check_freshness, read_affinity
 from circletools.errors import EditError
 from circletools.findings import Finding
 from circletools.graph.build import model_graph
@@ -91,8 +91,8 @@ def inspect_affinity(model: Model, costs: CostRequest | CostInputs | None = None
     if isinstance(costs, CostRequest):
         costs = read_request(costs) if costs.has_costs else None
     graph = model_graph(model)
-    affinity = affinity_in(graph)
-    freshness = None if affinity is None else affinity_freshness(graph, affinity)
+    affinity = read_affinity(graph)
+    freshness = None if affinity is None else check_freshness(graph, affinity)
     found, notes = affinity or Affinity({}, {}), list[Finding]()
     name = graph.name
     if freshness is None:

@@ -18,9 +18,8 @@ from circletools.affinity.assign.assign import Assignment, Constraints, assign, 
 from circletools.affinity.capability.table import Refusal, why_not
 from circletools.affinity.costs.table import CostTable
 from circletools.affinity.costs.times import Costs, cost_tables
-from circletools.affinity.limits import check_limits
 from circletools.affinity.partitioning import Partitioning, assign_by_cost, assign_by_memory, make_partitioning
-from circletools.affinity.problem import Sizing
+from circletools.affinity.problem import Sizing, check_limits
 from circletools.affinity.solvers.growth import Step
 from circletools.affinity.units import make_units
 from circletools.errors import EditError

@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from circletools.affinity.assign.rules import Decision
-from circletools.affinity.tables import NONE, Affinity, affinity_freshness, affinity_in
+from circletools.affinity.tables import NONE, Affinity, check_freshness, read_affinity
 from circletools.errors import EditError, UsageError
 from circletools.findings import Finding
 from circletools.graph.graph import ModelGraph
@@ -39,10 +39,10 @@ def devices_of_sources(annotated: ModelGraph) -> Earlier:
 
     Raises EditError if the model has no origins or no affinity, or if they are stale.
     """
-    origins, affinity = fresh_origins(annotated), affinity_in(annotated)
+    origins, affinity = fresh_origins(annotated), read_affinity(annotated)
     if affinity is None:
         raise EditError("the model has no affinity", hint="annotate-affinity adds it")
-    if affinity_freshness(annotated, affinity).state == "stale":
+    if check_freshness(annotated, affinity).state == "stale":
         raise EditError("the affinity of the model is stale")
     votes: dict[str, Counter[int]] = {}
     for index, subgraph in affinity.subgraphs.items():
@@ -94,12 +94,12 @@ def devices_before(model: ModelGraph, earlier: Earlier | None, *, needed: bool) 
     """
     if earlier is not None:
         return reproject(model, earlier)
-    affinity = affinity_in(model)
+    affinity = read_affinity(model)
     if affinity is None:
         if not needed:
             return None
         raise UsageError("no devices are named", hint="write `devices=npu,cpu`")
-    if affinity_freshness(model, affinity).state == "stale":
+    if check_freshness(model, affinity).state == "stale":
         raise EditError("the affinity of the model is stale", hint="give devices and rules again")
     before: list[dict[int, Decision]] = [{} for _ in model.graphs]
     for index, subgraph in affinity.subgraphs.items():

@@ -50,7 +50,7 @@ class PlanRequest(CostRequest):
     `allow_unmatched`: a rule that matches nothing is a note, not an error; for rules of a `.part` file always.
     `default`: the device of the remaining operators; else the last of several devices, if it has no table.
     `mode`, `min_size`: how partitions are made, and their minimum number of operators.
-    `limits`: `DEVICE:KIND=NUMBER`, limits on the device's partitions (circletools/affinity/limits.py).
+    `limits`: `DEVICE:KIND=NUMBER`, limits on the device's partitions (circletools/affinity/problem.py).
     `keep_together`: `quantize`, `variables`, or a number of bytes: QUANTIZE with DEQUANTIZE, the users of a variable
     or hash table, or the producer and readers of any tensor of at least that many bytes, are in one partition.
     `join`: which operators may share a partition: `connected`, `shared` (they read one constant or input), `any`.

@@ -11,7 +11,7 @@ import numpy as np
 from circletools.errors import CircleToolsError
 from circletools.graph.graph import Graph
 from circletools.graph.reach import Reach
-from circletools.model.quantization import quantizations
+from circletools.model.options import quantizations
 from circletools.parts.excerpt import Excerpt, NewSignature, Section
 from circletools.parts.signatures import new_signature
 from circletools.parts.whole import Whole

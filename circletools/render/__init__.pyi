@@ -12,14 +12,16 @@ from circletools.render.comparison import visible_text as visible_text
 from circletools.render.cost import cost_text as cost_text
 from circletools.render.difference import difference_json as difference_json
 from circletools.render.difference import difference_text as difference_text
-from circletools.render.difference_markdown import ModelVerdicts as ModelVerdicts
-from circletools.render.difference_markdown import difference_markdown as difference_markdown
+from circletools.render.difference_lines import ModelVerdicts as ModelVerdicts
+from circletools.render.difference_lines import difference_markdown as difference_markdown
 from circletools.render.digests import attestation_statement as attestation_statement
 from circletools.render.digests import attestation_text as attestation_text
 from circletools.render.digests import digests_text as digests_text
-from circletools.render.fields import document_json
 from circletools.render.findings import error_json as error_json
 from circletools.render.findings import findings_text as findings_text
+from circletools.render.findings import rewrite_json as rewrite_json
+from circletools.render.findings import split_json as split_json
+from circletools.render.findings import split_verification_json as split_verification_json
 from circletools.render.findings import verdict as verdict
 from circletools.render.fit import fit_json as fit_json
 from circletools.render.fit import fit_sarif as fit_sarif
@@ -28,6 +30,8 @@ from circletools.render.flames import collapsed_text as collapsed_text
 from circletools.render.flames import speedscope_text as speedscope_text
 from circletools.render.inspection import inspection_json as inspection_json
 from circletools.render.inspection import inspection_text as inspection_text
+from circletools.render.judging import JUNIT_BEGIN as JUNIT_BEGIN
+from circletools.render.judging import JUNIT_END as JUNIT_END
 from circletools.render.judging import Tally as Tally
 from circletools.render.judging import explanation_text as explanation_text
 from circletools.render.judging import headline_text as headline_text
@@ -36,12 +40,10 @@ from circletools.render.judging import judgement_gitlab as judgement_gitlab
 from circletools.render.judging import judgement_json as judgement_json
 from circletools.render.judging import judgement_sarif as judgement_sarif
 from circletools.render.judging import judgement_text as judgement_text
+from circletools.render.judging import junit_suite as junit_suite
 from circletools.render.judging import statistics_text as statistics_text
 from circletools.render.judging import summary_text as summary_text
 from circletools.render.judging import tally as tally
-from circletools.render.junit import JUNIT_BEGIN as JUNIT_BEGIN
-from circletools.render.junit import JUNIT_END as JUNIT_END
-from circletools.render.junit import junit_suite as junit_suite
 from circletools.render.measuring import measurement_file as measurement_file
 from circletools.render.measuring import measurement_json as measurement_json
 from circletools.render.measuring import measurement_text as measurement_text
@@ -57,17 +59,15 @@ from circletools.render.plans import plan_text as plan_text
 from circletools.render.profiles import profile_json as profile_json
 from circletools.render.profiles import profile_text as profile_text
 from circletools.render.requirements import requirements_text as requirements_text
-from circletools.render.rewrite import rewrite_json as rewrite_json
-from circletools.render.rows import entries_json as entries_json
-from circletools.render.rows import rows_csv as rows_csv
-from circletools.render.rows import rows_text as rows_text
 from circletools.render.sarif import SarifText as SarifText
 from circletools.render.sarif import sarif_log as sarif_log
 from circletools.render.sarif import sarif_run as sarif_run
-from circletools.render.split import split_json as split_json
-from circletools.render.split import split_verification_json as split_verification_json
 from circletools.render.table import csv_text as csv_text
+from circletools.render.table import document_json
+from circletools.render.table import entries_json as entries_json
 from circletools.render.table import fitted as fitted
+from circletools.render.table import rows_csv as rows_csv
+from circletools.render.table import rows_text as rows_text
 from circletools.render.table import table_text as table_text
 from circletools.render.trace_tables import trace_csv as trace_csv
 from circletools.render.trace_tables import trace_text as trace_text

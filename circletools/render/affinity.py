@@ -10,10 +10,8 @@ from typing import Any
 from circletools.affinity.exports.export import Export
 from circletools.errors import UsageError
 from circletools.planning.inspection import AffinityInspection
-from circletools.render.costs import estimate_json, estimate_text, transfers_text
-from circletools.render.fields import fields_json
-from circletools.render.plans import summary_json, summary_text
-from circletools.render.table import table_text
+from circletools.render.plans import estimate_json, estimate_text, summary_json, summary_text, transfers_text
+from circletools.render.table import fields_json, table_text
 from circletools.wording import SCHEMA_VERSION, ranges
 
 _PARTITION = ("partition", "device", "operators")

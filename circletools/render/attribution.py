@@ -11,10 +11,8 @@ from circletools.origin.exchange import DETAIL_FIELDS, details_json
 from circletools.profile.attribution import Attribution, GroupTime, OperatorTime
 from circletools.profile.joining import Place, Time
 from circletools.profile.ranks import Rank, ranks
-from circletools.render.fields import places_json
 from circletools.render.origins import with_line
-from circletools.render.rows import table_csv
-from circletools.render.table import table_text
+from circletools.render.table import places_json, table_csv, table_text
 from circletools.wording import SCHEMA_VERSION, counted, microseconds, milliseconds, ranges
 
 EVERY = ("type", "operator", "source", "module")

@@ -16,8 +16,7 @@ from circletools.profile.compare_profiles import (
     VisibleChange,
 )
 from circletools.profile.compare_traces import ComparedBucket, ComparedTrace, TraceComparison
-from circletools.render.rows import table_csv
-from circletools.render.table import number_columns, table_text
+from circletools.render.table import number_columns, table_csv, table_text
 from circletools.trace.nnapi.marks import LAYER_NAMES, PHASE_NAMES
 from circletools.wording import SCHEMA_VERSION, counted, microseconds, milliseconds
 

@@ -17,8 +17,8 @@ from circletools.diff.difference import Change, ModelDifference
 from circletools.diff.summary import summarize
 from circletools.errors import ModelFormatError
 from circletools.flatbuf.comparison import Difference
-from circletools.model.enums import enum_of
 from circletools.model.model import Model
+from circletools.model.options import enum_of
 from circletools.model.views import Tensor, text
 from circletools.render.difference_lines import change_statistics, statistics, summary_lines, tensor_with
 from circletools.render.table import table_text

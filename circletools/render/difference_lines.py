@@ -1,18 +1,25 @@
-"""The summary of a difference in a few lines, and statistics of constants that differ."""
+"""The summary of a difference in a few lines, also as Markdown, and statistics of constants that differ."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
 
 import numpy as np
 from numpy.typing import NDArray
 
-from circletools.diff.summary import Summary
+from circletools.cost.cost import Cost
+from circletools.diff.difference import ModelDifference
+from circletools.diff.summary import Summary, summarize
 from circletools.errors import CircleToolsError
+from circletools.findings import Finding
+from circletools.fit.verdicts import Fit
 from circletools.model.model import Model
 from circletools.model.sizes import element_count
 from circletools.model.views import Tensor
-from circletools.wording import counted
+from circletools.wording import Attributes, counted
 
 _MOST_KINDS = 4
 _SAMPLES = 1 << 20
@@ -118,3 +125,50 @@ def _values(tensor: Tensor, count: int) -> NDArray[np.float64] | None:
     with np.errstate(all="ignore"):
         shifted: NDArray[np.float64] = (real - zero[channel if len(zero) == len(scale) else 0]) * scale[channel]
     return shifted
+
+
+@dataclass(frozen=True, slots=True)
+class ModelVerdicts(Attributes):
+    """The costs of a model, the findings of `check`, and verdicts of targets, if requested."""
+
+    cost: Cost
+    findings: Sequence[Finding]
+    fit: Fit | None = None
+
+
+def difference_markdown(
+    found: ModelDifference, before: Model, after: Model, verdicts: Sequence[ModelVerdicts]
+) -> Iterator[str]:
+    """Yield the summary of a difference, and a table of size, cost and `verdicts` before and after."""
+    names = " -> ".join(_cell(model.source.name) for model in (before, after))
+    yield f"**{names}**: {counted(len(found.changes), 'difference')}"
+    yield ""
+    yield from (f"* {_cell(line)}" for line in summary_lines(summarize(found, before, after)))
+    yield ""
+    yield from ("| | before | after | change |", "|---|---:|---:|---:|")
+    fields = ("operators", "macs", "parameters", "weight_bytes")
+    titles = ("operators", "MACs", "parameters", "bytes of constants")
+    totals = [[getattr(side.cost.total, name) for name in fields] for side in verdicts]
+    peaks = [max((one.peak_bytes for one in side.cost.activations), default=0) for side in verdicts]
+    rows = [("file, bytes", before.wire.size, after.wire.size), *zip(titles, *totals, strict=True)]
+    for title, old, new in [*rows, ("peak of activations, bytes", *peaks)]:
+        yield f"| {title} | {old:,} | {new:,} | {f'{new - old:+,}' if new != old else ''} |"
+    words = [[("check", _checked(side.findings)), *_fitted(side.fit)] for side in verdicts]
+    for one, other in zip_longest(*words):
+        yield f"| {_cell(one[0])} | {one[1]} | {other[1]} | {'' if one[1] == other[1] else 'changed'} |"
+
+
+def _checked(findings: Sequence[Finding]) -> str:
+    counts = Counter(finding.severity for finding in findings)
+    return ", ".join(counted(counts[kind], kind) for kind in ("error", "warning") if counts[kind]) or "no findings"
+
+
+def _fitted(found: Fit | None) -> Iterator[tuple[str, str]]:
+    for one in () if found is None else found.targets:
+        yield f"fit on {one.name}", f"{one.verdict.replace('_', ' ')}, {one.refused:,} of {one.operators:,} refused"
+
+
+def _cell(words: str) -> str:
+    """Return a name for a table cell, with characters escaped that Markdown or HTML would interpret."""
+    escaped = "".join(f"\\{letter}" if letter in "\\`*_[]<>|#&@" else letter for letter in words)
+    return " ".join(escaped.split())

@@ -10,7 +10,7 @@ from typing import Any
 from circletools.diff.attestation import Attestation
 from circletools.model.digests import ContentDigests
 from circletools.model.model import Model
-from circletools.render.fields import document_json
+from circletools.render.table import document_json
 from circletools.wording import counted
 
 PREDICATE = "urn:circletools:identical-except:1"

@@ -16,10 +16,9 @@ from circletools.fit.request import key_of
 from circletools.fit.verdicts import Alike, Asked, Blamed, Disagreement, Fit, Misfit, Misfits, Obstacle, TargetFit
 from circletools.origin.exchange import details_json
 from circletools.planning.plan import RefusedOperators
-from circletools.render.fields import fields_json, places_json
 from circletools.render.origins import operator_label, with_line
 from circletools.render.sarif import sarif_location, sarif_run
-from circletools.render.table import table_text
+from circletools.render.table import fields_json, places_json, table_text
 from circletools.wording import SCHEMA_VERSION, counted, ranges
 
 _Refused = TypeVar("_Refused", Misfit, RefusedOperators)

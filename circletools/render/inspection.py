@@ -7,8 +7,7 @@ from itertools import groupby
 from typing import Any
 
 from circletools.inspection import Inspection, SubgraphSummary
-from circletools.render.fields import fields_json
-from circletools.render.table import number_columns, shorter, table_text
+from circletools.render.table import fields_json, number_columns, shorter, table_text
 from circletools.wording import SCHEMA_VERSION
 
 _WIDEST = 80  # characters of a cell, since a column is as wide as its longest cell

@@ -11,8 +11,7 @@ from circletools.origin.describe import OperatorRow, OriginTable
 from circletools.origin.exchange import CSV_COLUMNS, DETAIL_FIELDS, source_json
 from circletools.origin.read import Origins
 from circletools.origin.source import SourceDetails
-from circletools.render.fields import places_json
-from circletools.render.table import csv_text, table_text
+from circletools.render.table import csv_text, places_json, table_text
 from circletools.wording import SCHEMA_VERSION
 
 _HEAD = ("operator", "code", "output", "sources")

@@ -1,10 +1,16 @@
-"""Write tables as text and as CSV."""
+"""Write tables and any tabular result as text and CSV, and the fields of results as JSON."""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Container, Iterable, Iterator, Sequence
+import math
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import is_dataclass
 from types import SimpleNamespace
+from typing import Any
+
+from circletools.errors import UsageError
+from circletools.wording import SCHEMA_VERSION, Tabular
 
 Rows = Sequence[Sequence[str]]
 
@@ -101,3 +107,67 @@ def csv_text(head: Iterable[object], rows: Iterable[Iterable[object]]) -> str:
     writer.writerow(head)
     writer.writerows(rows)
     return "".join(line.removesuffix(_CRLF) + "\n" for line in lines)
+
+
+def rows_csv(found: Tabular) -> str:
+    """Return the rows as CSV."""
+    return table_csv(found.to_rows())
+
+
+def table_csv(rows: Iterable[Mapping[str, Any]], columns: Sequence[str] = ()) -> str:
+    """Return rows as CSV, with one column for each field or only for the given fields.
+
+    Values in a list are separated by spaces; operators are written as `SUBGRAPH/INDEX`.
+    """
+    rows = list(rows)
+    names = columns or (list(rows[0]) if rows else ())
+    return csv_text(names, ([_cell(row.get(name)) for name in names] for row in rows))
+
+
+def rows_text(found: Tabular) -> Iterator[str]:
+    """Yield the rows as a table with column names; nothing if there are no rows."""
+    rows = found.to_rows()
+    if rows:
+        cells = [list(rows[0]), *([str(_cell(value)) for value in row.values()] for row in rows)]
+        yield from table_text(cells, right=number_columns(cells), indent="")
+
+
+def _cell(value: object) -> object:
+    if isinstance(value, Mapping):
+        return "/".join(map(str, value.values()))
+    if isinstance(value, list | tuple):
+        return " ".join(str(_cell(one)) for one in value)
+    return "" if value is None else value
+
+
+def entries_json(found: Tabular) -> dict[str, Any]:
+    """Return the JSON document of `metadata list`."""
+    return {"schema_version": SCHEMA_VERSION, "entries": found.to_rows()}
+
+
+def document_json(value: Any) -> dict[str, Any]:
+    """Return the JSON document of a dataclass: its fields after the version of the schema."""
+    if not is_dataclass(value):
+        raise UsageError(f"a result of `ct.cost` or the like is needed, not {type(value).__name__}")
+    return {"schema_version": SCHEMA_VERSION} | fields_json(value)
+
+
+def fields_json(value: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass in order, recursively, as objects, lists and plain values."""
+    return {name: _plain(getattr(value, name)) for name in value.__dataclass_fields__}
+
+
+def places_json(operators: Iterable[tuple[int, int]]) -> list[dict[str, int]]:
+    """Return operators (subgraph, index) as objects."""
+    return [{"subgraph": subgraph, "operator_index": index} for subgraph, index in operators]
+
+
+def _plain(value: Any) -> Any:
+    """Return a value for JSON: lists for tuples, objects for dataclasses, texts for numbers that are not finite."""
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return fields_json(value) if hasattr(value, "__dataclass_fields__") else value

@@ -8,8 +8,7 @@ from functools import lru_cache
 from itertools import islice
 from operator import itemgetter
 
-from circletools.render.rows import table_csv
-from circletools.render.table import number_columns, table_text
+from circletools.render.table import number_columns, table_csv, table_text
 from circletools.render.traces import By, Document
 from circletools.trace.nnapi.marks import LAYER_NAMES, LAYERS, PHASE_NAMES
 from circletools.trace.nnapi.summaries import WHOLE

@@ -7,9 +7,8 @@ from typing import Any
 
 from circletools.origin.describe import OperatorRow
 from circletools.origin.tracking.tracker import Tracking
-from circletools.render.fields import places_json
 from circletools.render.origins import operator_json, operator_label
-from circletools.render.table import table_text
+from circletools.render.table import places_json, table_text
 from circletools.wording import SCHEMA_VERSION
 
 

@@ -11,7 +11,7 @@ from circletools.errors import ModelFormatError, shortened
 from circletools.findings import Finding
 from circletools.graph.algorithms import Indices, dag_from_edges
 from circletools.model.model import Model
-from circletools.model.places import findings_at
+from circletools.model.verify import findings_at
 from circletools.soundness.whole import Whole, lacking
 
 CORRECT = "fix the exporter"

@@ -23,7 +23,7 @@ from circletools.findings import Finding
 from circletools.graph.algorithms import Indices
 from circletools.model.model import Model
 from circletools.model.options import union_tables
-from circletools.model.places import findings_at
+from circletools.model.verify import findings_at
 from circletools.soundness.whole import Whole, first_slots, is_rewritten
 
 _INPUTS = 4

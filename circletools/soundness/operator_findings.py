@@ -15,11 +15,10 @@ from numpy.typing import NDArray
 
 from circletools.errors import shortened
 from circletools.findings import Finding
-from circletools.flatbuf.roles import load_roles
-from circletools.flatbuf.schema import schema_document
-from circletools.model.enums import enum_of_field
+from circletools.flatbuf.schema import load_roles, schema_document
 from circletools.model.model import Model
-from circletools.model.places import findings_at
+from circletools.model.options import enum_of_field
+from circletools.model.verify import findings_at
 from circletools.soundness.graph_findings import CORRECT
 from circletools.soundness.kernel_findings import kernel_findings
 from circletools.soundness.whole import Whole, first_slots, is_rewritten

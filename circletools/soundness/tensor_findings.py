@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from circletools.findings import Finding
 from circletools.flatbuf.columns import Tables, Vectors
+from circletools.model.arrays import sparse_elements
 from circletools.model.model import Model
-from circletools.model.places import findings_at
 from circletools.model.sizes import element_bits
-from circletools.model.sparsity import sparse_elements
+from circletools.model.verify import findings_at
 from circletools.soundness.graph_findings import CORRECT
 from circletools.soundness.whole import Whole
 

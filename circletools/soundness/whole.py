@@ -13,7 +13,7 @@ from circletools.graph.columns import Mask, Slots
 from circletools.graph.graph import Graph
 from circletools.model.columns import OperatorColumns, TensorColumns
 from circletools.model.model import Model
-from circletools.model.places import place_of
+from circletools.model.verify import place_of
 
 
 @dataclass(frozen=True, eq=False)

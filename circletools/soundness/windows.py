@@ -15,7 +15,7 @@ from circletools.findings import Finding, Severity
 from circletools.graph.build import model_graph
 from circletools.graph.graph import Graph
 from circletools.model.model import Model
-from circletools.model.places import findings_at
+from circletools.model.verify import findings_at
 from circletools.soundness.graph_findings import CORRECT
 
 _FIRST_AXIS = {"CONV_2D": 1, "DEPTHWISE_CONV_2D": 1, "CONV_3D": 0} | dict.fromkeys(

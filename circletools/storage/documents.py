@@ -2,15 +2,124 @@
 
 from __future__ import annotations
 
+import json
+import json.decoder
+import json.scanner
+import math
 import os
+import re
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from circletools.errors import CircleToolsError, InvalidInputError
 from circletools.storage.files import open_source
-from circletools.storage.strict_json import read_json
 from circletools.wording import SCHEMA_VERSION
+
+# --- read JSON from other sources strictly, with line numbers in all errors -----------------------------------
+# It refuses duplicate keys in an object, NaN and infinite numbers, integers of thousands of digits, and nesting
+# deeper than any document here needs, so readers of the result can use recursion.
+
+
+_DEEPEST = 100
+_TOO_DEEP = f"arrays and objects are nested more than {_DEEPEST} deep"
+
+
+class Object(dict[str, Any]):
+    """A JSON object; `line` is the line in which it begins, 0 if lines were not requested."""
+
+    line = 0
+
+
+class _RefusedError(ValueError):
+    """JSON that the reader refuses although it is valid; `lineno` is the line of the enclosing object."""
+
+    lineno = 1
+
+
+def read_json(data: bytes | str, name: str, *, lines: bool = False) -> Any:
+    """Return the value of a JSON document; its objects have the type `Object`.
+
+    `name` is the document's name in errors. `lines` adds line numbers to objects, for documents written by people;
+    this takes ten times longer. Raises InvalidInputError, whose location is `name:line`.
+    """
+    try:
+        text = data if isinstance(data, str) else data.decode(json.detect_encoding(data), "surrogatepass")
+        value = _decoded(text, lines=lines)
+        _check_depth(value)
+    except RecursionError as error:
+        raise InvalidInputError(f"not JSON: {_TOO_DEEP}", location=f"{name}:1") from error
+    except ValueError as error:
+        raise InvalidInputError(f"not JSON: {error}", location=f"{name}:{getattr(error, 'lineno', 1)}") from error
+    return value
+
+
+def _decoded(text: str, *, lines: bool) -> Any:
+    if not lines:
+        try:
+            return json.loads(text, object_pairs_hook=_object, parse_float=_float, parse_constant=_constant)
+        except _RefusedError:
+            pass  # read again, to find the line
+    return _Numbering(text).decode(text)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> Object:
+    found = Object(pairs)
+    if len(found) < len(pairs):
+        twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
+        raise _RefusedError(f"the key {twice!r} occurs twice in one object")
+    return found
+
+
+def _float(digits: str) -> float:
+    value = float(digits)
+    if math.isinf(value):
+        raise _RefusedError(f"{digits[:50]} is too large")
+    return value
+
+
+def _constant(word: str) -> NoReturn:
+    raise _RefusedError(f"{word} is not a JSON number")
+
+
+def _check_depth(value: Any) -> None:
+    level = [value]
+    for _ in range(_DEEPEST):
+        level = [
+            child
+            for parent in level
+            if isinstance(parent, dict | list)
+            for child in (parent.values() if isinstance(parent, dict) else parent)
+            if isinstance(child, dict | list)
+        ]
+        if not level:
+            return
+    raise _RefusedError(_TOO_DEEP)
+
+
+class _Numbering(json.JSONDecoder):
+    """A decoder that gives each object the number of the line in which it begins."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(object_pairs_hook=_object, parse_float=_float, parse_constant=_constant)
+        read = json.decoder.JSONObject  # type: ignore[attr-defined]
+        breaks = [match.start() for match in re.finditer("\n", text)]
+
+        def parse(text_and_end: tuple[str, int], *others: Any) -> tuple[Object, int]:
+            line = bisect_left(breaks, text_and_end[1]) + 1
+            try:
+                found, end = read(text_and_end, *others)
+            except _RefusedError as error:
+                error.lineno = max(error.lineno, line)  # the innermost object begins last
+                raise
+            found.line = line
+            return found, end
+
+        self.parse_object = parse
+        self.scan_once = json.scanner.py_make_scanner(self)  # type: ignore[attr-defined] # the C one has no such hook
+
 
 _Known = TypeVar("_Known")
 

@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from circletools.errors import InvalidInputError, OutputError, UsageError
-from circletools.storage.copying import CHUNK_BYTES, copy_range, start_writing
 from circletools.storage.platform import write_at
-from circletools.storage.replacing import replace
+from circletools.storage.replacing import CHUNK_BYTES, copy_range, replace, start_writing
 
 Progress = Callable[[int, int], None]
 """Called with the bytes written so far, and the bytes in total."""

@@ -31,7 +31,7 @@ from circletools.model.views import Tensor
 from circletools.origin.embed import strip
 from circletools.parts.names import graph_at
 from circletools.shapes.request import EndNames
-from circletools.storage.strict_json import read_json
+from circletools.storage.documents import read_json
 from circletools.surgery.rename import Pair, rename_metadata, split_pair
 from circletools.wording import Attributes, Tabular, counted, suggestion
 

@@ -10,14 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from circletools.affinity.assign.partfile import PartFile, format_part, parse_part
+from circletools.affinity.assign.documents import PartFile, format_part, parse_part
 from circletools.affinity.capability.file import parse_capability
 from circletools.affinity.capability.form import OptionValues, TensorPattern
 from circletools.affinity.capability.table import refusals
 from circletools.affinity.capability.traits import SubgraphTraits, TensorTraits
-from circletools.affinity.exports import onert
-from circletools.affinity.exports.export import openvino_affinity, part_file
-from circletools.affinity.exports.onert import onert_environment
+from circletools.affinity.exports import export
+from circletools.affinity.exports.export import onert_environment, openvino_affinity, part_file
 from circletools.affinity.exports.pictures import coloured, device_data, graph_ids
 from circletools.affinity.exports.placement import Flow, colors, current_affinity, flows, placement
 from circletools.affinity.partitioning import make_partitioning, to_affinity
@@ -294,11 +293,11 @@ def test_the_environment_of_onert_has_a_longest_value(monkeypatch: pytest.Monkey
     data = annotated(row_of("TANH", "NEG"), affinity(["cpu"], ([0, 0], [0, 0])))
     size = len("OP_BACKEND_MAP=0=cpu;1=cpu")
     with open_model(data) as model:
-        monkeypatch.setattr(onert, "VARIABLE_BYTES", size)
+        monkeypatch.setattr(export, "VARIABLE_BYTES", size)
         assert onert_environment(model_graph(model), current_affinity(model_graph(model))) == {
             "BACKENDS": "cpu", "OP_BACKEND_MAP": "0=cpu;1=cpu",
         }  # fmt: skip
-        monkeypatch.setattr(onert, "VARIABLE_BYTES", size - 1)
+        monkeypatch.setattr(export, "VARIABLE_BYTES", size - 1)
         with pytest.raises(EditError, match=f"the map takes {size} bytes; Linux passes no variable above {size - 1}"):
             onert_environment(model_graph(model), current_affinity(model_graph(model)))
 

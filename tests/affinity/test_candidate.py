@@ -7,8 +7,7 @@ from math import inf
 
 import pytest
 
-from circletools.affinity.limits import Limit
-from circletools.affinity.problem import Candidate, better, disconnected, total_us, violations
+from circletools.affinity.problem import Candidate, Limit, better, disconnected, total_us, violations
 from circletools.affinity.solvers.groups import Partition
 from tests.kit.placement_oracle import Placement
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from circletools.affinity.exports import onert
-from circletools.affinity.exports.onert import BACKENDS, VARIABLE_BYTES
+from circletools.affinity.exports import export
+from circletools.affinity.exports.export import BACKENDS, VARIABLE_BYTES
 from circletools.errors import EditError
 from tests.kit.build import Build, Graph, quantization
 from tests.kit.exports_support import codes_of, with_affinity
@@ -352,7 +352,7 @@ def test_a_map_that_no_program_can_be_given(monkeypatch: pytest.MonkeyPatch) -> 
             assert arrives
     data = chain("NEG", "NEG").to_bytes("circle")
     size = len("OP_BACKEND_MAP=0=cpu;1=cpu")
-    monkeypatch.setattr(onert, "VARIABLE_BYTES", size)
+    monkeypatch.setattr(export, "VARIABLE_BYTES", size)
     exported(data, ["cpu", "cpu"])
-    monkeypatch.setattr(onert, "VARIABLE_BYTES", size - 1)
+    monkeypatch.setattr(export, "VARIABLE_BYTES", size - 1)
     assert f"takes {size} bytes; Linux passes no variable above {size - 1}" in refusal(data, ["cpu", "cpu"])

@@ -7,10 +7,10 @@ import json
 import numpy as np
 import pytest
 
-from circletools.affinity.assign.partfile import PartFile, format_part
+from circletools.affinity.assign.documents import PartFile, format_part
 from circletools.affinity.capability.file import parse_capability
 from circletools.affinity.capability.table import why_not
-from circletools.affinity.exports.onert import onert_environment
+from circletools.affinity.exports.export import onert_environment
 from circletools.affinity.exports.placement import current_affinity
 from circletools.affinity.solvers.growth import Effort
 from circletools.affinity.store import follow, remap

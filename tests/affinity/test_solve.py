@@ -14,13 +14,11 @@ import pytest
 import circletools as ct
 from benchmarks.graphs import SHAPES
 from benchmarks.placement import make, problem_of
-from circletools.affinity.limits import Limit
-from circletools.affinity.problem import Problem, total_us, violations
+from circletools.affinity.problem import Limit, Problem, total_us, violations
 from circletools.affinity.solvers import milp
 from circletools.affinity.solvers.flow import best_of_two, flow, is_exact, least_bound
 from circletools.affinity.solvers.groups import devices_of
-from circletools.affinity.solvers.repair import demoted, repaired
-from circletools.affinity.solvers.solve import solve
+from circletools.affinity.solvers.solve import demoted, repaired, solve
 from circletools.errors import EditError
 from tests.kit.placement_oracle import Placement, random_placement
 

@@ -17,7 +17,7 @@ from circletools.model.digests import content_digests
 from circletools.model.model import open_model
 from circletools.origin.embed import embed
 from circletools.render.digests import attestation_text
-from circletools.render.fields import document_json
+from circletools.render.table import document_json
 from tests.kit.build import Build, Code, Table
 from tests.kit.outside import PLACES, outside
 from tests.kit.support import ROOT, bytes_of, edited, own_models, title

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from circletools.edit import buffers
+from circletools.edit import entries
 from circletools.edit.edit import ModelEdit
 from circletools.edit.results import AddedOperator, IndexMap
 from circletools.errors import CircleToolsError, EditError, UsageError
@@ -309,7 +309,7 @@ def test_an_entry_without_a_value_gets_a_buffer() -> None:
 
 
 def test_data_that_no_flatbuffer_could_hold_is_refused(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(buffers, "MAX_FLATBUFFER_BYTES", 100)
+    monkeypatch.setattr(entries, "MAX_FLATBUFFER_BYTES", 100)
     edit = ModelEdit(model)
     with pytest.raises(EditError, match="2 GiB"):
         edit.add_buffer(bytes(101))

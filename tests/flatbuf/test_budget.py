@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from circletools.flatbuf.budget import OBJECT_BYTES, REPEATED_BYTES, REPEATS, SUBGRAPH_BYTES, Budget
+from circletools.flatbuf.columns import OBJECT_BYTES, REPEATED_BYTES, REPEATS, SUBGRAPH_BYTES, Budget
 from fuzz import seeds
 from fuzz.sharing import ROWS, Cost, accepted, cost, excesses
 from tests.kit.attacks.shared import SHARED, shared_file

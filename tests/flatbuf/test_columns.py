@@ -10,8 +10,7 @@ import pytest
 
 from circletools.errors import ModelFormatError
 from circletools.flatbuf import columns
-from circletools.flatbuf.budget import REPEATED_BYTES
-from circletools.flatbuf.columns import Tables, Vectors, Wire, too_large, unknown_slots, vectors_at
+from circletools.flatbuf.columns import REPEATED_BYTES, Tables, Vectors, Wire, too_large, unknown_slots, vectors_at
 from circletools.flatbuf.schema import TableType
 from circletools.flatbuf.verify import walk
 from tests.kit.build import Raw, Shared, Table

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from circletools.errors import ModelFormatError
-from circletools.flatbuf.budget import REPEATED_BYTES
-from circletools.flatbuf.columns import Vectors, Wire
+from circletools.flatbuf.columns import REPEATED_BYTES, Vectors, Wire
 from circletools.flatbuf.layout import align, data_alignment, vtable_bytes
 from circletools.flatbuf.leaves import differing_vectors, first_difference, first_differing_byte, same_bytes
 from circletools.flatbuf.schema import Field

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from circletools.flatbuf.roles import Role, fields_with_role, keys_with_role, load_roles, types_below
-from circletools.flatbuf.schema import load_schema
+from circletools.flatbuf.schema import Role, fields_with_role, keys_with_role, load_roles, load_schema, types_below
 from circletools.model.external import FILE_OFFSETS
 from schema import generate
 from tests.kit.support import ROOT

@@ -17,8 +17,7 @@ import flatbuffers.number_types as kinds
 import flatbuffers.table
 import numpy as np
 
-from circletools.flatbuf.roles import Kind, fields_with_role
-from circletools.flatbuf.schema import Field, Schema, load_schema
+from circletools.flatbuf.schema import Field, RoleKind, Schema, fields_with_role, load_schema
 from tests.kit.build import Packer, Table
 
 NUMBERS: Mapping[str, Any] = {
@@ -54,7 +53,7 @@ SENSIBLE: Mapping[tuple[str, str], Any] = {
     ("ExternalBuffer", "id"): 1,
 }
 """What a field must hold so that the model makes sense; all else is any value but the default."""
-INDEX: tuple[Kind, ...] = (
+INDEX: tuple[RoleKind, ...] = (
     "tensor",
     "buffer",
     "operator_code",

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from circletools.affinity.exports.onert import onert_environment
+from circletools.affinity.exports.export import onert_environment
 from circletools.affinity.exports.placement import current_affinity
 from circletools.graph.build import model_graph
 from circletools.model.model import open_model

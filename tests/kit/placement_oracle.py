@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from circletools.affinity.costs.memory import Contents
 from circletools.affinity.costs.table import CostTable, Links
-from circletools.affinity.limits import KINDS, Limit
-from circletools.affinity.problem import Problem
+from circletools.affinity.problem import KINDS, Limit, Problem
 from tests.kit.partition_support import dag_of, seeded
 
 

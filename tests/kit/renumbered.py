@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from circletools.flatbuf.roles import Role, load_roles
+from circletools.flatbuf.schema import Role, load_roles
 from tests.kit.support import packed, unpacked
 
 Order = Sequence[int]

@@ -32,7 +32,7 @@ def texts(data: bytes, table: str, field: str) -> list[str]:
     with ct.open(data) as model:
         value = model.metadata_value("TFLITE_METADATA")
         assert value is not None
-        found = walk(Wire(value), load_schema("tflite_metadata"), max_tables=None).tables
+        found = walk(Wire(value), load_schema("tflite_metadata")).tables
     return [text.decode() for text in found[table].strings(field)] if table in found else []
 
 

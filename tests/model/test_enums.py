@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from circletools.model.enums import OPTION_ENUMS, enum_of
+from circletools.model.options import OPTION_ENUMS, enum_of
 
 OPTIONS = "subgraphs[0].operators[2].builtin_options"
 

@@ -9,7 +9,7 @@ import zipfile
 import pytest
 
 import circletools as ct
-from circletools.model.foreign import foreign_format
+from circletools.model.model import foreign_format
 from tests.kit.support import own_models
 
 

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from circletools.errors import EditError
 from circletools.findings import Finding
-from circletools.flatbuf.roles import Kind, load_roles
-from circletools.flatbuf.schema import load_schema
+from circletools.flatbuf.schema import RoleKind, load_roles, load_schema
 from circletools.model.indices import model_indices
 from circletools.model.model import open_model
 from circletools.model.verify import check_model
@@ -32,7 +31,7 @@ class Index(NamedTuple):
     key: tuple[str, str]
     at: int
     dtype: str
-    kind: Kind
+    kind: RoleKind
 
 
 @cache

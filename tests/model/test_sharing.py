@@ -11,7 +11,7 @@ from circletools.check import check
 from circletools.edit.compact import compact_parts
 from circletools.edit.edit import ModelEdit
 from circletools.errors import ModelFormatError
-from circletools.flatbuf.budget import OBJECT_BYTES, REPEATED_BYTES, REPEATS, Budget
+from circletools.flatbuf.columns import OBJECT_BYTES, REPEATED_BYTES, REPEATS, Budget
 from circletools.graph.build import graph_of, model_graph
 from circletools.inspection import inspect_model
 from circletools.model.columns import MOST_SUBGRAPHS

@@ -12,7 +12,7 @@ from circletools.profile.compare import ComparedTime
 from circletools.profile.compare_profiles import ComparedOperator, ComparedProfile, ProfileComparison, VisibleChange
 from circletools.profile.compare_traces import ComparedBucket, ComparedTrace, TraceComparison
 from circletools.render.comparison import comparison_json, comparison_text, visible_csv, visible_json, visible_text
-from circletools.render.rows import rows_csv
+from circletools.render.table import rows_csv
 
 EXPECTED = Path(__file__).with_name("expected")
 TRACES = TraceComparison(

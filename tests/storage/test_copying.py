@@ -14,8 +14,8 @@ import pytest
 from circletools.edit.edit import ModelEdit
 from circletools.errors import EditError
 from circletools.model.model import open_model
-from circletools.storage import copying
-from circletools.storage.copying import copy_range
+from circletools.storage import replacing
+from circletools.storage.replacing import copy_range
 from tests.kit.saving import names, save
 from tests.kit.support import bytes_of, value_of, within
 
@@ -125,7 +125,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
         monkeypatch.delattr(os, "copy_file_range", raising=False)
     if request.param == "a loop":
         monkeypatch.setattr(os, "sendfile", refuse(errno.EOPNOTSUPP), raising=False)
-    monkeypatch.setattr(copying, "CHUNK_BYTES", 1000)
+    monkeypatch.setattr(replacing, "CHUNK_BYTES", 1000)
     return str(request.param)
 
 

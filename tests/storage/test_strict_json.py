@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from circletools.errors import InvalidInputError
-from circletools.storage.strict_json import Object, read_json
+from circletools.storage.documents import Object, read_json
 
 DOCUMENT = '{\n  "a": [{"b": 1},\n    {"c": {}}],\n  "d": 2.5\n}'
 

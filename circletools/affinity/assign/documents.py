@@ -1,14 +1,16 @@
-"""Helpers for hand-written JSON documents: check keys, locate errors, read numbers and selectors."""
+"""Hand-written documents: helpers for JSON (keys, locations of errors, numbers, selectors), and `.part` files."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
-from circletools.errors import InvalidInputError, UsageError
+from circletools.errors import EditError, InvalidInputError, UsageError
 from circletools.graph.selectors import Selector, parse_selector
-from circletools.storage.documents import read_bytes
-from circletools.storage.strict_json import Object, read_json
+from circletools.storage.documents import Object, read_bytes, read_json
 from circletools.wording import SCHEMA_VERSION
 
 _LARGEST, _LEAST = 1e15, 1e-9
@@ -82,3 +84,133 @@ def selector_from(words: str, place: str) -> Selector:
 def _check_keys(entry: Object, known: set[str], place: str) -> None:
     for key in sorted(entry.keys() - known):
         raise InvalidInputError(f"`{key}` is not known; known keys: {', '.join(sorted(known))}", location=place)
+
+
+# --- `.part` files: input of the ONE compiler's circle-partitioner, which assigns operators to backends -------
+#     [partition]
+#     backends=cpu,npu            all backends
+#     default=cpu                 for operators without a rule
+#     comply=opname               which rules apply: opname or opcode
+#
+#     [OPNAME]
+#     conv1=npu                   name of an operator's first output tensor = backend
+#
+#     [OPCODE]
+#     _=cpu                       another default, if comply=opcode
+#     CONV_2D=npu
+#
+# The grammar is that of ONE's compiler/crew/src/PConfigIni.cpp: a line is `key=value` up to the first `=`, nothing is
+# unquoted, lines that start with `#` or `;` are comments, and `\;` in a key stands for `;`. This parser rejects input
+# that ONE ignores (a line without `=`, an unknown section or key, a second rule for one name). ONE treats spaces
+# around `=` and `,` as part of a name and refuses the file if no such name exists; this parser then removes them.
+
+
+Rules = Mapping[str, tuple[str, int]]
+"""Operator code or name -> backend, and the line of the rule (from 1; 0 if it is not from a file)."""
+
+_DEFAULT = "_"
+_KEYS = ("backends", "default", "comply")
+_SECTIONS = ("partition", "OPCODE", "OPNAME")
+_ESCAPES = re.compile(r"(?<!\\)\\+;")  # ONE removes escapes until none is left
+_SHOWN = 60  # characters of a line that a message shows
+
+
+@dataclass(frozen=True, slots=True)
+class PartFile:
+    """The contents of a `.part` file. Only the rules that `comply` selects apply.
+
+    `trimmed` is whether the file is valid only without the spaces around names.
+    """
+
+    backends: tuple[str, ...]
+    default: str
+    comply: Literal["opcode", "opname"]
+    opcodes: Rules = field(default_factory=dict)
+    opnames: Rules = field(default_factory=dict)
+    trimmed: bool = False
+
+
+def parse_part(text: str, name: str) -> PartFile:
+    """Parse a `.part` file. Raises InvalidInputError with `name` and the line."""
+    try:
+        return _parsed(_sections(text, name), name)
+    except InvalidInputError as error:
+        blanks = re.sub(r"[ \t]*([=,])[ \t]*|^[ \t]+|[ \t]+$", r"\1", text, flags=re.MULTILINE)
+        try:
+            return replace(_parsed(_sections(blanks, name), name), trimmed=True)
+        except InvalidInputError:
+            raise error from None
+
+
+def _parsed(sections: dict[str, dict[str, tuple[str, int]]], name: str) -> PartFile:
+    if "partition" not in sections:
+        raise InvalidInputError("there is no section [partition]", location=name)
+    main = sections["partition"]
+    for key in main.keys() - set(_KEYS):
+        raise _error(f"[partition] has no key {key!r}", name, main[key][1], f"it has: {', '.join(_KEYS)}")
+    for key in _KEYS:
+        if key not in main:
+            raise InvalidInputError(f"[partition] lacks {key}", location=name)
+    backends, comply = tuple(main["backends"][0].split(",")), main["comply"][0]
+    if comply not in ("opcode", "opname"):
+        raise _error(f"comply={comply!r}", name, main["comply"][1], "it is opcode or opname")
+    if "" in backends:
+        raise _error("a backend without a name", name, main["backends"][1], "write them as in cpu,npu")
+    rules = {section: dict(sections.get(section, {})) for section in ("OPCODE", "OPNAME")}
+    defaults = {section: named.pop(_DEFAULT, None) for section, named in rules.items()}
+    default = defaults[comply.upper()] or main["default"]
+    for backend, line in (default, *(rule for named in rules.values() for rule in named.values())):
+        if backend not in backends:
+            hint = f"they are: {', '.join(map(repr, backends))}"
+            raise _error(f"{backend!r} is not one of the backends", name, line, hint)
+    kind: Literal["opcode", "opname"] = "opcode" if comply == "opcode" else "opname"
+    return PartFile(backends, default[0], kind, rules["OPCODE"], rules["OPNAME"])
+
+
+def _sections(text: str, name: str) -> dict[str, dict[str, tuple[str, int]]]:
+    """Return the value and line of each key, by section and key."""
+    sections: dict[str, dict[str, tuple[str, int]]] = {}
+    current = None
+    for number, line in enumerate(re.split("\r\n|\r|\n", text), 1):
+        if "\0" in line:
+            raise _error("a NUL character", name, number, "ONE stops reading there")
+        if line.startswith("["):
+            section, bracket, _ = line[1:].partition("]")
+            if not bracket or section not in _SECTIONS:
+                known = ", ".join(f"[{known}]" for known in _SECTIONS)
+                raise _error(f"the section {line[:_SHOWN]!r} is not known", name, number, f"these are: {known}")
+            current = sections.setdefault(section, {})
+        elif line and line[0] not in "#;":
+            key, equals, value = line.partition("=")
+            if not equals:
+                raise _error(f"{line[:_SHOWN]!r} has no =", name, number, "write key=value")
+            if current is None:
+                raise _error(f"{line[:_SHOWN]!r} is outside every section", name, number, "begin with [partition]")
+            key = _ESCAPES.sub(";", key)
+            if key in current:
+                raise _error(f"a second line for {key!r}", name, number, f"the first is line {current[key][1]}")
+            current[key] = (value, number)
+    return sections
+
+
+def _error(message: str, name: str, line: int, hint: str) -> InvalidInputError:
+    return InvalidInputError(message, location=f"{name}:{line}", hint=hint)
+
+
+def format_part(part: PartFile) -> str:
+    """Return the text of a `.part` file. Raises EditError for a name that the grammar cannot express."""
+    for backend in part.backends:
+        if not backend or re.search("[,/\r\n\0]", backend):
+            raise EditError(f"a .part file cannot express a backend named {backend!r}", hint="rename the device")
+    lines = ["[partition]", f"backends={','.join(part.backends)}", f"default={part.default}", f"comply={part.comply}"]
+    for section, rules in (("OPCODE", part.opcodes), ("OPNAME", part.opnames)):
+        if rules:
+            lines += ["", f"[{section}]", *(f"{_escaped(key)}={backend}" for key, (backend, _) in rules.items())]
+    return "\n".join(lines) + "\n"
+
+
+def _escaped(key: str) -> str:
+    """Return a key with escapes. Raises EditError if it cannot be written."""
+    if key in ("", _DEFAULT) or key[0] in "[#" or re.search("[=\r\n\0]", key) or "\\;" in key:
+        raise EditError(f"a .part file cannot express an operator named {key!r}", hint="rename its output tensor")
+    return f"\\{key}" if key[0] == ";" else key

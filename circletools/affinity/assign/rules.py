@@ -13,8 +13,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
-from circletools.affinity.assign.documents import objects_of, read_document, selector_from, selector_of, text_of
-from circletools.affinity.assign.partfile import parse_part
+from circletools.affinity.assign.documents import (
+    objects_of,
+    parse_part,
+    read_document,
+    selector_from,
+    selector_of,
+    text_of,
+)
 from circletools.errors import UsageError, shortened
 from circletools.findings import Finding
 from circletools.graph.selectors import KINDS, Chooser, Selector

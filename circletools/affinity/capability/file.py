@@ -24,10 +24,8 @@ from circletools.affinity.capability.table import ANY, Capability
 from circletools.affinity.capability.traits import HAS_OPTIONS, QUANTIZABLE, QUANTIZATIONS
 from circletools.errors import InvalidInputError, UsageError, shortened
 from circletools.flatbuf.schema import load_schema
-from circletools.model.enums import enum_of
-from circletools.model.options import text_number
-from circletools.storage.documents import read_bytes
-from circletools.storage.strict_json import read_json
+from circletools.model.options import enum_of, text_number
+from circletools.storage.documents import read_bytes, read_json
 from circletools.wording import did_you_mean
 
 T = TypeVar("T")

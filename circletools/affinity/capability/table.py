@@ -191,7 +191,7 @@ def _unpack(capability: Capability, traits: SubgraphTraits, kinds: Kinds) -> lis
     matches: dict[object, bool] = {}
     for index in traits.with_codes(None if ANY in capability.unpacking else capability.unpacking):
         # An operator that reads no new constant keeps its kind.
-        key = kinds.of[index] if made.isdisjoint(traits.inputs_of(index)) else traits.key(index)
+        key = kinds.of[index] if made.isdisjoint(traits.inputs.of(index)) else traits.key(index)
         if key not in matches:
             operator = traits.operator(index)
             forms = capability.forms(operator.code)
@@ -199,7 +199,7 @@ def _unpack(capability: Capability, traits: SubgraphTraits, kinds: Kinds) -> lis
         if matches[key]:
             found.append(index)
             traits.make_constant(index)
-            made.update(tensor for tensor in traits.outputs_of(index) if tensor >= 0)
+            made.update(tensor for tensor in traits.outputs.of(index) if tensor >= 0)
     return found
 
 
@@ -210,7 +210,7 @@ def _keep_unpacked(traits: SubgraphTraits, unpacking: Sequence[int], reasons: li
     left = np.array([reason is not None for reason in reasons])
     reader = traits.last_reader_among(left)
     for index in unpacking:
-        at = max((int(reader[tensor]) for tensor in traits.outputs_of(index) if tensor >= 0), default=index)
+        at = max((int(reader[tensor]) for tensor in traits.outputs.of(index) if tensor >= 0), default=index)
         reading = reasons[at] if at > index else None
         if reading is not None:
             words = f"operator {at}, which reads the unpacked constant, is not supported"

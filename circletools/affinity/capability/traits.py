@@ -80,7 +80,7 @@ class SubgraphTraits:
         self._constant = np.append(facts.values.is_constant, False)
         self._classes = np.append(self._once.classes, -1)
         self._unpacks = False
-        self._inputs, self._outputs = self._checked(facts.operands), self._checked(facts.results)
+        self.inputs, self.outputs = self._checked(facts.operands), self._checked(facts.results)
         self._traits: dict[tuple[int, bool], TensorTraits] = {}
         self._settings: list[dict[Term, float]] = [{}]
         self._setting_of = self._read_terms(terms)
@@ -112,7 +112,7 @@ class SubgraphTraits:
 
     def _alike(self) -> NDArray[np.int64]:
         """Number the operators by code and tensors."""
-        columns = (self._inputs, self._outputs)
+        columns = (self.inputs, self.outputs)
         words = [np.array(self._codes, np.int32), *(slots.counts.astype(np.int32) for slots in columns)]
         places = np.arange(len(self) + 1) * len(words) + sum(slots.splits for slots in columns)
         rows = np.empty(places[-1], np.int32)  # for each operator: three numbers, then its inputs, then its outputs
@@ -129,7 +129,7 @@ class SubgraphTraits:
 
     def key(self, index: int) -> Key:
         """Return a key that operators share if and only if they are of one kind in the current state."""
-        both = (self._inputs, self._outputs)
+        both = (self.inputs, self.outputs)
         inputs, outputs = (self._words(np.array(slots.of(index), np.int64)).tobytes() for slots in both)
         return self._codes[index], int(self._setting_of[index]), inputs, outputs
 
@@ -140,7 +140,7 @@ class SubgraphTraits:
     def operator(self, index: int) -> OperatorTraits:
         """Return the traits of one operator."""
         code = self._facts.operators.codes[self._codes[index]]
-        both = [slots.of(index) for slots in (self._inputs, self._outputs)]
+        both = [slots.of(index) for slots in (self.inputs, self.outputs)]
         inputs, outputs = (tuple(self._tensor(tensor) for tensor in tensors) for tensors in both)
         return OperatorTraits(
             self._names[index], code.version, inputs, outputs, self._settings[self._setting_of[index]]
@@ -157,18 +157,10 @@ class SubgraphTraits:
             self._traits[key] = TensorTraits(name, word, rank, dynamic, key[1])
         return self._traits[key]
 
-    def inputs_of(self, index: int) -> list[int]:
-        """Return the input tensors of an operator; -1 is none."""
-        return self._inputs.of(index)
-
-    def outputs_of(self, index: int) -> list[int]:
-        """Return the output tensors of an operator; -1 is none."""
-        return self._outputs.of(index)
-
     def make_constant(self, index: int) -> None:
         """Count the outputs of an operator as constants from now on."""
         self._unpacks = True
-        self._constant[[tensor for tensor in self.outputs_of(index) if tensor >= 0]] = True
+        self._constant[[tensor for tensor in self.outputs.of(index) if tensor >= 0]] = True
 
     def last_reader_among(self, operators: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Return for each tensor the last of these operators that reads it, -1 if none does."""

@@ -17,7 +17,7 @@ from circletools.affinity.costs.table import CostTable, Floats, Links, make_cost
 from circletools.errors import InvalidInputError, UsageError
 from circletools.graph.graph import Graph
 from circletools.graph.selectors import Chooser, Selector
-from circletools.storage.strict_json import Object
+from circletools.storage.documents import Object
 
 ANY = "*"
 _SEE = "see docs/costs.md"

@@ -2,20 +2,136 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from circletools.affinity.assign.partfile import PartFile, format_part
-from circletools.affinity.exports.onert import onert_environment
+from circletools.affinity.assign.documents import PartFile, format_part
 from circletools.affinity.exports.pictures import dot_graph, model_explorer_data
-from circletools.affinity.exports.placement import current_affinity, every_device_of
+from circletools.affinity.exports.placement import ANNOTATE, Flow, current_affinity, every_device_of, flows
 from circletools.affinity.tables import Affinity
 from circletools.errors import EditError, UsageError
 from circletools.graph.build import model_graph
-from circletools.graph.graph import ModelGraph
+from circletools.graph.graph import Graph, ModelGraph
 from circletools.model.model import Model
 from circletools.wording import Attributes
+
+# --- the environment variables that make onert run each operator on its assigned device -----------------------
+#     BACKENDS=cpu;ruy                backends to load; operators not in the map run on the first
+#     OP_BACKEND_MAP=0=cpu;1=ruy      operator index = backend, without spaces, for every subgraph that has the index
+#     EXECUTOR=Dataflow               if the default, Linear, would return wrong numbers
+#
+# All statements about onert were measured with onert 0.1.0; docs/affinity-exports.md has the measurements, and
+# tests/affinity/test_export_onert.py repeats them. An affinity that onert would ignore, reject or compute wrongly is
+# refused. Operators that depend on constants only (DEQUANTIZE of weights) need no device; onert runs ruy's on cpu.
+
+
+BACKENDS = ("cpu", "ruy")
+"""The published package's backends for ordinary operators; the first has to come first in BACKENDS."""
+
+VARIABLE_BYTES = 131_071
+"""The longest NAME=value that Linux passes to a program (MAX_ARG_STRLEN without the final NUL)."""
+
+_RUY_CODES = ("CONV_2D", "FULLY_CONNECTED")
+_BUILTIN_CODES = ("IF", "WHILE")
+_MEASURED = "measured with onert 0.1.0"
+
+
+def onert_environment(model: ModelGraph, affinity: Affinity) -> dict[str, str]:
+    """Return the environment variables by name. Raises EditError for an affinity that onert cannot run correctly."""
+    chosen: dict[int, tuple[str, str]] = {}  # operator index -> backend, and the first operator that set it
+    used, reused = set(), False
+    for graph in model.graphs:
+        devices = every_device_of(graph, affinity, "onert would choose one")
+        for index in graph.folded:  # not run: they have the device of their reader
+            devices[index] = BACKENDS[0] if devices[index] == "ruy" else devices[index]
+        read = flows(graph)
+        for operator, device in enumerate(devices):
+            _check_operator(graph, operator, device)
+            backend, place = chosen.setdefault(operator, (device, graph.place(operator)))
+            if backend != device:
+                message = f"onert has one map for all subgraphs; {place} has device {backend}, this operator {device}"
+                raise EditError(message, location=graph.place(operator), hint="give both one device")
+            used.add(device)
+        _check_outputs(graph, devices, read)
+        _check_constants(graph, devices, read)
+        reused = reused or _linear_reuses(devices, read)
+    environment = {
+        "BACKENDS": ";".join(backend for backend in BACKENDS if backend in used) or BACKENDS[0],
+        "OP_BACKEND_MAP": ";".join(f"{index}={chosen[index][0]}" for index in sorted(chosen)),
+    }
+    size = len("OP_BACKEND_MAP=") + len(environment["OP_BACKEND_MAP"])
+    if size > VARIABLE_BYTES:
+        raise EditError(f"the map takes {size} bytes; Linux passes no variable above {VARIABLE_BYTES} to a program")
+    if reused:
+        environment["EXECUTOR"] = "Dataflow"
+    return environment
+
+
+def _linear_reuses(devices: Sequence[str], read: Sequence[Flow]) -> bool:
+    """Return whether a tensor is read both on its own backend and on another.
+
+    The Linear executor considers a tensor dead after its last reader on its own backend, and may reuse its memory
+    before the other backend reads it. The Dataflow executor reuses no memory at all.
+    """
+    at_home = {flow.tensor for flow in read if devices[flow.producer] == devices[flow.reader]}
+    return any(flow.tensor in at_home and devices[flow.producer] != devices[flow.reader] for flow in read)
+
+
+def _check_operator(graph: Graph, operator: int, device: str) -> None:
+    """Raise EditError if onert cannot run an operator on a backend, or runs it incorrectly."""
+    place, name = graph.place(operator), graph.operators.code_names[operator]
+    if device not in BACKENDS:
+        hint = f"it has: {', '.join(BACKENDS)}; {ANNOTATE}"
+        raise EditError(f"onert has no backend {device!r} for it", location=place, hint=hint)
+    if name in _BUILTIN_CODES:
+        message = f"onert runs {name} on a separate backend, and has no setting for the subgraphs that it calls"
+        raise EditError(message, location=place, hint="the map would make it fail")
+    if device != "ruy":
+        return
+    if name not in _RUY_CODES:
+        hint = f"it has: {', '.join(_RUY_CODES)}; {ANNOTATE}"
+        raise EditError(f"ruy has no {name} ({_MEASURED})", location=place, hint=hint)
+    for tensor in (*graph.operands.of(operator), *graph.results.of(operator)):
+        kind = graph.values.types[tensor] if tensor >= 0 else "FLOAT32"
+        if kind != "FLOAT32":
+            message = f"ruy computes in FLOAT32 only; {graph.values.name(tensor)!r} is {kind} ({_MEASURED})"
+            raise EditError(message, location=place, hint="it fails, or returns wrong numbers; run it on cpu")
+
+
+def _check_outputs(graph: Graph, devices: Sequence[str], read: Sequence[Flow]) -> None:
+    """Raise EditError if a model output is produced on one backend and read on another."""
+    outputs = set(graph.outputs.tolist())
+    for flow in read:
+        if flow.tensor in outputs and devices[flow.producer] != devices[flow.reader]:
+            name = graph.values.name(flow.tensor)
+            raise EditError(
+                f"the output {name!r} of {graph.place(flow.producer)} ({devices[flow.producer]}) is read here on "
+                f"{devices[flow.reader]}; as zeros if onert allocates the outputs ({_MEASURED})",
+                location=graph.place(flow.reader),
+                hint=f"run fix-outputs --detach-taps, then {ANNOTATE} for the operators that it adds",
+            )
+
+
+def _check_constants(graph: Graph, devices: Sequence[str], read: Sequence[Flow]) -> None:
+    """Raise EditError if two constants are each read on two backends."""
+    computed = {flow.tensor for flow in read}.union(graph.inputs.tolist())
+    backends: dict[int, set[str]] = {}
+    shared = []
+    for operator, device in enumerate(devices):
+        for tensor in graph.operands.of(operator):
+            if tensor < 0 or tensor in computed or device in backends.setdefault(tensor, set()):
+                continue
+            backends[tensor].add(device)
+            if len(backends[tensor]) > 1:
+                shared.append(graph.values.name(tensor))
+        if len(shared) > 1:
+            raise EditError(
+                f"the constants {shared[0]!r} and {shared[1]!r} are both read on {' and '.join(BACKENDS)}; onert "
+                f"fails on that, or returns wrong numbers ({_MEASURED})",
+                location=graph.place(operator),
+                hint="give the operators that share constants one device",
+            )
 
 
 def part_file(model: ModelGraph, affinity: Affinity) -> PartFile:

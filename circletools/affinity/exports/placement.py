@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from circletools.affinity.tables import NONE, Affinity, affinity_freshness, affinity_in
+from circletools.affinity.tables import NONE, Affinity, check_freshness, read_affinity
 from circletools.errors import EditError
 from circletools.graph.graph import Graph, ModelGraph
 
@@ -23,12 +23,12 @@ class Flow:
 
 def current_affinity(model: ModelGraph) -> Affinity:
     """Return the affinity in a model. Raises EditError if there is none, or if it is stale."""
-    affinity = affinity_in(model)
+    affinity = read_affinity(model)
     if affinity is None:
         raise EditError("the model has no affinity", hint=f"{ANNOTATE} adds it")
     if not len(model):
         raise EditError("the model has no subgraph")
-    freshness = affinity_freshness(model, affinity)
+    freshness = check_freshness(model, affinity)
     if freshness.state == "stale":
         message = f"the affinity is stale from here on: {freshness.reason}"
         raise EditError(message, location=freshness.place, hint=f"run {ANNOTATE} again")

@@ -28,8 +28,7 @@ from itertools import combinations
 import numpy as np
 
 from circletools.affinity.costs.table import Floats, Indices
-from circletools.affinity.limits import Limit
-from circletools.affinity.problem import Candidate, Problem
+from circletools.affinity.problem import Candidate, Limit, Problem
 from circletools.affinity.solvers.forest import Forest, all_between, waiting_sets, ways_around
 from circletools.affinity.solvers.groups import Partition, gathered, group_successors, members_of
 from circletools.affinity.solvers.memory import add_memory, order_of, within_memory

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from circletools.errors import InvalidInputError
-from circletools.flatbuf.budget import Budget
+from circletools.flatbuf.columns import Budget
 from circletools.flatbuf.digest import digest
 from circletools.graph import graph as graphs
 from circletools.graph.build import model_graph

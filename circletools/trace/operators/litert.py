@@ -24,7 +24,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from circletools.errors import InvalidInputError
-from circletools.storage.strict_json import read_json
+from circletools.storage.documents import read_json
 from circletools.trace.operators.profile import OperatorRun, OperatorTrace, Whole, nothing_found
 from circletools.trace.sources import BEGIN, Event
 
