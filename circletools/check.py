@@ -27,7 +27,7 @@ _ENDS = {
     "crash": "crashes on the model",
     "timeout": "takes too long",
     "memory": "needs too much memory",
-    "differs": "returns other values",
+    "differs": "returns different values",
 }
 _LISTED = 5  # sources of operators that a message lists
 
@@ -106,7 +106,7 @@ def _loaded(model: ModelGraph, path: Path, name: str, timeout_s: float, origins:
 
 
 def _describe_operators(model: ModelGraph, places: Iterable[tuple[int, int]], origins: Origins | None) -> str:
-    """Return a text with the operators that a reason concerns, and their sources."""
+    """Describe the operators that a reason concerns, and their sources."""
     found: dict[tuple[int, str], list[int]] = {}
     sources: set[int] = set()
     for subgraph, operator in places:

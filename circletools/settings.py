@@ -51,7 +51,7 @@ def read_settings(path: str | os.PathLike[str]) -> CheckRequest:
         table = whole.get("check", {})
         unknown = sorted(({*table} - {*_KEYS}) | ({*whole} - {"check"}))
         if unknown:
-            raise ValueError(f"{unknown[0]!r} is unknown; known are {', '.join(_KEYS)}")
+            raise ValueError(f"{unknown[0]!r} is unknown; known: {', '.join(_KEYS)}")
         ignores = {pattern: _codes(codes) for pattern, codes in table.get("per-file-ignores", {}).items()}
         fail_on = table.get("fail-on", "warning")
         if fail_on not in ("warning", "error", "never"):

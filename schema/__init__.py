@@ -1,1 +1,1 @@
-"""What the two file formats look like: circle.json and tflite.json, and the script that derives them."""
+"""The two file formats: circle.json and tflite.json, and the script that derives them."""

@@ -2,17 +2,17 @@
 
     python schema/generate.py [--check]
 
-The generated modules are asked, not parsed: every `<Table>Add<Field>` function is called with a builder that
-records the slot, the scalar kind and the default, and every field accessor is called on a table that records
-what it was asked to read (a scalar, a string, a table, a union, a vector of any of these). Union members come
-from the type comments of the object API, the only place where the generated code names them.
+The generated modules are called, not parsed: every `<Table>Add<Field>` function with a builder that records the slot,
+the scalar kind and the default, and every field accessor on a table that records which kind of value is read (a
+scalar, a string, a table, a union, a vector of any of these). Union members come from the type comments of the object
+API, the only place where the generated code names them.
 
-roles.json is written by hand: what each integer of the two schemas points at, or that it is a plain number. An
-integer field that is not in there ends the script, so that a new version of a schema forces the decision, and so
-does an entry that no schema has.
+roles.json is written by hand: it lists what each integer of the two schemas refers to, or that it is a plain number.
+The script fails for an integer field that is missing there, so a new version of a schema forces a decision, and for
+an entry that no schema has.
 
-Needs the packages `circle-schema` (0.10) and `ai-edge-litert` (2.3). With --check nothing is written; the
-exit status is 1 when a committed file differs from what would be written, or roles.json from the schemas.
+Needs the packages `circle-schema` (0.10) and `ai-edge-litert` (2.3). With --check nothing is written; the exit status
+is 1 if a committed file differs from what would be written, or roles.json from the schemas.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from typing import Any
 
 HERE = Path(__file__).parent
 
-# Deprecated fields get no accessor and no Add function, but real files hold them and a rewrite must carry
-# them. Their kinds stand in the published .fbs files (a DataFormat is a byte).
+# Deprecated fields get no accessor and no Add function, but real files have them and a rewrite must keep them. Their
+# kinds are in the published .fbs files (a DataFormat is a byte).
 DEPRECATED: dict[tuple[str, str, int], dict[str, Any]] = {
     ("tflite", "SignatureDef", 3): {"name": "deprecated_tag", "kind": "string"},
     ("circle", "SignatureDef", 3): {"name": "deprecated_tag", "kind": "string"},
@@ -49,7 +49,7 @@ INTEGERS = {"bool", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 1
 
 
 class RecordingBuilder:
-    """Stands in for flatbuffers.Builder and remembers the one call made on it."""
+    """A substitute for flatbuffers.Builder that records the one call made on it."""
 
     def __getattr__(self, method: str) -> Any:
         """Return a function that records `method` and its arguments."""
@@ -61,7 +61,7 @@ class RecordingBuilder:
 
 
 class RecordingTable:
-    """Stands in for flatbuffers.table.Table: every field is present, and reading one is remembered."""
+    """A substitute for flatbuffers.table.Table: every field is present, and reading one is recorded."""
 
     Bytes = bytearray(8)
     Pos = 0
@@ -94,13 +94,13 @@ class RecordingTable:
 
 
 def snake_case(camel: str) -> str:
-    """Give the schema's spelling of a generated name: BuiltinOptions2Type -> builtin_options_2_type."""
+    """Return the schema's spelling of a generated name: BuiltinOptions2Type -> builtin_options_2_type."""
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", camel).lower()
     return words.replace("options2", "options_2")
 
 
 def load_circle() -> tuple[dict[str, ModuleType], str]:
-    """Return class name -> the module that holds it, for circle-schema 0.10."""
+    """Return the module of each class by name, for circle-schema 0.10."""
     package = importlib.import_module("circle_schema.v0_10.circle")
     names = [entry.name for entry in pkgutil.iter_modules(package.__path__)]
     modules = {name: importlib.import_module(f"{package.__name__}.{name}") for name in names}
@@ -108,14 +108,14 @@ def load_circle() -> tuple[dict[str, ModuleType], str]:
 
 
 def load_tflite() -> tuple[dict[str, ModuleType], str]:
-    """Return class name -> the module that holds it, for the schema inside ai-edge-litert."""
+    """Return the module of each class by name, for the schema inside ai-edge-litert."""
     module = importlib.import_module("ai_edge_litert.schema_py_generated")
     modules = {name: module for name, _ in inspect.getmembers(module, inspect.isclass)}
     return modules, f"ai-edge-litert {importlib.metadata.version('ai-edge-litert')}"
 
 
 def is_table(module: ModuleType, name: str) -> bool:
-    """Say whether `name` is a table (its class reads from a buffer)."""
+    """Return whether `name` is a table (its class reads from a buffer)."""
     return hasattr(getattr(module, name), "GetRootAs")
 
 
@@ -128,7 +128,7 @@ def enum_values(module: ModuleType, name: str) -> dict[str, int] | None:
 
 
 def describe_field(module: ModuleType, table: str, camel: str, unions: dict[frozenset[str], str]) -> dict[str, Any]:
-    """Describe one field: name, slot, kind, and what the kind needs (element, type, union, default)."""
+    """Describe one field: name, slot, kind, and the details of the kind (element, type, union, default)."""
     builder = RecordingBuilder()
     getattr(module, f"{table}Add{camel}")(builder, 0)
     method, (slot, _, default) = builder.call
@@ -153,7 +153,7 @@ def describe_field(module: ModuleType, table: str, camel: str, unions: dict[froz
 
 
 def union_of(module: ModuleType, table: str, camel: str, unions: dict[frozenset[str], str]) -> str:
-    """Name the union whose members are those that the field's type comment lists."""
+    """Return the name of the union whose members are listed in the field's type comment."""
     attribute = camel[0].lower() + camel[1:]
     source = inspect.getsource(getattr(module, f"{table}T"))
     comment = re.search(rf"self\.{attribute} = .*# type: Union\[None, (.*)\]", source)
@@ -215,7 +215,7 @@ def identifier_of(module: ModuleType) -> str:
 
 
 def render(schema: dict[str, Any]) -> str:
-    """Write the schema as JSON with one field, union or enum member a line."""
+    """Return the schema as JSON with one field, union or enum member per line."""
     text = json.dumps(schema, indent=1)
     return (
         re.sub(
@@ -241,7 +241,7 @@ def integer_fields(schema: dict[str, Any]) -> set[str]:
 
 
 def problems_of_roles(roles: dict[str, Any], schemas: list[dict[str, Any]]) -> list[str]:
-    """Return what roles.json does not say, says twice, or says of fields that no schema has."""
+    """Return the fields that roles.json lacks, lists twice, or lists although no schema has them."""
     listed = [field for role in roles["roles"].values() for field in role["fields"]]
     listed += [f"{table}.{field}" for table, fields in roles["numbers"].items() for field in fields]
     known = set().union(*map(integer_fields, schemas))
@@ -255,7 +255,7 @@ def problems_of_roles(roles: dict[str, Any], schemas: list[dict[str, Any]]) -> l
 def main() -> int:
     """Write both files, or compare them."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--check", action="store_true", help="compare only; exit 1 when a file differs")
+    parser.add_argument("--check", action="store_true", help="compare only; exit 1 if a file differs")
     check = parser.parse_args().check
     stale, schemas = [], []
     for format_name, load in (("circle", load_circle), ("tflite", load_tflite)):

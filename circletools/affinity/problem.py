@@ -86,7 +86,7 @@ def check_limits(limits: Sequence[Limit], devices: Sequence[str], *, has_costs: 
         if limit.kind == "min-us" and not has_costs:
             raise UsageError(f"{limit} needs costs", hint="give `costs=FILE` or `traces=DEVICE=TRACE`")
         if any((other.device, other.kind) == (limit.device, limit.kind) for other in limits[:number]):
-            raise UsageError(f"{limit}: a second {limit.kind} for {limit.device!r}")
+            raise UsageError(f"{limit}: duplicate {limit.kind} for {limit.device!r}")
     for least, most in product(limits, limits):
         same = (least.device, least.measure) == (most.device, most.measure)
         if same and least.kind.startswith("min") and most.kind.startswith("max") and least.number > most.number:

@@ -70,7 +70,7 @@ def decode_affinity(data: bytes | memoryview) -> dict[int, SubgraphAffinity]:
         index, operators = _PAIR.unpack(reader.take(_PAIR.size, "a subgraph's entry is truncated"))
         raw = reader.take(8 * operators, f"the ids of {operators} operators are truncated")
         if index in subgraphs:
-            raise reader.error(f"a second entry for subgraph {index}", at)
+            raise reader.error(f"duplicate entry for subgraph {index}", at)
         ids = np.frombuffer(raw, "<u4").astype(np.uint32)
         subgraphs[index] = SubgraphAffinity(ids[:operators], ids[operators:])
     reader.finish()

@@ -79,7 +79,7 @@ class Units:
         return replace(what, constants=pairs, producers=makers, readers=home[what.readers])
 
     def of_operators(self, numbers: Sequence[int]) -> list[int]:
-        """Return for each operator the number of its unit in `numbers`."""
+        """Return the number, in `numbers`, of each operator's unit."""
         return [numbers[unit] for unit in self.home]
 
     def partitions(self, of_units: Iterable[Partition]) -> tuple[Partition, ...]:
@@ -166,7 +166,7 @@ def _colocated(facts: Graph, colocation: Colocation) -> tuple[list[int], list[in
 
 
 def _labels(count: int, pairs: Iterable[tuple[int, int]]) -> list[int]:
-    """Return for each operator the lowest operator that it is joined to."""
+    """Return the lowest operator to which each operator is joined."""
     sets = UnionFind(count)
     for one, other in pairs:
         sets.join(one, other)

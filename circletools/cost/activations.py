@@ -45,7 +45,7 @@ class Activations:
 def activations(graph: Graph, alignment: int = 16) -> Activations:
     """Return the memory of a graph's activations. Raises ModelFormatError for a tensor that does not exist.
 
-    A value lives from the operator that produces it to the last one that reads it: inputs from the first operator on,
+    A value lives from the operator that produces it to the last one that reads it: inputs from the first operator,
     outputs to the last one. Constants and variables are not included. A dynamic dimension counts as 1.
     """
     first, last = lifetimes(graph)
@@ -71,7 +71,7 @@ def activations(graph: Graph, alignment: int = 16) -> Activations:
 
 
 def lifetimes(graph: Graph) -> tuple[Indices, Indices]:
-    """Return the first and the last operator at which each value is live; the last is smaller if it never is."""
+    """Return the first and last operator at which each value is live; the last is smaller if it is never live."""
     graph.check_values()
     count = len(graph.values)
     if max(graph.inputs.max(initial=-1), graph.outputs.max(initial=-1)) >= count:

@@ -29,10 +29,10 @@ _LARGEST = 1 << 62
 class CostRow(Attributes):
     """The total cost of some operators.
 
-    `name` is their operator code, source or module, or the operator's index, after its subgraph's if that is not
-    0. `macs` sums the known counts; `unknown` counts the operators without one. `parameters` are the
-    elements of weights, `weight_bytes` the bytes of all constants; each constant counts once, at the first operator
-    that reads it. `read_bytes` and `written_bytes` are bytes of activations. `parent` is the module around a module.
+    `name` is their operator code, source or module, or the operator's index, preceded by its subgraph's if that is
+    not 0. `macs` sums the known counts; `unknown` counts the operators without one. `parameters` are the elements of
+    weights, `weight_bytes` the bytes of all constants; each constant counts once, at the first operator that reads
+    it. `read_bytes` and `written_bytes` are bytes of activations. `parent` is the module around a module.
     """
 
     name: str

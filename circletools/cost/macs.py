@@ -1,8 +1,8 @@
 """Multiply-accumulates of operators, from the shapes in the file.
 
-Counted are the products in convolutions, matrix products and recurrent cells, as in torch's FlopCounterMode (which
-counts two FLOPs for each); pooling, elementwise operators, biases and activations count as 0. A dynamic dimension
-counts as 1. Circle's and custom operators whose work does not follow from shapes count as `UNKNOWN`.
+Products in convolutions, matrix products and recurrent cells are counted, as in torch's FlopCounterMode (which counts
+two FLOPs for each); pooling, elementwise operators, biases and activations count as 0. A dynamic dimension counts as
+1. Circle's and custom operators whose work does not follow from shapes count as `UNKNOWN`.
 """
 
 from __future__ import annotations

@@ -294,7 +294,7 @@ def _ranges(model: Model) -> tuple[Indices, Indices]:
 
 
 def _named_by_structure(model: Model) -> NDArray[np.bool_]:
-    """Return for each buffer whether anything but a metadata entry refers to it; buffer 0 counts.
+    """Return to which buffers anything but a metadata entry refers; buffer 0 counts.
 
     The old list of metadata buffers counts only for a buffer without an entry.
     """
@@ -309,19 +309,19 @@ def _named_by_structure(model: Model) -> NDArray[np.bool_]:
 
 
 def _of_metadata(model: Model) -> NDArray[np.bool_]:
-    """Return for each buffer whether only metadata entries refer to it."""
+    """Return to which buffers only metadata entries refer."""
     return _with_entry(model) & ~_named_by_structure(model)
 
 
 def _with_entry(model: Model) -> NDArray[np.bool_]:
-    """Return for each buffer whether a metadata entry refers to it."""
+    """Return to which buffers a metadata entry refers."""
     entries = np.zeros(len(model.buffers), np.bool_)
     entries[[entry.buffer for entry in model.metadata if entry.buffer < len(entries)]] = True
     return entries
 
 
 def _blank(model: Model) -> NDArray[np.bool_]:
-    """Return for each buffer whether it has no data, like buffer 0; an empty data vector counts as data."""
+    """Return which buffers have no data, like buffer 0; an empty data vector counts as data."""
     blank = ~model.buffers.external & ~model.buffers.tables.has("data")
     blank[:1] = True
     return blank

@@ -1,8 +1,8 @@
 """The ZIP archive that TFLite metadata appends to the flatbuffer (labels, vocabularies).
 
-Offsets that count from the start of the file follow every move. Others, as from the start of the archive, are kept
-while readers can infer that start from the position of the central directory; an archive that would start before the
-file is refused (by minizip in the TFLite task library, and unzip).
+Offsets that count from the start of the file follow every move. Others, such as those from the start of the archive,
+are kept while readers can infer that start from the position of the central directory; an archive that would start
+before the file is refused (by minizip in the TFLite task library, and unzip).
 
 Format: APPNOTE.TXT of PKWARE, 4.3.12 and 4.3.16.
 """
@@ -33,7 +33,7 @@ from circletools.storage.zips import (
 
 
 def move_archive(model: Model, start: int, by: int, end: int | None = None) -> list[Part]:
-    """Return the file from `start` on, adjusted for a move by `by` bytes so an archive at its end stays readable.
+    """Return the file from `start`, adjusted for a move by `by` bytes so that an archive at its end stays readable.
 
     With `end`, the file ends there. Raises EditError if the archive's offsets need a change that is impossible,
     InvalidInputError if the file changed since it was opened.

@@ -41,7 +41,7 @@ def extract_member(name: str, target: str | os.PathLike[str]) -> RewriteResult:
 def replace_member(
     name: str, model: str | os.PathLike[str], target: str | os.PathLike[str] | None = None
 ) -> RewriteResult:
-    """Replace a member, `BUNDLE!MEMBER`, by a model: in the bundle itself, or in a copy at `target`.
+    """Replace a member, `BUNDLE!MEMBER`, with a model: in the bundle itself, or in a copy at `target`.
 
     Raises UsageError if the member does not exist, InvalidInputError if `model` is not a model, EditError if members
     of the bundle overlap or it would become too large.

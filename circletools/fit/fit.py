@@ -43,7 +43,7 @@ _Refusals = Sequence[Refusal | None]
 
 
 def fit(model: Model, request: FitRequest | FitInputs) -> Fit:
-    """Return for each target whether the whole model runs on it, what prevents that, and what to change.
+    """For each target, return whether the whole model runs on it, what prevents that, and what to change.
 
     Raises UsageError if a target has no table, InvalidInputError if a table or baseline cannot be read,
     ModelFormatError if the model is broken.

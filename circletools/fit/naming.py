@@ -24,7 +24,7 @@ Source = tuple[int, str]
 
 
 def composite_names(facts: Graph, operators: Iterable[int]) -> dict[int, str]:
-    """Return the names of those of these operators that are composites, which their code leaves open."""
+    """Return the names of the composites among these operators, since their code does not identify them."""
     codes = facts.operators.code_names
     rows = [operator for operator in operators if codes[operator] == COMPOSITE] if COMPOSITE in codes else []
     options = named_options(facts.operators.tables.take(np.array(rows, np.int64)), facts.operators.schema)

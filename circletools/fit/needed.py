@@ -15,7 +15,7 @@ Refusals = Sequence[Sequence[Refusal | None]]
 def needed_subgraphs(model: ModelGraph, refused: Refusals) -> list[int]:
     """Return the subgraphs that run, ascending; `refused` has the refused operators by subgraph.
 
-    Omitted are subgraphs that are called only by supported composites or from omitted subgraphs.
+    Subgraphs called only by supported composites, or only from omitted subgraphs, are omitted.
     """
     facts = model.graphs
     if not any(code.name == COMPOSITE for code in model.operator_codes):

@@ -17,7 +17,7 @@ from circletools.runtimes.programs import PROGRAMS, named
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """The program that decides for a target: its variants begin with `variant`; it calls the target `device`.
+    """The program that decides for a target. Its variants begin with `variant`; its name for the target is `device`.
 
     `places_each`: it reports where each operator runs, even if it refuses the model as a whole. `runs`: the table was
     measured by running operators, so a model must run too. `explains`: it gives one reason for all refused operators

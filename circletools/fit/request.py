@@ -74,7 +74,7 @@ def _tables(names: Sequence[str]) -> dict[str, Capability]:
     for name in dict.fromkeys(names):
         table = _shipped(name) if name in shipped else load_capability(name)
         if table.device in tables:
-            raise UsageError(f"a second capability table for {table.device!r}", location=f"`on={name}`")
+            raise UsageError(f"duplicate capability table for {table.device!r}", location=f"`on={name}`")
         tables[table.device] = table
     return tables
 

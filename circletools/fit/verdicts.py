@@ -61,7 +61,7 @@ class Alike(NamedTuple):
 
 
 class Misfit(NamedTuple):
-    """An operator that a target does not support; not `measured`: the target was never asked about it.
+    """An operator that a target does not support; not `measured`: the target was never tested with it.
 
     `origin` has the names of its sources or, if the model has none for it (not `from_tables`), the name of its first
     output. `is_new`: it is not in the baseline. `details` has the known details of each source, empty if there are
@@ -98,7 +98,7 @@ class Misfits(Later[Misfit]):
 
 
 class Obstacle(NamedTuple):
-    """A finding because of which a target does not load or run the model; `is_new` as for misfits."""
+    """A finding that keeps a target from loading or running the model; `is_new` as for misfits."""
 
     finding: Finding
     is_new: bool
@@ -159,7 +159,7 @@ class Asked(Attributes):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class TargetFit(Tabular):
-    """The verdict of a target about a model.
+    """A target's verdict on a model.
 
     `sources` are the sources to change so that no operator is refused, the worst first; operators that were not
     measured do not count. `obstacles` keep the runtime from loading the model as a whole. `fixed` is the number of
@@ -226,7 +226,7 @@ class TargetFit(Tabular):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Fit(Tabular):
-    """The verdicts of all targets about the model in `file`.
+    """The verdicts of all targets on the model in `file`.
 
     `notes` explain why the model's origins are not used.
     """
@@ -257,7 +257,7 @@ class Fit(Tabular):
         )
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """Return the verdict about each target, with the underlying numbers."""
+        """Return each target's verdict, with the underlying numbers."""
         return [
             {
                 "target": target.name,

@@ -50,7 +50,7 @@ class Budget:
         repeated = self._repeated | {what: count - self.size}
         if sum(repeated.values()) > self.most:
             raise ModelFormatError(
-                f"{what} have {count} bytes together, in a file of {self.size}",
+                f"{what} total {count} bytes in a file of {self.size}",
                 hint="it describes far more data than it contains, so it is not read",
             )
         self._repeated = repeated
@@ -91,7 +91,7 @@ def places_in_rows(counts: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def grouped(size: int, keys: NDArray[np.int64], items: list[T]) -> list[list[T]]:
-    """Return the items of each key from 0 to `size` - 1; keys ascend."""
+    """Return the items of each key from 0 to `size` - 1; the keys are in ascending order."""
     bounds = np.searchsorted(keys, np.arange(size + 1)).tolist()
     return [items[start:end] for start, end in pairwise(bounds)]
 
@@ -244,7 +244,7 @@ class Tables:
         return self.type.by_name[name]
 
     def has(self, name: str) -> NDArray[np.bool_]:
-        """Return for each table whether the field is written in the file."""
+        """Return which tables have the field in the file."""
         written: NDArray[np.bool_] = self.slot_positions(self.field(name).slot) != 0
         return written
 
@@ -318,7 +318,7 @@ def vectors_at(wire: Wire, positions: Positions, dtype: np.dtype[Any], what: str
 
 
 def unknown_slots(tables: Tables) -> NDArray[np.bool_]:
-    """Return for each table whether it has a field that is not in the schema."""
+    """Return which tables have a field that is not in the schema."""
     unknown = np.zeros(len(tables), np.bool_)
     known_bytes = 4 + 2 * tables.type.slots
     long = np.flatnonzero(tables.vtable_bytes > known_bytes + 1)

@@ -3,7 +3,7 @@
 Like the walk, this works on all tables of one type at once. Tables with the same fields share a vtable and are
 adjacent, so each field is written by one assignment. The order makes every reference point forward: header, vtables,
 then for each type (users before used) its tables and their vectors of references, and finally strings and vectors of
-scalars. Within these groups, objects are in the order in which a walk from the root meets them, so the result does
+scalars. Within these groups, objects are in the order in which a walk from the root reaches them, so the result does
 not depend on the layout of the old file:
 
     [root offset, identifier][vtables]([tables of a type][their vectors of references])*[strings, vectors]

@@ -14,7 +14,7 @@ DATA_ALIGNMENT = 16  # of byte vectors with at least this length: the schemas ha
 
 
 def align(position: int, alignment: int) -> int:
-    """Return the first multiple of `alignment` from `position` on."""
+    """Return the first multiple of `alignment` at or after `position`."""
     return (position + alignment - 1) // alignment * alignment
 
 

@@ -14,7 +14,7 @@ _CHUNK_BYTES = 1 << 20
 
 
 def differing_vectors(before: Vectors, after: Vectors) -> NDArray[np.bool_]:
-    """Return for each row whether the bytes differ; a pair that occurs in several rows is compared once.
+    """Return in which rows the bytes differ; a pair that occurs in several rows is compared once.
 
     Raises ModelFormatError if rows overlap so much that the comparison would exceed the budget.
     """

@@ -206,7 +206,7 @@ Key = tuple[str, str]
 class Role:
     """The target of a field; a value in `none` refers to nothing.
 
-    A subgraph that is a `pattern` is not executed: runtimes recognise it by its operators.
+    A subgraph that is a `pattern` is not executed: runtimes recognize it by its operators.
     """
 
     kind: RoleKind
@@ -242,7 +242,7 @@ def keys_with_role(*kinds: RoleKind) -> frozenset[Key]:
 
 @cache
 def types_below(schema: Schema, kinds: frozenset[RoleKind]) -> Mapping[str, frozenset[str]]:
-    """Return for each table type the types reachable from it (including itself) that have fields with such a role."""
+    """For each table type, return the types that it reaches (itself included) that have fields with such a role."""
     below: dict[str, frozenset[str]] = {}
     for name in reversed(schema.order):  # users come before what they use
         table_type = schema.tables[name]

@@ -17,7 +17,7 @@ Indices = NDArray[np.int64]
 
 
 def rows_by_key(size: int, keys: Indices, numbers: Indices) -> list[list[int]]:
-    """Return the numbers for each key from 0 to `size` - 1, in their given order."""
+    """Group numbers by key, in their given order: return those of each key from 0 to `size` - 1."""
     if keys.size and (keys[1:] < keys[:-1]).any():
         order = np.argsort(keys, kind="stable")
         keys, numbers = keys[order], numbers[order]
@@ -86,7 +86,7 @@ class UnionFind:
         return low != high
 
     def labels(self) -> list[int]:
-        """Return for each number the lowest number of its set."""
+        """For each number, return the lowest number of its set."""
         return [self.find(number) for number in range(len(self._root))]
 
 

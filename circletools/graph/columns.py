@@ -168,7 +168,7 @@ class Values:
         return [names.get(number, f"UNKNOWN:{number}") for number in self.type_numbers.tolist()]
 
     def is_type(self, *names: str) -> Mask:
-        """Return for each value whether it has one of these types."""
+        """Return which values have one of these types."""
         numbers = [number for number, name in self.schema.enums["TensorType"].items() if name in names]
         return np.isin(self.columns.types[self.rows], numbers)
 

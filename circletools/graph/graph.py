@@ -143,7 +143,7 @@ class Graph:
 
     @cached_property
     def producer(self) -> Indices:
-        """The producer of each value, the last of several, -1 if there is none. Raises ModelFormatError."""
+        """The last producer of each value, -1 if there is none. Raises ModelFormatError."""
         self.check_values()
         producer = np.full(len(self.values), -1, np.int64)
         producer[self.definitions.values] = self.definitions.operators
@@ -185,7 +185,7 @@ class Graph:
     def is_handle(self) -> Mask:
         """Whether each value is a handle of a resource in the runtime, and not data.
 
-        A handle is recognised by its type (RESOURCE, VARIANT) or by the operators that use it, since LiteRT also
+        A handle is recognized by its type (RESOURCE, VARIANT) or by the operators that use it, since LiteRT also
         accepts INT32 handles. Raises ModelFormatError.
         """
         held = self.values.is_type("RESOURCE", "VARIANT")
@@ -324,7 +324,7 @@ class ModelGraph:
 
     @property
     def patterns(self) -> frozenset[int]:
-        """The graphs that runtimes recognise by their operators: such as bodies of reductions and composites.
+        """The graphs that runtimes recognize by their operators, such as bodies of reductions and composites.
 
         Raises ModelFormatError for a broken structure.
         """

@@ -67,7 +67,7 @@ class Reach:
         return found
 
     def given(self, operators: Iterable[int]) -> list[int]:
-        """Return the values that these operators need as inputs: not produced by them, not constant or variable."""
+        """Return the values that these operators read but do not produce, except constants and variables."""
         chosen, values = list(operators), self.graph.values
         made, inputs = set(self.made_by(chosen)), set(self.graph.inputs.tolist())
         return [
@@ -77,7 +77,7 @@ class Reach:
         ]
 
     def seen_outside(self, operators: Iterable[int]) -> list[int]:
-        """Return the values produced by these operators that others read, no operator reads, or the graph returns."""
+        """Return the values produced here that others read, that no operator reads, or that the graph returns."""
         chosen, ends, readers = set(operators), set(self.graph.outputs.tolist()), self.graph.readers
         made = dict.fromkeys(self.made_by(sorted(chosen)))
         return [

@@ -75,7 +75,7 @@ class Resources:
         """Read nothing yet."""
         self.model: ModelGraph = model
         self._known: dict[int, Uses] = {}
-        self._charge = model.source.wire.budget.tally("what operators keep through calls")
+        self._charge = model.source.wire.budget.tally("resources that operators use through calls")
 
     def uses(self, index: int) -> Uses:
         """Return the uses of a graph; a handle passed to a recursive call is UNKNOWN. Raises ModelFormatError."""
@@ -106,7 +106,7 @@ class Resources:
             if maker in own.naming:
                 users_of[maker].add(reader)
             else:  # a handle cannot be passed from one model to another
-                users[name := f"what tensor {value} names"] += [maker, reader]
+                users[name := f"the resource that tensor {value} names"] += [maker, reader]
                 written.add(name)
         # A later initialiser may read values set by an earlier one.
         for later, earlier in combinations(reversed(initialised), 2):

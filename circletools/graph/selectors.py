@@ -83,7 +83,7 @@ def parse_ranges(words: str) -> Ranges:
         match = re.fullmatch(r"\s*(\d{1,9})(?:-(\d{1,9}))?\s*", part)
         first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
         if last < first:
-            raise UsageError(f"{part!r} is not an operator index or range", hint="write them as in 0-10,15")
+            raise UsageError(f"{part!r} is not an operator index or range", hint="write them like 0-10,15")
         ranges.append((first, last))
     return tuple(ranges)
 

@@ -120,7 +120,7 @@ def picture(graph: Graph, affinity: SubgraphAffinity | None) -> tuple[Layout, Ed
 
 
 def fed(graph: Graph) -> NDArray[np.bool_]:
-    """Return for each operator whether it reads an input of the graph."""
+    """Return which operators read an input of the graph."""
     readers, read = graph.uses
     marked = np.zeros(len(graph), bool)
     marked[readers[np.isin(read, graph.inputs)]] = True

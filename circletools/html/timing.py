@@ -23,7 +23,7 @@ from circletools.trace.operators.read import read_profile
 
 MOST_RUNS = 100
 MOST_FUNCTIONS = 500
-"""The maximum numbers of entries that a page lists of a long trace; sums cover everything."""
+"""The maximum numbers of entries that a page lists for a long trace; sums cover everything."""
 
 
 @dataclass(frozen=True, slots=True)

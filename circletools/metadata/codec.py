@@ -74,7 +74,7 @@ def decode_names(data: bytes | memoryview, table: str) -> dict[int, str]:
         if raw[-1] != 0:
             raise reader.error("a name without its final NUL", reader.position - 1)
         if number in names:
-            raise reader.error(f"a second entry for id {number}", at)
+            raise reader.error(f"duplicate entry for id {number}", at)
         names[number] = bytes(raw[:-1]).decode("utf-8", "surrogateescape")
     return names
 

@@ -55,7 +55,7 @@ class TensorColumns(_Columns):
         whole, shown = int(lengths.sum()), lengths + _DIMENSION * self.shapes.count
         for rows, more in self._mentions():
             whole += int(shown[rows].sum()) + more
-        self.tables.wire.budget.charge("the names and shapes of tensors, with every place where each occurs", whole)
+        self.tables.wire.budget.charge("all uses of the names and shapes of tensors", whole)
         return self.tables.strings("name")
 
     @cached_property
@@ -143,7 +143,7 @@ class ModelColumns(Attributes):
         whole += _OPERAND_TIMES * sum(found.described.get(f"Operator.{field}", 0) for field in ("inputs", "outputs"))
         for name, count in found.places.items():
             whole += (count - len(found.tables[name])) * (SUBGRAPH_BYTES if name == "SubGraph" else OBJECT_BYTES)
-        self.wire.budget.charge("the objects of the file, with every place where each occurs", int(whole))
+        self.wire.budget.charge("all uses of the file's objects", int(whole))
         return self._root
 
     def _data_bytes(self, buffers: Tables) -> int:

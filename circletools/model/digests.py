@@ -64,7 +64,7 @@ class _Parts:
                 message = f"a {name} has a {what} that the {model.format} schema does not know"
                 hint = "the file was written with a newer schema; a digest would leave it out"
                 raise ModelFormatError(message, hint=hint)
-        self.charge = model.wire.budget.tally("large custom options, with every operator that has them")
+        self.charge = model.wire.budget.tally("all uses of large custom options")
         self.digests = Digests(model.wire, model.schema, _LEFT_OUT, self.instead, _UNLESS_EMPTY)
         self.values: dict[tuple[int, int], bytes] = {}
         self.options: dict[bytes, bytes] = {}  # as they are without the position of a program

@@ -59,7 +59,7 @@ class Level:
         return [*above, (self.field, self, row)]
 
     def rows_of(self, name: str) -> Rows | None:
-        """Return for each row the row of its ancestor of type `name` (or itself); None if there is none."""
+        """For each row, return the row of its ancestor of type `name` (or itself); None if there is none."""
         if self.tables.type.name == name:
             return np.arange(len(self.tables))
         above = None if self.parent is None else self.parent.rows_of(name)

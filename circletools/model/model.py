@@ -24,7 +24,7 @@ from circletools.model.views import Metadata, Signature, text
 from circletools.storage.files import Source, open_source
 from circletools.wording import Items
 
-# --- recognise files of other formats by their first bytes or archive members, and suggest a remedy -----------
+# --- recognize files of other formats by their first bytes or archive members, and suggest a remedy -----------
 # The first bytes are from the formats' documents. ONNX and TensorFlow write protobufs, which have no magic number but
 # begin with field 1, the version: 1 in a SavedModel, 3 or more in a current ONNX model.
 

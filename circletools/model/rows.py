@@ -165,7 +165,7 @@ class Subgraph(Attributes):
         return self._quantizations.get(tensor)
 
     def producer_of(self, tensor: int) -> Operator | None:
-        """Return the operator that produces a tensor, the last of several."""
+        """Return the operator that produces a tensor; if there are several, the last."""
         makers = self._users[1][tensor]
         return self.operators[makers[-1]] if makers else None
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from circletools.flatbuf.columns import Vectors
 
 MOST_DIMENSIONS = 32
-"""The maximum of NumPy 1, and so of values here; kernels accept fewer."""
+"""NumPy 1's maximum, and so that of values here; kernels accept fewer."""
 _LARGEST = 1 << 62  # a hostile shape must not become infinite
 
 

@@ -127,7 +127,7 @@ class Judge:
     def _is_exact(self, task: Task, given: Known, output: int, got: Array) -> bool:
         """Return whether values equal what the reference computes in floating point, except for rounding.
 
-        Some integer kernels compute with few digits: LiteRT's of RESIZE_BILINEAR has 10 bits for fractions of
+        Some integer kernels compute with few digits: LiteRT's RESIZE_BILINEAR has 10 bits for fractions of
         coordinates.
         """
         real, form = self.first.real, self.first.form
@@ -173,7 +173,7 @@ class Judge:
         form, was = self.first.form(output), joined(given[output])
         again = difference(form.real(was), form.real(joined(before[output])))
         if not allowance(form.real(was), form.type, form.scale).covers(again):
-            raise NotRunError("computes other values when it runs alone")
+            raise NotRunError("computes different values when run alone")
         expected = before[output] * len(after)
         found = [array for arrays in after for array in arrays]
         if other_shape({output: expected}, {output: found}):

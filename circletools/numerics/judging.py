@@ -2,8 +2,8 @@
 
 Two programs that both compute an operator correctly may differ by this much:
 
-    quantized output    by one step if the exact value lies midway between two steps, which is true of at most every
-                        second value (as when numbers of step 1 are rounded to step 2); or by as much as the
+    quantized output    by one step if the exact value lies midway between two steps, which is true of at most half of
+                        the values (as when numbers of step 1 are rounded to step 2); or by as much as the
                         reference's integer kernels, which may be inexact, differ from its floating point
     floating point      by half of the digits of the type: sqrt(epsilon) of the largest value, the usual tolerance
                         for results that took many steps

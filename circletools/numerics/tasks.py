@@ -144,7 +144,7 @@ def _task(reference: Subject, subject: Subject, pairs: Partners, operator: int, 
 
 
 def _grown(subject: Subject, pairs: Partners, operator: int) -> list[int] | str:
-    """Return an operator with the producers of inputs that have no partner, or why there is no such region."""
+    """Return an operator together with the producers of inputs without a partner, or why there is no such region."""
     chosen, pending = {operator}, [operator]
     while pending:
         for tensor in subject.reach.given([pending.pop()]):

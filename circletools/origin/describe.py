@@ -156,7 +156,7 @@ def _notes(model: ModelGraph, origins: Origins, freshness: Freshness | None) -> 
         return (Finding("NO_ORIGINS", "warning", "", message),)
     notes = table_findings(model, origins, freshness)
     if freshness.state == "unstamped":
-        message = "the origins have no stamp to recognise stale ones; `embed-origins --replace` adds it"
+        message = "the origins have no stamp to detect stale ones; `embed-origins --replace` adds it"
         notes.insert(0, Finding("UNSTAMPED_ORIGIN", "info", "", message))
     if origins.scope == "shared" and freshness.state != "stale":
         message = "one op table stands for all subgraphs, as the ONE compiler reads it"

@@ -3,10 +3,10 @@
     [version = 2: u32][string count: u32] ([shared][length][data: length bytes])*
     [source count] ([source id][check: u16][path][class][file][line][call][caller])*
 
-Numbers without a type are LEB128: seven bits a byte, the lowest first, the top bit set in all but the last. `shared`
-is the number of leading bytes that a string has in common with the previous one; the id, path and line of a source
-are stored as the difference from the previous source, zigzag (0, -1, 1, -2, ...). Strings are numbered from 1, in
-order; 0 is the empty one. The check is the lower half of the CRC-32 of the source's name.
+Numbers without a type are LEB128: seven bits per byte, the lowest first, the top bit set in all but the last.
+`shared` is the number of leading bytes that a string has in common with the previous one; the id, path and line of a
+source are stored as the difference from the previous source, zigzag (0, -1, 1, -2, ...). Strings are numbered from 1,
+in order; 0 is the empty one. The check is the lower half of the CRC-32 of the source's name.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def decode_details(data: bytes | memoryview, sources: Mapping[int, str]) -> dict
         line += _difference(reader)
         call, caller = _number(reader), _number(reader)
         if index and step <= 0:
-            raise reader.error(f"a second entry for source {source}", at)
+            raise reader.error(f"duplicate entry for source {source}", at)
         if not 0 <= path < len(strings) or max(class_name, file, call, caller) >= len(strings):
             raise reader.error(f"source {source} refers to a text that does not exist", at)
         if line < 0 or source < 0:

@@ -66,7 +66,7 @@ def reader_of(exporter: Exporter | None, tensors: Iterable[str] = ()) -> Callabl
     """Return a parser that maps the name of an operator's first output to sources; an unknown form is one source.
 
     `tensors` are the names of all tensors. TensorFlow's converter appends the number of equal names directly
-    (`dw/depthwise1`); it is recognised only if a tensor with the unnumbered name exists.
+    (`dw/depthwise1`); it is recognized only if a tensor with the unnumbered name exists.
     """
     if exporter is Exporter.LITERT_TORCH:
         return _litert_torch

@@ -69,7 +69,7 @@ def name_operators(model: ModelGraph, names: NameSource) -> tuple[OriginColumns,
     named: dict[int, Sequence[Sequence[AnySource]]] = {
         subgraph: [()] * len(found) if strict else list(map(read, found)) for subgraph, found in outputs.items()
     }
-    by_names = f"the names that {exporter} gives tensors" if exporter else "the first outputs of operators"
+    by_names = f"{exporter}'s tensor names" if exporter else "the first outputs of operators"
     if exporter is Exporter.LITERT_TORCH:
         named = {subgraph: own_sources(model.graphs[subgraph], own) for subgraph, own in named.items()}
     if not located:

@@ -112,7 +112,7 @@ def decode_exact(data: bytes | memoryview, sources: Iterable[int]) -> dict[int, 
         index, length = _PAIR.unpack(reader.take(_PAIR.size, "a subgraph's entry is truncated"))
         start, table = reader.position, reader.take(length, f"an op table of {length} bytes is truncated")
         if index in subgraphs:
-            raise reader.error(f"a second entry for subgraph {index}", at)
+            raise reader.error(f"duplicate entry for subgraph {index}", at)
         try:
             subgraphs[index] = decode_op_table(table, known)
         except TableFormatError as error:

@@ -39,7 +39,7 @@ def _named(edit: ModelEdit, origins: Origins) -> bool:
 
 
 class _Follower:
-    """Updates the tables; it recognises the stamp that it wrote last, as an edit may be saved twice."""
+    """Updates the tables; it recognizes the stamp that it wrote last, as an edit may be saved twice."""
 
     def __init__(self) -> None:
         self._stamp: bytes | None = None

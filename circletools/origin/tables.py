@@ -82,7 +82,7 @@ def decode_op_table(data: bytes | memoryview, sources: Iterable[int] | None = No
             raise reader.error(f"no source for operator {operator}: an empty entry", at + 4)
         ids = frozenset(reader.numbers(count))
         if operator in operators:
-            raise reader.error(f"a second entry for operator {operator}", at)
+            raise reader.error(f"duplicate entry for operator {operator}", at)
         if known is not None and not ids <= known:
             raise reader.error(f"operator {operator} names source {min(ids - known)}, which does not exist", at + 8)
         operators[operator] = ids
@@ -97,6 +97,6 @@ def decode_execution_plan(data: bytes | memoryview) -> dict[int, tuple[int, ...]
         if count == 0:
             raise reader.error("an empty entry", at + 4)
         if position in plan:
-            raise reader.error(f"a second entry for position {position}", at)
+            raise reader.error(f"duplicate entry for position {position}", at)
         plan[position] = reader.numbers(count)
     return plan

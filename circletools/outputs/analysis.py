@@ -41,7 +41,7 @@ class AliasKind(Word):
 
 
 _REUSED = "onert's `infer` may use its memory again"
-LEFT_ALONE = "leave it: runtimes recognise this subgraph by its operators"
+LEFT_ALONE = "leave it: runtimes recognize this subgraph by its operators"
 _MESSAGES = {
     AliasKind.CONSTANT: "is a constant",
     AliasKind.INPUT: "is also input {other}",
@@ -147,7 +147,7 @@ def _is_constant(values: Values, index: int) -> bool:
 
 
 def _last_operator(uses: Uses, tensors: int) -> NDArray[np.int64]:
-    """Return for each tensor the last operator that uses it as input or output, -1 for none."""
+    """Return the last operator that uses each tensor as input or output, -1 for none."""
     last = np.full(tensors, -1, np.int64)
     present = uses.values < tensors
     last[uses.values[present]] = uses.operators[present]

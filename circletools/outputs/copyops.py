@@ -4,7 +4,7 @@ The table is made by `tools/measure/copyops.py` in LiteRT and onert; docs/copy-o
 results on whole models. RESHAPE is preferred: onert folds the leading dimensions of some results into one, and then
 refuses a TRANSPOSE with the rank in the file. For LiteRT alone TRANSPOSE is preferred: it lets a user resize every
 dimension, RESHAPE only the first. A scalar in the file is reshaped to the shape computed by a SHAPE operator: it may
-have dimensions at run time, and Arm's Vela rejects an empty operand, which the shape of a scalar is.
+have dimensions at run time, and Arm's Vela rejects an empty operand, such as a scalar's shape.
 """
 
 from __future__ import annotations

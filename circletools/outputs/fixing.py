@@ -34,7 +34,7 @@ def fix_outputs(
     """Give each output of these subgraphs its own tensor.
 
     `subgraphs` are indices, `entry` (the main subgraph and those that a signature names) or `all` (except those that
-    runtimes recognise by their operators). Copies are exact in `runtime`. With `keep_constants`, a constant is copied
+    runtimes recognize by their operators). Copies are exact in `runtime`. With `keep_constants`, a constant is copied
     only for its second and later slots; with `detach_taps`, outputs that an operator reads are copied too. `with_`
     names programs (docs/runtimes.md): a program that loaded and ran the model must do the same with the result, with
     the same outputs, or the next copy operator is tried. Programs do not see other changes of the edit.

@@ -1,6 +1,6 @@
 """Pruning: writes a minimal file without unused tensors, buffers, operator codes and subgraphs.
 
-Used are subgraph 0, the subgraphs of signatures, and those that they call; in these, all operators or those that
+Subgraph 0, the subgraphs of signatures, and those that they call count as used; in these, all operators or those that
 outputs need, and everything they refer to. The remaining items get new indices in their old order.
 """
 

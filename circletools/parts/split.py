@@ -98,7 +98,7 @@ def split(
             data = whole.bytes_of(excerpt)
             left -= sum(len(view(one)) for one in data)
             if left < 0:
-                raise EditError(f"the parts take more than {most} bytes together", hint=_FEWER)
+                raise EditError(f"the parts take more than {most} bytes in total", hint=_FEWER)
             yield piece.file, data
         yield f"{_stem(whole.file.path)}{CONNECTIONS}", [encode_connections(connections)]
         if program is not None:

@@ -164,8 +164,8 @@ def _nondeterminism(files: SplitFiles, worker: Worker, inputs: Runs, expected: R
 
         if (difference := changed(files.source)) is not None:
             message = (
-                f"the values of the parts differ, but the model itself gives other values each time ({difference}): "
-                "values prove nothing about the split"
+                f"the values of the parts differ, but the model itself gives different values each time "
+                f"({difference}): values prove nothing about the split"
             )
             return Finding("VALUES_NOT_REPEATED", "info", str(files.source), message)
         for how, rewrite in (("compact", compact_parts), ("with metadata added", _with_metadata)):

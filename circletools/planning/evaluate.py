@@ -92,7 +92,7 @@ class Evaluation:
 
     @property
     def excess(self) -> float | None:
-        """Return by what share of the bound the estimate may exceed the optimum: 0 if optimal, None if unknown."""
+        """Return the excess over the optimum, at most, as a share of the bound: 0 if optimal, None if unknown."""
         if self.estimate is None or self.least_us is None:
             return None
         over = self.estimate.total_us - self.least_us

@@ -85,7 +85,7 @@ class PlanInputs(Attributes):
                 hint = suggestion(device, devices)
                 raise UsageError(f"`memory={words}`: device {device!r} is not among the devices", hint=hint)
             if devices.index(device) in caps:
-                raise UsageError(f"`memory={words}`: a second value for {device!r}")
+                raise UsageError(f"`memory={words}`: duplicate value for {device!r}")
             caps[devices.index(device)] = int(count)
         return caps
 
@@ -175,7 +175,7 @@ def _traces(words: Sequence[str]) -> dict[str, tuple[str, OperatorTrace]]:
         if not device or not name:
             raise UsageError(f"`traces={word}` names no device or no trace", hint="write `traces=npu=trace.json`")
         if device in found:
-            raise UsageError(f"`traces={word}`: a second value for {device!r}")
+            raise UsageError(f"`traces={word}`: duplicate value for {device!r}")
         found[device] = name, read_profile(name)
     return found
 
@@ -187,7 +187,7 @@ def _tables(wanted: Sequence[str]) -> dict[str, Capability]:
         table = load_capability(name if equals else words)
         named = device if equals else table.device
         if named in tables:
-            raise UsageError(f"a second capability table for {named!r}", location=f"`capabilities={words}`")
+            raise UsageError(f"duplicate capability table for {named!r}", location=f"`capabilities={words}`")
         tables[named] = table
     return tables
 

@@ -169,7 +169,7 @@ def measured_devices(names: Sequence[str], request: MeasureRequest) -> dict[str,
     for words in request.on:
         device, equals, program = words.partition("=")
         if not equals or not device or not program or device in chosen:
-            problem = f"a second program for {device!r}" if device in chosen else "names no device or no program"
+            problem = f"duplicate program for {device!r}" if device in chosen else "names no device or no program"
             raise UsageError(f"{words!r}: {problem}", hint="write npu=litert:xnnpack")
         if device not in names:
             raise UsageError(f"{words!r}: the split has no device {device!r}", hint=suggestion(device, names))

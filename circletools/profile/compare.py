@@ -107,7 +107,7 @@ class Comparison(Generic[_One, _Row]):
 class Row:
     """Times to compare: the recordings of both sides. `total_ns` is the total time before, in the same unit.
 
-    `history` are other recordings of the model before, which show how recordings vary. The recordings of both sides
+    `history` are other recordings of the earlier model, which show how recordings vary. The recordings of both sides
     form pairs if they were made alternately (`paired`). `pace` is how much other operators changed (a standard
     deviation of logarithms), which single recordings cannot distinguish from the speed of the machine.
     """

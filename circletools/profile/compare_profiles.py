@@ -27,7 +27,7 @@ from circletools.wording import Attributes, Tabular
 _NEW = 1 << 20  # the number of an added row, after all earlier rows
 
 RECORDINGS = (1, 3, 6)
-"""The numbers of recordings a side for which a plan shows detectable changes."""
+"""The numbers of recordings per side for which a plan shows detectable changes."""
 
 _Key = tuple[int, int, int, int, str]
 """Subgraph, the model's operator, and the runtime's name.
@@ -114,7 +114,7 @@ def compare_profiles(
 
 
 def _paces(series: Sequence[Sequence[Sequence[Samples]]]) -> list[float]:
-    """Return for each row the median change of the other operators; the first row is not an operator."""
+    """For each row, return the median change of the other operators; the first row is not an operator."""
     times = [[location(some[0]) for some in sides[:2]] for sides in series]
     changes = [abs(math.log(after / before)) if before and after else None for before, after in times]
     known = sorted(change for change in changes[1:] if change is not None)
@@ -133,7 +133,7 @@ def _median_without(own: float | None, known: Sequence[float]) -> float:
 class VisibleChange(Attributes):
     """The variation between recordings of an operator, as a relative standard deviation, and the detectable ratios.
 
-    `visible` holds, for each number of recordings a side, the ratio that nine of ten comparisons detect.
+    `visible` holds, for each number of recordings per side, the ratio that nine of ten comparisons detect.
     """
 
     subgraph: int | None
@@ -148,12 +148,12 @@ class VisibleChange(Attributes):
 def visible_changes(
     history: Sequence[OperatorTrace], recordings: Sequence[int] = RECORDINGS, threshold_percent: float = 10.0
 ) -> tuple[VisibleChange, ...]:
-    """Return the changes that comparisons of this many recordings a side could detect, given recordings of one model.
+    """Return the changes that this many recordings per side could reveal, given recordings of one model.
 
     The first row is the sum over all operators. Raises UsageError for fewer than two recordings.
     """
     if len(history) < 2:
-        raise UsageError("one recording does not show how recordings differ", hint="give several of the same model")
+        raise UsageError("one recording cannot show how recordings vary", hint="give several of the same model")
     times = [_times(trace) for trace in history]
     keys = [None, *sorted({key for some in times for key in some})]
     tick_ns, found = _tick([history]), []

@@ -67,7 +67,7 @@ def compare_traces(
 ) -> TraceComparison:
     """Compare two sides; a side is one or several recordings, preferably three or more for better intervals.
 
-    `history` are earlier recordings of the model before, which show how much recordings vary. With `paired`, the
+    `history` are more recordings of the earlier model, which show how much recordings vary. With `paired`, the
     recordings of both sides were made alternately, and each is compared with its partner.
 
     If all recordings have executions, the phases of execution are compared per execution, by wall clock, and the

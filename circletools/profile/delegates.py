@@ -70,7 +70,7 @@ class Delegates:
         self._known = names.KINDS | set(graph.operators.schema.enums["BuiltinOperator"].values())
 
     def operators_of(self, rows: Sequence[Row]) -> list[tuple[int, ...]]:
-        """Return for each row of an execution the operators that it may belong to; empty for the model's own rows.
+        """Return the operators to which each row of an execution may belong; empty for the model's own rows.
 
         Rows with the same operators share one tuple, as there can be many of both.
         """

@@ -45,7 +45,7 @@ class ReduceRequest(Attributes):
 
 @dataclass(frozen=True, slots=True)
 class Reduction(Attributes):
-    """The reduced model: operators of a subgraph and their codes, and the numbers of outputs and of zeroed constants.
+    """The reduced model: its operators in a subgraph, their codes, and how many outputs and zeroed constants it has.
 
     `operator_count` is the number of operators that the subgraph had, `trials` the number of tests, `symptom` the
     failure, and `still_fails` whether the model to share still fails, None if none was requested.

@@ -181,7 +181,7 @@ def steady_ns(attribution: Attribution) -> int | None:
 
 
 def _macs(places: Iterable[Place], attribution: Attribution, runs: int | None = None) -> int | None:
-    """Return the multiply-accumulates of some operators in an execution, None if those of one are unknown.
+    """Return the multiply-accumulates of some operators in an execution, None if those of any are unknown.
 
     The number of runs is measured; in a group without times of its operators, each ran `runs` times.
     """
@@ -338,7 +338,7 @@ def _several(places: Sequence[Place]) -> str:
 
 
 def _through(time: Time) -> str:
-    """Return a text on how operators of a delegate were matched."""
+    """Return a description of how a delegate's operators were matched."""
     return "" if not time.delegated_ns else "ambiguous" if time.ambiguous_ns else "exact"
 
 

@@ -259,7 +259,7 @@ def _obstacle(found: Fit, target: str, one: Obstacle) -> dict[str, Any]:
 
 
 def _with_state(result: dict[str, Any], found: Fit, one: Misfit | Obstacle) -> dict[str, Any]:
-    """Return a result; with a baseline, it says whether the result is new."""
+    """Return a result; with a baseline, it states whether the result is new."""
     return result | ({"baselineState": "new" if one.is_new else "unchanged"} if found.has_baseline else {})
 
 

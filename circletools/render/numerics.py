@@ -51,7 +51,7 @@ def reduction_text(found: Reduction) -> Iterator[str]:
 
 
 def numbers_text(found: Comparison, by: By = "operator") -> Iterator[str]:
-    """Yield for each program the first operator at fault, and a table of the operators or modules."""
+    """For each program, yield the first operator at fault, and a table of the operators or modules."""
     runs = counted(found.runs, "run")
     yield f"reference: {found.file} on {_program(found.reference)}, {runs}"
     if found.reference.failure:

@@ -78,7 +78,7 @@ def transfers_text(sums: Transfers) -> str:
 def plan_json(plan: Plan) -> dict[str, Any]:
     """Return the JSON document of a plan: partitions and costs, or the comparison if operators were moved.
 
-    If steps were requested, it also says why each operator is on its device.
+    If steps were requested, it also gives the reason for each operator's device.
     """
     rows: dict[int, list[dict[str, Any]]] = {}
     for one in plan.to_rows() if plan.what_if is None else ():

@@ -100,7 +100,7 @@ def _summary_blocks(document: Document) -> Iterator[_Block]:
 
 def _executions_title(kinds: list[str]) -> str:
     """Return the title of executions, with their kind of mark unless it is the runtime's."""
-    by = {"application": " ([NN_LA_PE] marks)", "HAL call": " (calls of the HAL)"}.get(kinds[0], "")
+    by = {"application": " ([NN_LA_PE] marks)", "HAL call": " (HAL calls)"}.get(kinds[0], "")
     return f"executions{by} by the clock, in ms"
 
 

@@ -14,7 +14,7 @@ from circletools.model.model import Model
 
 @cache
 def _methods() -> dict[str, str]:
-    """Return by operator code the TFLM resolver method, without `Add` (tools/measure/micro_resolver.py)."""
+    """Return the TFLM resolver method of each operator code, without `Add` (tools/measure/micro_resolver.py)."""
     document: dict[str, dict[str, str]] = json.loads((resources.files(__package__) / "micro.json").read_text("utf-8"))
     return document["methods"]
 

@@ -66,5 +66,5 @@ def read_inputs(path: str | os.PathLike[str]) -> dict[str, Array]:
     except MemoryError:
         raise
     except Exception as error:  # whatever the parsers of ZIP, deflate and headers raise
-        message = f"not the arrays of inputs: {error}"
+        message = f"not an .npz file of input arrays: {error}"
         raise InvalidInputError(message, location=os.fspath(path), hint="numpy.savez writes them") from error

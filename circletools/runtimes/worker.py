@@ -157,7 +157,7 @@ class Worker:
             identifier = file.read(8)[4:]
         formats = PROGRAMS[self.runtime].formats
         is_circle = identifier == b"CIR0"
-        return f"{self.runtime} reads no Circle models" if is_circle and "circle" not in formats else ""
+        return f"{self.runtime} cannot read Circle models" if is_circle and "circle" not in formats else ""
 
     def _ask(self, request: Request | ChainsRequest, model: Path) -> Answer | Recorded | Timed | Verdict:
         """Return the answer of the child, or a verdict if it gives none."""

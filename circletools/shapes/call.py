@@ -61,7 +61,7 @@ class Call:
         return [self.shape(slot) for slot in range(len(self))]
 
     def one_shape(self, start: int = 0) -> Shape:
-        """Return the shape that inputs from a slot on share. Raises UnknownError, or RefusedError if they differ."""
+        """Return the shape that all inputs from a slot onwards share. Raises UnknownError, RefusedError."""
         first, *others = self.all_shapes()[start:]
         for slot, shape in enumerate(others, start + 1):
             refuse_unless(shape == first, f"{shown(shape)} does not match {shown(first)}", slot)

@@ -84,7 +84,7 @@ def split(call: Call) -> Sequence[Shape]:
 
 
 def split_v(call: Call) -> Sequence[Shape]:
-    """Pieces of given sizes; one may be -1."""
+    """Pieces of the given sizes; one may be -1."""
     shape, sizes = call.shape(), call.numbers(1)
     axis = call.axis(call.number(2), len(shape))
     if -1 in sizes:
@@ -102,7 +102,7 @@ def slice_(call: Call) -> Sequence[Shape]:
         whole - start if count == -1 else count for whole, start, count in zip(shape, begin, size, strict=True)
     )
     for whole, start, count in zip(shape, begin, found, strict=True):
-        refuse_unless(0 <= start <= start + count <= whole, f"{shown(begin)} and {shown(size)} of {shown(shape)}", 2)
+        refuse_unless(0 <= start <= start + count <= whole, f"{shown(begin)} + {shown(size)} > {shown(shape)}", 2)
     return [found]
 
 
@@ -138,7 +138,7 @@ def strided_slice(call: Call) -> Sequence[Shape]:
 def pad(call: Call) -> Sequence[Shape]:
     """The shape with the padding before and after each dimension added."""
     shape, pads = call.shape(), call.numbers(1)
-    refuse_unless(len(pads) == 2 * len(shape), f"{len(pads)} pads of {shown(shape)}", 1)
+    refuse_unless(len(pads) == 2 * len(shape), f"{len(pads)} pads for {shown(shape)}", 1)
     sizes = (size + front + back for size, front, back in zip(shape, pads[::2], pads[1::2], strict=True))
     return [tuple(sizes)]
 
@@ -148,14 +148,14 @@ def gather(call: Call) -> Sequence[Shape]:
     shape, indices = call.shape(), call.shape(1)
     axis, batch = call.axis(call.option("axis"), max(len(shape), 1)), call.option("batch_dims")
     batch += len(indices) if batch < 0 else 0
-    refuse_unless(batch <= axis and shape[:batch] == indices[:batch], f"{shown(indices)} of {shown(shape)}")
+    refuse_unless(batch <= axis and shape[:batch] == indices[:batch], f"indices {shown(indices)} in {shown(shape)}")
     return [(*shape[:axis], *indices[batch:], *shape[axis + 1 :])]
 
 
 def gather_nd(call: Call) -> Sequence[Shape]:
     """The slices that the last dimension of the indices selects."""
     shape, indices = call.shape(), call.shape(1)
-    refuse_unless(bool(indices) and indices[-1] <= len(shape), f"{shown(indices)} of {shown(shape)}")
+    refuse_unless(bool(indices) and indices[-1] <= len(shape), f"indices {shown(indices)} in {shown(shape)}")
     return [indices[:-1] + shape[indices[-1] :]]
 
 
@@ -171,7 +171,7 @@ def scatter_nd(call: Call) -> Sequence[Shape]:
 def tile(call: Call) -> Sequence[Shape]:
     """Each dimension repeated."""
     shape, times = call.shape(), call.numbers(1)
-    refuse_unless(len(times) == len(shape), f"{len(times)} multiples of {shown(shape)}", 1)
+    refuse_unless(len(times) == len(shape), f"{len(times)} multiples for {shown(shape)}", 1)
     return [tuple(size * count for size, count in zip(shape, times, strict=True))]
 
 

@@ -13,7 +13,7 @@ def _out(call: Call, size: int, window: int, stride: int, dilation: int = 1) -> 
     stride, reach = max(stride, 1), (window - 1) * max(dilation, 1) + 1
     if call.options.get("padding") == "SAME":
         return -(-size // stride)
-    refuse_unless(size >= reach, f"a window of {reach} in a dimension of {size}")
+    refuse_unless(size >= reach, f"a window of {reach} exceeds a dimension of {size}")
     return (size - reach) // stride + 1
 
 
@@ -30,7 +30,7 @@ def conv_2d(call: Call) -> Sequence[Shape]:
     shape, weights = call.shape(0, 4), call.shape(1, 4)
     depthwise = call.code == "DEPTHWISE_CONV_2D"
     whole, part = (weights[3], shape[3]) if depthwise else (shape[3], weights[3])
-    refuse_unless(part > 0 and not whole % part, f"{shape[3]} channels, but weights {shown(weights)}")
+    refuse_unless(part > 0 and not whole % part, f"{shape[3]} channels do not fit weights {shown(weights)}")
     return [(shape[0], *_places(call, shape[1:3], weights[1:3]), weights[3 if depthwise else 0])]
 
 
@@ -44,7 +44,7 @@ def pool_2d(call: Call) -> Sequence[Shape]:
 def conv_3d(call: Call) -> Sequence[Shape]:
     """NDHWC; weights are DHWIO."""
     shape, weights = call.shape(0, 5), call.shape(1, 5)
-    refuse_unless(shape[4] == weights[3], f"{shape[4]} channels, but weights {shown(weights)}")
+    refuse_unless(shape[4] == weights[3], f"{shape[4]} channels do not fit weights {shown(weights)}")
     return [(shape[0], *_places(call, shape[1:4], weights[:3], "dhw"), weights[4])]
 
 
@@ -65,34 +65,34 @@ def resize(call: Call) -> Sequence[Shape]:
 
 
 def fully_connected(call: Call) -> Sequence[Shape]:
-    """The last dimension follows from the weights; the others are flattened unless kept. LiteRT drops the rest."""
+    """The weights determine the last dimension; the others are flattened unless kept. LiteRT drops the rest."""
     shape, weights = call.shape(), call.shape(1, 2)
     if call.options.get("keep_num_dims"):
-        refuse_unless(bool(shape) and shape[-1] == weights[1], f"{shown(shape)}, and weights {shown(weights)}", 1)
+        refuse_unless(bool(shape) and shape[-1] == weights[1], f"{shown(shape)} does not fit {shown(weights)}", 1)
         return [(*shape[:-1], weights[0])]
     fits = weights[1] > 0 and not element_count(shape) % weights[1]
-    refuse_unless(fits, f"{element_count(shape)} elements, and weights {shown(weights)}", 1)
+    refuse_unless(fits, f"{element_count(shape)} elements do not fit weights {shown(weights)}", 1)
     return [(element_count(shape) // weights[1], weights[0])]
 
 
 def batch_matmul(call: Call) -> Sequence[Shape]:
     """Products over the last two dimensions, each transposed if its option is set."""
     first, second = call.shape(), call.shape(1)
-    refuse_unless(min(len(first), len(second)) >= 2, f"{shown(first)} by {shown(second)}")
+    refuse_unless(min(len(first), len(second)) >= 2, f"{shown(first)} times {shown(second)}")
     rows, inner = first[-2:] if not call.options.get("adj_x") else first[:-3:-1]
     other, columns = second[-2:] if not call.options.get("adj_y") else second[:-3:-1]
-    refuse_unless(inner == other, f"{shown(first)} by {shown(second)}")
+    refuse_unless(inner == other, f"{shown(first)} times {shown(second)}")
     return [(*broadcast(first[:-2], second[:-2]), rows, columns)]
 
 
 def _check_state(call: Call, slot: int, batch: int, units: int) -> None:
     shape = call.shape(slot)
-    refuse_unless(element_count(shape) == batch * units, f"the state {shown(shape)} of {batch} x {units}", slot)
+    refuse_unless(element_count(shape) == batch * units, f"the state {shown(shape)} is not {batch} x {units}", slot)
 
 
 def _weights(call: Call, slot: int) -> Shape:
     shape, weights = call.shape(), call.shape(slot, 2)
-    refuse_unless(bool(shape) and shape[-1] == weights[1], f"{shown(shape)}, and weights {shown(weights)}", slot)
+    refuse_unless(bool(shape) and shape[-1] == weights[1], f"{shown(shape)} does not fit {shown(weights)}", slot)
     return weights
 
 

@@ -36,7 +36,7 @@ def graph_findings(model: Model, whole: Whole) -> Iterator[Finding]:
 
 
 def _unproduced(whole: Whole) -> Iterator[Finding]:
-    """Find tensors that are read but never written: onert crashes, LiteRT reads uninitialised memory."""
+    """Find tensors that are read but never written: onert crashes; LiteRT reads uninitialized memory."""
     readers, read = whole.graph.uses
     tensors, types = whole.tensors, whole.model.schema.enums["TensorType"]
     known = (whole.first_producer >= 0) | whole.is_input | whole.has_data | whole.graph.values.is_variable
@@ -47,7 +47,7 @@ def _unproduced(whole: Whole) -> Iterator[Finding]:
 
     def message(slot: int) -> str:
         tensor = int(read[slot])
-        return f"nothing produces the tensor {_name(whole, tensor)}: no operator, input or constant; {CORRECT}"
+        return f"nothing produces tensor {_name(whole, tensor)}: no operator, input or constant; {CORRECT}"
 
     yield from findings_at("UNPRODUCED_TENSOR", lost, lambda at: whole.operator(int(readers[at])), message)
 
@@ -65,13 +65,13 @@ def _produced_twice(whole: Whole) -> Iterator[Finding]:
     def message(slot: int) -> str:
         tensor = int(made[slot])
         first = whole.index_of(int(whole.first_producer[tensor]))
-        return f"operator {first} already produces the tensor {_name(whole, tensor)}; {CORRECT}"
+        return f"operator {first} already produces tensor {_name(whole, tensor)}; {CORRECT}"
 
     yield from findings_at("PRODUCED_TWICE", again, lambda at: whole.operator(int(makers[at])), message)
 
 
 def _repeats(values: Indices) -> NDArray[np.bool_]:
-    """Return for each value whether an earlier one is equal."""
+    """Return which values equal an earlier one."""
     repeats = np.zeros(len(values), np.bool_)
     if np.bincount(values).max(initial=0) > 1:  # faster than finding the first of each
         repeats[:] = True
@@ -88,7 +88,7 @@ def _produced_anyway(whole: Whole) -> Iterator[Finding]:
     ):
 
         def message(slot: int, what: str = what) -> str:
-            return f"the operator writes the tensor {_name(whole, int(made[slot]))}, which is {what}; {CORRECT}"
+            return f"the operator writes tensor {_name(whole, int(made[slot]))}, which is {what}; {CORRECT}"
 
         slots = np.flatnonzero(owned[made])
         yield from findings_at(code, slots, lambda at: whole.operator(int(makers[at])), message)
@@ -133,7 +133,7 @@ def _left_out(whole: Whole) -> Iterator[Finding]:
 
 
 def _is_custom(whole: Whole, rows: Indices) -> NDArray[np.bool_]:
-    """Return for each of these operators whether it is custom."""
+    """Return which of these operators are custom."""
     custom = [code.index for code in whole.model.operator_codes if code.name.startswith("CUSTOM:")]
     return np.isin(whole.operators.code_indices[rows], custom)
 
@@ -160,7 +160,7 @@ def _order(whole: Whole) -> Iterator[Finding]:
 
     def message(slot: int) -> str:
         producer = whole.index_of(int(sources[slot]))
-        return f"the operator reads the tensor {_name(whole, int(read[slot]))} before operator {producer} produces it"
+        return f"the operator reads tensor {_name(whole, int(read[slot]))} before operator {producer} produces it"
 
     rows = np.flatnonzero(late)
     yield from findings_at("OPERATOR_ORDER", rows, lambda at: whole.operator(int(readers[at])), message)

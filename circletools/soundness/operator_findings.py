@@ -162,7 +162,7 @@ def _types(model: Model, whole: Whole, used: list[int]) -> Iterator[Finding]:
 
         def message(at: int, name: str = name, slots: NDArray[np.int64] = slots) -> str:
             names = [model.schema.enums["TensorType"][int(number)] for number in kinds[slots[at]]]
-            return f"LiteRT's kernel of {name} does not support {', '.join(names[:-1])} with an output {names[-1]}"
+            return f"LiteRT's kernel for {name} does not support {', '.join(names[:-1])} with output {names[-1]}"
 
         def place(at: int, rows: NDArray[np.int64] = rows) -> str:
             return whole.operator(int(rows[at]))

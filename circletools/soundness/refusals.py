@@ -3,7 +3,7 @@
     refusals(model, ["litert", "onert"])    # the findings for which each refuses the model
 
 A finding without a rule concerns something that no program was observed to refuse, or another program. Rules were
-counted on models of LiteRT, onert and other corpora that were changed in one place (`tools.measure.check_mutations`);
+checked on models from LiteRT, onert and other corpora, each changed in one place (`tools.measure.check_mutations`);
 the tests ask the programs.
 """
 
@@ -72,7 +72,7 @@ JUDGED = tuple(_REFUSED)
 
 
 def refusals(model: Model, programs: Iterable[str]) -> dict[str, list[Finding]]:
-    """Return by program the findings that keep it from loading and running a model; none for programs not `JUDGED`.
+    """Return, by program, the findings that keep it from running a model; none for programs that are not `JUDGED`.
 
     Raises ModelFormatError if the structure is broken.
     """

@@ -36,7 +36,7 @@ def signature_findings(model: Model) -> Iterator[Finding]:
 
 
 def end_findings(model: ModelGraph) -> Iterator[Finding]:
-    """Yield findings for signatures that do not name each input and output of their subgraphs once and uniquely.
+    """Yield findings for signatures that do not give each input and output of their subgraph one unique name.
 
     LiteRT's CompiledModel does not load or does not run these.
     """
@@ -66,5 +66,5 @@ def _side(place: str, side: str, maps: tuple[tuple[str, int], ...], ends: list[i
     if left or len(maps) != len(ends):
         message = f"{len(left)} of {len(known)} {side} of the subgraph have no name in the signature"
         if not left:
-            message = f"the signature names {counted(len(maps), what)}, and the subgraph has {len(ends)}"
+            message = f"the signature names {counted(len(maps), what)}, but the subgraph has {len(ends)}"
         yield Finding("INCOMPLETE_SIGNATURE", "info", f"{place}.{side}", message)

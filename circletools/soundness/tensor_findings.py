@@ -107,7 +107,7 @@ def _data(model: Model, whole: Whole, elements: NDArray[np.float64]) -> Iterator
 
     def message(row: int) -> str:
         size = f"{columns.shapes.row(row).tolist()} takes {expected[row]:.15g} bytes"
-        return f"{size}, buffer {indices[row]} has {actual[row]:.15g}; {CORRECT}"
+        return f"{size}, but buffer {indices[row]} has {actual[row]:.15g}; {CORRECT}"
 
     short = np.flatnonzero(compared & (actual < expected))
     yield from findings_at("CONSTANT_TOO_SHORT", short, whole.tensor, message)

@@ -51,7 +51,7 @@ def _findings_at(facts: Graph, operators: NDArray[np.int64], severity: Severity,
 def large_windows(facts: Graph) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]:
     """Return the operators of a subgraph with too large windows, ascending.
 
-    Also return for each whether it exceeds only dynamic dimensions, and whether its output has a negative size.
+    For each, also return whether it exceeds only dynamic dimensions, and whether its output has a negative size.
 
     Raises ModelFormatError if an operator's tensor does not exist.
     """

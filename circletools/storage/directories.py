@@ -113,7 +113,7 @@ def _remove(path: Path, made: os.stat_result | None, may_replace: MayReplace) ->
     try:
         shutil.rmtree(path, ignore_errors=True)
     except BaseException:
-        shutil.rmtree(path, ignore_errors=True)  # half a directory would no longer be recognised as a split
+        shutil.rmtree(path, ignore_errors=True)  # half a directory would no longer be recognized as a split
         raise
 
 

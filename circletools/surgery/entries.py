@@ -55,7 +55,7 @@ def list_entries(model: Model) -> Entries:
 
 
 def get_entry(model: Model, name: str) -> bytes:
-    """Return the value of a metadata entry; if several have this name, of the last.
+    """Return the value of a metadata entry; if several have this name, that of the last.
 
     Raises UsageError if the model does not have the name.
     """

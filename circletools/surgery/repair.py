@@ -1,4 +1,4 @@
-"""Apply the remedies of findings that have only one; `codes.json` lists them, and those that need a request.
+"""Apply the remedies of findings that have only one; `codes.json` lists which, and which only on request.
 
 Findings that make a program refuse the model are always repaired; others only on request.
 """
@@ -89,7 +89,7 @@ def _judged(edit: ModelEdit, names: Sequence[str]) -> Iterator[Finding]:
 
 
 def _quantized_dimensions(edit: ModelEdit) -> RewriteResult:
-    """Replace missing quantized dimensions by the only one whose size is the number of scales, if there is one."""
+    """Replace invalid quantized dimensions with the only one whose size is the number of scales, if there is one."""
     lines = []
     for subgraph in edit.model.subgraphs:
         for tensor in subgraph.tensors:

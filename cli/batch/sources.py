@@ -66,7 +66,7 @@ def identities(name: str | os.PathLike[str]) -> set[str | tuple[int, int]]:
 
 
 def refuse_directories(sources: Sequence[str]) -> None:
-    """Raise UsageError for a directory: its traces cannot be recognised by their names."""
+    """Raise UsageError for a directory: its traces cannot be recognized by their names."""
     for source in sources:
         if os.path.isdir(source):
             raise ct.UsageError("this is a directory", location=source, hint="name the files in it")

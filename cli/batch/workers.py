@@ -93,7 +93,7 @@ class _Process:
         theirs.close()
 
     def end(self) -> str:
-        """Return a text that says how the process ended."""
+        """Return a description of how the process ended."""
         self.process.join()
         code = self.process.exitcode or 0
         if code >= 0:
@@ -164,7 +164,7 @@ class Processes:
 def without_interrupts() -> Iterator[None]:
     """Delay Ctrl-C until the end of the block. A process started in the block never receives it.
 
-    Windows cannot delay it; readers of the log recognise a line that is truncated.
+    Windows cannot delay it; readers of the log recognize a truncated line.
     """
     if not hasattr(signal, "pthread_sigmask"):
         yield

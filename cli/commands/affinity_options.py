@@ -49,7 +49,7 @@ def _repeated(name: str, words: str, metavar: str) -> Any:
 
 
 COSTS = {
-    "costs": _option(Path | None, "--costs", "Times on each device (JSON); minimise the total time.", "FILE"),
+    "costs": _option(Path | None, "--costs", "Times on each device (JSON); minimize the total time.", "FILE"),
     "traces": _repeated("--trace", "Times on a device, from an operator trace", "DEVICE=TRACE"),
     "copy_rate": _option(
         float, "--copy-rate", "Bandwidth of copies between devices, if not in --costs.", "BYTES_PER_US", min=1e-9
@@ -75,7 +75,7 @@ PLANNING = {
     ),
     **COSTS,
     "memory": _repeated("--memory", "Memory limit of a device", "DEVICE=BYTES"),
-    "min_size": _option(int, "--min-size", "Least operators in a partition; smaller partitions move.", "N", min=1),
+    "min_size": _option(int, "--min-size", "Fewest operators per partition; smaller partitions move.", "N", min=1),
     "limits": _repeated(
         "--limit", "Limit on a device's partitions, as in npu:max-partitions=4", "DEVICE:KIND=NUMBER"
     ),

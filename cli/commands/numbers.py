@@ -24,7 +24,7 @@ def compare(
         str, option("--on", "The programs, the reference first (docs/runtimes.md).", "PROGRAM,...")
     ] = "litert:reference,litert:xnnpack",
     inputs: Annotated[
-        tuple[str, ...], option("--inputs", "An .npz file, or the bytes of the only input; one run for each.", "FILE")
+        tuple[str, ...], option("--inputs", "An .npz file, or the bytes of the only input; one run per file.", "FILE")
     ] = (),
     seed: Annotated[int, option("--seed", "Seed of random inputs.", "N", min=0)] = 0,
     runs: Annotated[int, option("--runs", "Number of runs, each with different inputs.", "K", min=1)] = 1,
@@ -82,14 +82,13 @@ def reduce(
         bool, option("--share-safe", "Replace weights with random values and names with numbers.")
     ] = False,
     timeout: Annotated[float, option("--timeout", "Time limit of a trial.", "SECONDS", min=0.1)] = 60.0,
-    log: Annotated[str | None, option("--log", "Log answers here, to resume an interrupted run.", "FILE")] = None,
+    log: Annotated[str | None, option("--log", "Log results here, to resume an interrupted run.", "FILE")] = None,
     form: Form = "text",
 ) -> None:
     """Write the smallest part of a model that still fails.
 
-    Removes operators, outputs and constants as long as the failure stays the same. Exit status 4 if the model does
-    not fail, or not every time; 1 if it no longer fails with the weights of --share-safe, but is written anyway. See
-    docs/reduce.md.
+    Removes operators, outputs and constants as long as the failure stays the same. Exit status 4 unless the model
+    fails every time; 1 if it no longer fails with the weights of --share-safe, but is written. See docs/reduce.md.
     """
     to = target(source, output, in_place=False)
     refuse_inputs(to, [source])

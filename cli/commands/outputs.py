@@ -39,7 +39,7 @@ def fix_outputs(
 
     Outputs that are constants, inputs or other outputs are copied by an operator that copies exactly in the runtime
     of the format: LiteRT for .tflite (also onert if possible), onert for .circle. Run this after all other
-    optimisers: some remove operators that only copy. With --with, programs that accepted the model must accept the
+    optimizers: some remove operators that only copy. With --with, programs that accepted the model must accept the
     result, or the next copy operator is tried. docs/outputs.md has the rules.
     """
     if form == "json" and not dry_run:

@@ -14,7 +14,7 @@ from .rewriting import rewrite
 def repair(
     source: Input,
     output: Output = None,
-    only: Annotated[tuple[str, ...], option("--only", "Repair this code instead; may be repeated.", "CODE")] = (),
+    only: Annotated[tuple[str, ...], option("--only", "Repair only this code; may be repeated.", "CODE")] = (),
     with_: With = None,
     in_place: InPlace = False,
     dry_run: DryRun = False,

@@ -33,7 +33,7 @@ def trace_stats(
     """Show where the time of an NNAPI trace went.
 
     Shows times by layer and phase, run, execution and function. Reads systrace HTML, ftrace text, atrace -z and
-    Perfetto, also compressed with gzip. Exit status 1 if a diagnostic is an error, 3 with --strict.
+    Perfetto, gzipped or not. Exit status 1 if a diagnostic is an error, 3 with --strict.
     """
     analysis = ct.read_trace(source, strict=strict)
     if by is None and form == "csv":
@@ -61,7 +61,7 @@ def _complain(*analyses: ct.types.Analysis) -> bool:
 
 
 def trace_compare(
-    traces: Annotated[tuple[str, ...], argument("A... B...", "Traces before and after; -- between several.")],
+    traces: Annotated[tuple[str, ...], argument("A... B...", "Traces before and after, with -- between several.")],
     threshold: Annotated[
         float, option("--threshold", "Report changes larger than this, in percent.", "PCT", min=0)
     ] = 10.0,
@@ -111,7 +111,7 @@ def trace_compare(
     count = comparison.unpaired if isinstance(comparison, ct.types.ProfileComparison) else 0
     other = 2 * count > len(comparison.rows) - 1
     if other:
-        print_diagnostic("warning", f"{count} operators ran on one side only: is it another model or runtime?")
+        print_diagnostic("warning", f"{count} operators ran on one side only: was another model or runtime recorded?")
     if _complain(*analyses) or comparison.regressed or other:
         raise Exit(1)
 

@@ -16,7 +16,7 @@ from .rewriting import rewrite
 
 Before = Annotated[str, argument("BEFORE", "The model before the tool, with or without origins.")]
 After = Annotated[
-    str, argument("AFTER", "The model after the tool; one of the two may be -. With --tag, the file to write.")
+    str, argument("AFTER", "The model after the tool; it or BEFORE may be -. With --tag, the file to write.")
 ]
 
 
@@ -42,7 +42,7 @@ def track_origins(
 ) -> None:
     """Carry origins across a tool that does not keep them.
 
-    AFTER is the model that an optimiser, quantizer or converter made from BEFORE. Its operators get the origins of
+    AFTER is the model that an optimizer, quantizer or converter made from BEFORE. Its operators get the origins of
     BEFORE, and OUT is AFTER with these origins. Each origin is shown with its evidence and confidence;
     docs/tracking.md explains both. If BEFORE has no origins, its operators are the sources.
 

@@ -95,7 +95,7 @@ BAD_PART_FILES: list[tuple[str, str, str, str | None]] = [
     ("[partition]\n", "[partition] lacks backends", "p", None),
     (HEAD + "more=1", "[partition] has no key 'more'", "p:5", "it has: backends, default, comply"),
     (HEAD.replace("opname", "name"), "comply='name'", "p:4", "it is opcode or opname"),
-    (HEAD.replace("cpu,npu", "cpu,"), "a backend without a name", "p:2", "write them as in cpu,npu"),
+    (HEAD.replace("cpu,npu", "cpu,"), "a backend without a name", "p:2", "write them like cpu,npu"),
     (HEAD.replace("=cpu\n", "=gpu\n"), "'gpu' is not one of the backends", "p:3", "they are: 'cpu', 'npu'"),
     (HEAD + "[OPNAME]\na=gpu", "'gpu' is not one of the backends", "p:6", "they are: 'cpu', 'npu'"),
     (HEAD + "[OPNAME]\na\0=cpu", "a NUL character", "p:6", "ONE stops reading there"),
@@ -105,7 +105,7 @@ BAD_PART_FILES: list[tuple[str, str, str, str | None]] = [
      "these are: [partition], [OPCODE], [OPNAME]"),
     (HEAD + "y" * 61, f"'{'y' * 60}' has no =", "p:5", "write key=value"),
     ("a=1", "'a=1' is outside every section", "p:1", "begin with [partition]"),
-    (HEAD + "[OPNAME]\na=cpu\nb=cpu\na=npu", "a second line for 'a'", "p:8", "the first is line 6"),
+    (HEAD + "[OPNAME]\na=cpu\nb=cpu\na=npu", "duplicate line for 'a'", "p:8", "the first is line 6"),
 ]  # fmt: skip
 
 
@@ -310,7 +310,7 @@ BAD_TABLES: list[tuple[bytes, str, int]] = [
     (np.array([2, 0], "<u4").tobytes(), "version 2 is not known", 0),
     (np.array([1, 1, 0], "<u4").tobytes(), "a subgraph's entry is truncated", 8),
     (np.array([1, 1, 0, 1, 0], "<u4").tobytes(), "the ids of 1 operators are truncated", 16),
-    (np.array([1, 2, 3, 0, 3, 0], "<u4").tobytes(), "a second entry for subgraph 3", 16),
+    (np.array([1, 2, 3, 0, 3, 0], "<u4").tobytes(), "duplicate entry for subgraph 3", 16),
     (np.array([1, 0], "<u4").tobytes() + b"x", "bytes left over", 8),
 ]
 

@@ -29,7 +29,7 @@ NO_DOCUMENTS: list[tuple[str, str]] = [
     ("[]", "must be an object"),
     ('{"devices": {}}', "`devices` must be a list"),
     ('{"devices": [\n{"nam": 1}]}', "costs.json:2: `nam` is not known"),
-    ('{"devices": [\n{"name": "a"},\n{"name": "a"}]}', "costs.json:3: a second entry"),
+    ('{"devices": [\n{"name": "a"},\n{"name": "a"}]}', "costs.json:3: duplicate entry"),
     ('{"devices": [{"name": "*"}]}', "cannot be named"),
     ('{"devices": [{"name": "a", "launch_us": -1}]}', "number from 0"),
     ('{"devices": [{"name": "a", "launch_us": true}]}', "number from 0"),

@@ -134,10 +134,10 @@ def test_the_slowest_rate_is_taken() -> None:
 
 
 BAD_DOCUMENTS: list[tuple[str, str, str]] = [
-    ('{"devices": [{"name": "a"}, {"name": "a"}]}', "a second entry for device 'a'", "c:1"),
+    ('{"devices": [{"name": "a"}, {"name": "a"}]}', "duplicate entry for device 'a'", "c:1"),
     ('{"devices": [{"name": "*"}]}', "a device cannot be named *", "c:1"),
     ('{"devices": [{"name": "a"}], "transfers": [{"from": "a", "to": "*"},\n{"from": "a", "to": "*"}]}',
-     "a second entry from a to *", "c:2"),
+     "duplicate entry from a to *", "c:2"),
     ('{"devices": [{"name": "a"}], "transfers": [{"from": "b", "to": "a"}]}', "device 'b' is not among `devices`",
      "c:1"),
     ('{"devices": [{"name": "a", "operators": [{"select": "op:*", "time_us": null, "bytes_per_us": 1}]}]}',

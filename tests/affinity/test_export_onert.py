@@ -153,8 +153,8 @@ def test_one_map_for_all_subgraphs(tmp_path: Path) -> None:
     graph.ends([x], [computed(graph, "TANH", computed(graph, "FULLY_CONNECTED", x, "a"), "b")])
     data = build.to_bytes("circle")
     assert refusal(data, ["ruy"], ["cpu", "cpu"]) == (
-        "subgraphs[1].operators[0]: onert has one map for all subgraphs; subgraphs[0].operators[0] has device ruy, "
-        "this operator cpu (give both one device)"
+        "subgraphs[1].operators[0]: one map serves all subgraphs; subgraphs[0].operators[0] has device ruy, "
+        "but this operator cpu (give both one device)"
     )
     # Only the second subgraph has an operator 1.
     assert "NYI for operation 'ElementwiseActivation'" in prepared(data, tmp_path, "1=ruy")

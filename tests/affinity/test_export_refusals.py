@@ -69,7 +69,7 @@ def at(operator: int, subgraph: int = 0) -> str:
 REFUSED: list[tuple[Target, bytes, str, str | None, str | None]] = [
     ("dot", named("a"), "the model has no affinity", None, "annotate-affinity adds it"),
     ("dot", annotated(Build().to_bytes("circle"), affinity(["cpu"])), "the model has no subgraph", None, None),
-    ("dot", stale(), "the affinity is stale from here on: the table has 1 operators, the model 2", at(1),
+    ("dot", stale(), "the affinity is stale from here onwards: the table has 1 operators, the model 2", at(1),
      "run annotate-affinity again"),
     ("openvino", with_affinity(named("a"), ["CPU"]), "OpenVINO reads TFLite models, not Circle", None, None),
     ("openvino", with_affinity(named("a", "b", kind="tflite"), ["CPU", "GPU,1"]),
@@ -102,7 +102,7 @@ REFUSED: list[tuple[Target, bytes, str, str | None, str | None]] = [
      f"the output 't0' of {at(0)} (ruy) is read here on cpu; as zeros if onert allocates the outputs {MEASURED}",
      at(1), "run fix-outputs --detach-taps, then annotate-affinity for the operators that it adds"),
     ("onert", two_graphs("cpu", "ruy", "cpu", "cpu"),
-     f"onert has one map for all subgraphs; {at(1)} has device ruy, this operator cpu", at(1, 1),
+     f"one map serves all subgraphs; {at(1)} has device ruy, but this operator cpu", at(1, 1),
      "give both one device"),
     ("onert", sharing(2),
      "the constants 'k0' and 'k1' are both read on cpu and ruy; onert fails on that, or returns wrong numbers "

@@ -189,7 +189,7 @@ def test_times_of_another_device_are_not_taken(tmp_path: Path) -> None:
     [
         (["--costs", "COSTS", "--memory", "npu=1k"], 2, "is not a number of bytes"),
         (["--costs", "COSTS", "--memory", "nqu=1"], 2, "did you mean 'npu'"),
-        (["--costs", "COSTS", "--memory", "npu=1", "--memory", "npu=2"], 2, "a second value for"),
+        (["--costs", "COSTS", "--memory", "npu=1", "--memory", "npu=2"], 2, "duplicate value for"),
         (["--costs", "missing.json"], 3, "missing.json"),
         (["--costs", "-"], 2, "standard input"),
         (["--trace", "trace.json"], 2, "names no device"),

@@ -93,7 +93,7 @@ def test_dump_selection(shown: Path, options: list[str], operators: list[int], s
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--operators", "3-1"], "'3-1' is not an operator index or range (write them as in 0-10,15)"),
+        (["--operators", "3-1"], "'3-1' is not an operator index or range (write them like 0-10,15)"),
         (["--operators", "1,,2"], "'' is not an operator index or range"),
         (["--operators", "-1"], "'-1' is not an operator index or range"),
         (["--operators", "one"], "'one' is not an operator index or range"),
@@ -140,7 +140,7 @@ def test_dump_says_what_it_cannot_know(tmp_path: Path) -> None:
     ran = run("dump-origins", model)
     assert ran.status == 0
     assert ran.err.splitlines() == [
-        f"note: {model}: the origins have no stamp to recognise stale ones; `embed-origins --replace` adds it",
+        f"note: {model}: the origins have no stamp to detect stale ones; `embed-origins --replace` adds it",
         f"note: {model}: one op table stands for all subgraphs, as the ONE compiler reads it",
     ]
 

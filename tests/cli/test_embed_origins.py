@@ -120,7 +120,7 @@ def test_names_and_stamp() -> None:
 
 def test_replace(twice: Path) -> None:
     ran = run("embed-origins", twice, "-", "--replace")
-    note = f"note: {twice}: sources are named after the names that TICO gives tensors\n"
+    note = f"note: {twice}: sources are named after TICO's tensor names\n"
     assert (ran.status, ran.out, ran.err) == (0, twice.read_bytes(), f"nothing to change\n{note}")
     ran = run("embed-origins", twice, "-", "--replace", "--names", "tensor-names", "--no-stamp")
     assert ran.out == embedded(twice.read_bytes(), names=NameSource.TENSOR_NAMES, stamp=False, replace=True)

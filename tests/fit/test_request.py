@@ -30,7 +30,7 @@ def test_targets_that_are_not_there(tmp_path: Path) -> None:
     cases: list[tuple[tuple[str, ...], type[ct.CircleToolsError], str]] = [
         (("xnnpak",), ct.UsageError, "there is no capability table 'xnnpak' (did you mean 'xnnpack'?)"),
         ((str(tmp_path / "no.json"),), ct.InvalidInputError, f"{tmp_path / 'no.json'}: cannot read it"),
-        (("xnnpack", own), ct.UsageError, f"`on={own}`: a second capability table for 'xnnpack'"),
+        (("xnnpack", own), ct.UsageError, f"`on={own}`: duplicate capability table for 'xnnpack'"),
     ]
     for on, kind, message in cases:
         with ct.open(MODEL) as model, pytest.raises(kind) as raised:

@@ -64,11 +64,8 @@ def test_a_row_is_found_without_the_budget_and_not_with_it() -> None:
 
 def test_the_numbers_are_those_that_are_documented() -> None:
     text = " ".join((ROOT / "docs" / "security.md").read_text("utf-8").split())
-    assert f"one budget of {REPEATS} times the file and {REPEATED_BYTES >> 20} MiB" in text
-    assert (
-        f"for each further reference {OBJECT_BYTES} bytes to a table, {SUBGRAPH_BYTES >> 10} KiB to a subgraph"
-        in text
-    )
+    assert f"one budget of {REPEATS} times the file plus {REPEATED_BYTES >> 20} MiB" in text
+    assert f"reference to a table adds {OBJECT_BYTES} bytes, to a subgraph {SUBGRAPH_BYTES >> 10} KiB" in text
     assert f"on the {len(SHARED)} files" in text
 
 

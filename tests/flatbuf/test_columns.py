@@ -87,7 +87,7 @@ def test_vectors_may_overlap_so_much() -> None:
         return Vectors(wire, U4, np.zeros(2, np.int64), np.array([total - 1, 1]))
 
     vectors(most).check_total()
-    with pytest.raises(ModelFormatError, match=f"vectors have {4 * most + 4} bytes together"):
+    with pytest.raises(ModelFormatError, match=f"vectors total {4 * most + 4} bytes"):
         vectors(most + 1).check_total()
 
 

@@ -78,11 +78,11 @@ def test_rows_that_overlap_too_much_are_refused() -> None:
 
     most = (3 * len(data) + REPEATED_BYTES) >> 15
     assert not differing_vectors(vectors(most), vectors(most)).any()
-    with pytest.raises(ModelFormatError, match=f"vectors have {(most + 1) << 15} bytes together"):
+    with pytest.raises(ModelFormatError, match=f"vectors total {(most + 1) << 15} bytes"):
         differing_vectors(vectors(most + 1), vectors(most + 1))
     same = Vectors(Wire(data), np.dtype("u1"), np.zeros(most + 1, np.int64), np.full(most + 1, 1 << 15))
     assert not differing_vectors(same, same).any()  # one pair
-    with pytest.raises(ModelFormatError, match="together"):
+    with pytest.raises(ModelFormatError, match="vectors total"):
         differing_vectors(same, vectors(most + 1))
 
 

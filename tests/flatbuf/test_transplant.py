@@ -222,7 +222,7 @@ def test_data_of_buffers_that_overlaps_counts_with_all_that_a_file_describes() -
     data = overlapping(300)
     assert len(copied(data)) > 300 * 1200
     assert len(open_model(data).root) == 1
-    with pytest.raises(ModelFormatError, match="the objects of the file, with every place where each occurs"):
+    with pytest.raises(ModelFormatError, match="all uses of the file's objects"):
         _ = open_model(overlapping(3000)).root
 
 

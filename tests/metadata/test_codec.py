@@ -70,7 +70,7 @@ def test_a_name_that_can_be_written() -> None:
         (u32s(1, 5, 3) + b"a\0", 12, "truncated: 3 bytes needed"),
         (u32s(1, 5, 0), 8, "length 0"),
         (u32s(1, 5, 2) + b"ab", 13, "without its final NUL"),
-        (u32s(2, 5, 1) + b"\0" + u32s(5, 1) + b"\0", 13, "a second entry for id 5"),
+        (u32s(2, 5, 1) + b"\0" + u32s(5, 1) + b"\0", 13, "duplicate entry for id 5"),
     ],
 )
 def test_what_is_malformed_is_refused_with_its_place(table: bytes, offset: int, said: str) -> None:

@@ -160,5 +160,5 @@ def test_what_is_shared_is_charged_and_read_once() -> None:
     assert len(digests(build.to_bytes()).parts) == 102
     inputs, code = Shared([0] * 100_000), build.code("ADD")
     graph.table.operators = [Table("Operator", opcode_index=code, inputs=inputs) for _ in range(100)]
-    with pytest.raises(ModelFormatError, match="have"):
+    with pytest.raises(ModelFormatError, match="all uses"):
         digests(build.to_bytes())

@@ -56,7 +56,7 @@ def test_types_in_the_second_subgraph() -> None:
 
     found = [one for one in in_second(change) if one.code == "OPERATOR_TYPES"]
     assert [one.location for one in found] == ["subgraphs[1].operators[1]"]
-    assert "does not support FLOAT32, INT32 with an output FLOAT32" in found[0].message
+    assert "does not support FLOAT32, INT32 with output FLOAT32" in found[0].message
 
 
 def test_code_names_of_a_subgraph_beside_a_broken_one() -> None:

@@ -35,7 +35,7 @@ def test_sparse_constants_are_as_long_as_their_indices() -> None:
     assert sparse(rows, 3) == []
     (found,) = sparse(rows, 2)
     assert found.code == "CONSTANT_TOO_SHORT"
-    assert "takes 12 bytes, buffer 1 has 8" in found.message
+    assert "takes 12 bytes, but buffer 1 has 8" in found.message
 
 
 @pytest.mark.parametrize(

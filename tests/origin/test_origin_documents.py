@@ -182,7 +182,7 @@ def test_the_notes_of_a_table() -> None:
         assert [row.origin for row in table.rows] == [frozenset()] * 3
         assert origin_findings(model_graph(model)) == []
     with open_model(embedded(ROW, stamp=False)) as model:
-        message = "the origins have no stamp to recognise stale ones; `embed-origins --replace` adds it"
+        message = "the origins have no stamp to detect stale ones; `embed-origins --replace` adds it"
         assert describe(model).notes == (Finding("UNSTAMPED_ORIGIN", "info", "", message),)
         assert describe(model).describes_the_model
         assert origin_findings(model_graph(model)) == []
@@ -238,7 +238,7 @@ def test_tracking_tells_what_has_no_origin_and_leaves_out_the_unsure() -> None:
     assert set(tracked(before, after, 1.01).grounds[0]) == set()
     nothing = tracked(before, after, 1.01)
     assert nothing.without_origin == [(0, index) for index in range(5)]
-    message = "5 of 5 operators have no origin; complete the JSON and give it to `embed-origins`"
+    message = "5 of 5 operators have no origin; complete the JSON and pass it to `embed-origins`"
     assert nothing.notes == (Finding("OPERATORS_WITHOUT_ORIGIN", "warning", "", message),)
     whole = tracked(before, before)
     assert (whole.notes, whole.without_origin, whole.carried) == ((), [], False)

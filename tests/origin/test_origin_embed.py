@@ -173,11 +173,11 @@ def test_a_result_says_what_names_were_taken() -> None:
         assert (note.code, note.severity, note.location) == ("SOURCE_NAMES", "info", "")
         return note.message.removeprefix("sources are named after ")
 
-    assert told("circle/mlp", NameSource.AUTO) == "the names that TICO gives tensors"
+    assert told("circle/mlp", NameSource.AUTO) == "TICO's tensor names"
     assert told("circle/mlp", NameSource.OUTPUT) == "the first outputs of operators"
     assert told("circle/only_input", NameSource.TENSOR_NAMES) == "the first outputs of operators"
     assert told("tflite/debug_metadata", NameSource.AUTO) == "the locations of debug_metadata"
-    assert told("tflite/cnn", NameSource.AUTO) == "the names that TensorFlow gives tensors"
+    assert told("tflite/cnn", NameSource.AUTO) == "TensorFlow's tensor names"
     assert told("circle/while_loop", NameSource.AUTO) == "the first outputs of operators"
 
 

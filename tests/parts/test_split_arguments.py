@@ -180,7 +180,7 @@ def test_a_variable_that_comes_back_stays_with_who_gives_it(number: int) -> None
     called = resources(build, "called", 2)
     called.ends([0, 1], [1, 0])
     name = "ba"[number]
-    assert users(build) == {f"variable {name!r}": [3], f"what tensor {given[number]} names": [2, 3]}
+    assert users(build) == {f"variable {name!r}": [3], f"the resource that tensor {given[number]} names": [2, 3]}
 
 
 def test_a_loop_of_no_turns_hands_on_what_it_was_given() -> None:
@@ -194,7 +194,7 @@ def test_a_loop_of_no_turns_hands_on_what_it_was_given() -> None:
     inside = [body.tensor(name, (), "RESOURCE") for name in ("h", "other")]
     body.operator("VAR_HANDLE", [], [inside[1]], shared_name="b")
     body.ends(inside[:1], inside[1:])
-    assert users(build).keys() == {"variable 'a'", "variable 'b'", f"what tensor {given} names"}
+    assert users(build).keys() == {"variable 'a'", "variable 'b'", f"the resource that tensor {given} names"}
 
 
 def test_what_calls_itself_or_is_given_too_little_uses_what_nobody_knows() -> None:

@@ -151,7 +151,7 @@ def test_devices_are_those_that_are_named_in_their_order() -> None:
         (("npu",), "'npu': names no device or no program", "write npu=litert:xnnpack"),
         (("=litert",), "'=litert': names no device or no program", "write npu=litert:xnnpack"),
         (("npu=",), "'npu=': names no device or no program", "write npu=litert:xnnpack"),
-        (("npu=litert", "npu=onert"), "'npu=onert': a second program for 'npu'", "write npu=litert:xnnpack"),
+        (("npu=litert", "npu=onert"), "'npu=onert': duplicate program for 'npu'", "write npu=litert:xnnpack"),
         (("nqu=litert",), "'nqu=litert': the split has no device 'nqu'", "did you mean 'npu'?"),
         (("npu=vela",), "vela cannot be measured", "available: litert, onert, openvino"),
         (("npu=litert:x",), "litert has no variant 'x'", None),

@@ -61,7 +61,7 @@ def test_given_inputs(tmp_path: Path) -> None:
             profile(model, "litert", runs=1, inputs=[[np.zeros(4, np.float32)] * 2])
         np.savez(tmp_path / "in.npz", np.zeros((1, 28, 28, 1), np.float32))
         (tmp_path / "bad.npz").write_text("no")
-        with pytest.raises(InvalidInputError, match=r"bad.npz: not the arrays of inputs"):
+        with pytest.raises(InvalidInputError, match=r"bad.npz: not an .npz file of input arrays"):
             profile(model, "litert", inputs=tmp_path / "bad.npz")
 
 

@@ -95,12 +95,12 @@ BROKEN: dict[str, tuple[Change, list[Found], str]] = {
     "unproduced": (
         lambda graph: operator(1, "inputs", [graph.tensor("lost"), 2])(graph),
         [("UNPRODUCED_TENSOR", W, "operators[1]")],
-        "nothing produces the tensor 4 (lost): no operator, input or constant",
+        "nothing produces tensor 4 (lost): no operator, input or constant",
     ),
     "twice": (
         lambda graph: graph.operator("NEG", [0], [1]),
         [("PRODUCED_TWICE", W, "operators[2]")],
-        "operator 0 already produces the tensor 1 (y)",
+        "operator 0 already produces tensor 1 (y)",
     ),
     "input": (
         lambda graph: graph.ends([0, 1], [3]),
@@ -137,7 +137,7 @@ BROKEN: dict[str, tuple[Change, list[Found], str]] = {
         [("OUTPUT_LEFT_OUT", W, "operators[2]")],
         "the operator omits an output",
     ),
-    "order": (swap, [("OPERATOR_ORDER", W, "operators[0]")], "reads the tensor 1 (y) before operator 1 produces it"),
+    "order": (swap, [("OPERATOR_ORDER", W, "operators[0]")], "reads tensor 1 (y) before operator 1 produces it"),
     "cycle": (
         operator(0, "inputs", [3]),
         [("CYCLIC_OPERATORS", W, "operators[0]")],
@@ -160,9 +160,9 @@ BROKEN: dict[str, tuple[Change, list[Found], str]] = {
         [("TENSOR_TOO_LARGE", W, "tensors[0]")],
         "[536870912] takes 2.147e+09 bytes",
     ),
-    "short": (short, [("CONSTANT_TOO_SHORT", W, "tensors[2]")], "[2, 2] takes 16 bytes, buffer 1 has 15"),
-    "short outside": (outside, [("CONSTANT_TOO_SHORT", W, "tensors[2]")], "takes 16 bytes, buffer 1 has 15"),
-    "long": (long, [("CONSTANT_TOO_LONG", INFO, "tensors[2]")], "[2, 2] takes 16 bytes, buffer 1 has 17"),
+    "short": (short, [("CONSTANT_TOO_SHORT", W, "tensors[2]")], "[2, 2] takes 16 bytes, but buffer 1 has 15"),
+    "short outside": (outside, [("CONSTANT_TOO_SHORT", W, "tensors[2]")], "takes 16 bytes, but buffer 1 has 15"),
+    "long": (long, [("CONSTANT_TOO_LONG", INFO, "tensors[2]")], "[2, 2] takes 16 bytes, but buffer 1 has 17"),
     "variable with data": (
         tensor(2, is_variable=True),
         [("INVALID_VARIABLE", W, "tensors[2]")],
@@ -221,7 +221,7 @@ BROKEN: dict[str, tuple[Change, list[Found], str]] = {
     "types": (
         tensor(2, type="INT32"),
         [("OPERATOR_TYPES", W, "operators[1]")],
-        "LiteRT's kernel of ADD does not support FLOAT32, INT32 with an output FLOAT32",
+        "LiteRT's kernel for ADD does not support FLOAT32, INT32 with output FLOAT32",
     ),
     "enum": (
         with_options("AddOptions", fused_activation_function=6),
@@ -293,7 +293,7 @@ BROKEN: dict[str, tuple[Change, list[Found], str]] = {
     "an output twice": (
         signed([("x", 0)], [("z", 3), ("again", 3)]),
         [("INCOMPLETE_SIGNATURE", INFO, "signature_defs[0].outputs")],
-        "the signature names 2 outputs, and the subgraph has 1",
+        "the signature names 2 outputs, but the subgraph has 1",
     ),
     "empty signature": (
         signed([], []),

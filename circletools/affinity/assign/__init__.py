@@ -1,1 +1,1 @@
-"""Assigns a device to every operator by rules."""
+"""Assign a device to every operator by rules."""

@@ -78,7 +78,7 @@ class Assignment:
         return self.refusals[device][subgraph][operator] if device in self.refusals else None
 
     def refused(self) -> Refusals:
-        """Return each device's refusal of every operator by subgraph; None if it accepts it or has no table."""
+        """Return, by subgraph, why each device refuses each operator; None if it accepts it or has no table."""
         return {
             device: [
                 [self.refusal(self.devices.index(device), subgraph, operator) for operator in range(len(row))]

@@ -155,7 +155,7 @@ def _parsed(sections: dict[str, dict[str, tuple[str, int]]], name: str) -> PartF
     if comply not in ("opcode", "opname"):
         raise _error(f"comply={comply!r}", name, main["comply"][1], "it is opcode or opname")
     if "" in backends:
-        raise _error("a backend without a name", name, main["backends"][1], "write them as in cpu,npu")
+        raise _error("a backend without a name", name, main["backends"][1], "write them like cpu,npu")
     rules = {section: dict(sections.get(section, {})) for section in ("OPCODE", "OPNAME")}
     defaults = {section: named.pop(_DEFAULT, None) for section, named in rules.items()}
     default = defaults[comply.upper()] or main["default"]
@@ -188,7 +188,7 @@ def _sections(text: str, name: str) -> dict[str, dict[str, tuple[str, int]]]:
                 raise _error(f"{line[:_SHOWN]!r} is outside every section", name, number, "begin with [partition]")
             key = _ESCAPES.sub(";", key)
             if key in current:
-                raise _error(f"a second line for {key!r}", name, number, f"the first is line {current[key][1]}")
+                raise _error(f"duplicate line for {key!r}", name, number, f"the first is line {current[key][1]}")
             current[key] = (value, number)
     return sections
 

@@ -143,7 +143,7 @@ class RuleSet:
         return RuleSet(self.rules + other.rules, default, devices, self.notes + other.notes)
 
     def matching(self, chooser: Chooser, *, allow_unmatched: bool) -> RuleSet:
-        """Return the rules that match something in a model, with a note about each of the first rules removed.
+        """Return the rules that match something in a model, with a note for each of the first few rules removed.
 
         A rule without `may_miss` is kept unless `allow_unmatched`; `assign` reports it as an error.
         """

@@ -132,7 +132,7 @@ class Capability(Attributes):
 
 
 def refusals(capability: Capability, model: Model, subgraph: int = 0) -> list[Refusal | None]:
-    """Return for each operator of a subgraph why the device refuses it; None if it accepts it.
+    """For each operator of a subgraph, return why the device refuses it; None if it accepts it.
 
     Raises ModelFormatError if an operator refers to something that does not exist.
     """

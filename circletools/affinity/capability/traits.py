@@ -163,7 +163,7 @@ class SubgraphTraits:
         self._constant[[tensor for tensor in self.outputs.of(index) if tensor >= 0]] = True
 
     def last_reader_among(self, operators: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Return for each tensor the last of these operators that reads it, -1 if none does."""
+        """Return the last of these operators that reads each tensor, -1 if none does."""
         reader, read = self._facts.uses
         chosen = operators[reader]
         last = np.full(len(self._classes), -1, np.int64)
@@ -241,7 +241,7 @@ def _distinct(rows: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
 def _open(vectors: Vectors) -> NDArray[np.int64]:
-    """Return for each shape which of its dimensions are unknown: 0 none, 1 the first one only, 2 others."""
+    """Return which dimensions of each shape are unknown: 0 for none, 1 for only the first, 2 for others."""
     negative = vectors.flat() < 0
     found = np.zeros(len(vectors.count), np.int64)
     found[vectors.rows_where(negative)] = 1
@@ -252,7 +252,7 @@ def _open(vectors: Vectors) -> NDArray[np.int64]:
 
 
 def _quantizations(values: Values) -> NDArray[np.int64]:
-    """Return for each tensor the index of its quantization in QUANTIZATIONS."""
+    """Return the index of each tensor's quantization in QUANTIZATIONS."""
     tables, rows = values.tables.child("quantization", values.schema)
     found = np.zeros(len(values), np.int64)
     if len(rows):

@@ -52,7 +52,7 @@ class CostTable:
         return copied
 
     def copies(self) -> Iterator[tuple[int, list[int], Floats]]:
-        """Yield for each tensor its producer, its readers, and the cost of a copy, by source and target device."""
+        """For each tensor, yield its producer, its readers, and the cost of a copy, by source and target device."""
         links, readers = self.links, gathered(len(self.producers), self.read.tolist(), self.readers.tolist())
         for maker, size, row in zip(self.producers.tolist(), self.sizes_bytes.tolist(), readers, strict=True):
             yield maker, row, links.overhead_us + size * links.us_per_byte

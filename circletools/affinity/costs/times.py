@@ -101,7 +101,7 @@ def parse_costs(words: str, name: str) -> CostDocument:
     for entry, place in objects_of(document, "devices", name, _DEVICE_KEYS, _SEE):
         device = text_of(entry, "name", place, _SEE)
         if device in times or device == ANY:
-            said = "a device cannot be named *" if device == ANY else f"a second entry for device {device!r}"
+            said = "a device cannot be named *" if device == ANY else f"duplicate entry for device {device!r}"
             raise InvalidInputError(said, location=place, hint=_SEE)
         if "launch_us" in entry:
             launches[device] = number_of(entry, "launch_us", place, _SEE)
@@ -114,7 +114,7 @@ def parse_costs(words: str, name: str) -> CostDocument:
             if device != ANY and device not in times:
                 raise InvalidInputError(f"device {device!r} is not among `devices`", location=place, hint=_SEE)
         if pair in transfers:
-            raise InvalidInputError(f"a second entry from {pair[0]} to {pair[1]}", location=place, hint=_SEE)
+            raise InvalidInputError(f"duplicate entry from {pair[0]} to {pair[1]}", location=place, hint=_SEE)
         transfers[pair] = Link(_optional(entry, "overhead_us", place), _per_byte(entry, place))
     return CostDocument(tuple(times), times, launches, transfers, constants)
 

@@ -50,7 +50,7 @@ def onert_environment(model: ModelGraph, affinity: Affinity) -> dict[str, str]:
             _check_operator(graph, operator, device)
             backend, place = chosen.setdefault(operator, (device, graph.place(operator)))
             if backend != device:
-                message = f"onert has one map for all subgraphs; {place} has device {backend}, this operator {device}"
+                message = f"one map serves all subgraphs; {place} has device {backend}, but this operator {device}"
                 raise EditError(message, location=graph.place(operator), hint="give both one device")
             used.add(device)
         _check_outputs(graph, devices, read)

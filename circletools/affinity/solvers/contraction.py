@@ -79,7 +79,7 @@ class Detours:
 
 
 def alternation_levels(graph: GroupGraph) -> list[int]:
-    """Return for each group the largest number of device changes on a path to it."""
+    """Return the largest number of device changes on a path to each group."""
     level = [0] * len(graph)
     for group, row in enumerate(graph.predecessors):
         device, most = graph.devices[group], 0

@@ -23,7 +23,7 @@ class Partition:
 
 
 def group_of(count: int, partitions: Sequence[Sequence[int]]) -> list[int]:
-    """Return for each of `count` operators the index of its partition."""
+    """Return the partition index of each of `count` operators."""
     home = {operator: index for index, partition in enumerate(partitions) for operator in partition}
     return [home[operator] for operator in range(count)]
 

@@ -166,7 +166,7 @@ class Region:
         self.is_neck: list[bool] = self._necks()
 
     def _necks(self) -> list[bool]:
-        """Return for each position whether no edge skips over it.
+        """Return the positions that no edge skips, as a mask.
 
         A candidate that grows through such an operator, and must take it back, also takes back everything beyond it,
         and nothing beyond it touches anything else. So that part need not be visited.

@@ -40,7 +40,7 @@ _WIDTH = 60_000
 _CUTS = 400
 """The most cycles and paths added in a round."""
 _LONGEST, _LEFT_OUT = 100, 12
-"""Cycles written in advance have at most this many units, and at most this many rows."""
+"""Only cycles of at most this many units are written in advance, in at most this many rows."""
 
 
 def is_too_large(problem: Problem) -> bool:

@@ -28,7 +28,7 @@ class Solved:
 
 
 class IntegerProgram:
-    """Minimise the cost of columns between 0 and `upper`, subject to rows between `low` and `high`."""
+    """Minimize the cost of columns between 0 and `upper`, subject to rows between `low` and `high`."""
 
     def __init__(self) -> None:
         """Start without columns."""

@@ -3,7 +3,7 @@
     for each device, in the given order:
         while it has operators in no partition:
             grow a candidate from each of them, by ascending index, unless a candidate of this round contains it
-            the largest becomes a partition; of equals the one with the lowest root
+            the largest becomes a partition; of equal ones, the one with the lowest root
 
 The resulting partitions may wait for each other.
 """

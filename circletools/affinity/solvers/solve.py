@@ -26,7 +26,7 @@ from circletools.errors import EditError
 _ROUNDS, _STARTS = 400, 3
 _EXACT = 1 - 1e-9
 _SHARE = 8
-"""The share of the time for each test whether constraints can be met without one of them."""
+"""The share of the time given to each test of whether constraints can be met without one of them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-// --- details: what is known about the selection --------------------------------------------------------------
+// --- details: what is known about the selection ------------------------------------------------------------------
 
 const MOST_LISTED = 200;
 
@@ -12,7 +12,7 @@ function sourceLink(row, short = false) {
   return link(short ? front(title) : shown(title), () => select({ kind: 'source', row }, 'link'));
 }
 
-/** Where a source was called, with a link where it has an address; null where that is not known. */
+/** The line that called a source, with a link if it has an address; null if it is not known. */
 function lineOf(row) {
   const { source_lines: lines, source_urls: urls } = doc.origins;
   if (!lines?.[row]) return null;

@@ -1,4 +1,4 @@
-// --- diff: what differs between two models, whose subgraphs are those of the document one after the other ----------
+// --- diff: the differences between two models, whose subgraphs follow each other in the document -----------------
 
 const CHANGES = {
   removed: ['only in A', '#e0675d'],
@@ -19,7 +19,7 @@ function mark(subgraph, operator, change, own) {
   entry.own ||= own;
 }
 
-/** A change of a tensor is one of the operator that makes it; of a constant, of all that read it. */
+/** A change to a tensor counts for the operator that produces it; to a constant, for all that read it. */
 function markPlace(place, change) {
   if (place.operator !== undefined) mark(place.subgraph, place.operator, change, change[0].kind !== 'moved');
   if (place.tensor === undefined) return;
@@ -60,7 +60,7 @@ function pairLink(subgraph, operator) {
 
 const describedChange = ([{ lines, kind, path }, number]) => lines[number] ?? [`${SIGNS[kind]} ${path}`, ''];
 
-/** The changes at an operator and at its pair, each once. */
+/** The changes to an operator and to its counterpart, each once. */
 function changesAt(subgraph, operator) {
   const { twin, partner } = subgraphs[subgraph];
   const both = [`${subgraph}/${operator}`, `${twin}/${partner[operator]}`];

@@ -1,4 +1,4 @@
-// --- fit: whether the model runs on targets, and what stops it -----------------------------------------------
+// --- fit: whether the model runs on targets, and what stops it ---------------------------------------------------
 
 const VERDICTS = { resident: 'resident', not_resident: 'not resident', not_known: 'not known' };
 const VERDICT_CLASSES = { resident: 'info', not_resident: 'error', not_known: 'warning' };
@@ -35,7 +35,7 @@ function targetsCard() {
   );
 }
 
-/** A source, with a link to its line where that has an address. */
+/** A source, with a link to its line if that has an address. */
 function withLine(name, { file, line, url } = {}) {
   if (!file) return shown(name);
   const place = shown(line ? `${file}:${line}` : file);

@@ -1,8 +1,8 @@
-// --- flames: the time of modules as a flame graph that hangs from the whole model --------------------------------
+// --- flames: the time of modules as a flame graph, with the whole model at the top -------------------------------
 
-const LEAST_SHOWN = 0.002; // of the frame that is as wide as the graph
+const LEAST_SHOWN = 0.002; // of the frame with the full width
 
-/** The modules that hold each source, since its time is divided evenly among them. */
+/** The modules of each source; its time is divided evenly among them. */
 const homesOfSource = doc.origins.source_ids.map(() => 0);
 eachEntry(doc.modules.sources, (source) => (homesOfSource[source] += 1));
 
@@ -25,7 +25,7 @@ class FlameGraph {
     return made;
   }
 
-  /** Show the last module of a path as wide as the graph, below those around it. */
+  /** Show the last module of a path at full width, below those that contain it. */
   #show(path) {
     this.box.replaceChildren(this.#item({ path: [], label: 'model', ns: this.times.total_ns }, 100, path));
     const shownAll = [...this.box.querySelectorAll('[role="treeitem"]')];
@@ -45,7 +45,7 @@ class FlameGraph {
     return { path, label, ns, selection: { kind: 'source', row }, leaf: true };
   }
 
-  /** What is in a frame: modules and their own sources; in the model also what belongs to no module. */
+  /** The contents of a frame: modules and their own sources; for the model, also everything outside modules. */
   #inside({ path, ns, leaf }) {
     if (leaf) return [];
     const row = path[path.length - 1];
@@ -61,7 +61,7 @@ class FlameGraph {
     return [...modules, ...others.map(([label, time]) => ({ path, label, ns: time, leaf: true }))];
   }
 
-  /** A frame of a width in percent; `path` leads from it to the one that is as wide as the graph. */
+  /** A frame of a width in percent; `path` leads from it to the one with the full width. */
   #item(frame, width, path, level = 1, shown = 1) {
     const { times } = this;
     const inside = path.length ? [this.#module(path[0], frame.path)] : this.#inside(frame);
@@ -86,7 +86,7 @@ class FlameGraph {
     );
   }
 
-  /** Modules that differ only in a number have the same colour. */
+  /** Modules whose names differ only in a number have the same colour. */
   #color({ label, selection }) {
     if (!selection) return 'var(--sunken)';
     const letters = [...label.replace(/\d+/g, '')];

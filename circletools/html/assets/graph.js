@@ -1,4 +1,4 @@
-// --- graph: where everything is, in pixels at scale 1 ---------------------------------------------------------
+// --- graph: the position of everything, in pixels at scale 1 -----------------------------------------------------
 
 const BOX = { width: 176, height: 42 };
 const PITCH = { x: 200, y: 72 };
@@ -9,8 +9,8 @@ const LANE = 10;
 const MANY = 20000;
 
 /**
- * A subgraph laid out: boxes of operators, groups with their frames, edges. Folding a group lays it out again.
- * One with a twin takes the room of both, so that pairs stand at the same place.
+ * The layout of a subgraph: boxes of operators, groups with their frames, edges. Folding a group repeats the layout.
+ * A subgraph with a counterpart takes the space of both, so that pairs are at the same place.
  */
 class Picture {
   constructor(subgraph, twin = null) {
@@ -27,7 +27,7 @@ class Picture {
     this.place();
   }
 
-  /** Find how wide and high each group is. */
+  /** Compute the width and height of each group. */
   #measure({ group, level, column, edges }) {
     for (let operator = 0; operator < group.length; operator++) {
       const extent = this.extents[group[operator]];
@@ -80,7 +80,7 @@ class Picture {
     };
   }
 
-  /** Give each edge its ends and its lane; edges inside folded groups go, and those between two become one. */
+  /** Give each edge its ends and its lane; drop edges inside folded groups, and merge those between two. */
   #route() {
     const { group, edges, groups } = this.layout;
     this.routes = [];
@@ -125,7 +125,7 @@ class Picture {
     return !this.folded[this.layout.group[operator]];
   }
 
-  /** What lies at a point: {operator}, {group} of a frame's title or a folded group, or null. */
+  /** The object at a point: {operator}, {group} of a frame's title or a folded group, or null. */
   at(x, y) {
     for (let operator = 0; operator < this.subgraph.count; operator++) {
       const [dx, dy] = [x - this.x[operator], y - this.y[operator]];
@@ -139,7 +139,7 @@ class Picture {
     return group < 0 ? null : { group };
   }
 
-  /** The operator that lies next in a direction: readers below, feeders above, else the nearest of its level. */
+  /** The next operator in a direction: readers below, producers above, else the nearest on its level. */
   next(operator, key) {
     const { subgraph } = this;
     if (key === 'ArrowDown' || key === 'ArrowUp') {

@@ -1,4 +1,4 @@
-// --- model: the document, by operator, tensor and source ------------------------------------------------------
+// --- model: the document, by operator, tensor and source ---------------------------------------------------------
 
 const doc = JSON.parse(byId('document').textContent);
 const devices = doc.affinity ? doc.affinity.devices : [];
@@ -14,7 +14,7 @@ class Subgraph {
   constructor(columns, index) {
     Object.assign(this, { index, operators: columns.operators, tensors: columns.tensors });
     Object.assign(this, { transfers: columns.transfers, partner: columns.partner, twin: columns.twin });
-    const [{ edges }] = columns.layouts; // the others have lanes of their own
+    const [{ edges }] = columns.layouts; // the others have separate lanes
     this.layouts = columns.layouts.map((one) => ({ ...one, edges: { ...edges, lane: one.edges.lane } }));
     this.count = columns.operators.code.length;
     this.facts = doc.model.subgraphs[index];
@@ -44,7 +44,7 @@ class Subgraph {
     return this.operators.device ? this.operators.device[operator] : null;
   }
 
-  /** Where operators stand: by partition, or by module. */
+  /** The positions of operators: by partition, or by module. */
   get layout() {
     return this.layouts[state.grouping] ?? this.layouts[0];
   }
@@ -109,7 +109,7 @@ function operatorsOfSources(sources) {
 const sideOf = (index) => Number(index >= doc.diff.split);
 const ownIndex = (index) => index - sideOf(index) * doc.diff.split;
 
-/** What a path names: {subgraph, operator}, {subgraph, tensor}, {subgraph} or null; `first` is its subgraph 0. */
+/** What a path refers to: {subgraph, operator}, {subgraph, tensor}, {subgraph} or null; `first`: its subgraph 0. */
 function placeOf(location, first = 0) {
   const match = /^subgraphs\[(\d+)\](?:\.(operators|tensors|outputs|inputs)\[(\d+)\])?/.exec(location);
   const subgraph = match && subgraphs[Number(match[1]) + first];
@@ -122,7 +122,7 @@ function placeOf(location, first = 0) {
   return tensor in subgraph.tensors.name ? { subgraph: subgraph.index, tensor } : null;
 }
 
-/** Findings by `subgraph/operator`; those about a tensor belong to the operator that makes it. */
+/** Findings by `subgraph/operator`; those about a tensor belong to the operator that produces it. */
 const findingsOf = new Map();
 for (const finding of doc.findings) {
   const place = placeOf(finding.location);
@@ -132,7 +132,7 @@ for (const finding of doc.findings) {
   findingsOf.set(key, [...(findingsOf.get(key) ?? []), finding]);
 }
 
-/** All that an operator's time adds up to, by what `key` says of it: [key, operators, ns], the longest first. */
+/** The sums of operators' times by `key`: [key, operators, ns], the longest first. */
 function sums(key) {
   const found = new Map();
   for (const subgraph of subgraphs) {

@@ -1,4 +1,4 @@
-// --- paint: the graph on a canvas, with what is outside left out ---------------------------------------------
+// --- paint: the visible part of the graph on a canvas ------------------------------------------------------------
 
 const OVERVIEW_WIDTH = 26;
 
@@ -8,7 +8,7 @@ function mixed(color, over, part) {
   return `rgb(${one(1)}, ${one(3)}, ${one(5)})`;
 }
 
-/** Paints a picture as it is seen from `origin` at `scale`. */
+/** Paints a picture as seen from `origin` at `scale`. */
 class GraphPainter {
   constructor() {
     this.index = 0;
@@ -27,7 +27,7 @@ class GraphPainter {
 
   // --- colours ---
 
-  /** Work out the colour of every operator, in the theme's shades. */
+  /** Compute the colour of every operator, in the theme's shades. */
   recolor() {
     const style = getComputedStyle(document.documentElement);
     this.theme = Object.fromEntries(
@@ -127,7 +127,7 @@ class GraphPainter {
     });
   }
 
-  /** The titles of the frames, over the edges that cross them. */
+  /** Draw the titles of the frames over the edges that cross them. */
   #titles(pen) {
     const { picture, theme } = this;
     pen.font = '600 11px system-ui, sans-serif';
@@ -292,7 +292,7 @@ class GraphPainter {
     pen.textAlign = 'left';
   }
 
-  /** The strip at the right: all operators from top to bottom, and where one looks. */
+  /** Draw the strip at the right: all operators from top to bottom, and the visible part. */
   #overview(ratio) {
     const { overview, picture, theme } = this;
     const [width, height] = [Math.round(OVERVIEW_WIDTH * ratio), Math.round(overview.clientHeight * ratio)];

@@ -1,4 +1,4 @@
-// --- search: operators, tensors and sources by name -----------------------------------------------------------
+// --- search: operators, tensors and sources by name --------------------------------------------------------------
 
 const MOST_FOUND = 40;
 
@@ -16,7 +16,7 @@ class Search {
     });
   }
 
-  /** All that can be found, made when it is first asked for: [kind, text, lower-case text, selection]. */
+  /** Everything that can be found, made on first use: [kind, text, lower-case text, selection]. */
   get entries() {
     if (this.known) return this.known;
     this.known = [];

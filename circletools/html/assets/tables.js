@@ -1,4 +1,4 @@
-// --- tables: all operators, of which only the rows in sight are elements -------------------------------------
+// --- tables: all operators; only visible rows are elements -------------------------------------------------------
 
 const ROW_HEIGHT = 26;
 
@@ -37,7 +37,7 @@ class OperatorTable {
     );
   }
 
-  /** The columns: key, title, what is shown, what rows are sorted by. */
+  /** The columns: key, title, the shown value, the value to sort by. */
   columns() {
     const times = operatorTimes();
     return [
@@ -66,7 +66,7 @@ class OperatorTable {
     ];
   }
 
-  /** Read all operators anew: another trace has been chosen, or the page has just been opened. */
+  /** Read all operators again: another trace was chosen, or the page was just opened. */
   reload() {
     this.all = subgraphs.flatMap((subgraph) =>
       Array.from({ length: subgraph.count }, (_, operator) => ({
@@ -184,7 +184,7 @@ class OperatorTable {
     );
   }
 
-  /** Bring the selected row into sight. */
+  /** Scroll to the selected row. */
   reveal() {
     const at = this.#at(state.selection);
     const { scrollTop } = this.body;

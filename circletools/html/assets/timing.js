@@ -1,4 +1,4 @@
-// --- time: by device, code and source, by layer and phase ----------------------------------------------------
+// --- time: by device, code and source, by layer and phase --------------------------------------------------------
 
 function timePanel() {
   const panel = make('div', { class: 'panel' });
@@ -30,7 +30,7 @@ function runCard(times) {
     [
       'unchecked',
       times.unchecked_operators
-        ? `${counted(times.unchecked_operators, 'operator')} whose name does not give the code`
+        ? `${counted(times.unchecked_operators, 'operator')} whose name does not identify the code`
         : '',
     ],
     ['left out', times.ignored_marks.slice(0, 20).map(shown).join(', ')],
@@ -45,7 +45,7 @@ function runCard(times) {
   );
 }
 
-/** A table of sums: what ran the operators, and what was requested. */
+/** A table of sums by the device that ran the operators, and by the requested one. */
 function backendsCard() {
   const times = operatorTimes();
   const asked = devices.length > 0;

@@ -1,4 +1,4 @@
-// --- tree: the sources by module -----------------------------------------------------------------------------
+// --- tree: the sources by module ---------------------------------------------------------------------------------
 
 const MOST_BRANCHES = 1000;
 
@@ -54,7 +54,7 @@ class ModuleTree {
     return rest > 0 ? [...items, make('p', { class: 'quiet' }, `and ${rest} more, which the search finds`)] : items;
   }
 
-  /** What is in a module: modules, then its own sources. */
+  /** The contents of a module: modules, then its own sources. */
   #inside(row) {
     return [...below[row].map((module) => ({ module })), ...doc.modules.sources[row].map((source) => ({ source }))];
   }

@@ -1,4 +1,4 @@
-// --- values: names, numbers and elements ---------------------------------------------------------------------
+// --- values: names, numbers and elements -------------------------------------------------------------------------
 
 // Control characters, marks that turn the direction of text around, and halves of surrogate pairs.
 const UNSHOWABLE = new RegExp(
@@ -12,7 +12,7 @@ const UNSHOWABLE = new RegExp(
   'g',
 );
 
-/** Spell out what cannot be shown, or would disturb the text around it; a lone \udcXX stands for the byte XX. */
+/** Escape characters that cannot be shown, or would disturb other text; a lone \udcXX stands for the byte XX. */
 function shown(name) {
   return name.replace(UNSHOWABLE, (letter) => {
     const code = letter.charCodeAt(0);
@@ -21,7 +21,7 @@ function shown(name) {
   });
 }
 
-/** The last `most` letters of a name, where names usually differ. */
+/** The last `most` characters of a name, where names usually differ. */
 function tail(name, most) {
   const text = shown(name);
   return text.length <= most ? text : `…${text.slice(1 - most).replace(/^[\udc00-\udfff]/, '')}`;
@@ -79,7 +79,7 @@ function make(tag, attributes = {}, ...children) {
 const byId = (id) => document.getElementById(id);
 const named = (name, tag = 'span') => make(tag, { class: 'name' }, shown(name));
 const link = (text, action) => make('button', { type: 'button', class: 'link', onclick: action }, text);
-/** A name on one line; what does not fit is left out at its front, since names differ at their end. */
+/** A name on one line, cut at the front if it does not fit, since names differ at their ends. */
 const front = (name) => make('span', { class: 'front', title: tail(name, 300) }, make('bdi', {}, tail(name, 160)));
 const bar = (part, whole) =>
   make('div', { class: 'bar' }, make('i', { width: whole > 0 ? (100 * part) / whole : 0 }));
@@ -114,7 +114,7 @@ function table(columns, rows, caption) {
   );
 }
 
-/** A list of [term, what]; terms of which there is nothing to say are left out. */
+/** A list of [term, what]; terms without a description are left out. */
 function terms(facts) {
   const given = facts.filter(([, what]) => what);
   return make(
@@ -124,7 +124,7 @@ function terms(facts) {
   );
 }
 
-/** Keys reach a card while it has something to scroll. */
+/** A card takes keyboard focus while it can scroll. */
 const scrolling = new ResizeObserver((seen) => {
   for (const { target } of seen) {
     if (target.scrollWidth > target.clientWidth) target.tabIndex = 0;

@@ -1,7 +1,7 @@
-// --- view: where one looks at the graph, and what one does there ---------------------------------------------
+// --- view: the visible part of the graph, and interaction with it ------------------------------------------------
 
 class GraphView extends GraphPainter {
-  /** Of one model, or of the `side` of two; these look at the same place. */
+  /** A view of one model, or of one `side` of two; both show the same place. */
   constructor(side = null) {
     super();
     this.side = side;
@@ -114,7 +114,7 @@ class GraphView extends GraphPainter {
     if (anew) this.recolor();
   }
 
-  /** Show what is selected, or the pair of it; `from` is the view that selected it. */
+  /** Show the selected object, or its counterpart; `from` is the view that selected it. */
   follow(selection, from) {
     const mine = this.side === null || sideOf(state.subgraph) === this.side;
     const index = mine ? state.subgraph : subgraphs[state.subgraph].twin;
@@ -142,12 +142,12 @@ class GraphView extends GraphPainter {
     return found < 0 ? undefined : found;
   }
 
-  /** Do something with the pictures of all views. */
+  /** Call a function with the pictures of all views. */
   #both(then) {
     for (const one of views) if (one.picture) then(one.picture);
   }
 
-  /** Draw, and let the other views look at the same place. */
+  /** Draw, and move the other views to the same place. */
   draw() {
     super.draw();
     for (const one of views) {
@@ -157,13 +157,13 @@ class GraphView extends GraphPainter {
     }
   }
 
-  // --- where one looks ---
+  // --- the visible part ---
 
   get size() {
     return { width: this.canvas.clientWidth - OVERVIEW_WIDTH, height: this.canvas.clientHeight };
   }
 
-  /** Show all where that can be read, else the beginning. */
+  /** Show everything if it is legible, else the beginning. */
   home() {
     this.fit();
     if (this.scale < 0.5) {
@@ -196,7 +196,7 @@ class GraphView extends GraphPainter {
     this.draw();
   }
 
-  /** Bring an operator into sight, unfolded. */
+  /** Scroll to an operator, and unfold its groups. */
   reveal(operator) {
     const { picture } = this;
     if (!picture.visible(operator)) {
@@ -214,7 +214,7 @@ class GraphView extends GraphPainter {
     this.draw();
   }
 
-  // --- what one does ---
+  // --- interaction ---
 
   #listen() {
     const { canvas } = this;

@@ -97,7 +97,7 @@ def _history(node: Any) -> tuple[Any, Any]:
 
 
 def uncalled_modules(program: Any) -> Calls:
-    """Return by node name the path of the module that owns its parameters, if that module is never called.
+    """Return, by node name, the path of the module that owns its parameters, if that module is never called.
 
     `nn.MultiheadAttention` uses the parameters of its `out_proj` without calling it. Nodes that use parameters of
     several modules are omitted.

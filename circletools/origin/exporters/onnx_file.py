@@ -1,8 +1,8 @@
 """Origins from the ONNX file from which a model was converted.
 
-Converters such as onnx2tf keep hardly any names. So nodes and operators are matched by weights that the same number
-of each read, and by names that were kept; others correspond if they lie between the same matched neighbours. Between
-these, nodes and operators of one kind are matched one to one if their numbers agree, else to every possible one.
+Converters such as onnx2tf keep hardly any names. So nodes and operators are matched by weights that equally many of
+each read, and by surviving names; the rest if they lie between the same matched neighbours, where those of one kind
+are matched one to one if equally many, else to every candidate.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class Graph:
 
 
 def matched_nodes(nodes: Graph, operators: Graph) -> list[set[int]]:
-    """Return for each operator the nodes that it computes."""
+    """Return the nodes that each operator computes."""
     anchors = _anchors(nodes, operators)
     found: list[set[int]] = [set() for _ in operators.kinds]
     labels: tuple[dict[int, int], dict[int, int]] = {}, {}

@@ -30,7 +30,7 @@ LAYOUT_CODES = frozenset({"RESHAPE", "TRANSPOSE", "SQUEEZE", "EXPAND_DIMS", "BRO
 
 
 def nodes_of_operators(main: Graph, nodes: Sequence[Any], calls: Calls = NO_CALLS) -> list[list[int]]:
-    """Return for each operator of a graph the numbers of the nodes that it computes, ascending."""
+    """Return the numbers of the nodes that each operator of a graph computes, ascending."""
     codes = main.operators.code_names
     graph = _Nodes(nodes, calls)
     named = [_tags(name, len(nodes)) for name in main.operators.first_result_names]

@@ -17,7 +17,7 @@ _ROUNDS = 3
 
 
 def drop_the_unlikely(views: Views, pairs: Pairs, tags: frozenset[bytes]) -> Pairs:
-    """Return the pairs without those that rest only on position and whose neighbourhoods disagree."""
+    """Drop the pairs that rest only on position and whose neighbourhoods disagree; return the others."""
     for _ in range(_ROUNDS):
         evidence = evidence_of(views, pairs, tags)
         weak = ~pairs.unpaired(1) & (_agreement(views, pairs) <= _LEAST)
@@ -29,7 +29,7 @@ def drop_the_unlikely(views: Views, pairs: Pairs, tags: frozenset[bytes]) -> Pai
 
 
 def _agreement(views: Views, pairs: Pairs) -> NDArray[np.float64]:
-    """Return for each operator of AFTER the share of its edges to paired operators that both models have."""
+    """For each operator of AFTER, return the share of its edges to paired operators that both models have."""
     count = len(views[1])
     old = _edges(views[0], pairs.to_after, count)
     new = _edges(views[1], np.where(pairs.unpaired(1), NONE, np.arange(count)), count)

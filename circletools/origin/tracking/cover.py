@@ -48,7 +48,7 @@ _MOST_FUSED = 4  # most operators fused into one; if more are missing, they may 
 
 
 def cover(views: Views, pairs: Pairs, evidence: list[Evidence], opaque: set[int]) -> list[Found]:
-    """Return for each operator of AFTER the operators of BEFORE that it computes.
+    """For each operator of AFTER, return the operators of BEFORE whose work it does.
 
     The views must show everything except inserted conversions.
     """

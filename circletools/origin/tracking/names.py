@@ -60,7 +60,7 @@ def _are_alike(views: Views, old: int, new: int) -> bool:
 
 
 def _places(views: Views, named: Pairs, sizes: list[Indices]) -> tuple[Indices, Indices]:
-    """Return for each operator of AFTER the evidence from neighbours and size: its amount, and how much agrees."""
+    """For each operator of AFTER, return how much evidence neighbours and size give, and how much of it agrees."""
     was, now = views
     news, olds, _ = same_slots(views, named)
     partner, giver = np.append(named.to_after, NONE)[was.giver[olds]], now.giver[news]

@@ -43,7 +43,7 @@ class Region:
     takers: set[int] = field(default_factory=set)
 
     def overlap(self, other: Region) -> float:
-        """Return how far two regions lie between the same values: 1 if one lies within the other."""
+        """Return the degree to which two regions lie between the same values: 1 if one lies within the other."""
         if (self.taken and other.taken and not self.taken & other.taken) or not self.made & other.made:
             return 0.0
         common = len(self.taken & other.taken) + len(self.made & other.made)

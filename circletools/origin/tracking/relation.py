@@ -2,7 +2,7 @@
 
 These decide, in this order:
 
-    constants    a tool that quantizes or optimises a model leaves most of them recognisable, whereas two networks of
+    constants    a tool that quantizes or optimizes a model leaves most of them recognizable, whereas two networks of
                  one structure share none
     names        with a path, such as `tower/add`; exporters give `add_3` and `Identity` to every model
     ends         without either, two models are the same only if nothing differs: number and

@@ -203,7 +203,7 @@ class _Moments:
         return np.concatenate((begins, -counts[closes]))
 
     def at_work(self, number: int) -> npt.NDArray[np.bool_]:
-        """Return from which moments on a key, given by its number, is active."""
+        """For each moment, return whether a key, given by its number, is active from then on."""
         field = (1 << self._width) - 1 << number % self._per_word * self._width
         found: npt.NDArray[np.bool_] = self._words[number // self._per_word] & field != 0
         return found

@@ -155,7 +155,7 @@ def nothing_found(what: str) -> InvalidInputError:
 
 
 def self_times(runs: Sequence[OperatorRun]) -> list[int]:
-    """Return for each run the nanoseconds in which it ran and no run nested in it did; none is negative.
+    """For each run, return the nanoseconds in which it ran and no run nested in it did; none is negative.
 
     A run is nested in another of its lane if it lies within its time and belongs to another subgraph: operators of
     one subgraph do not call each other, but may overlap on several threads. Without such overlap, the self times of

@@ -49,7 +49,7 @@ def read_profile(
 ) -> OperatorTrace:
     """Read an operator-level trace of any kind: a path (`-` is standard input), bytes, or a binary file.
 
-    The kind is recognised by the contents. The first `skip` executions are removed, as by `without_first`. In a
+    The kind is recognized by the contents. The first `skip` executions are removed, as by `without_first`. In a
     system trace, `process` and `thread` select one by its number. Raises InvalidInputError if it cannot be read or
     has no operator times, UsageError if `skip` is too large, or if a process or thread is selected in another kind of
     trace.
@@ -93,4 +93,4 @@ DOCUMENTS: tuple[tuple[Callable[[bytes, memoryview], bool], Callable[[bytes], Op
     (lambda _, memory: re.search(rb"= Run Order =", memory) is not None, benchmark_model.parse),
     (lambda head, _: head[:1] in (b"{", b"["), onert.parse),
 )
-"""How to recognise and read other documents, in order of the tests; the fuzz target `operators` has seeds of each."""
+"""How to recognize and read other documents, in order of the tests; the fuzz target `operators` has seeds of each."""

@@ -1,4 +1,4 @@
-"""Traces in Chrome's trace viewer JSON, as written by `trace-export`: one event a line, in fixed columns.
+"""Traces in Chrome's trace viewer JSON, as written by `trace-export`: one event per line, in fixed columns.
 
     {"ph":"B","ts":         1234567.890,"tid":      5143,"pid":      5143,"name":"f","args":{"mark":"[NN_LR_PE]f"}},
 

@@ -18,7 +18,7 @@ _UNPACKED_FREE, _UNPACKED_RATIO = 4 << 20, 100
 _SLICE, _LONGEST_LINE = 64 << 10, 8 << 20
 
 Pieces = Callable[[], Iterator[memoryview | bytes]]
-"""Yields the content from its start on each call."""
+"""Yields the content, from the start at each call."""
 
 
 def pieces_of(memory: memoryview) -> Pieces:

@@ -146,7 +146,7 @@ def read_names(
 ) -> tuple[Numbers, list[bytes], Numbers]:
     """Parse `PID|TEXT` of the events that are begins, each from `starts` to `ends`.
 
-    Return for each event its text as an index into the names, -1 for an end; the names; and for each event its
+    For each event, return its text as an index into the names, -1 for an end; the names; and for each event its
     process, -1 for an end and for a begin without a process id or text.
     """
     codes, raw = interned(data, starts[begins], ends[begins])

@@ -1,4 +1,4 @@
-"""Open a trace; its format is recognised by the first bytes."""
+"""Open a trace; its format is recognized by the first bytes."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def _is_perfetto(start: bytes) -> bool:
 
 
 class Encoding(NamedTuple):
-    """An encoding of traces: what its places are, how to recognise it (`fits`), and how to read it.
+    """An encoding of traces: what its places are, how to recognize it (`fits`), and how to read it.
 
     The arguments of `fits` are the start of the trace, and the same without byte order mark and white space.
     """

@@ -68,7 +68,7 @@ def fields(data: bytes, start: int, end: int) -> Iterator[tuple[int, int, int, i
 
 
 def contents(data: bytes, start: int, end: int) -> Parts:
-    """Return value and bytes of each field by its number, the last of several. Raises BrokenMessage."""
+    """Return value and bytes of each field by its number; of repeated ones, the last. Raises BrokenMessage."""
     return {number: (value, data[first:stop]) for number, value, first, stop in fields(data, start, end)}
 
 
