@@ -17,7 +17,7 @@ from circletools.graph.graph import Graph
 from circletools.numerics.subject import NO_REGION, Region, Subject
 from circletools.origin.tags import tags_of
 from circletools.origin.tracking.models import track_models
-from circletools.origin.tracking.relation import is_same_network
+from circletools.origin.tracking.tracker import is_same_network
 from circletools.runtimes.protocol import Array
 
 _RANDOM = ("MULTINOMIAL", "RANDOM_STANDARD_NORMAL", "RANDOM_UNIFORM")

@@ -22,8 +22,7 @@ from circletools.errors import ModelFormatError
 from circletools.graph.build import graph_of
 from circletools.model.model import open_model
 from circletools.origin.tracking.constants import Constants
-from circletools.origin.tracking.side import Side
-from circletools.origin.tracking.view import look
+from circletools.origin.tracking.view import Side, look
 from fuzz.commands import READERS, SOUND, commands_for, words_of
 from fuzz.content import content
 from fuzz.parts import annotated, split_files
@@ -238,7 +237,7 @@ def test_one_of_many_makers_of_a_tensor_counts() -> None:
         graph = graph_of(model, 0)
         none, nothing = np.full(len(graph.values), -1), np.zeros(0, np.bool_)
         shown = look(
-            Side(graph, graph.values.names, none, none, Constants(nothing, nothing.astype(np.int8), nothing)),
+            Side(graph, graph.values.names, none, none, Constants(nothing, nothing, nothing)),
             np.zeros(len(graph), np.bool_),
         )
         made = [value for row in shown.made for value in row]

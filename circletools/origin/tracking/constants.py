@@ -1,37 +1,117 @@
 """Finds constants of two models that hold the same data.
 
     EXACT     the same bytes, by digest
-    CLOSE     equal values up to rounding, in another quantization, type or order of dimensions
-    SCALED    each channel is a multiple of the other model's, as after folding a batch normalization
+    CLOSE     equal values up to rounding, in another quantization or type, or with each channel scaled, as after
+              folding a batch normalization
 
-Close and scaled constants are found by the correlation of samples of 256 elements (Pearson; cosine for scaled
-channels): two match if they correlate, each is the other's best match, and no second one comes close (mutual nearest
-neighbours with a margin, as in the matching of image features).
+Close constants are found by the correlation of 256 dequantized elements (Pearson; cosine for scaled channels): two
+match if they correlate, each is the other's best match, and no second one comes close (mutual nearest neighbours with
+a margin, as in the matching of image features).
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from hashlib import blake2b
-from itertools import permutations
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from circletools.flatbuf.columns import Vectors
 from circletools.graph.algorithms import Indices
-from circletools.graph.columns import Mask
+from circletools.graph.columns import Mask, Values
 from circletools.graph.graph import Graph
+from circletools.model.arrays import DTYPES
 from circletools.model.sizes import element_count
-from circletools.origin.tracking.samples import CHANNELS, PER_CHANNEL, Payload, Reader, Samples, places
 
-EXACT, CLOSE, SCALED = 0, 1, 2
 TELLING_BYTES = 32  # smaller constants may be equal by chance: shapes, axes, scalars
 _SIMILAR, _APART = 0.97, 0.01
 _FEWEST = 16  # elements needed for a significant correlation
-_MOST_PAIRS, _MOST_SAMPLES, _MOST_SHAPES = 1 << 22, 1 << 13, 16
+_MOST_PAIRS, _MOST_SAMPLES = 1 << 22, 1 << 13
+_HALVES = ("INT4", "UINT4")
+
+Samples = NDArray[np.float64]
+
+
+class Reader:
+    """The representation of a graph's constants: types and quantization."""
+
+    def __init__(self, values: Values) -> None:
+        """Read the values of a graph on demand."""
+        self.values: Values = values
+
+    @cached_property
+    def quantization(self) -> tuple[dict[int, int], Vectors, Vectors, list[int]]:
+        """The row of each quantized value; then scales, zero points and the quantized dimension, by row."""
+        tables, rows = self.values.tables.child("quantization", self.values.schema)
+        row_of = {row: index for index, row in enumerate(rows.tolist())}
+        axes = tables.scalars("quantized_dimension").tolist()
+        return row_of, tables.vectors("scale"), tables.vectors("zero_point"), axes
+
+
+@dataclass(frozen=True, eq=False)
+class Payload:
+    """The data of a constant, and one value that has it."""
+
+    reader: Reader
+    value: int
+    data: memoryview
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of that value."""
+        return tuple(self.reader.values.shapes.row(self.value).tolist())
+
+    @property
+    def kind(self) -> str:
+        """The name of the type."""
+        return self.reader.values.types[self.value]
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether the data is complete and numeric."""
+        count = element_count(self.shape)
+        if min(self.shape, default=1) < 1:
+            return False
+        if self.kind in _HALVES:
+            return len(self.data) == (count + 1) // 2
+        dtype = np.dtype(DTYPES.get(self.kind, "?"))
+        return dtype.kind in "iuf" and len(self.data) == count * dtype.itemsize
+
+    def read(self, positions: Indices) -> Samples:
+        """Return the elements at flat positions."""
+        if self.kind in _HALVES:
+            packed = np.frombuffer(self.data, np.uint8)[positions // 2]
+            values = ((packed >> (4 * (positions % 2)).astype(np.uint8)) & 15).astype(np.float64)
+            if self.kind == "INT4":
+                values = np.where(values > 7, values - 16, values)
+        else:
+            with np.errstate(invalid="ignore"):  # signalling NaN
+                values = np.frombuffer(self.data, DTYPES[self.kind])[positions].astype(np.float64)
+        with np.errstate(all="ignore"):
+            values = self._dequantized(positions, values)
+            return np.where(np.isfinite(values) & (np.abs(values) < 1e100), values, 0.0)
+
+    def _dequantized(self, positions: Indices, values: Samples) -> Samples:
+        row_of, *vectors, axes = self.reader.quantization
+        index = row_of.get(self.value)
+        if index is None:
+            return values
+        scale, zero = (vector.row(index).astype(np.float64) for vector in vectors)
+        channel, axis = np.zeros(positions.shape, np.int64), axes[index]
+        if len(scale) > 1:
+            if not 0 <= axis < len(self.shape) or self.shape[axis] != len(scale):
+                return values
+            channel = positions // element_count(self.shape[axis + 1 :]) % self.shape[axis]
+        if not len(scale):
+            return values
+        offset = zero[channel] if len(zero) == len(scale) else 0.0
+        return (values - offset) * scale[channel]
+
 
 Payloads = dict[int, Payload]
 """The data of one constant of each class."""
@@ -39,10 +119,10 @@ Payloads = dict[int, Payload]
 
 @dataclass(frozen=True, slots=True)
 class Constants:
-    """For each class of constants: whether both models have it, by which comparison, and whether by chance."""
+    """For each class of constants: whether both models have it, not exactly but closely, and hardly by chance."""
 
     shared: Mask
-    how: NDArray[np.int8]
+    close: Mask
     distinctive: Mask
 
 
@@ -55,14 +135,14 @@ def classify(before: Sequence[Graph], after: Sequence[Graph]) -> tuple[list[Indi
     old_values, olds = _by_content(before, numbers)
     new_values, news = _by_content(after, numbers)
     all_ = olds | news
-    how = np.zeros(len(numbers), np.int8)
+    close = np.zeros(len(numbers), np.bool_)
     shared = np.array([number in olds and number in news for number in range(len(numbers))], np.bool_)
     distinctive = np.array([_is_distinctive(all_[number].data) for number in range(len(numbers))], np.bool_)
     same = np.append(np.arange(len(numbers)), -1)
     left = [{n: c for n, c in one.items() if n not in other} for one, other in ((olds, news), (news, olds))]
-    for new, old, kind in _close(*left):
-        same[new], shared[old], how[old] = old, True, kind
-    return old_values, [same[values] for values in new_values], Constants(shared, how, distinctive)
+    for new, old in _close(*left):
+        same[new], shared[old], close[old] = old, True, True
+    return old_values, [same[values] for values in new_values], Constants(shared, close, distinctive)
 
 
 def _is_distinctive(data: memoryview) -> bool:
@@ -90,83 +170,43 @@ def _by_content(graphs: Sequence[Graph], numbers: dict[bytes, int]) -> tuple[lis
     return found, payloads
 
 
-def _close(olds: Payloads, news: Payloads) -> Iterator[tuple[int, int, int]]:
-    """Yield AFTER's class, BEFORE's class and the kind of similarity, for similar but unequal constants."""
-    groups: dict[int, tuple[Payloads, Payloads]] = defaultdict(lambda: ({}, {}))
+def _close(olds: Payloads, news: Payloads) -> Iterator[tuple[int, int]]:
+    """Yield AFTER's class and BEFORE's class of similar but unequal constants, which have equal shapes but for 1s."""
+    groups: dict[tuple[int, ...], tuple[Payloads, Payloads]] = defaultdict(lambda: ({}, {}))
     for side, payloads in enumerate((olds, news)):
         for number, payload in payloads.items():
-            count = element_count(payload.shape)
-            if count >= _FEWEST and payload.is_readable:
-                groups[count][side][number] = payload
-    for old, new in groups.values():
-        if old and new and len(old) * len(new) <= _MOST_PAIRS and len(old) + len(new) <= _MOST_SAMPLES:
-            yield from _compare(old, new)
-
-
-def _compare(olds: Payloads, news: Payloads) -> Iterator[tuple[int, int, int]]:
-    """Compare constants with equal numbers of elements, for each pair of shapes and each order of dimensions."""
-    by_shape: list[dict[tuple[int, ...], Payloads]] = [defaultdict(dict), defaultdict(dict)]
-    for side, payloads in enumerate((olds, news)):
-        for number, payload in payloads.items():
-            by_shape[side][payload.squeezed][number] = payload
-    for new_shape, new in by_shape[1].items():
-        # Unpermuted shapes first: a square matrix equals itself more often than its transpose.
-        nearest = sorted(by_shape[0].items(), key=lambda item: item[0] != new_shape)
-        for old_shape, old in nearest[:_MOST_SHAPES]:
-            for order in _orders(old_shape, new_shape):
+            if element_count(payload.shape) >= _FEWEST and payload.is_readable:
+                groups[tuple(size for size in payload.shape if size != 1)][side][number] = payload
+    for shape, (old, new) in groups.items():
+        for positions in _grids(shape):
+            if old and new and len(old) * len(new) <= _MOST_PAIRS and len(old) + len(new) <= _MOST_SAMPLES:
                 rows, columns = list(new), list(old)
-                if rows and columns:
-                    samples = _sample_both(list(old.values()), list(new.values()), order)
-                    for row, column, kind in list(_best_pairs(*samples, len(new_shape) > 1)):
-                        del new[rows[row]], old[columns[column]]
-                        yield rows[row], columns[column], kind
+                for row, column in _mutual(*(_normal(one.values(), positions) for one in (old, new))):
+                    del new[rows[row]], old[columns[column]]
+                    yield rows[row], columns[column]
 
 
-def _orders(old: tuple[int, ...], new: tuple[int, ...]) -> list[tuple[int, ...] | None]:
-    """Return the permutations of the old dimensions that give the new ones; None compares both in memory order."""
-    if sorted(old) != sorted(new) or len(old) > 4:
-        return [None]
-    fitting = [order for order in permutations(range(len(old))) if tuple(old[axis] for axis in order) == new]
-    return [None if order == tuple(range(len(old))) else order for order in fitting]
+def _grids(shape: tuple[int, ...]) -> Iterator[Indices]:
+    """Yield 256 flat positions spread over a constant, then 16 in each of 16 channels of its first and last axis."""
+    size = element_count(shape)
+    yield _spread(size, 256)
+    for axis in (0, -1) if len(shape) > 1 else ():
+        channel, inside = _spread(shape[axis], 16)[:, None], _spread(size // shape[axis], 16)
+        yield inside * shape[-1] + channel if axis else channel * (size // shape[0]) + inside
 
 
-def _sample_both(olds: list[Payload], news: list[Payload], order: tuple[int, ...] | None) -> tuple[Samples, Samples]:
-    """Return samples of the same elements, [constant, grid, element]; positions refer to the new dimensions."""
-    shape = news[0].squeezed
-    grids = old_grids = np.stack([places(shape, axis) for axis in (None, 0, len(shape) - 1)])
-    if order is not None:
-        coordinates = np.unravel_index(grids, shape)
-        old_grids = np.ravel_multi_index(
-            [coordinates[order.index(axis)] for axis in range(len(shape))], olds[0].squeezed
-        )
-    return np.stack([payload.read(old_grids) for payload in olds]), np.stack(
-        [payload.read(grids) for payload in news]
-    )
+def _spread(size: int, count: int) -> Indices:
+    return np.linspace(0, size - 1, count).astype(np.int64)
 
 
-def _best_pairs(old: Samples, new: Samples, channels: bool) -> Iterator[tuple[int, int, int]]:
-    """Yield new, old and kind of the samples that match."""
-    found: tuple[set[int], set[int]] = (set(), set())
-    kinds = [(0, CLOSE, _centred), *((grid, SCALED, _by_channel) for grid in (1, 2) if channels)]
-    for grid, kind, normal in kinds:
-        for row, column in _mutual(normal(old[:, grid]), normal(new[:, grid])):
-            if row not in found[0] and column not in found[1]:
-                found[0].add(row)
-                found[1].add(column)
-                yield row, column, kind
-
-
-def _centred(samples: Samples) -> Samples:
-    return _unit(samples - samples.mean(axis=1, keepdims=True))
-
-
-def _by_channel(samples: Samples) -> Samples:
-    """Return samples with each channel scaled to unit length and fixed sign, so that its multiples become equal."""
-    rows = _unit(samples.reshape(len(samples), CHANNELS, PER_CHANNEL))
-    sign = np.sign((rows**3).sum(axis=-1, keepdims=True))
-    spread = rows - rows.mean(axis=-1, keepdims=True)
-    varies = (spread**2).sum(axis=-1, keepdims=True) > 1e-3
-    return _unit((rows * sign * varies).reshape(len(samples), -1))
+def _normal(payloads: Iterable[Payload], positions: Indices) -> Samples:
+    """Return samples with a mean of 0 and a length of 1; of channels, each with a length of 1 and a fixed sign."""
+    samples = np.stack([payload.read(positions) for payload in payloads])
+    if positions.ndim == 1:
+        return _unit(samples - samples.mean(axis=1, keepdims=True))
+    rows = _unit(samples)
+    varies = rows.var(axis=-1, keepdims=True) * rows.shape[-1] > 1e-3
+    return _unit((rows * np.sign((rows**3).sum(axis=-1, keepdims=True)) * varies).reshape(len(rows), -1))
 
 
 def _unit(samples: Samples) -> Samples:

@@ -17,14 +17,64 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from circletools.origin.tracking.constants import CLOSE, SCALED
-from circletools.origin.tracking.copies import copies_of, twins_of
+from circletools.graph.algorithms import rows_by_key
 from circletools.origin.tracking.evidence import Evidence, Found, grounds
-from circletools.origin.tracking.inserted import LAYOUT_OPS, continue_inserted
-from circletools.origin.tracking.pairs import Pairs
-from circletools.origin.tracking.regions import Region, both_regions, one_by_one, pair_regions, same_values
-from circletools.origin.tracking.side import NONE
-from circletools.origin.tracking.view import Views
+from circletools.origin.tracking.regions import (
+    Region,
+    both_regions,
+    copies_of,
+    one_by_one,
+    pair_regions,
+    same_values,
+    twins_of,
+)
+from circletools.origin.tracking.view import CONVERSIONS, NONE, Pairs, Side, Views
+
+LAYOUT_OPS = frozenset({"EXPAND_DIMS", "RESHAPE", "SQUEEZE", "TRANSPOSE"})
+"""Operators that only change the shape or order of elements; consecutive ones count as one."""
+
+INSERTED = CONVERSIONS | LAYOUT_OPS | {"CAST", "CONCATENATION"}
+"""Operators that tools insert to change the type or layout of a value."""
+
+_MOST_STEPS = 64
+
+
+def continue_inserted(after: Side, opaque: set[int], found: list[Found]) -> None:
+    """Give inserted operators the origin of what they continue; after an input or constant, of the reader."""
+    direct = [bool(entry) for entry in found]
+    rows = [row for row, code in enumerate(after.codes) if code in INSERTED and not direct[row]]
+    if not rows:
+        return
+    main, producer, readers = after.main.tolist(), after.graph.producer.tolist(), after.graph.readers
+    made = rows_by_key(len(after), *after.graph.definitions)
+    for row in rows:
+        heir = row
+        for _ in range(_MOST_STEPS):
+            if heir == NONE or direct[heir] or heir in opaque:
+                break
+            value = main[heir] if after.codes[heir] in INSERTED else NONE
+            heir = producer[value] if value != NONE else NONE
+        if heir == NONE:
+            heir = _first_fed(row, made, readers, direct, after.codes)
+        if heir != NONE and direct[heir]:
+            found[row] = dict.fromkeys(found[heir], grounds(Evidence.CONTINUED))
+
+
+def _first_fed(
+    row: int, made: list[list[int]], readers: list[list[int]], direct: list[bool], codes: list[str]
+) -> int:
+    """Return the first operator that an inserted one feeds, skipping other inserted ones, or -1."""
+    for _ in range(_MOST_STEPS):
+        fed = sorted({reader for value in made[row] for reader in readers[value]})
+        if not fed:
+            return NONE
+        row = next((reader for reader in fed if direct[reader]), fed[0])
+        if direct[row]:
+            return row
+        if codes[row] not in INSERTED:
+            return NONE
+    return NONE
+
 
 PREPARING = frozenset({"PAD", "PADV2", "MIRROR_PAD", "DEQUANTIZE", "DENSIFY"})
 """Operators that are folded into the operator that reads their output."""
@@ -191,10 +241,9 @@ def _is_changed(views: Views, pairs: Pairs, row: int) -> bool:
     for view, operator in zip(views, (int(pairs.to_before[row]), row), strict=True):
         classes, types = view.side.constant, view.side.graph.values.type_numbers
         held.append({int(classes[v]): int(types[v]) for *_, v in view.reads[operator] if classes[v] != NONE})
-    how = views[0].side.constants.how
+    close = views[0].side.constants.close
     return held[0].keys() != held[1].keys() or any(
-        how[number] == SCALED or (how[number] == CLOSE and kind == held[1][number])
-        for number, kind in held[0].items()
+        close[number] and kind == held[1][number] for number, kind in held[0].items()
     )
 
 

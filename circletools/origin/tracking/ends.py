@@ -14,9 +14,7 @@ from itertools import compress
 
 import numpy as np
 
-from circletools.origin.tracking.pairs import Pairs
-from circletools.origin.tracking.side import NONE, Side, ends_of
-from circletools.origin.tracking.view import View, Views
+from circletools.origin.tracking.view import NONE, Pairs, Side, View, Views, ends_of
 
 _MOST_BETWEEN = 6  # operators that may have been fused; if more are missing between two values, the values differ
 

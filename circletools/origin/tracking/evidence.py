@@ -1,15 +1,15 @@
-"""The evidence for origins and its confidence: a few classes, each with its measured share of correct origins."""
+"""The evidence for origins and its confidence, and pairs whose surroundings disagree."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from circletools.origin.tracking.constants import EXACT
-from circletools.origin.tracking.pairs import Pairs
-from circletools.origin.tracking.side import NONE
-from circletools.origin.tracking.view import Views
+from circletools.graph.algorithms import Indices, components
+from circletools.origin.tracking.ends import cut_ends
+from circletools.origin.tracking.view import NONE, Pairs, View, Views
 from circletools.wording import Attributes, Word
 
 
@@ -73,6 +73,64 @@ def evidence_of(views: Views, pairs: Pairs, tags: frozenset[bytes]) -> list[Evid
         # Operators with tied weights share these constants, so they are not evidence.
         telling = [number for number in both if len(was.holders[number]) == len(now.holders[number]) == 1]
         if telling:
-            exact = any(now.side.constants.how[number] == EXACT for number in telling)
-            found[new] = Evidence.CONSTANT if exact else Evidence.VALUES
+            close = all(now.side.constants.close[number] for number in telling)
+            found[new] = Evidence.VALUES if close else Evidence.CONSTANT
     return found
+
+
+_LEAST = 1 / 3
+_ROUNDS = 3
+
+
+def drop_the_unlikely(views: Views, pairs: Pairs, tags: frozenset[bytes]) -> Pairs:
+    """Drop the pairs that rest only on position and whose neighbourhoods disagree; return the others."""
+    for _ in range(_ROUNDS):
+        evidence = evidence_of(views, pairs, tags)
+        weak = ~pairs.unpaired(1) & (_agreement(views, pairs) <= _LEAST)
+        weak &= np.array([one is Evidence.POSITION for one in evidence], np.bool_)
+        if not weak.any():
+            break
+        pairs = pairs.without(np.flatnonzero(weak))
+    return pairs
+
+
+def _agreement(views: Views, pairs: Pairs) -> NDArray[np.float64]:
+    """For each operator of AFTER, return the share of its edges to paired operators that both models have."""
+    count = len(views[1])
+    old = _edges(views[0], pairs.to_after, count)
+    new = _edges(views[1], np.where(pairs.unpaired(1), NONE, np.arange(count)), count)
+    common = new[np.isin(new, old)]
+    agreeing, *total = (
+        np.bincount(np.append(*np.divmod(edges, count)), minlength=count) for edges in (common, old, new)
+    )
+    return np.where(np.maximum(*total) > 0, agreeing / np.maximum(1, np.maximum(*total)), 1.0)
+
+
+def _edges(view: View, number: Indices, count: int) -> Indices:
+    """Return the edges between paired operators, each as the producer's number times the count, plus the reader's."""
+    giver, reader = np.append(number, NONE)[view.giver], number[view.reader]
+    known = (giver != NONE) & (reader != NONE)
+    edges: Indices = giver[known] * count + reader[known]
+    return edges
+
+
+def drop_the_disconnected(views: Views, pairs: Pairs) -> Pairs:
+    """Return the pairs without parts of AFTER that fit in several places of BEFORE.
+
+    A part cut out of a network with repetition, such as an unrolled LSTM with its tied weights, fits in several
+    places: an end, a name, a constant, or an operator with a unique code must fix the place of each part.
+    """
+    now = views[1]
+    paired = ~pairs.unpaired(1)
+    if not pairs.unpaired(0).any() or not any(cut_ends(now, pairs)):
+        return pairs
+    linked = (now.giver != NONE) & paired[now.reader] & np.append(paired, False)[now.giver]
+    part = np.array(components(len(now), now.reader[linked].tolist(), now.giver[linked].tolist()), np.int64)
+    held = np.array([one is not Evidence.POSITION for one in evidence_of(views, pairs, frozenset())], np.bool_)
+    held[[reader for _, new in pairs.inputs for reader, _ in now.readers[int(now.value[new])]]] = True
+    makers = now.side.graph.producer[now.value[[new for _, new in pairs.outputs]]]
+    held[makers[makers != NONE]] = True
+    codes = [view.side.code for view in views]
+    counts = [np.bincount(code, minlength=1 + max(own.max(initial=0) for own in codes)) for code in codes]
+    held |= (counts[0] == 1)[codes[1]] & (counts[1] == 1)[codes[1]]
+    return pairs.without(np.flatnonzero(paired & ~np.isin(part, part[held & paired])))

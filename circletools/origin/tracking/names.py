@@ -18,9 +18,7 @@ from dataclasses import replace
 import numpy as np
 
 from circletools.graph.algorithms import Indices
-from circletools.origin.tracking.pairs import Pairs
-from circletools.origin.tracking.side import NONE, Side
-from circletools.origin.tracking.view import Views, same_slots
+from circletools.origin.tracking.view import NONE, Pairs, Side, Views
 
 _HALF, _MOST = 0.5, 0.75  # among equal names: the share of alike operators; of places: the share that agrees
 
@@ -62,7 +60,10 @@ def _are_alike(views: Views, old: int, new: int) -> bool:
 def _places(views: Views, named: Pairs, sizes: list[Indices]) -> tuple[Indices, Indices]:
     """For each operator of AFTER, return how much evidence neighbours and size give, and how much of it agrees."""
     was, now = views
-    news, olds, _ = same_slots(views, named)
+    news = np.flatnonzero(~named.unpaired(1)[now.reader])  # AFTER's slots with a counterpart, and BEFORE's
+    starts, partner = np.searchsorted(was.reader, np.arange(len(was) + 1)), named.to_before[now.reader[news]]
+    olds = starts[partner] + now.slot[news]
+    news, olds = news[olds < starts[partner + 1]], olds[olds < starts[partner + 1]]
     partner, giver = np.append(named.to_after, NONE)[was.giver[olds]], now.giver[news]
     decided = (partner != NONE) & (giver != NONE) | np.isin(was.read[olds], [old for old, _ in named.inputs])
     decided &= ~np.append(named.unpaired(1), False)[giver]

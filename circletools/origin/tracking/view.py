@@ -8,16 +8,184 @@ Operators and values keep their numbers.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Container, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
-from circletools.flatbuf.columns import grouped
+from circletools.errors import ModelFormatError
+from circletools.flatbuf.columns import grouped, places_in_rows
 from circletools.graph.algorithms import Indices, rows_by_key
 from circletools.graph.columns import Mask
-from circletools.origin.tracking.pairs import Pairs
-from circletools.origin.tracking.side import NONE, Side
+from circletools.graph.graph import Graph
+from circletools.origin.tracking.constants import Constants
+
+NONE = -1
+CONVERSIONS = frozenset({"QUANTIZE", "DEQUANTIZE", "FAKE_QUANT"})
+"""Operators that change the representation of a value, not the value; tools insert and remove them."""
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """One of two graphs. `names` are the names of values; `code` and `constant` are numbers that both sides share.
+
+    `constant` is the class of a value's constant data, -1 if it is not a constant.
+    """
+
+    graph: Graph
+    names: list[bytes]
+    code: Indices
+    constant: Indices
+    constants: Constants
+
+    def __len__(self) -> int:
+        """Return the number of operators."""
+        return len(self.graph)
+
+    @property
+    def codes(self) -> list[str]:
+        """The name of the code of each operator."""
+        return self.graph.operators.code_names
+
+    @cached_property
+    def slot(self) -> Indices:
+        """The position of each input slot among the slots that its operator uses."""
+        operators = self.graph.uses.operators
+        return places_in_rows(np.bincount(operators, minlength=len(self)))
+
+    @cached_property
+    def place(self) -> Indices:
+        """The position of each value among the outputs of its producer."""
+        operators, values = self.graph.definitions
+        place = np.zeros(len(self.graph.values), np.int64)
+        place[values] = np.arange(len(operators)) - np.searchsorted(operators, operators)
+        return place
+
+    @cached_property
+    def is_constant(self) -> Mask:
+        """Whether each value is a constant in the file."""
+        is_constant: Mask = self.constant != NONE
+        return is_constant
+
+    @cached_property
+    def first(self) -> list[int]:
+        """The value in the first output slot of each operator, or -1."""
+        first: list[int] = self.graph.first_results.tolist()
+        return first
+
+    @cached_property
+    def main(self) -> Indices:
+        """The value that each operator mainly works on: the first non-constant input, else the first input."""
+        operators, values = self.graph.uses
+        main = np.full(len(self), NONE, np.int64)
+        for constant in (True, False):  # the last of several assignments wins, so go backwards
+            chosen = np.flatnonzero(self.is_constant[values] == constant)[::-1]
+            main[operators[chosen]] = values[chosen]
+        return main
+
+    @cached_property
+    def elements(self) -> Indices:
+        """The number of elements of each value; 0 if a dimension is 0, negative or unreasonably large."""
+        shapes = self.graph.values.shapes
+        sizes = np.append(shapes.flat().astype(np.float64), 1.0)  # the 1 belongs to the last row, for reduceat
+        products, some = np.ones(len(shapes.count)), np.flatnonzero(shapes.count)
+        if some.size:
+            with np.errstate(over="ignore", invalid="ignore"):
+                products[some] = np.multiply.reduceat(sizes, shapes.splits()[some])
+        products[~((products > 0) & (products < 2**62))] = 0
+        return products.astype(np.int64)
+
+    def sizes(self, is_resized: bool) -> Indices:
+        """Return the number of elements of each operator's first output, 0 if it is not known.
+
+        For resized models, no size is known.
+        """
+        return np.append(self.elements * (not is_resized), 0)[self.graph.first_results]
+
+    @cached_property
+    def hands_on(self) -> Mask:
+        """Whether each operator produces one value from one non-constant value."""
+        operators, values = self.graph.uses
+        moving = np.bincount(operators[~self.is_constant[values]], minlength=len(self))
+        made = np.bincount(self.graph.definitions.operators, minlength=len(self))
+        handing: Mask = (moving == 1) & (made == 1)
+        return handing
+
+    def is_any(self, codes: Container[str]) -> Mask:
+        """Return which operators have one of these codes."""
+        return np.array([code in codes for code in self.codes], np.bool_)
+
+    def shape(self, value: int) -> tuple[int, ...]:
+        """Return the shape of a value."""
+        return tuple(self.graph.values.shapes.row(value).tolist())
+
+
+def ends_of(graph: Graph) -> tuple[list[int], list[int]]:
+    """Return the inputs and the outputs of a graph. Raises ModelFormatError for a value that does not exist."""
+    ends = graph.inputs.tolist(), graph.outputs.tolist()
+    for direction, values in zip(("inputs", "outputs"), ends, strict=True):
+        if any(not 0 <= value < len(graph.values) for value in values):
+            raise ModelFormatError("the tensor does not exist", location=f"{graph.place()}.{direction}")
+    return ends
+
+
+def shared_codes(graphs: tuple[Graph, Graph]) -> list[Indices]:
+    """Return a number for the code of each operator."""
+    numbers: dict[str, int] = {}
+    codes = [graph.operators.code_names for graph in graphs]
+    return [np.array([numbers.setdefault(code, len(numbers)) for code in own], np.int64) for own in codes]
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """The partner of each operator, or -1.
+
+    `inputs` and `outputs` are pairs of corresponding values at the ends of the two graphs. `by_name` is whether names
+    count.
+    """
+
+    to_after: Indices
+    to_before: Indices
+    inputs: tuple[tuple[int, int], ...] = ()
+    outputs: tuple[tuple[int, int], ...] = ()
+    by_name: bool = False
+
+    @classmethod
+    def none(cls, before: Side, after: Side) -> Pairs:
+        """Return an empty set of pairs."""
+        return cls(np.full(len(before), NONE), np.full(len(after), NONE))
+
+    @property
+    def partners(self) -> tuple[Indices, Indices]:
+        """The partner of each operator of BEFORE, and of each operator of AFTER."""
+        return self.to_after, self.to_before
+
+    def unpaired(self, side: int) -> Mask:
+        """Return which operators of BEFORE (0) or AFTER (1) have no partner."""
+        unpaired: Mask = self.partners[side] == NONE
+        return unpaired
+
+    @property
+    def complete(self) -> bool:
+        """Whether all operators of one of the models are paired."""
+        return not (self.unpaired(0).any() and self.unpaired(1).any())
+
+    def added(self, found: Sequence[tuple[int, int]]) -> Pairs:
+        """Return these pairs and additional ones of operators without partners."""
+        if not found:
+            return self
+        olds, news = np.array(found, np.int64).T
+        to_after, to_before = self.to_after.copy(), self.to_before.copy()
+        to_after[olds], to_before[news] = news, olds
+        return replace(self, to_after=to_after, to_before=to_before)
+
+    def without(self, news: Indices) -> Pairs:
+        """Return these pairs without the given operators of AFTER."""
+        to_after, to_before = self.to_after.copy(), self.to_before.copy()
+        to_after[to_before[news]] = NONE
+        to_before[news] = NONE
+        return replace(self, to_after=to_after, to_before=to_before)
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,14 +290,3 @@ def look(side: Side, hidden: Mask) -> View:
     shown = ~hidden[reader]
     slot, reader, read = side.slot[shown], reader[shown], value[read[shown]]
     return View(side, hidden, value, reader, slot, read, side.graph.producer[read], side.place[read])
-
-
-def same_slots(views: Views, pairs: Pairs) -> tuple[Indices, Indices, Indices]:
-    """Return input slots of AFTER's paired operators, BEFORE's slots at the same places, and the other slots."""
-    was, now = views
-    news = np.flatnonzero(~pairs.unpaired(1)[now.reader])
-    starts = np.searchsorted(was.reader, np.arange(len(was) + 1))
-    partner = pairs.to_before[now.reader[news]]
-    olds = starts[partner] + now.slot[news]
-    both = olds < starts[partner + 1]
-    return news[both], olds[both], news[~both]
