@@ -55,7 +55,7 @@ class Runner:
         self._stack.close()
 
     def run(self, subject: Subject, inputs: Runs, parts: Sequence[Part] = ()) -> Runs:
-        """Return the outputs of each run of a model, or of a file made of it from these parts. Raises NotRunError."""
+        """Return the outputs of each run of a model, or of a file made from these parts. Raises NotRunError."""
         if self.crashes >= _MOST_CRASHES:
             raise NotRunError(f"{self.name} was abandoned after {_MOST_CRASHES} crashes")
         path = self._folder / f"{uuid4().hex}.{subject.model.format}"  # programs map files, so never overwrite one

@@ -51,7 +51,7 @@ class Runner:
                 raise RuntimeError(f"{where} cannot run on {device}: {error}") from error
             ends = [len(compiled.inputs), len(compiled.outputs)]
             if ends != [len(part["inputs"]), len(part["outputs"])]:
-                raise RuntimeError(f"{where}: OpenVINO leaves out inputs or outputs of it")
+                raise RuntimeError(f"{where}: OpenVINO leaves out some of its inputs or outputs")
             self.parts.append((part, device, compiled))
 
     def places(self):

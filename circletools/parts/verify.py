@@ -63,8 +63,8 @@ def verify_split(
     was split; by default, the file of that name in the directory or next to it. `runtime` is by default litert for
     .tflite and onert for .circle; `none` compares only the files. No model may run longer than `timeout_s` seconds.
 
-    Raises InvalidInputError if there is no split or a file of it is broken, UsageError if the source is not found,
-    the subgraph does not exist or the runtime does not start.
+    Raises InvalidInputError if there is no split or one of its files is broken, UsageError if the source is not
+    found, the subgraph does not exist or the runtime does not start.
     """
     files = open_split(Path(directory), None if source is None else Path(source))
     chosen: Runtime = runtime or ("onert" if files.source.suffix == ".circle" else "litert")
@@ -128,7 +128,7 @@ def _compare(
 
 
 def _other_inputs(inputs: list[Array], seed: int, run: int) -> list[Array]:
-    """Return other values for the same inputs."""
+    """Return different values for the same inputs."""
     return [
         make_input(seed, f"{position} of run {run}", array.dtype, array.shape)
         for position, array in enumerate(inputs)

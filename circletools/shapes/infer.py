@@ -98,7 +98,7 @@ class Inference:
         subgraph, now = self.subgraphs[index], self.found.shapes
         ends = [int(tensor) for tensor in subgraph.graph.inputs]
         if self._runs.get(index, tuple(inputs)) != tuple(inputs) or depth > _DEEPEST:
-            raise RefusedError(f"subgraph {index} is called with other shapes elsewhere")
+            raise RefusedError(f"subgraph {index} is called with different shapes elsewhere")
         if len(ends) != len(inputs):
             raise RefusedError(f"subgraph {index} has {len(ends)} inputs, not {len(inputs)}")
         if index not in self._runs:

@@ -203,7 +203,7 @@ _EXPORTERS: dict[str, Callable[[ModelGraph, Affinity], str | Mapping[str, Any]]]
 def export(model: Model, target: Target) -> Export:
     """Return the affinity in a model for `target`; `render.export_text` writes it.
 
-    Raises EditError if the model has no affinity or a stale one, or the target would ignore or misread a part of it;
+    Raises EditError if the model has no affinity or a stale one, or the target would ignore or misread part of it;
     UsageError for an unknown target.
     """
     if target not in _EXPORTERS:

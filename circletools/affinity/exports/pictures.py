@@ -125,7 +125,7 @@ def by_key(graph: Graph, results: Mapping[int, dict[str, Any]]) -> dict[str, dic
         if key.encode() in tensors:  # the key would refer to that tensor
             own = next((name for name in map(text, outputs[index]) if _is_own(name, tensors)), None)
             if own is None:
-                why = f"{key!r} is a tensor's name, and no output of it has a unique name"
+                why = f"{key!r} is a tensor's name, and none of its outputs has a unique name"
                 raise EditError(f"Model Explorer has no key for it: {why}", location=graph.place(index))
             key = own
         keyed[key] = result

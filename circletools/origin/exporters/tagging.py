@@ -9,8 +9,8 @@ results to its own.
 * If several operators have one last tag, the later ones compute only that node and values of parameters. The first
   one also computes earlier nodes if it holds their parameters: a linear layer is tagged as the norm after it.
 * If equal operators were merged, the merged operator has the nodes of all of them.
-* A node whose parameters were folded into a later operator is a source of it: a norm's into a linear layer, a bias
-  into the sum after it.
+* A node whose parameters were folded into a later operator is one of its sources: a norm's into a linear layer, a
+  bias into the sum after it.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ _MOST_BESIDE = 64
 class Region:
     """A connected group of operators without a partner.
 
-    `taken` and `made` are the values of AFTER that the region reads from outside, and that are read outside of it;
+    `taken` and `made` are the values of AFTER that the region reads from outside, and that are read outside it;
     `feeds` and `takers` are the adjacent paired operators of AFTER.
     """
 
