@@ -1,8 +1,8 @@
-"""Check a statement of `circletool diff --attest --json` without circletools, with the standard library alone.
+"""Check a statement of `circletool diff --attest --json` without circletools, with only the standard library.
 
     python docs/attest.py STATEMENT.json OLD NEW [FOLDER WITH THE SCHEMAS]
 
-Exit status 0 when NEW is OLD but for the parts that the statement names, 1 when not. It reads models that verify.
+Exit status 0 if NEW equals OLD except for the parts that the statement names, else 1. It reads only valid models.
 """
 
 import io
@@ -35,7 +35,7 @@ class File:
         return struct.unpack_from("<I", self.data, at)[0]
 
     def fields(self, name, at):
-        """Yield each field of a table that is there, and where it stands."""
+        """Yield each field present in a table, and its position."""
         vtable = at - struct.unpack_from("<i", self.data, at)[0]
         entries = struct.unpack_from("<H", self.data, vtable)[0] // 2 - 2
         known = {field["slot"] for field in self.schema["tables"][name]["fields"]}
@@ -50,11 +50,11 @@ class File:
                 yield field, at + offset
 
     def get(self, name, at, wanted):
-        """Where a field stands, None where it is absent."""
+        """The position of a field, None if it is absent."""
         return next((place for field, place in self.fields(name, at) if field["name"] == wanted), None)
 
     def items(self, name, at, wanted):
-        """Where the elements of a vector of tables stand."""
+        """The positions of the elements of a vector of tables."""
         place = self.get(name, at, wanted)
         vector = 0 if place is None else place + self.u32(place)
         places = [vector + 4 + 4 * index for index in range(self.u32(vector) if vector else 0)]
@@ -65,7 +65,7 @@ class File:
         return 0 if place is None else int.from_bytes(self.data[place : place + size], "little")
 
     def table(self, name, at):
-        """The digest of a table: slot (u16) and value of each field that is no default, by slot."""
+        """The digest of a table: slot (u16) and value of each field that is not a default, by slot."""
         if (name, at) not in self.known:
             found = []
             for field, place in self.fields(name, at):
@@ -104,7 +104,7 @@ class File:
         return self.program(at, raw) if field["name"] == "custom_options" and b"bytecode_offset" in raw else raw
 
     def program(self, table, options):
-        """Custom options without the place of a compiled program in the file; the program is another item."""
+        """Custom options without the position of a compiled program in the file; the program is a separate item."""
         from flatbuffers import flexbuffers  # noqa: PLC0415 - only these models need it
 
         held = flexbuffers.GetRoot(options).AsMap
@@ -121,7 +121,7 @@ class File:
         return digest(*self.bytes_of(buffer)) if 0 <= buffer < len(self.buffers) else digest()
 
     def bytes_of(self, buffer):
-        """The bytes outside the flatbuffer, if there are some, and those inside."""
+        """The bytes outside the flatbuffer, if there are any, and those inside."""
         at = self.buffers[buffer]
         start, size = (self.number("Buffer", at, name, 8) for name in ("offset", "size"))
         place = self.get("Buffer", at, "data")
@@ -172,14 +172,14 @@ class File:
         return found
 
     def metadata(self, root):
-        """The name of each metadata entry, and where it stands."""
+        """The name of each metadata entry, and its position."""
         for at in self.items("Model", root, "metadata"):
             place = self.get("Metadata", at, "name")
             start = 0 if place is None else place + self.u32(place)
             yield self.data[start + 4 :][: self.u32(start)] if place else b"", at
 
     def files(self):
-        """The name of each file of an archive, both its records without time and place, and its data."""
+        """The name of each file in an archive, its two records without time and position, and its data."""
         try:
             archive = zipfile.ZipFile(io.BytesIO(self.data))
         except zipfile.BadZipFile:
@@ -197,7 +197,7 @@ class File:
 
 
 def numbered(found, kind, name):
-    """The path of a part by name: the second with a name has a number."""
+    """The path of a part by name; the second part with a name gets a number."""
     plain, count = name.decode("utf-8", "surrogateescape").replace("#", "##"), 1
     path = f"{kind}[{plain}]"
     while path in found:
@@ -207,7 +207,7 @@ def numbered(found, kind, name):
 
 
 def whole(parts):
-    """The digest of a model: of the names of its parts and their digests, by name."""
+    """The digest of a model: of its parts' names and digests, by name."""
     return digest(
         *(x for name in sorted(parts) for x in (name.encode("utf-8", "surrogateescape"), parts[name]))
     ).hex()
