@@ -12,7 +12,7 @@
    is spent.
 
 Operators that may share a partition without being connected (`beside`) are merged after operators that feed each
-other, or before. docs/decisions/014 measures the gain of each step.
+other. docs/decisions/014 measures the gain of each step.
 """
 
 from __future__ import annotations
@@ -87,13 +87,18 @@ def _inside(beside: Sequence[Sequence[int]], operators: Sequence[int]) -> list[l
 
 
 def _contracted(graph: GroupGraph, detours: Detours, rows: Sequence[Sequence[int]], least: int) -> list[int]:
-    """Return the partition of each operator, numbered from 0, after contracting edges in several orders."""
+    """Return the partition of each operator, numbered from 0, after contracting edges, and then merging siblings."""
     found: list[list[int]] = []
     for edges in _orders(graph, detours.level):
-        found.append(_merged(Contraction(graph, detours), edges, rows))
-        if rows:
-            found.append(_merged(Contraction(graph, detours), edges, rows, beside_first=True))
-        if min(map(max, found)) < least:
+        contraction = Contraction(graph, detours)
+        contraction.merge_edges(edges)
+        for row in rows:
+            ends: list[int] = []
+            for operator in row:
+                if not any(contraction.merge(operator, end) for end in ends[-_NEAR:]):
+                    ends.append(operator)
+        found.append(contraction.homes())
+        if max(found[-1]) < least:
             break
     return min(found, key=max)
 
@@ -103,25 +108,6 @@ def _orders(graph: GroupGraph, level: Sequence[int]) -> Iterator[list[tuple[int,
     forward = [(source, target) for target, row in enumerate(graph.predecessors) for source in row]
     yield sorted(forward, key=lambda edge: -1 if level[edge[0]] == level[edge[1]] else level[edge[1]])
     yield [(source, target) for source in reversed(range(len(graph))) for target in graph.successors[source]]
-
-
-def _merged(
-    contraction: Contraction,
-    edges: Sequence[tuple[int, int]],
-    rows: Sequence[Sequence[int]],
-    *,
-    beside_first: bool = False,
-) -> list[int]:
-    if not beside_first:
-        contraction.merge_edges(edges)
-    for row in rows:
-        ends: list[int] = []
-        for operator in row:
-            if not any(contraction.merge(operator, end) for end in ends[-_NEAR:]):
-                ends.append(operator)
-    if beside_first:
-        contraction.merge_edges(edges)
-    return contraction.homes()
 
 
 def _ruin_and_recreate(

@@ -7,7 +7,6 @@ min      as few connected partitions as merging finds
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from heapq import heapify, heappop, heappush
 from typing import Literal
 
@@ -58,7 +57,9 @@ def make_partitions(
     if mode == "seed":
         made = seed_partitions(work, of_work, None if on_step is None else _renamed(on_step, operators))
     else:
-        made = _minimum(work, of_work)
+        made = minimum_partitions(work, of_work)
+        if work.joins_any:
+            made = min(made, fewest_turns(work, of_work), key=len)
     rows = (Partition(of_work[row[0]], tuple(operators[at] for at in sorted(row))) for row in _in_order(work, made))
     return with_constants(graph, tuple(rows))
 
@@ -71,15 +72,6 @@ def _renamed(on_step: Callable[[Step], None], operators: Sequence[int]) -> Calla
         on_step(Step(step.action, operators[step.operator], members, rejected))
 
     return renamed
-
-
-def _minimum(graph: Dag, devices: Sequence[int]) -> OperatorSets:
-    found = minimum_partitions(graph, devices)
-    if graph.beside:  # merging unconnected operators may block other merges
-        found = min(found, minimum_partitions(replace(graph, beside=()), devices), key=len)
-    if graph.joins_any:
-        found = min(found, fewest_turns(graph, devices), key=len)
-    return found
 
 
 def _in_order(graph: Dag, partitions: OperatorSets) -> OperatorSets:
