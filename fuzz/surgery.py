@@ -14,10 +14,9 @@ from circletools.errors import CircleToolsError
 from circletools.model.bundles import bundle_members
 from circletools.model.model import Model, open_model
 from circletools.model.verify import check_model, is_dangling
+from circletools.numerics.running import tasks
 from circletools.numerics.subject import subject_of
-from circletools.numerics.tasks import tasks
-from circletools.parts.extract import ExtractRequest, extract
-from circletools.parts.prune import prune
+from circletools.parts.extract import ExtractRequest, extract, prune
 from circletools.reduction.candidates import Candidates, Choice, anonymous
 from circletools.shapes.request import ShapeRequest
 from circletools.shapes.setting import set_shape

@@ -18,9 +18,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from circletools.diff.alignment import Alignment, Indices, Keys, align
-from circletools.diff.contents import contents, custom_options
-from circletools.diff.correspondence import Nested, Numbering, TensorNumbering, nested
-from circletools.diff.instances import instance_keys
+from circletools.diff.correspondence import (
+    Nested,
+    Numbering,
+    TensorNumbering,
+    contents,
+    custom_options,
+    instance_keys,
+    nested,
+)
 from circletools.flatbuf.comparison import Comparison, Difference, Pairs, Rules
 from circletools.flatbuf.schema import RoleKind, Schema, load_roles
 from circletools.model.indices import model_indices

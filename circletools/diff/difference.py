@@ -10,11 +10,8 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from circletools.diff.affinity import affinity_differences
+from circletools.diff.beside import affinity_differences, file_differences, metadata_differences, origin_differences
 from circletools.diff.comparison import ModelComparison
-from circletools.diff.files import file_differences
-from circletools.diff.metadata import metadata_differences
-from circletools.diff.origins import origin_differences
 from circletools.errors import CircleToolsError, UsageError
 from circletools.findings import Finding
 from circletools.flatbuf.comparison import Difference

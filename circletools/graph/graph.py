@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from circletools.errors import ModelFormatError
 from circletools.flatbuf.columns import Tables, Vectors, grouped
 from circletools.flatbuf.schema import Schema
-from circletools.graph.algorithms import Dag, Indices, dag_from_edges, reachable
+from circletools.graph.algorithms import Dag, Indices, dag_from_edges, distinct_edges, reachable
 from circletools.graph.columns import Mask, Operators, Slots, Uses, Values
 from circletools.model.model import Model
 from circletools.model.rows import Buffers
@@ -153,10 +153,8 @@ class Graph:
     def reads(self) -> Uses:
         """Distinct pairs of reader and value, values ascending. Raises ModelFormatError."""
         self.check_values()
-        count = max(len(self), 1)
-        pairs = np.sort(self.uses.values * count + self.uses.operators)
-        pairs = pairs[np.flatnonzero(np.diff(pairs, prepend=-1))]  # np.unique takes ten times as long
-        return Uses(pairs % count, pairs // count)
+        values, operators = distinct_edges(len(self), self.uses.values, self.uses.operators)
+        return Uses(operators, values)
 
     @cached_property
     def readers(self) -> list[list[int]]:

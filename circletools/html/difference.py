@@ -15,9 +15,8 @@ from circletools.graph.build import model_graph
 from circletools.graph.graph import Graph, ModelGraph
 from circletools.html.document import origin_columns, origins_shown
 from circletools.html.graph import Columns, edges_of, fed, layout_json, module_groups, module_parts, short
-from circletools.html.html import page_html
+from circletools.html.html import NO_LINKS, page_html
 from circletools.html.layout import Edges, Layout, lay_out
-from circletools.html.links import NO_LINKS
 from circletools.html.report import title_of
 from circletools.inspection import inspect_model
 from circletools.model.external import buffer_sizes

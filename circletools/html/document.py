@@ -1,4 +1,4 @@
-"""The data of the page as one JSON document."""
+"""The data of the page as one JSON document, with the verdicts of targets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from circletools.errors import ModelFormatError, TableFormatError
 from circletools.fit.verdicts import Fit
 from circletools.graph.build import model_graph
 from circletools.graph.graph import Graph, ModelGraph
-from circletools.html.fit import fit_document
 from circletools.html.graph import (
     Columns,
     Interned,
@@ -27,7 +26,7 @@ from circletools.html.graph import (
     picture,
     short,
 )
-from circletools.html.links import NO_LINKS, SourceLinks
+from circletools.html.html import NO_LINKS, SourceLinks
 from circletools.html.timing import ReadTrace, layer_times, operator_times
 from circletools.inspection import inspect_model
 from circletools.metadata.stamp import Freshness
@@ -36,9 +35,36 @@ from circletools.model.model import Model
 from circletools.origin.modules import ModuleTree, module_tree
 from circletools.origin.names import origins_by_output
 from circletools.origin.read import Origins, origins_freshness, origins_in
+from circletools.origin.source import SourceDetails
 from circletools.planning.evaluate import transfers
+from circletools.render.fit import fit_json
 from circletools.render.inspection import inspection_json
 from circletools.wording import SCHEMA_VERSION
+
+MOST_FINDINGS = 500
+"""The maximum numbers of refused operators and of sources to change on a page; counts include all."""
+
+
+def fit_document(found: Fit, links: SourceLinks) -> list[dict[str, Any]]:
+    """Return the page's document of each target; `at` has all operators that are refused or were not measured."""
+    documents: list[dict[str, Any]] = fit_json(found)["targets"]
+    for target, verdict in zip(documents, found.targets, strict=True):
+        sides = {
+            measured: [one[:2] for one in verdict.misfits if one.measured == measured] for measured in (True, False)
+        }
+        target |= {"refused_at": sides[True], "not_measured_at": sides[False]}
+        target["findings"] = target["findings"][:MOST_FINDINGS]
+        target["source_count"] = len(target["sources"])
+        target["sources"] = target["sources"][:MOST_FINDINGS]
+        for source in target["sources"]:
+            source["operator_count"] = len(source["operators"])
+            source["operators"] = source["operators"][:MOST_FINDINGS]
+        details = [one for finding in target["findings"] for one in finding.get("origin_details", ())]
+        for one in (*details, *target["sources"]):
+            if url := links.of(SourceDetails(file=one.get("file", ""), line=one.get("line", 0))):
+                one["url"] = url
+    return documents
+
 
 MOST_CUTS = 1000
 

@@ -11,8 +11,7 @@ from html import escape
 from circletools.graph.build import model_graph
 from circletools.html.graph import picture, short
 from circletools.model.model import Model
-from circletools.numerics.results import Cell, Comparison
-from circletools.numerics.values import Difference
+from circletools.numerics.results import Cell, Comparison, Difference
 from circletools.wording import html_table
 
 _BEST_DB, _WIDTH, _HEIGHT = 150.0, 900, 160  # the precision of float32; differing values never reach it

@@ -11,8 +11,7 @@ from circletools.findings import Finding, Severity
 from circletools.fit.fit import fit
 from circletools.fit.request import FitRequest
 from circletools.html.document import page_document
-from circletools.html.html import page_html
-from circletools.html.links import SourceLinks
+from circletools.html.html import SourceLinks, page_html
 from circletools.html.timing import read_times
 from circletools.model.model import Model
 from circletools.storage.documents import naming_files

@@ -22,9 +22,18 @@ from circletools.model.model import Model
 from circletools.numerics.cells import Judge
 from circletools.numerics.request import CompareRequest, file_inputs, more_runs
 from circletools.numerics.results import Cell, Column, Comparison, Group, OperatorCells
-from circletools.numerics.running import Known, NotRunError, Runner, Runs
+from circletools.numerics.running import (
+    WITH_RESOURCE,
+    Known,
+    NotRunError,
+    Partners,
+    Runner,
+    Runs,
+    Task,
+    partners,
+    tasks,
+)
 from circletools.numerics.subject import Subject, subject_of
-from circletools.numerics.tasks import WITH_RESOURCE, Partners, Task, partners, tasks
 from circletools.origin.modules import module_paths
 from circletools.origin.source import NOTHING
 from circletools.runtimes.operators import located

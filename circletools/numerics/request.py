@@ -10,8 +10,8 @@ import numpy as np
 from circletools.errors import InvalidInputError, UsageError
 from circletools.graph.graph import Graph
 from circletools.model.views import Signature
+from circletools.numerics.results import Difference
 from circletools.numerics.running import Runs
-from circletools.numerics.values import Difference
 from circletools.runtimes.inputs import make_input, read_inputs
 from circletools.runtimes.protocol import Array
 from circletools.wording import Attributes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -9,8 +10,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from uuid import uuid4
 
+import numpy as np
+
 from circletools.errors import CircleToolsError
-from circletools.numerics.subject import Region, Subject
+from circletools.graph.graph import Graph
+from circletools.numerics.subject import NO_REGION, Region, Subject
+from circletools.origin.tags import tags_of
+from circletools.origin.tracking.models import track_models
+from circletools.origin.tracking.tracker import is_same_network
 from circletools.runtimes.comparison import same
 from circletools.runtimes.protocol import Array
 from circletools.runtimes.worker import Worker
@@ -107,3 +114,153 @@ def _by_tensor(tensors: Sequence[int], found: Runs, places: Sequence[int]) -> Kn
     if any(len(outputs) <= max(places, default=-1) for outputs in found):
         raise NotRunError(f"{len(found[0])} outputs were returned, not {len(places)}")
     return {tensor: [outputs[place] for outputs in found] for tensor, place in zip(tensors, places, strict=True)}
+
+
+# --- the tasks of a comparison: each operator of a model with its counterpart in the reference ----------------
+# reference     x -> CONV_2D -> a -> RELU -> b                    b and b correspond, as they have the same name;
+# other         x -> QUANTIZE -> q -> CONV_2D -> b                q has no partner: CONV_2D is joined with q's
+#                                                                 producer, and CONV_2D and RELU are cut out of the
+#                                                                 reference
+
+
+_RANDOM = ("MULTINOMIAL", "RANDOM_STANDARD_NORMAL", "RANDOM_UNIFORM")
+WITH_RESOURCE = "it uses a resource, whose contents cannot be fed"
+_MOST_IN_REGION = 64  # operators without partners that may be joined to one with a partner
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """An operator, the region that is cut out for it, and the corresponding region of the reference.
+
+    The inputs of `own` are fed the tensors of the reference in `fed`. `skipped` is why nothing is compared, `alone`
+    why the operator cannot be cut out although its values are compared.
+    """
+
+    operator: int
+    own: Region = NO_REGION
+    theirs: Region = NO_REGION
+    fed: tuple[int, ...] = ()
+    skipped: str = ""
+    alone: str = ""
+
+    @property
+    def outputs(self) -> list[tuple[int, int]]:
+        """The compared tensors, each with its partner in the reference."""
+        return list(zip(self.own.outputs, self.theirs.outputs, strict=True))
+
+    def expected(self, found: Mapping[int, list[Array]]) -> dict[int, list[Array]]:
+        """Return values of the reference, keyed by the tensors of the other model."""
+        return {tensor: found[partner] for tensor, partner in self.outputs}
+
+
+Partners = dict[int, int]
+"""For each tensor of the model, the corresponding tensor of the reference."""
+
+
+def partners(reference: Subject, subject: Subject) -> tuple[Partners, dict[int, int]]:
+    """Return which tensors of two models correspond, and which operators were paired.
+
+    Computed tensors with the same name and shape correspond, unless the producer in the reference was paired with a
+    later operator: converters reuse the names of other tensors. Then the results of paired operators with the same
+    code and fused activation correspond; and the inputs, in order if tracking does not match them.
+    """
+    tracked = track_models(reference.whole.graph, subject.whole.graph, tags_of(reference.whole.graph))
+    old, new = reference.graph, subject.graph
+    ends = [graph.inputs.tolist() for graph in (old, new)]
+    pairs: Partners = dict(zip(ends[1], ends[0], strict=True)) if len(ends[0]) == len(ends[1]) else {}
+    found, operators = tracked.get((0, 0)), dict[int, int]()
+    if found is not None:
+        pairs |= {after: before for before, after in found.pairs.inputs}
+        if is_same_network(list(tracked.values())):
+            operators = {int(now): int(was) for now, was in enumerate(found.pairs.to_before.tolist()) if was >= 0}
+    codes = [graph.operators.code_names for graph in (old, new)]
+    alike = {was: now for now, was in operators.items() if codes[0][was] == codes[1][now]}
+    places = {operator: place for place, operator in enumerate(new.dag.order)}
+    names = [_made_by_name(graph) for graph in (old, new)]
+    for name, after in names[1].items():
+        before, maker = names[0].get(name, -1), subject.reach.producer[after]
+        other = alike.get(reference.reach.producer[before], maker) if before >= 0 else maker
+        if before < 0 or places[other] > places[maker]:
+            continue
+        if _same_shape(old, before, new, after):
+            pairs[after] = before
+    taken = set(pairs.values())
+    activations = [graph.operators.option("fused_activation_function").tolist() for graph in (old, new)]
+    for was, now in alike.items():
+        if activations[0][was] != activations[1][now]:
+            continue
+        for before, after in zip(old.results.of(was), new.results.of(now), strict=False):
+            if min(before, after) >= 0 and after not in pairs and before not in taken:
+                pairs[after] = before
+    return pairs, operators
+
+
+def _made_by_name(graph: Graph) -> dict[bytes, int]:
+    """Return the computed tensors by name, if the name is unique."""
+    names = {tensor: graph.values.names[tensor] for tensor in np.unique(graph.definitions.values).tolist()}
+    count = Counter(names.values())
+    return {name: tensor for tensor, name in names.items() if name and count[name] == 1}
+
+
+def _same_shape(old: Graph, before: int, new: Graph, after: int) -> bool:
+    return bool(old.values.shapes.row(before).tolist() == new.values.shapes.row(after).tolist())
+
+
+def tasks(reference: Subject, subject: Subject, pairs: Partners) -> Iterator[Task]:
+    """Yield a task for each operator, in execution order."""
+    order = subject.graph.dag.order
+    for operator in order:
+        outputs = subject.reach.results[operator]
+        code = subject.graph.operators.code_names[operator]
+        held = [tensor for tensor in outputs if subject.graph.is_handle[tensor]]
+        compared = [tensor for tensor in outputs if tensor in pairs and tensor not in held]
+        if not compared:
+            yield Task(operator, skipped=_why_not(outputs, held))
+        elif code in _RANDOM:
+            yield Task(operator, skipped="it computes different values each time")
+        else:
+            yield _task(reference, subject, pairs, operator, compared)
+
+
+def _why_not(outputs: Sequence[int], held: Sequence[int]) -> str:
+    if not outputs:
+        return "it produces no values"
+    if held:
+        return "its result is not a value but names a resource"
+    return "it has no counterpart in the reference"
+
+
+def _task(reference: Subject, subject: Subject, pairs: Partners, operator: int, compared: Sequence[int]) -> Task:
+    own = _grown(subject, pairs, operator)
+    outputs = tuple(compared)
+    wanted = tuple(pairs[tensor] for tensor in compared)
+    if isinstance(own, str):
+        return Task(operator, Region(outputs=outputs), Region(outputs=wanted), alone=own)
+    inputs = tuple(tensor for tensor in subject.reach.given(own))
+    fed = tuple(pairs[tensor] for tensor in inputs)
+    theirs = sorted(reference.reach.behind(wanted, set(fed)))
+    further = tuple(tensor for tensor in reference.reach.given(theirs) if tensor not in fed)
+    touching = any(_touches_resource(one, chosen) for one, chosen in ((subject, own), (reference, theirs)))
+    alone = WITH_RESOURCE if touching else ""
+    return Task(operator, Region(tuple(own), inputs, outputs),
+                Region(tuple(theirs), (*dict.fromkeys(fed), *further), wanted), fed, alone=alone)  # fmt: skip
+
+
+def _grown(subject: Subject, pairs: Partners, operator: int) -> list[int] | str:
+    """Return an operator together with the producers of inputs without a partner, or why there is no such region."""
+    chosen, pending = {operator}, [operator]
+    while pending:
+        for tensor in subject.reach.given([pending.pop()]):
+            maker = subject.reach.producer[tensor]
+            if tensor in pairs or maker in chosen:
+                continue
+            if maker < 0 or len(chosen) > _MOST_IN_REGION:
+                return "its input has no counterpart in the reference"
+            chosen.add(maker)
+            pending.append(maker)
+    return sorted(chosen)
+
+
+def _touches_resource(subject: Subject, operators: Sequence[int]) -> bool:
+    tensors = (*subject.reach.read_by(operators), *subject.reach.made_by(operators))
+    return any(subject.graph.is_handle[tensor] for tensor in tensors)

@@ -15,10 +15,9 @@ from circletools.graph.reach import Reach
 from circletools.model.model import Model, open_model
 from circletools.model.options import quantizations
 from circletools.model.views import Quantization
-from circletools.numerics.values import Form
+from circletools.numerics.results import Form
 from circletools.parts.excerpt import Excerpt, Section
-from circletools.parts.names import graph_at
-from circletools.parts.signatures import new_signature
+from circletools.parts.names import graph_at, new_signature
 from circletools.parts.whole import Whole, read_whole
 from circletools.runtimes.protocol import Array
 from circletools.storage.files import Part, view

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+
+import numpy as np
 
 from circletools import runtimes
 from circletools.asking import as_file
@@ -14,9 +17,199 @@ from circletools.edit.edit import ModelEdit
 from circletools.edit.results import RewriteResult
 from circletools.errors import EditError
 from circletools.findings import Finding
+from circletools.graph.build import graph_of, model_graph
+from circletools.graph.graph import ModelGraph
 from circletools.model.model import Model
-from circletools.outputs.copyops import CopyChoice, CopyRuntime
-from circletools.outputs.rewrite import FixOptions, copy_outputs
+from circletools.model.rows import Subgraph
+from circletools.outputs.analysis import (
+    LEFT_ALONE,
+    AliasedOutput,
+    AliasKind,
+    outputs_aliased_in,
+)
+from circletools.outputs.copyops import CopyChoice, CopyOperator, CopyRuntime, choose_copy_operator
+
+# --- give every output its own tensor by appending copies -----------------------------------------------------
+#     before                          after
+#     ADD -> o                        ADD -> o
+#     outputs: o, o, x (an input)     TRANSPOSE o -> o_permute, TRANSPOSE x -> x_permute
+#                                     outputs: o, o_permute, x_permute
+#
+# Rules, in this order, as in onert's passes (ConstantOutputPass, OddOutputPass):
+#
+#     0. an output that is a constant gets a copy of it
+#     1. an output that is an input gets a copy, read from the input
+#     2. the first of equal outputs keeps the tensor, each later one gets a copy read from it; in a subgraph that a
+#        user calls, the first gets one too where IF or WHILE computes the tensor: when onert allocates the model's
+#        outputs itself, other operators read zeros from such an output
+#     3. on request, an output that an operator also reads gets a copy
+#
+# All copies read the original tensor (a star, not a chain) and are appended, so operator indices do not change. Order
+# and number of outputs never change, and inputs are never renamed.
+
+
+_COPY_BYTES = 4 << 10  # bytes charged for each copy, which takes time
+_DONE = {
+    AliasKind.CONSTANT: "a copy of the constant",
+    AliasKind.INPUT: "a copy of the input",
+    AliasKind.DUPLICATE: "a copy of the earlier output",
+    AliasKind.TAP: "a copy of the tensor that operators read",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FixOptions:
+    """Options of copies; see `fix_outputs`."""
+
+    subgraphs: str | tuple[int, ...] = "entry"
+    copy_operator: CopyChoice = "auto"
+    runtime: CopyRuntime = "auto"
+    keep_constants: bool = False
+    detach_taps: bool = False
+
+
+def copy_outputs(edit: ModelEdit, options: FixOptions) -> RewriteResult:
+    """Copy the outputs that share their tensor. Raises EditError before any change."""
+    model, whole = edit.model, model_graph(edit.model)
+    found = outputs_aliased_in(whole, options.subgraphs, constants=not options.keep_constants, copies=True)
+    patterns = whole.patterns if options.subgraphs == "all" else frozenset[int]()
+    chosen: defaultdict[int, list[tuple[AliasedOutput, CopyOperator]]] = defaultdict(list)
+    notes = []
+    for output in found:
+        if output.kind is AliasKind.UNPRODUCED:
+            notes.append(output.finding("info", "it is not copied"))
+    charge = model.wire.budget.tally("copies of outputs")
+    for output in _to_copy(whole, found, options.detach_taps):
+        charge(_COPY_BYTES)
+        if output.subgraph in patterns:
+            notes.append(output.finding("info", LEFT_ALONE))
+            continue
+        operator = choose_copy_operator(whole, output, options.copy_operator, options.runtime)
+        chosen[output.subgraph].append((output, operator))
+        if operator.inexact_in:
+            notes.append(output.finding("warning", f"{operator.inexact_in} does not run the copy by {operator.code}"))
+    for at in chosen:
+        if edit.ends(at, "outputs") != model.subgraphs[at].outputs.tolist():
+            hint = "save it first, and fix the outputs in another edit"
+            raise EditError("this edit has changed the outputs", location=f"subgraphs[{at}].outputs", hint=hint)
+    # onert treats a tensor with an empty data vector as a constant, and copies memory that it never wrote.
+    buffers = {0} | {int(whole.graphs[at].values.buffers[one.tensor]) for at in chosen for one, _ in chosen[at]}
+    dropped = sorted(filter(edit.drop_empty_data, buffers)) if chosen else []
+    changes = [f"buffers[{buffer}]: no data vector, for the empty one" for buffer in dropped]
+    for subgraph, copies in chosen.items():
+        changes += _SubgraphFix(edit, model.subgraphs[subgraph]).apply(copies)
+    return RewriteResult(tuple(changes), tuple(notes))
+
+
+def _to_copy(model: ModelGraph, outputs: list[AliasedOutput], detach_taps: bool) -> Iterator[AliasedOutput]:
+    """Yield the outputs to copy, among the results of `aliased_outputs` with `copies`."""
+    entries = set(model.entries)
+    shared = {(output.subgraph, output.tensor) for output in outputs if output.kind is AliasKind.DUPLICATE}
+    for output in outputs:
+        if output.kind is AliasKind.TAP and not detach_taps:
+            codes = model.graphs[output.subgraph].operators.code_names
+            again = (output.subgraph, output.tensor) in shared and output.producer >= 0
+            if output.subgraph in entries and again and codes[output.producer] in ("IF", "WHILE"):
+                yield output
+        elif output.kind is not AliasKind.UNPRODUCED:
+            yield output
+
+
+class _SubgraphFix:
+    """The copies of one subgraph."""
+
+    def __init__(self, edit: ModelEdit, subgraph: Subgraph) -> None:
+        self.edit, self.subgraph = edit, subgraph
+        self.charge = edit.model.wire.budget.tally(f"the names of copies in subgraphs[{subgraph.index}]")
+        self.names = set(graph_of(edit.model, subgraph.index).values.names)
+        self.numbers: dict[str, int] = {}  # a name -> the last number appended to it
+        self.operands: dict[tuple[int, ...], int] = {}  # the value of a second input -> its tensor
+        self.shapes: dict[int, int] = {}  # a tensor -> the tensor with its shape
+
+    def apply(self, copies: list[tuple[AliasedOutput, CopyOperator]]) -> list[str]:
+        before = self.subgraph.outputs.tolist()
+        outputs, changes = list(before), []
+        for output, operator in copies:
+            outputs[output.slot] = self.copy(output, operator)
+            changes.append(f"subgraphs[{output.subgraph}].outputs[{output.slot}] {output.name}: {_DONE[output.kind]}")
+        self.edit.set_outputs(self.subgraph.index, outputs)
+        self.follow_signatures(before, outputs)
+        return changes
+
+    def copy(self, output: AliasedOutput, operator: CopyOperator) -> int:
+        """Append a copy of the tensor; return the copy's index."""
+        edit, subgraph = self.edit, output.subgraph
+        target = edit.add_tensor_like(subgraph, output.tensor, self.unique(f"{output.name}_permute"))
+        code = edit.add_operator_code(operator.code, operator.version)
+        inputs = [output.tensor]
+        options: tuple[str, dict[str, int]] | None = None if operator.options is None else (operator.options, {})
+        inherits = [output.producer] if output.producer >= 0 else []
+        if operator.operand is not None:
+            inputs.append(self.operand(operator.operand))
+        if operator.reads_shape:
+            if output.tensor not in self.shapes:
+                self.shapes[output.tensor] = self.shape_of(output, inherits)
+            inputs.append(self.shapes[output.tensor])
+        edit.add_operator(subgraph, code, inputs, [target], options=options, inherits=inherits)
+        return target
+
+    def shape_of(self, output: AliasedOutput, inherits: list[int]) -> int:
+        """Append a SHAPE operator; return the tensor with the shape."""
+        edit, subgraph = self.edit, output.subgraph
+        name = self.unique(f"{output.name}_shape")
+        # onert prepares other subgraphs with the shapes in the file, and accepts no dynamic dimension there.
+        signature = [-1] if subgraph == 0 else None
+        shape = edit.add_tensor(subgraph, name, type="INT32", shape=[1], shape_signature=signature)
+        code = edit.add_operator_code("SHAPE", 1)
+        options = ("ShapeOptions", {"out_type": edit.model.schema.enum_value("TensorType", "INT32")})
+        edit.add_operator(subgraph, code, [output.tensor], [shape], options=options, inherits=inherits)
+        return shape
+
+    def operand(self, value: tuple[int, ...]) -> int:
+        """Return the constant tensor with this value; equal values share a tensor."""
+        if value not in self.operands:
+            self.operands[value] = self.edit.add_tensor(
+                self.subgraph.index,
+                self.unique(f"copy_operand_{'_'.join(map(str, value))}"),
+                type="INT32",
+                shape=[len(value)],
+                buffer=self.edit.add_buffer(np.array(value, "<i4").tobytes()),
+            )
+        return self.operands[value]
+
+    def unique(self, name: str) -> str:
+        """Return the name, with a number appended if a tensor already has it."""
+        number = self.numbers.get(name, 1)
+        candidate = name if number == 1 else f"{name}_{number}"
+        while (raw := candidate.encode("utf-8", "surrogateescape")) in self.names:
+            number += 1
+            candidate = f"{name}_{number}"
+        self.charge(len(raw))
+        self.names.add(raw)
+        self.numbers[name] = number
+        return candidate
+
+    def follow_signatures(self, before: list[int], after: list[int]) -> None:
+        """Update signature outputs to the new tensors of their slots.
+
+        If a signature has several names for one tensor, the k-th name belongs to the k-th slot of that tensor (or the
+        last slot, if there are fewer).
+        """
+        slots: defaultdict[int, list[int]] = defaultdict(list)
+        for slot, tensor in enumerate(before):
+            slots[tensor].append(slot)
+        for signature in self.edit.model.signatures:
+            if signature.subgraph != self.subgraph.index:
+                continue
+            named: defaultdict[int, int] = defaultdict(int)
+            for entry, (_, tensor) in enumerate(signature.outputs):
+                if tensor not in slots:
+                    continue
+                slot = slots[tensor][min(named[tensor], len(slots[tensor]) - 1)]
+                named[tensor] += 1
+                if after[slot] != tensor:
+                    self.edit.set_signature_entry(signature.index, "outputs", entry, after[slot])
+
 
 _RUNS = ("litert", "onert")  # other programs only load the model
 

@@ -5,10 +5,129 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from struct import pack
+from typing import Literal
 
+import numpy as np
+
+from circletools.flatbuf.columns import grouped
+from circletools.flatbuf.schema import Field, RoleKind, TableType
+from circletools.flatbuf.transplant import Altered, Value
 from circletools.graph.graph import ModelGraph
+from circletools.model.indices import Indices, model_indices
+from circletools.model.model import Model
 from circletools.parts.excerpt import Excerpt, Section
-from circletools.parts.references import References
+
+# --- the indices in tensors and operators, prepared for renumbering when tables move to another model ---------
+# An operator refers to tensors and its code, and its options may refer to subgraphs; a tensor refers to its buffer,
+# and its quantization may refer to other tensors (the scales of blocks). schema/roles.json lists these fields.
+
+
+Owner = Literal["Operator", "Tensor"]
+NewIndices = Mapping[RoleKind, Mapping[int, int]]
+"""The new index of each old index, by kind; indices that are not listed stay unchanged."""
+
+_KINDS: tuple[RoleKind, ...] = ("tensor", "buffer", "operator_code", "subgraph")
+_CODES = {"i1": "b", "u1": "B", "i2": "h", "u2": "H", "i4": "i", "u4": "I", "i8": "q", "u8": "Q"}
+_OWNERS: tuple[Owner, ...] = ("Operator", "Tensor")
+
+
+Way = tuple[tuple[str, TableType, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Inner:
+    """The indices in one field of a table below an operator or a tensor.
+
+    `way` is the path from there to the table: the field, the type and the place of each table on it.
+    """
+
+    way: Way
+    kind: RoleKind
+    field: Field
+    values: Sequence[int]
+
+
+class References:
+    """The indices in all operators and tensors of a model, by their row among those of all subgraphs.
+
+    `entries` holds the buffer of each metadata entry, `always` the buffers in every part of the model.
+    """
+
+    def __init__(self, model: Model) -> None:
+        """Read all indices. Raises ModelFormatError for a broken structure."""
+        self._splits: dict[Owner, list[int]] = {
+            "Operator": model.operator_columns.splits.tolist(),
+            "Tensor": model.tensor_columns.splits.tolist(),
+        }
+        old_metadata = model.root.vectors("metadata_buffer").row(0).tolist()  # an old form of metadata
+        self.entries: list[int] = [entry.buffer for entry in model.metadata]
+        self.always: set[int] = {0, *old_metadata} if len(model.buffers) else set()
+        self._columns: dict[Owner, list[tuple[RoleKind, Field, list[list[int]]]]] = {owner: [] for owner in _OWNERS}
+        self._inner: dict[tuple[Owner, int], list[_Inner]] = {}
+        for indices in model_indices(model, *_KINDS):
+            owner = next((owner for owner in _OWNERS if indices.level.rows_of(owner) is not None), None)
+            if owner == indices.key[0]:
+                self._columns[owner].append((indices.role.kind, indices.field, _by_row(indices)))
+            elif owner is not None:
+                self._enter(owner, indices)
+
+    def _enter(self, owner: Owner, indices: Indices) -> None:
+        by_row = _by_row(indices)
+        for row in np.unique(indices.rows).tolist():
+            way = indices.level.way(row)
+            top = next(step for step, (_, level, _) in enumerate(way) if level.tables.type.name == owner)
+            steps = tuple((name, level.tables.type, int(level.tables.at[at])) for name, level, at in way[top + 1 :])
+            inner = _Inner(steps, indices.role.kind, indices.field, by_row[row])
+            self._inner.setdefault((owner, way[top][2]), []).append(inner)
+
+    def rows(self, owner: Owner, subgraph: int, chosen: Iterable[int] | None = None) -> Sequence[int]:
+        """Return the rows of the operators or tensors of a subgraph, or of the chosen ones."""
+        first, end = self._splits[owner][subgraph : subgraph + 2]
+        return range(first, end) if chosen is None else [first + index for index in chosen]
+
+    def named(self, kind: RoleKind, owner: Owner, rows: Iterable[int]) -> set[int]:
+        """Return the indices of one kind in these operators or tensors and the tables below; -1 may be among them."""
+        found: set[int] = set()
+        columns = [lists for of_kind, _, lists in self._columns[owner] if of_kind == kind]
+        for row in rows:
+            for lists in columns:
+                found.update(lists[row])
+            for inner in self._inner.get((owner, row), ()):
+                if inner.kind == kind:
+                    found.update(inner.values)
+        return found
+
+    def fields(self, owner: Owner, row: int, new: NewIndices) -> dict[str, Value]:
+        """Return the fields of an operator or a tensor to replace, by name."""
+        fields: dict[str, Value] = {
+            item.name: _packed(item, lists[row], new[kind])
+            for kind, item, lists in self._columns[owner]
+            if kind in new and lists[row]
+        }
+        inner = [(one.way, one) for one in self._inner.get((owner, row), ()) if one.kind in new]
+        return fields | _altered(inner, new)
+
+
+def _by_row(indices: Indices) -> list[list[int]]:
+    return grouped(len(indices.level.tables), indices.rows, indices.values.tolist())
+
+
+def _altered(inner: Sequence[tuple[Way, _Inner]], new: NewIndices) -> dict[str, Value]:
+    """Return the changed tables that hold these indices, each by the field that leads to it."""
+    found: dict[str, Value] = {}
+    for name, table_type, at in {way[0][0]: way[0] for way, _ in inner}.values():
+        inside = [(way[1:], one) for way, one in inner if way[0][0] == name]
+        fields = _altered([(way, one) for way, one in inside if way], new)
+        fields |= {one.field.name: _packed(one.field, one.values, new[one.kind]) for way, one in inside if not way}
+        found[name] = Altered(table_type, at, {table_type.by_name[key].slot: value for key, value in fields.items()})
+    return found
+
+
+def _packed(item: Field, values: Sequence[int], new: Mapping[int, int]) -> bytes:
+    code = _CODES[item.dtype.str[1:]]
+    return pack(f"<{len(values)}{code}", *(new.get(value, value) for value in values))
+
 
 NewIndex = Mapping[int, int]
 """The new index of each old index, ascending."""

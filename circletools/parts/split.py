@@ -20,7 +20,7 @@ from circletools.model.views import text
 from circletools.parts.contents import called_by
 from circletools.parts.excerpt import Excerpt, Section
 from circletools.parts.metadata import Annotations, SubgraphSelection, about_the_whole, new_values
-from circletools.parts.names import is_open
+from circletools.parts.names import is_open, with_ends
 from circletools.parts.openvino_runner import openvino_runner
 from circletools.parts.package import (
     CONNECTIONS,
@@ -34,7 +34,6 @@ from circletools.parts.package import (
     package_obstacle,
 )
 from circletools.parts.plan import SplitPlan, checked_affinity, planned
-from circletools.parts.signatures import with_ends
 from circletools.parts.whole import Whole, read_whole
 from circletools.storage.directories import check_directory, write_directory
 from circletools.storage.files import Part, view

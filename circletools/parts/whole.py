@@ -1,19 +1,26 @@
-"""A model read into the values that parts are made of. Only this module and the writer take a model."""
+"""A model read into the values that parts are made of. Only this module takes a model."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from struct import pack
+
+import numpy as np
 
 from circletools.edit.editable import check_editable
 from circletools.findings import Finding
+from circletools.flatbuf.schema import RoleKind
+from circletools.flatbuf.transplant import Altered, Value, transplant
+from circletools.flatbuf.transplant import References as Tables
 from circletools.graph.build import model_graph
 from circletools.graph.graph import ModelGraph
 from circletools.graph.resources import Resources
+from circletools.model.external import FILE_OFFSETS, external_ranges
 from circletools.model.model import Model
-from circletools.parts.contents import Contents, contents_of
-from circletools.parts.excerpt import Excerpt
+from circletools.parts.contents import Contents, NewIndex, Owner, References, contents_of
+from circletools.parts.excerpt import Excerpt, NamedTensors, NewSignature
 from circletools.parts.metadata import (
     Annotations,
     Entries,
@@ -22,10 +29,217 @@ from circletools.parts.metadata import (
     new_values,
     read_annotations,
 )
-from circletools.parts.references import References
-from circletools.parts.writer import Writer, writer_of
-from circletools.storage.files import Part, Source
+from circletools.storage.files import Part, Range, Source
 from circletools.storage.zips import directory_start
+
+# --- the bytes of an excerpt: its objects, as ranges of the old file, under new indices -----------------------
+# Data outside the flatbuffer stays outside: each range is copied once after the new flatbuffer, aligned to 16 bytes
+# or to its old alignment.
+
+
+_LEAST_ALIGNMENT, _MOST_ALIGNMENT = 16, 64  # alignment of external data
+_OFFSETS = {"large_custom_options": "large_custom_options_offset", "bytecode": "custom_options"}
+
+Ranges = Mapping[tuple[str, int], tuple[int, int]]
+"""Data outside the flatbuffer: its kind and row, and its start and end in the file."""
+
+Moves = Mapping[tuple[str, int], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """A model that passed `check_editable`, and the positions of the tables of each type in its file."""
+
+    model: Model
+    references: References
+    at: Mapping[str, list[int]]
+    external: Ranges
+
+    def write(self, excerpt: Excerpt, contents: Contents) -> list[Part]:
+        """Return the file of an excerpt, as bytes and ranges of the old file."""
+        parts = self._flatbuffer(excerpt, contents, {})
+        named = [("Buffer", row) for row in contents.buffers if self.external]
+        named += [(kind, row) for kind in _OFFSETS for row in contents.rows if self.external]
+        given = {("Buffer", row) for row in excerpt.data}
+        ranges = {key: self.external[key] for key in named if key in self.external and key not in given}
+        if not ranges:
+            return parts
+        # Only now is the place of external data known. The positions in the flatbuffer have a fixed width.
+        moves, behind = _placed(self.model.source, ranges, sum(map(len, parts)))
+        return [*self._flatbuffer(excerpt, contents, moves), *behind]
+
+    def _flatbuffer(self, excerpt: Excerpt, contents: Contents, moves: Moves) -> list[Part]:
+        root = _Tables(self, excerpt, contents, moves).root()
+        return self.model.source.parts(transplant(self.model.wire, self.model.schema, root))
+
+
+def writer_of(model: Model, references: References) -> Writer:
+    """Return the writer of excerpts of a model."""
+    root, schema = model.root, model.schema
+    at = {
+        "Operator": model.operator_columns.tables,
+        "Tensor": model.tensor_columns.tables,
+        "SubGraph": model.subgraph_tables,
+        "Buffer": model.buffers.tables,
+        "OperatorCode": root.children("operator_codes", schema)[0],
+        "Metadata": root.children("metadata", schema)[0],
+    }
+    positions = {name: tables.at.tolist() for name, tables in at.items()}
+    return Writer(model, references, positions, external_ranges(model))
+
+
+@dataclass(frozen=True, slots=True)
+class _Tables:
+    """The tables of one excerpt; `moves` is how far each piece of external data moves in the file."""
+
+    old: Writer
+    excerpt: Excerpt
+    contents: Contents
+    moves: Moves
+
+    def altered(self, name: str, at: int, /, **fields: Value) -> Altered:
+        table_type = self.old.model.schema.tables[name]
+        return Altered(table_type, at, {table_type.by_name[field].slot: value for field, value in fields.items()})
+
+    def root(self) -> Altered:
+        """Return the Model table."""
+        old, contents, root = self.old, self.contents, self.old.model.root
+        further = root.vectors("metadata_buffer").row(0).tolist()  # an old form of metadata
+        subgraphs: Tables = [*map(self.section, range(len(contents.tensors))), *map(self.callee, contents.called)]
+        fields: dict[str, Value] = {
+            "subgraphs": subgraphs,
+            "operator_codes": [old.at["OperatorCode"][code] for code in contents.codes],
+            "buffers": self.buffers(),
+            "metadata": [
+                self.altered("Metadata", old.at["Metadata"][entry], buffer=_u4(self.entry_buffer(entry)))
+                for entry in self.excerpt.metadata
+            ],
+            "signature_defs": [*map(self.signature, self.excerpt.signatures)] or None,
+        }
+        if self.excerpt.anonymous:
+            fields["description"] = None
+        elif further:
+            fields["metadata_buffer"] = _i4s(contents.buffers[buffer] for buffer in further)
+        return self.altered("Model", int(root.at[0]), **fields)
+
+    def entry_buffer(self, entry: int) -> int:
+        given = self.contents.values.get(entry)
+        return self.contents.buffers[self.old.references.entries[entry]] if given is None else given
+
+    def section(self, index: int) -> Altered:
+        section, new = self.excerpt.sections[index], self.contents.tensors[index]
+        rows = self.old.references.rows("Tensor", section.subgraph, new)
+        tensors: Tables = [
+            self.tensor(row, new, section.names.get(tensor), real=tensor in section.real)
+            for tensor, row in zip(new, rows, strict=True)
+        ]
+        operators: Tables = [self.operator(row, new) for row in self.contents.operators[index]]
+        inputs, outputs = (_i4s(new[tensor] for tensor in some) for some in (section.inputs, section.outputs))
+        at = self.old.at["SubGraph"][section.subgraph]
+        ends: dict[str, Value] = {"inputs": inputs, "outputs": outputs}
+        return self.altered("SubGraph", at, tensors=tensors, operators=operators, **ends, **self.nameless)
+
+    @property
+    def nameless(self) -> dict[str, Value]:
+        """The name of an anonymous subgraph."""
+        return {"name": None} if self.excerpt.anonymous else {}
+
+    def callee(self, subgraph: int) -> Altered:
+        """Return a called subgraph: it keeps its tensors and their indices."""
+        rows = self.old.references.rows
+        tensors: Tables = [self.tensor(row, None) for row in rows("Tensor", subgraph)]
+        operators: Tables = [self.operator(row, None) for row in rows("Operator", subgraph)]
+        at = self.old.at["SubGraph"][subgraph]
+        return self.altered("SubGraph", at, tensors=tensors, operators=operators, **self.nameless)
+
+    def fields(self, owner: Owner, row: int, tensors: NewIndex | None) -> dict[str, Value]:
+        contents = self.contents
+        new: dict[RoleKind, NewIndex] = {
+            "buffer": contents.buffers, "operator_code": contents.codes, "subgraph": contents.subgraphs
+        }  # fmt: skip
+        return self.old.references.fields(owner, row, new if tensors is None else {**new, "tensor": tensors})
+
+    def tensor(self, row: int, tensors: NewIndex | None, name: bytes | None = None, *, real: bool = False) -> Altered:
+        name = b"%d" % row if self.excerpt.anonymous else name
+        fields = self.fields("Tensor", row, tensors) | ({} if name is None else {"name": name})
+        fields |= {"type": None, "quantization": None} if real else {}  # FLOAT32 is the default of the schema
+        return self.altered("Tensor", self.old.at["Tensor"][row], **fields)
+
+    def operator(self, row: int, tensors: NewIndex | None) -> Altered:
+        fields = self.fields("Operator", row, tensors)
+        for kind, name in _OFFSETS.items():
+            if (kind, row) in self.moves:
+                one = self.old.model.operator_columns.tables.take(slice(row, row + 1))
+                old = one.vectors(name).row(0) if kind == "bytecode" else one.scalars(name)
+                fields[name] = FILE_OFFSETS["Operator", name](old.tobytes(), self.moves[kind, row])
+        return self.altered("Operator", self.old.at["Operator"][row], **fields)
+
+    def buffers(self) -> Tables:
+        old, offsets = self.old.at["Buffer"], self.old.model.buffers.offsets
+        buffers: Tables = [old[row] for row in self.contents.buffers]
+        for row, index in self.contents.buffers.items():
+            if ("Buffer", row) in self.moves:
+                offset = FILE_OFFSETS["Buffer", "offset"](offsets[row].tobytes(), self.moves["Buffer", row])
+                buffers[index] = self.altered("Buffer", old[row], offset=offset)
+        for row, data in self.excerpt.data.items():
+            buffers[self.contents.buffers[row]] = self.altered("Buffer", 0, data=data)
+        values = (self.excerpt.metadata[entry] for entry in self.contents.values)
+        return [*buffers, *(self.altered("Buffer", 0, data=value) for value in values)]
+
+    def signature(self, one: int | NewSignature) -> Altered:
+        """Return a signature of a section; its tensors are all in the section."""
+        if isinstance(one, NewSignature):
+            new = self.section_of(one.subgraph)
+            sides = {"inputs": self.new_maps(new, one.inputs), "outputs": self.new_maps(new, one.outputs)}
+            return self.altered("SignatureDef", 0, signature_key=one.key, subgraph_index=_u4(new), **sides)
+        schema = self.old.model.schema
+        row = self.old.model.root.children("signature_defs", schema)[0].take(slice(one, one + 1))
+        new = self.section_of(int(row.scalars("subgraph_index")[0]))
+        fields: dict[str, Value] = {"subgraph_index": _u4(new)}
+        for name in ("inputs", "outputs"):
+            entries = row.children(name, schema)[0]
+            fields[name] = [
+                self.altered("TensorMap", at, tensor_index=_u4(self.contents.tensors[new][tensor]))
+                for at, tensor in zip(entries.at.tolist(), entries.scalars("tensor_index").tolist(), strict=True)
+            ]
+        return self.altered("SignatureDef", int(row.at[0]), **fields)
+
+    def section_of(self, subgraph: int) -> int:
+        return next(index for index, section in enumerate(self.excerpt.sections) if section.subgraph == subgraph)
+
+    def new_maps(self, section: int, side: NamedTensors) -> Tables:
+        new = self.contents.tensors[section]
+        return [self.altered("TensorMap", 0, name=name, tensor_index=_u4(new[tensor])) for name, tensor in side]
+
+
+def _placed(source: Source, ranges: Ranges, at: int) -> tuple[Moves, list[Part]]:
+    """Return how far each range moves, and what to write from byte `at` onwards; overlapping ranges still overlap."""
+    merged: list[list[int]] = []
+    for start, end in sorted(set(ranges.values())):
+        if merged and start < merged[-1][1]:
+            merged[-1][1] = max(end, merged[-1][1])
+        else:
+            merged.append([start, end])
+    parts: list[Part] = []
+    starts, distances = [], []
+    for start, end in merged:
+        alignment = min(max(start & -start, _LEAST_ALIGNMENT), _MOST_ALIGNMENT)
+        padding = -at % alignment
+        parts += (bytes(padding), Range(source, start, end))
+        starts.append(start)
+        distances.append(at + padding - start)
+        at += padding + end - start
+    where = np.searchsorted(starts, [start for start, _ in ranges.values()], "right") - 1
+    return {key: distances[index] for key, index in zip(ranges, where.tolist(), strict=True)}, parts
+
+
+def _u4(value: int) -> bytes:
+    return value.to_bytes(4, "little")
+
+
+def _i4s(values: Iterable[int]) -> bytes:
+    given = list(values)
+    return pack(f"<{len(given)}i", *given)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from circletools.affinity.assign.rules import Decision
+from circletools.affinity.exports.placement import current_affinity
 from circletools.affinity.tables import NONE, Affinity, check_freshness, read_affinity
 from circletools.errors import EditError, UsageError
 from circletools.findings import Finding
@@ -39,11 +40,7 @@ def devices_of_sources(annotated: ModelGraph) -> Earlier:
 
     Raises EditError if the model has no origins or no affinity, or if they are stale.
     """
-    origins, affinity = fresh_origins(annotated), read_affinity(annotated)
-    if affinity is None:
-        raise EditError("the model has no affinity", hint="annotate-affinity adds it")
-    if check_freshness(annotated, affinity).state == "stale":
-        raise EditError("the affinity of the model is stale")
+    origins, affinity = fresh_origins(annotated), current_affinity(annotated)
     votes: dict[str, Counter[int]] = {}
     for index, subgraph in affinity.subgraphs.items():
         for operator, device in enumerate(subgraph.devices.tolist()):

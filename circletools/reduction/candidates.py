@@ -13,7 +13,7 @@ from circletools.graph.graph import Graph
 from circletools.graph.reach import Reach
 from circletools.model.options import quantizations
 from circletools.parts.excerpt import Excerpt, NewSignature, Section
-from circletools.parts.signatures import new_signature
+from circletools.parts.names import new_signature
 from circletools.parts.whole import Whole
 from circletools.runtimes.protocol import Array
 from circletools.storage.files import view

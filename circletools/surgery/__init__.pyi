@@ -2,7 +2,7 @@ from circletools.edit.bundles import extract_member as extract_member
 from circletools.edit.bundles import replace_member as replace_member
 from circletools.parts.extract import ExtractRequest as ExtractRequest
 from circletools.parts.extract import extract as extract
-from circletools.parts.prune import prune as prune
+from circletools.parts.extract import prune as prune
 from circletools.shapes.request import ShapeRequest as ShapeRequest
 from circletools.shapes.setting import set_shape as set_shape
 from circletools.surgery.ends import SignatureRequest as SignatureRequest

@@ -15,8 +15,7 @@ from circletools.graph.reach import Reach
 from circletools.graph.selectors import Chooser, parse_selector
 from circletools.model.model import Model
 from circletools.parts.metadata import ENDS_TABLE
-from circletools.parts.names import TensorNames, graph_at, listed, quoted
-from circletools.parts.signatures import proper, unique_names
+from circletools.parts.names import TensorNames, graph_at, listed, proper, quoted, unique_names
 from circletools.surgery.rename import Pair, split_pair
 from circletools.wording import Attributes, suggestion
 

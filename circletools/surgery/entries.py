@@ -23,9 +23,8 @@ from circletools.edit.signatures import SIDES, Direction
 from circletools.errors import UsageError
 from circletools.graph.build import model_graph
 from circletools.inspection import MetadataSummary, metadata_summaries
-from circletools.metadata.document import from_document
 from circletools.metadata.entries import write_entries
-from circletools.metadata.tflite import TFLITE_METADATA, decoded, encoded
+from circletools.metadata.tflite import TFLITE_METADATA, decoded, encoded, from_document
 from circletools.model.model import Model
 from circletools.model.views import Tensor
 from circletools.origin.embed import strip

@@ -25,8 +25,7 @@ from circletools.findings import Finding
 from circletools.graph.build import model_graph
 from circletools.model.model import Model
 from circletools.outputs.fixing import behaviour, difference, fix_outputs
-from circletools.parts.names import TensorNames, quoted
-from circletools.parts.signatures import proper, unique_names
+from circletools.parts.names import TensorNames, proper, quoted, unique_names
 from circletools.surgery.rename import RenameRequest, rename
 from circletools.wording import counted
 

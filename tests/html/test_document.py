@@ -13,7 +13,7 @@ from circletools.edit.edit import ModelEdit
 from circletools.errors import CircleToolsError, UsageError
 from circletools.html.document import page_document
 from circletools.html.graph import NAME_LENGTH
-from circletools.html.links import SourceLinks
+from circletools.html.html import SourceLinks
 from circletools.model.model import open_model
 from circletools.origin.modules import ROOT as TOP
 from circletools.origin.read import Origins

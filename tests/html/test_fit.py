@@ -10,8 +10,8 @@ import pytest
 
 import circletools as ct
 from circletools.fit.verdicts import Blamed, Cuts, Fit, Misfit, TargetFit
-from circletools.html.fit import MOST_FINDINGS, fit_document
-from circletools.html.links import NO_LINKS
+from circletools.html.document import MOST_FINDINGS, fit_document
+from circletools.html.html import NO_LINKS
 from tests.kit.browser import Browser
 from tests.kit.page_support import Page, full
 from tests.kit.page_views import PROGRAM, details, tab

@@ -15,8 +15,8 @@ import pytest
 
 import circletools as ct
 from circletools.numerics import compare, running
-from circletools.numerics.judging import allowance
-from circletools.numerics.values import difference
+from circletools.numerics.cells import allowance
+from circletools.numerics.results import difference
 from circletools.runtimes.inputs import make_input
 from circletools.runtimes.protocol import Answer, Array
 from circletools.runtimes.worker import Worker

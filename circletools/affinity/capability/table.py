@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from circletools.affinity.capability.comparison import Term
 from circletools.affinity.capability.form import ContextRule, Form, Patterns, Places, Rule, Side, in_context
-from circletools.affinity.capability.traits import Kinds, OperatorTraits, SubgraphTraits, TensorTraits
+from circletools.affinity.capability.traits import OperatorTraits, SubgraphTraits, TensorTraits
 from circletools.graph.build import graph_of
 from circletools.graph.graph import Graph
 from circletools.model.model import Model
@@ -142,20 +142,20 @@ def refusals(capability: Capability, model: Model, subgraph: int = 0) -> list[Re
 def why_not(capability: Capability, facts: Graph) -> list[Refusal | None]:
     """Return the refusals of operators that have been read already; see `refusals`."""
     traits = SubgraphTraits(facts, capability.terms)
-    kinds = traits.kinds()
+    kinds, examples = traits.kinds()
     unpacking = _unpack(capability, traits, kinds)
     if unpacking:
-        kinds = traits.kinds()
-    operators = [traits.operator(example) for example in kinds.examples]
+        kinds, examples = traits.kinds()
+    operators = [traits.operator(example) for example in examples]
     of_kind = [capability.why_not(operator) for operator in operators]
-    reasons = [of_kind[kind] for kind in kinds.of.tolist()]
+    reasons = [of_kind[kind] for kind in kinds.tolist()]
     for index in unpacking:
         reasons[index] = None
     _keep_unpacked(traits, unpacking, reasons)
 
     def on_side(side: Side) -> NDArray[np.bool_]:
         fits = [any(not mismatches(form, operator) for form in side.get(operator.code, ())) for operator in operators]
-        return np.array(fits, np.bool_)[kinds.of]
+        return np.array(fits, np.bool_)[kinds]
 
     for index in _unread(capability.unread, facts, reasons):
         reasons[index] = None
@@ -182,7 +182,7 @@ def _unread(unread: Mapping[str, int], facts: Graph, reasons: Sequence[Refusal |
     return [index for index in found if reasons[index] is not None]
 
 
-def _unpack(capability: Capability, traits: SubgraphTraits, kinds: Kinds) -> list[int]:
+def _unpack(capability: Capability, traits: SubgraphTraits, kinds: NDArray[np.int64]) -> list[int]:
     """Mark the outputs of operators that unpack constants as constants; return these operators, in order."""
     if not capability.unpacking:
         return []
@@ -191,7 +191,7 @@ def _unpack(capability: Capability, traits: SubgraphTraits, kinds: Kinds) -> lis
     matches: dict[object, bool] = {}
     for index in traits.with_codes(None if ANY in capability.unpacking else capability.unpacking):
         # An operator that reads no new constant keeps its kind.
-        key = kinds.of[index] if made.isdisjoint(traits.inputs.of(index)) else traits.key(index)
+        key = kinds[index] if made.isdisjoint(traits.inputs.of(index)) else traits.key(index)
         if key not in matches:
             operator = traits.operator(index)
             forms = capability.forms(operator.code)

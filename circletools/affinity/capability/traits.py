@@ -60,14 +60,6 @@ class OperatorTraits:
     settings: Mapping[Term, float]
 
 
-@dataclass(frozen=True, slots=True)
-class Kinds:
-    """Classes of operators that no table distinguishes: the kind of each operator, and the first one of each kind."""
-
-    of: NDArray[np.int64]
-    examples: list[int]
-
-
 class SubgraphTraits:
     """The operators of one subgraph; `terms` lists the properties to read, by operator code name or `*`."""
 
@@ -100,15 +92,18 @@ class SubgraphTraits:
             return list(range(len(self._codes)))
         return [index for index, name in enumerate(self._names) if name in codes]
 
-    def kinds(self) -> Kinds:
-        """Return the kinds of operators in the current state."""
+    def kinds(self) -> tuple[NDArray[np.int64], list[int]]:
+        """Return the kind of each operator in the current state, and the first operator of each kind.
+
+        No table distinguishes operators of one kind.
+        """
         alike = self._alike() if self._unpacks else self._once.alike
         if alike is None:
             alike = self._once.alike = self._alike()
         _, examples, of = np.unique(
             alike * len(self._settings) + self._setting_of, return_index=True, return_inverse=True
         )
-        return Kinds(of, examples.tolist())
+        return of, examples.tolist()
 
     def _alike(self) -> NDArray[np.int64]:
         """Number the operators by code and tensors."""

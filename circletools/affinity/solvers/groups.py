@@ -11,7 +11,7 @@ from typing import TypeVar
 import numpy as np
 
 from circletools.flatbuf.columns import grouped
-from circletools.graph.algorithms import Dag, Indices, components
+from circletools.graph.algorithms import Dag, components, distinct_edges
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,18 +119,9 @@ def gathered(keys_count: int, keys: Iterable[int], values: Iterable[T]) -> list[
 
 def group_successors(graph: Dag | GroupGraph, group: Sequence[int], groups: int) -> list[list[int]]:
     """Return the groups that each group feeds, ascending, without itself."""
-    sources, targets = _between(graph.successors, group, groups)
-    return grouped(groups, sources, targets.tolist())
-
-
-def _between(successors: Sequence[Sequence[int]], group: Sequence[int], groups: int) -> tuple[Indices, Indices]:
-    """Return the distinct edges between groups, ascending."""
-    lengths = np.fromiter(map(len, successors), np.int64, len(successors))
-    numbers: Indices = np.asarray(group, np.int64)
-    ends = numbers[np.fromiter(chain.from_iterable(successors), np.int64, int(lengths.sum()))]
-    edges = np.repeat(numbers, lengths) * groups + ends
-    edges.sort()
-    edges = edges[np.diff(edges, prepend=-1) != 0]  # np.unique takes ten times as long
-    sources, targets = np.divmod(edges, max(groups, 1))
+    lengths = np.fromiter(map(len, graph.successors), np.int64, len(graph.successors))
+    numbers = np.asarray(group, np.int64)
+    ends = numbers[np.fromiter(chain.from_iterable(graph.successors), np.int64, int(lengths.sum()))]
+    sources, targets = distinct_edges(groups, np.repeat(numbers, lengths), ends)
     across = sources != targets
-    return sources[across], targets[across]
+    return grouped(groups, sources[across], targets[across].tolist())

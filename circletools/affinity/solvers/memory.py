@@ -12,7 +12,6 @@ The order in which partitions run may need more memory; `within_memory` checks t
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,29 +93,23 @@ _STATES = 20_000
 """The number of sets of partitions to visit."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ordered:
-    """An order of rows that fits, as positions, or None if none was found; `is_certain` is whether none exists."""
-
-    places: list[int] | None
-    is_certain: bool = True
-
-
 def within_memory(problem: Problem, candidate: Candidate) -> tuple[Candidate | None, bool]:
     """Return the candidate in an order that fits, preferably its own; if None, also whether none exists."""
     rows = [partition.operators for partition in candidate]
-    found = order_of(problem, rows, devices_of(len(problem), candidate), problem.caps)
-    ordered = None if found.places is None else tuple(candidate[at] for at in found.places)
-    return ordered, found.is_certain
+    places, is_certain = order_of(problem, rows, devices_of(len(problem), candidate), problem.caps)
+    return None if places is None else tuple(candidate[at] for at in places), is_certain
 
 
 def order_of(
     problem: Problem, rows: Sequence[Sequence[int]], devices: Sequence[int], caps: Mapping[int, int]
-) -> Ordered:
-    """Return an order that fits, of rows of units that each run in one go; units on no device have the device -1."""
+) -> tuple[list[int] | None, bool]:
+    """Return the positions of rows of units, which each run in one go, in an order that fits.
+
+    Units on no device have the device -1. If no order was found, also whether it is certain that there is none.
+    """
     moments = _Moments(problem, devices, caps)
     if not moments.has_room:
-        return Ordered(None)
+        return None, True
     place = {unit: at for at, unit in enumerate(problem.graph.order)}
     units = [sorted(row, key=place.__getitem__) for row in rows]
     masks = [_bits(row) for row in rows]
@@ -128,16 +121,16 @@ def order_of(
     while stack:
         done, order = stack.pop()
         if done == whole:
-            return Ordered(order)
+            return order, True
         if len(seen) > _STATES:
-            return Ordered(None, is_certain=False)
+            return None, False
         for at in range(len(rows) - 1, -1, -1):
             after = done | masks[at]
             ready = not done & masks[at] and not needs[at] & ~done
             if ready and after not in seen and moments.fit(done, units[at], masks[at]):
                 seen.add(after)
                 stack.append((after, [*order, at]))
-    return Ordered(None)
+    return None, True
 
 
 class _Moments:

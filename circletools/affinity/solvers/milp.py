@@ -342,8 +342,8 @@ class PartitionProgram:
             for unit in row:
                 devices[unit] = device
         rest = [[unit] for unit, its in enumerate(devices) if its < 0]
-        found = order_of(problem, [*rows, *rest], devices, {device: problem.caps[device]})
-        return found.places is None and found.is_certain
+        places, is_certain = order_of(problem, [*rows, *rest], devices, {device: problem.caps[device]})
+        return places is None and is_certain
 
     def _add_no_good(self, devices: Indices, forest: Forest) -> None:
         """Exclude these devices with these partitions, which do not fit into memory in any order."""

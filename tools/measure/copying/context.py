@@ -21,8 +21,7 @@ from circletools.edit.edit import ModelEdit
 from circletools.errors import CircleToolsError
 from circletools.model.model import open_model
 from circletools.outputs.copyops import CopyChoice
-from circletools.outputs.fixing import behaviour, difference
-from circletools.outputs.rewrite import FixOptions, copy_outputs
+from circletools.outputs.fixing import FixOptions, behaviour, copy_outputs, difference
 
 CHOICES: tuple[CopyChoice, ...] = ("auto", "reshape", "transpose", "concatenation")
 
