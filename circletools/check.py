@@ -19,6 +19,7 @@ from circletools.outputs.analysis import output_findings
 from circletools.requires.minimum import minimum_findings
 from circletools.soundness.operator_findings import unresolved_findings
 from circletools.soundness.refusals import weighed
+from circletools.soundness.shape_findings import shape_findings
 from circletools.soundness.soundness import operation_findings, soundness_findings
 from circletools.wording import ranges
 
@@ -60,7 +61,7 @@ def check(
     unreadable = any(f"buffers[{entry.buffer}]" in outside for entry in model.metadata)
     graph = model_graph(model)
     origins = [] if unreadable else list(origin_findings(graph))
-    findings += [*soundness_findings(model), *output_findings(graph), *origins]
+    findings += [*soundness_findings(model), *shape_findings(model), *output_findings(graph), *origins]
     findings += [] if unreadable else [*affinity_findings(graph), *minimum_findings(graph)]
     findings = weighed(findings, for_)
     if with_:

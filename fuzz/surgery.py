@@ -18,12 +18,12 @@ from circletools.numerics.running import tasks
 from circletools.numerics.subject import subject_of
 from circletools.parts.extract import ExtractRequest, extract, prune
 from circletools.reduction.candidates import Candidates, Choice, anonymous
-from circletools.shapes.request import ShapeRequest
-from circletools.shapes.setting import set_shape
 from circletools.storage.files import view
 from circletools.surgery.ends import SignatureRequest, expose, reorder, sign
 from circletools.surgery.rename import RenameRequest, rename
 from circletools.surgery.repair import REMEDIES, repair
+from circletools.surgery.request import ShapeRequest
+from circletools.surgery.setting import set_shape
 from fuzz.target import no_refusal
 from tests.kit.bundles import litertlm, task
 from tests.kit.support import path_of

@@ -10,9 +10,9 @@ from circletools.errors import CircleToolsError
 from circletools.graph.build import model_graph
 from circletools.model.model import Model, open_model
 from circletools.model.sizes import MOST_DIMENSIONS
-from circletools.shapes.request import ShapeRequest
-from circletools.shapes.setting import set_shape
 from circletools.storage.files import view
+from circletools.surgery.request import ShapeRequest
+from circletools.surgery.setting import set_shape
 
 
 def smaller(data: bytes, fails: Callable[[bytes], bool]) -> bytes:

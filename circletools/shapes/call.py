@@ -24,6 +24,14 @@ class RefusedError(Exception):
         self.reason, self.slot = reason, slot
 
 
+class DoubtfulError(RefusedError):
+    """A kernel of LiteRT takes these shapes, but computes nothing, less, or something else."""
+
+
+class WindowError(DoubtfulError):
+    """The window is larger than the input, and the output is empty."""
+
+
 class UnknownError(Exception):
     """The shape depends on values that are known only when the model runs."""
 
@@ -67,9 +75,9 @@ class Call:
             refuse_unless(shape == first, f"{shown(shape)} does not match {shown(first)}", slot)
         return first
 
-    def numbers(self, slot: int) -> list[int]:
+    def numbers(self, slot: int, rank: int | None = None) -> list[int]:
         """Return the values of an input as a flat list. Raises UnknownError, RefusedError."""
-        self.shape(slot)
+        self.shape(slot, rank)
         value = self.values[slot]
         if value is None:
             raise UnknownError
@@ -108,7 +116,8 @@ def broadcast(*shapes: Shape) -> Shape:
     found = []
     for sizes in zip_longest(*map(reversed, shapes), fillvalue=1):
         larger = {size for size in sizes if size != 1}
-        refuse_unless(len(larger) < 2, f"{' and '.join(map(shown, shapes))} do not broadcast")
+        if len(larger) > 1:
+            raise RefusedError(f"{' and '.join(map(shown, shapes))} do not broadcast")
         found.append(larger.pop() if larger else 1)
     return tuple(reversed(found))
 

@@ -11,10 +11,11 @@ import numpy as np
 from circletools.errors import CircleToolsError
 from circletools.graph.build import model_graph
 from circletools.graph.graph import Graph
+from circletools.model.arrays import DTYPES
 from circletools.model.model import Model
 from circletools.model.sizes import MOST_DIMENSIONS, element_count
 from circletools.shapes.batch import Batch, Patch, check_batch, patches
-from circletools.shapes.call import Call, RefusedError, Shape, UnknownError, Value, shown
+from circletools.shapes.call import Call, DoubtfulError, RefusedError, Shape, UnknownError, Value, shown
 from circletools.shapes.folding import MOST_VALUES, folded
 from circletools.shapes.table import RULES
 
@@ -55,18 +56,25 @@ class _Subgraph:
         self.shapes: list[Shape] = [tuple(sizes) for sizes in graph.values.shapes.lists()]
         self.signatures: list[Shape] = [tuple(sizes) for sizes in graph.values.shape_signatures.lists()]
         self._constants: dict[int, Value | None] = {}
+        self._buffers = model.buffers
 
     def constant(self, tensor: int) -> Value | None:
         """Return the values of a constant that consists of a few integers."""
         if tensor not in self._constants:
             view, value = self.view.tensors[tensor], None
-            with suppress(CircleToolsError):
+            with suppress(CircleToolsError, ValueError):
                 if view.type in _WHOLE_NUMBERS and 0 in view.shape and self.graph.producer[tensor] < 0:
                     value = np.empty(view.shape, np.int32)
                 elif view.type in _WHOLE_NUMBERS and element_count(view.shape) <= MOST_VALUES and view.is_constant:
-                    value = view.numpy()
+                    count = element_count(view.shape)  # LiteRT reads the first bytes of a longer buffer
+                    value = np.frombuffer(self._buffers[view.buffer].data, DTYPES[view.type], count).reshape(
+                        view.shape
+                    )
             self._constants[tensor] = value
         return self._constants[tensor]
+
+    def is_vector(self, tensor: int) -> bool:
+        return tensor >= 0 and len(self.shapes[tensor]) == 1 and self.view.tensors[tensor].type == "INT32"
 
     def is_open(self, tensor: int) -> bool:
         return -1 in self.shapes[tensor] or -1 in self.signatures[tensor]
@@ -75,7 +83,9 @@ class _Subgraph:
 class Inference:
     """Infers shapes through a subgraph and the subgraphs that it calls, each once.
 
-    `base` holds the shapes of the unchanged model: operators whose inputs did not change keep these shapes.
+    `base` holds the shapes of the unchanged model: operators whose inputs did not change keep these shapes. With
+    `strict`, no shape of a computed tensor is taken from the file, and `refused` has the operators whose rule refuses
+    their inputs; `base` and `batch` must be None.
     """
 
     def __init__(
@@ -84,9 +94,12 @@ class Inference:
         base: Shapes | None = None,
         batch: Batch | None = None,
         known: dict[int, _Subgraph] | None = None,
+        *,
+        strict: bool = False,
     ) -> None:
-        self._model, self._base, self._batch = model, base, batch
+        self._model, self._base, self._batch, self._strict = model, base, batch, strict
         self._graphs = model_graph(model)
+        self.refused: dict[Place, RefusedError] = {}
         self.subgraphs: dict[int, _Subgraph] = {} if known is None else known
         self.found = Shapes()
         self._runs: dict[int, tuple[Shape | None, ...]] = {}
@@ -134,12 +147,17 @@ class Inference:
                 with suppress(UnknownError):
                     check_batch(call, self._call(subgraph, operator, self._base), (before, found), self._batch)
         except RefusedError as error:
-            if self._base is None:  # only LiteRT can tell; use the shape in the file
+            if self._strict:
+                self.refused[place] = error
+                found = [None] * len(results)
+            elif self._base is None:  # only LiteRT can tell; use the shape in the file
                 found = [subgraph.shapes[tensor] if tensor >= 0 else None for tensor in results]
             else:
                 constant = None if error.slot is None or error.slot >= len(slots) else slots[error.slot]
                 raise ShapesRefusedError(place, call.code, error.reason, constant) from error
-        self.found.shapes.update(zip(keys, found, strict=True))
+        # The XNNPACK delegate computes with tensors without elements, whose readers a kernel refuses.
+        known = (None if self._strict and 0 in (shape or ()) else shape for shape in found)
+        self.found.shapes.update(zip(keys, known, strict=True))
         value = folded(call, found) if results else None
         if value is not None and subgraph.view.tensors[results[0]].type in _WHOLE_NUMBERS:
             self.found.values[keys[0]] = value
@@ -148,20 +166,22 @@ class Inference:
         try:
             if call.code in _CALLING:
                 found = self._called(subgraph, operator, call, depth)
-            elif not call.results:
-                found = []
             elif call.code in RULES:
                 found = list(RULES[call.code](call))
+            elif not call.results:
+                found = []
+            elif self._strict:
+                raise UnknownError
             else:
                 raise RefusedError("its shapes cannot be derived from its inputs")
         except (IndexError, ValueError, ZeroDivisionError, OverflowError) as error:
             raise RefusedError("its inputs or options do not fit together") from error
         except UnknownError:
-            tensors = subgraph.results[operator]
-            kept = [self._base is None and tensor >= 0 and not subgraph.is_open(tensor) for tensor in tensors]
+            tensors, keeps = subgraph.results[operator], self._base is None and not self._strict
+            kept = [keeps and tensor >= 0 and not subgraph.is_open(tensor) for tensor in tensors]
             found = [subgraph.shapes[at] if closed else None for at, closed in zip(tensors, kept, strict=True)]
         if len(found) != call.results:
-            raise RefusedError(f"it has {call.results} outputs, not {len(found)}")
+            raise DoubtfulError(f"it has {call.results} outputs, not {len(found)}")
         for shape in found:
             if shape is not None and (min(shape, default=0) < 0 or element_count(shape) >= _LARGEST):
                 raise RefusedError(f"{shown(shape)} is not a valid tensor shape")
@@ -170,7 +190,12 @@ class Inference:
     def _called(self, subgraph: _Subgraph, operator: int, call: Call, depth: int) -> list[Shape | None]:
         given = list(call.shapes[1:] if call.code == "IF" else call.shapes)
         given = [] if call.code == "CALL_ONCE" else given
-        ends = [self.run(index, given, depth + 1) for index in subgraph.callees.get(operator, ())]
+        try:
+            ends = [self.run(index, given, depth + 1) for index in subgraph.callees.get(operator, ())]
+        except RefusedError as error:
+            if self._strict:
+                raise UnknownError from error
+            raise
         if call.code == "WHILE" and len(ends) == 2:
             condition = self.subgraphs[subgraph.callees[operator][0]]
             reads = any(self._changed(condition, at) for at in range(len(condition.codes))) if self._base else False
@@ -178,15 +203,18 @@ class Inference:
                 raise RefusedError("one condition decides for the whole batch")
             ends = [ends[1], given]
         if not ends or call.code == "CALL_ONCE":
-            return []
+            return [None] * call.results if self._strict else []
         return [shapes[0] if len(set(shapes)) == 1 else None for shapes in zip(*ends, strict=False)]
 
     def _call(self, subgraph: _Subgraph, operator: int, found: Shapes) -> Call:
         slots, sizes = subgraph.operands[operator], found.options.get((subgraph.index, operator))
+        shapes = [self._shape(subgraph, tensor, found) for tensor in slots]
+        if subgraph.codes[operator] == "RESHAPE" and len(slots) == 2 and not subgraph.is_vector(slots[1]):
+            shapes[1] = None  # then LiteRT takes the new shape from the options
         return Call(
             subgraph.codes[operator],
             {**subgraph.view.options_of(operator), **({} if sizes is None else {"new_shape": sizes})},
-            [self._shape(subgraph, tensor, found) for tensor in slots],
+            shapes,
             [self._value(subgraph, tensor, found) for tensor in slots],
             len(subgraph.results[operator]),
         )

@@ -77,15 +77,15 @@ def concatenation(call: Call) -> Sequence[Shape]:
 def split(call: Call) -> Sequence[Shape]:
     """Equal pieces along the axis that the first input names."""
     shape, count = call.shape(1), call.option("num_splits")
+    refuse_unless(count == call.results > 0, f"it has {call.results} outputs, and num_splits is {count}")
     axis = call.axis(call.number(0), len(shape))
-    fits = count == call.results and count > 0 and shape[axis] % count == 0
-    refuse_unless(fits, f"dimension {axis} is {shape[axis]}, but there are {count} outputs")
+    refuse_unless(shape[axis] % count == 0, f"dimension {axis} is {shape[axis]}, but there are {count} outputs")
     return [(*shape[:axis], shape[axis] // count, *shape[axis + 1 :])] * count
 
 
 def split_v(call: Call) -> Sequence[Shape]:
     """Pieces of the given sizes; one may be -1."""
-    shape, sizes = call.shape(), call.numbers(1)
+    shape, sizes = call.shape(), call.numbers(1, 1)
     axis = call.axis(call.number(2), len(shape))
     if -1 in sizes:
         sizes[sizes.index(-1)] = shape[axis] - sum(sizes) - 1
@@ -96,7 +96,7 @@ def split_v(call: Call) -> Sequence[Shape]:
 
 def slice_(call: Call) -> Sequence[Shape]:
     """The slice from begin with the given size; -1 means up to the end."""
-    shape, begin, size = call.shape(), call.numbers(1), call.numbers(2)
+    shape, begin, size = call.shape(), call.numbers(1, 1), call.numbers(2, 1)
     refuse_unless(len(begin) == len(size) == len(shape), "begin and size have different ranks")
     found = tuple(
         whole - start if count == -1 else count for whole, start, count in zip(shape, begin, size, strict=True)
@@ -108,7 +108,7 @@ def slice_(call: Call) -> Sequence[Shape]:
 
 def slices(call: Call) -> tuple[Any, ...]:
     """Return the index of a strided slice in numpy's form."""
-    begin, end, step = (call.numbers(slot) for slot in (1, 2, 3))
+    begin, end, step = (call.numbers(slot, 1) for slot in (1, 2, 3))
     masks = {name: call.option(f"{name}_mask") for name in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")}
     index: list[Any] = []
     for at, (first, last, stride) in enumerate(zip(begin, end, step, strict=True)):
@@ -137,8 +137,9 @@ def strided_slice(call: Call) -> Sequence[Shape]:
 
 def pad(call: Call) -> Sequence[Shape]:
     """The shape with the padding before and after each dimension added."""
-    shape, pads = call.shape(), call.numbers(1)
-    refuse_unless(len(pads) == 2 * len(shape), f"{len(pads)} pads for {shown(shape)}", 1)
+    shape, given = call.shape(), call.shape(1, 2)
+    refuse_unless(given == (len(shape), 2), f"pads {shown(given)} for {shown(shape)}", 1)
+    pads = call.numbers(1)
     sizes = (size + front + back for size, front, back in zip(shape, pads[::2], pads[1::2], strict=True))
     return [tuple(sizes)]
 
@@ -177,14 +178,14 @@ def tile(call: Call) -> Sequence[Shape]:
 
 def broadcast_to(call: Call) -> Sequence[Shape]:
     """The shape in the second input, if the first broadcasts to it."""
-    wanted = tuple(call.numbers(1))
+    wanted = tuple(call.numbers(1, 1))
     refuse_unless(broadcast(call.shape(), wanted) == wanted, f"{shown(call.shape())} to {shown(wanted)}", 1)
     return [wanted]
 
 
 def space_to_batch(call: Call) -> Sequence[Shape]:
     """Blocks of the spatial dimensions become entries of the batch."""
-    shape, block, pads = call.shape(), call.numbers(1), call.numbers(2)
+    shape, block, pads = call.shape(), call.numbers(1, 1), call.numbers(2, 2)
     space = [size + front + back for size, front, back in zip(shape[1:], pads[::2], pads[1::2], strict=False)]
     fits = len(pads) == 2 * len(block) and len(space) == len(block)
     fits = fits and all(size > 0 and not whole % size for whole, size in zip(space, block, strict=True))
@@ -195,7 +196,7 @@ def space_to_batch(call: Call) -> Sequence[Shape]:
 
 def batch_to_space(call: Call) -> Sequence[Shape]:
     """Entries of the batch become blocks of the spatial dimensions."""
-    shape, block, crops = call.shape(), call.numbers(1), call.numbers(2)
+    shape, block, crops = call.shape(), call.numbers(1, 1), call.numbers(2, 2)
     blocks = element_count(block)
     fits = len(crops) == 2 * len(block) and blocks > 0 and bool(shape) and not shape[0] % blocks
     refuse_unless(fits, f"{shown(block)} does not divide the batch of {shown(shape)}", 1)
@@ -234,7 +235,7 @@ def by_value(slot: int) -> Rule:
     """Return the rule for a shape that is the value of an input."""
 
     def rule(call: Call) -> Sequence[Shape]:
-        sizes = tuple(call.numbers(slot))
+        sizes = tuple(call.numbers(slot, 1))
         refuse_unless(min(sizes, default=0) >= 0, f"{shown(sizes)} is not a shape", slot)
         return [sizes]
 

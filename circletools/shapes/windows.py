@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from circletools.model.sizes import element_count
-from circletools.shapes.call import Call, Rule, Shape, broadcast, refuse_unless, shown
+from circletools.shapes.call import (
+    Call,
+    DoubtfulError,
+    RefusedError,
+    Rule,
+    Shape,
+    WindowError,
+    broadcast,
+    refuse_unless,
+    shown,
+)
 
 
 def _out(call: Call, size: int, window: int, stride: int, dilation: int = 1) -> int:
@@ -13,7 +23,9 @@ def _out(call: Call, size: int, window: int, stride: int, dilation: int = 1) -> 
     stride, reach = max(stride, 1), (window - 1) * max(dilation, 1) + 1
     if call.options.get("padding") == "SAME":
         return -(-size // stride)
-    refuse_unless(size >= reach, f"a window of {reach} exceeds a dimension of {size}")
+    if size < reach:  # what is less than a stride is rounded to an empty output
+        negative = size + stride <= reach - stride and "CONV" in call.code
+        raise (RefusedError if negative else WindowError)(f"a window of {reach} exceeds a dimension of {size}")
     return (size - reach) // stride + 1
 
 
@@ -30,14 +42,16 @@ def conv_2d(call: Call) -> Sequence[Shape]:
     shape, weights = call.shape(0, 4), call.shape(1, 4)
     depthwise = call.code == "DEPTHWISE_CONV_2D"
     whole, part = (weights[3], shape[3]) if depthwise else (shape[3], weights[3])
-    refuse_unless(part > 0 and not whole % part, f"{shape[3]} channels do not fit weights {shown(weights)}")
+    fits = min(weights) > 0 < part and not whole % part
+    refuse_unless(fits, f"{shape[3]} channels do not fit weights {shown(weights)}")
     return [(shape[0], *_places(call, shape[1:3], weights[1:3]), weights[3 if depthwise else 0])]
 
 
 def pool_2d(call: Call) -> Sequence[Shape]:
     """NHWC; the window is in the options."""
-    shape = call.shape(0, 4)
-    window = [call.option("filter_height"), call.option("filter_width")]
+    if len(call.shape()) > 4:
+        raise DoubtfulError("input 0 has more than 4 dimensions")  # the XNNPACK delegate takes it
+    shape, window = call.shape(0, 4), [call.option("filter_height"), call.option("filter_width")]
     return [(shape[0], *_places(call, shape[1:3], window), shape[3])]
 
 
@@ -50,16 +64,17 @@ def conv_3d(call: Call) -> Sequence[Shape]:
 
 def transpose_conv(call: Call) -> Sequence[Shape]:
     """The shape in the first input, if a convolution maps it to the input's shape."""
-    wanted, weights, shape = tuple(call.numbers(0)), call.shape(1, 4), call.shape(2, 4)
-    fits = len(wanted) == 4 and wanted[0] == shape[0] and weights[3] == shape[3]
-    fits = fits and _places(call, wanted[1:3], weights[1:3]) == [*shape[1:3]]
-    refuse_unless(fits, f"{shown(shape)} does not lead to {shown(wanted)}", 0)
+    wanted, weights, shape = tuple(call.numbers(0, 1)), call.shape(1, 4), call.shape(2, 4)
+    words = f"{shown(shape)} does not lead to {shown(wanted)}"
+    refuse_unless(len(wanted) == 4 and weights[3] == shape[3], words, 0)
+    if wanted[0] != shape[0] or _places(call, wanted[1:3], weights[1:3]) != [*shape[1:3]]:
+        raise DoubtfulError(words, 0)  # the XNNPACK delegate takes it
     return [(*wanted[:3], weights[0])]
 
 
 def resize(call: Call) -> Sequence[Shape]:
     """NHWC; height and width are in the second input."""
-    shape, size = call.shape(0, 4), call.numbers(1)
+    shape, size = call.shape(0, 4), call.numbers(1, 1)
     refuse_unless(len(size) == 2, "the size is not height and width", 1)
     return [(shape[0], *size, shape[3])]
 
@@ -67,11 +82,13 @@ def resize(call: Call) -> Sequence[Shape]:
 def fully_connected(call: Call) -> Sequence[Shape]:
     """The weights determine the last dimension; the others are flattened unless kept. LiteRT drops the rest."""
     shape, weights = call.shape(), call.shape(1, 2)
+    outputs = {"DEFAULT": 1, "SHUFFLED4x16INT8": 2}.get(call.options.get("weights_format", "DEFAULT"))
+    refuse_unless(call.results == outputs, f"it has {call.results} outputs, and its weights another format")
     if call.options.get("keep_num_dims"):
         refuse_unless(bool(shape) and shape[-1] == weights[1], f"{shown(shape)} does not fit {shown(weights)}", 1)
         return [(*shape[:-1], weights[0])]
-    fits = weights[1] > 0 and not element_count(shape) % weights[1]
-    refuse_unless(fits, f"{element_count(shape)} elements do not fit weights {shown(weights)}", 1)
+    if not weights[1] or element_count(shape) % weights[1]:
+        raise DoubtfulError(f"{element_count(shape)} elements do not fit weights {shown(weights)}", 1)
     return [(element_count(shape) // weights[1], weights[0])]
 
 

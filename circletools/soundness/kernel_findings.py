@@ -5,16 +5,17 @@ input or a scale, or changing a type, a size or a scale. LiteRT refused, or cras
 time.
 
 For each kernel, `needs` in schema/litert.json has its table of `options`; `same_type`, if its output has the type of
-its first input; the `ranks` of inputs, -1 for any; by the type of the first input, the slots that need `scales`, -1
-for the output; the number of `required` inputs, of which `least` must be present (a bias may be absent); the axis of
-the weights with the size of the bias (`channels`); and the option that its outputs are `counted_by`.
+its first input; by the type of the first input, the slots that need `scales`, those that need `zeros` as zero points,
+-1 for the output; the types for which input and output need an `equal` quantization; the `slot_types` of inputs; the
+number of `required` inputs, of which `least` must be present (a bias may be absent); and the axis of the weights with
+the size of the bias (`channels`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +23,6 @@ from numpy.typing import NDArray
 from circletools.findings import Finding
 from circletools.graph.algorithms import Indices
 from circletools.model.model import Model
-from circletools.model.options import union_tables
 from circletools.model.verify import findings_at
 from circletools.soundness.whole import Whole, first_slots, is_rewritten
 
@@ -32,19 +32,18 @@ _BIASES = {"FLOAT32": ("FLOAT32",), "INT8": ("INT32",), "UINT8": ("INT32",), "IN
 """The bias types of a convolution, by its input type (conv.cc, depthwise_conv.cc, transpose_conv.cc)."""
 _CONVOLUTIONS = ("CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV")
 _PADS = ("PAD", "PADV2")
+_JOINING = ("CONCATENATION", "PACK")
 _RATIOS = ("ADD", "SUB")
 _NARROW = ("INT8", "UINT8", "INT16")
 _REFUSED = "LiteRT's kernel refuses that"
 _Wrong = tuple[str, NDArray[np.bool_], str]
 """The code of a finding, a mask of its operators, and its message."""
-_MOST_AXES = 8  # of SQUEEZE in LiteRT
-_MASKS = ("new_axis", "shrink_axis", "ellipsis")
 _MOST_FIXED = 5  # operators with more inputs may omit many of them
 
 
 def kernel_findings(model: Model, whole: Whole, kernels: Mapping[str, Any]) -> Iterator[Finding]:
     """Yield findings about the operators of a TFLite model; `kernels` has the input counts of each code."""
-    scales = _scales(model)
+    given = _quantization(model)
     for code in model.operator_codes:
         rows = np.flatnonzero(whole.operators.code_indices == code.index)
         if not rows.size or code.name not in kernels:
@@ -53,16 +52,15 @@ def kernel_findings(model: Model, whole: Whole, kernels: Mapping[str, Any]) -> I
         required = needs.get("required", (kernels[code.name]["inputs"] or (0,))[0])
         yield from _left_out(whole, code.name, rows, required, needs.get("least", 0))
         yield from _without_options(whole, code.name, rows, needs.get("options", ""))
-        yield from _wrong_counts(whole, code.name, rows, needs.get("counted_by", ""))
-        yield from _not_joined(whole, rows, scales) if code.name == "CONCATENATION" else ()
+        equal = needs.get("equal", ())
+        yield from _not_joined(whole, code.name, rows, given, equal) if code.name in _JOINING else ()
         there = (slots[:, [0, -1]] >= 0).all(axis=1)
         rows, slots = rows[there], slots[there]
         computed = slots[:, [2, 1, 3, 0, -1]] if code.name == "TRANSPOSE_CONV" else slots  # it begins with a shape
         for kind, wrong, message in chain(
             _wrong_types(whole, code.name, computed, needs.get("same_type", False)),
-            _wrong_shapes(whole, code.name, slots, needs),
-            _wrong_scales(whole, code.name, computed, scales, needs.get("scales", {})),
-            _wrong_axes(whole, rows, slots) if code.name == "SQUEEZE" else (),
+            _wrong_slots(whole, code.name, slots, needs),
+            _wrong_scales(whole, code.name, computed, given, needs),
         ):
             yield from _at(whole, kind, rows[wrong], message)
 
@@ -71,12 +69,28 @@ def _at(whole: Whole, code: str, rows: Indices, message: str) -> Iterator[Findin
     return findings_at(code, rows, whole.operator, lambda _: message)
 
 
-def _scales(model: Model) -> NDArray[np.float64]:
-    """Return the first scale of each tensor, NaN if it has none."""
+class _Quantization(NamedTuple):
+    """By tensor: first scale or NaN; scale and zero point for kernels, 0 unless it has just one."""
+
+    first: NDArray[np.float64]
+    scale: NDArray[np.float64]
+    zero: NDArray[np.float64]
+
+    def differ(self, some: Indices, others: Indices) -> NDArray[np.bool_]:
+        """Return which tensors have another scale or zero point than others."""
+        differ: NDArray[np.bool_] = (self.scale[some] != self.scale[others]) | (self.zero[some] != self.zero[others])
+        return differ
+
+
+def _quantization(model: Model) -> _Quantization:
     tables, rows = model.tensor_columns.tables.child("quantization", model.schema)
-    found = np.full(len(model.tensor_columns.tables), np.nan)
+    found = _Quantization(*np.zeros((3, len(model.tensor_columns.tables))))
+    found.first[:] = np.nan
     if len(tables):
-        found[rows] = tables.vectors("scale").element(0)
+        scales, zeros = tables.vectors("scale"), tables.vectors("zero_point")
+        one = (scales.count == 1) & (zeros.count == 1)
+        found.first[rows] = scales.element(0)
+        found.scale[rows[one]], found.zero[rows[one]] = scales.element(0)[one], zeros.element(0)[one]
     return found
 
 
@@ -104,45 +118,26 @@ def _without_options(whole: Whole, name: str, rows: Indices, options: str) -> It
         yield from _at(whole, "UNKNOWN_OPTION", rows[~has], message)
 
 
-def _wrong_counts(whole: Whole, name: str, rows: Indices, option: str) -> Iterator[Finding]:
-    if option:
-        wanted = whole.graph.operators.option(option, rows) + (option == "weights_format")  # shuffled need two
-        wrong = np.diff(whole.graph.results.splits)[rows] != wanted
-        message = f"{name} does not have the number of outputs that its {option} states; {_REFUSED}"
-        yield from _at(whole, "OPERATOR_SLOTS", rows[wrong], message)
-
-
-def _known_ranks(whole: Whole) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-    """Return which ranks LiteRT does not compute anew, or computes from these and the masks of STRIDED_SLICE."""
-    known, ranks = whole.is_input | whole.has_data, whole.tensors.shapes.count.astype(np.int64)
-    codes = [code.index for code in whole.model.operator_codes if code.name == "STRIDED_SLICE"]
-    rows = np.flatnonzero(np.isin(whole.operators.code_indices, codes))
-    slots, option = first_slots(whole.graph, rows, 2), whole.graph.operators.option
-    new, shrink, ellipsis = (option(f"{name}_mask", rows).astype(np.int64) for name in _MASKS)
-    plain = (slots >= 0).all(axis=1) & known[slots].all(axis=1, where=[True, True, False])
-    plain &= (new & shrink == 0) & (ellipsis == 0)
-    source, begin, result = slots[plain].T
-    bits = np.arange(_MOST_AXES) < whole.tensors.shapes.element(0)[begin, None]
-    added = [((mask[plain, None] >> np.arange(_MOST_AXES) & 1) * bits).sum(axis=1) for mask in (new, shrink)]
-    ranks[result], known[result] = ranks[source] + added[0] - added[1], True
-    return known, ranks
-
-
-def _not_joined(whole: Whole, rows: Indices, scales: NDArray[np.float64]) -> Iterator[Finding]:
-    """Find inputs of CONCATENATION that differ, or lack its axis (concatenation.cc)."""
+def _not_joined(
+    whole: Whole, name: str, rows: Indices, given: _Quantization, equal: Sequence[str]
+) -> Iterator[Finding]:
+    """Find inputs of CONCATENATION or PACK that differ (concatenation.cc, pack.cc)."""
     readers, read = whole.graph.uses
-    mine = np.isin(readers, rows)
+    mine = np.isin(readers, rows) & (first_slots(whole.graph, readers, 0)[:, 0] >= 0)
     readers, read = readers[mine], read[mine]
-    operands, types, (known, ranks) = whole.graph.operands, whole.tensors.types, _known_ranks(whole)
-    first = operands.values[operands.splits[readers]]
-    kept, given = ~is_rewritten(whole, np.stack([first, read])), known[[first, read]]
-    wrong = (kept.all(axis=0) & (types[first] != types[read])) | (given.all(axis=0) & (ranks[first] != ranks[read]))
-    axis, rank = whole.graph.operators.option("axis", readers), ranks[first]
-    wrong |= given[0] & ((axis >= rank) | (axis < -rank))
-    made = first_slots(whole.graph, readers, 0)[:, 0]
-    wrong |= _is(whole, first, ("INT8",)) & (made >= 0) & (scales[read] != scales[made]) & ~np.isnan(scales[made])
-    message = f"the inputs of CONCATENATION differ in type, rank or scale, or do not have its axis; {_REFUSED}"
-    yield from _at(whole, "OPERATOR_SLOTS", np.unique(readers[wrong]), message)
+    first, made = first_slots(whole.graph, readers, 1).T
+    types, kept = whole.tensors.types, ~is_rewritten(whole, np.stack([first, read]))
+    wrong = kept.all(axis=0) & (types[first] != types[read])
+    wrong |= _is(whole, first, equal) & (
+        (given.scale[read] != given.scale[made]) | (given.zero[read] != given.zero[made])
+    )
+    wrong |= _is(whole, first, ("INT16",)) & (given.zero[read] != 0)
+    yield from _at(
+        whole,
+        "OPERATOR_SLOTS",
+        np.unique(readers[wrong]),
+        f"the inputs of {name} differ in type or scale; {_REFUSED}",
+    )
 
 
 def _wrong_types(whole: Whole, name: str, slots: Indices, same: bool) -> Iterator[_Wrong]:
@@ -159,67 +154,44 @@ def _wrong_types(whole: Whole, name: str, slots: Indices, same: bool) -> Iterato
     if name in ("SELECT", "SELECT_V2"):
         wrong = has & ~is_rewritten(whole, slots[:, 1:3]).any(axis=1) & (types[slots[:, 1]] != types[slots[:, 2]])
         yield "OPERATOR_TYPES", wrong, f"{name} chooses between tensors of different types; {_REFUSED}"
-    if name == "STRIDED_SLICE":
-        others = (slots[:, 1:_INPUTS] >= 0) & ~_is(whole, slots[:, 1:_INPUTS], ("INT32",))
-        wrong = np.logical_or.reduce(others, axis=1)
-        yield "OPERATOR_TYPES", wrong, f"begin, end or strides of {name} are not INT32; {_REFUSED}"
     for kind, taken in _BIASES.items() if name in _CONVOLUTIONS else ():
         wrong = has & _is(whole, source, (kind,)) & ~_is(whole, slots[:, 2], taken)
         yield "OPERATOR_TYPES", wrong, f"the type of {name}'s bias is refused by LiteRT's kernel for {kind}"
 
 
-def _wrong_shapes(whole: Whole, name: str, slots: Indices, needs: Mapping[str, Any]) -> Iterator[_Wrong]:
-    """Find wrong ranks and sizes of constants and inputs."""
-    ranks, length = (
-        whole.tensors.shapes.count,
-        np.where(whole.tensors.shapes.count, whole.tensors.shapes.element(0), 1),
-    )
-    given = (slots >= 0) & (whole.is_input | whole.has_data)[slots]
-    for slot, rank in enumerate(needs.get("ranks", ())):
-        wrong = (rank >= 0) & given[:, slot] & (ranks[slots[:, slot]] != rank)
-        yield "OPERATOR_SLOTS", wrong, f"input {slot} of {name} does not have rank {rank}; {_REFUSED}"
-    first, second, third = slots.T[:3]
+def _wrong_slots(whole: Whole, name: str, slots: Indices, needs: Mapping[str, Any]) -> Iterator[_Wrong]:
+    """Find wrong types of inputs such as sizes and axes, and wrong sizes of biases."""
+    for slot, kinds in needs.get("slot_types", {}).items():
+        wrong = (slots[:, int(slot)] >= 0) & ~_is(whole, slots[:, int(slot)], kinds)
+        yield "OPERATOR_TYPES", wrong, f"input {slot} of {name} is not {' or '.join(kinds)}; {_REFUSED}"
     if "channels" in needs:
-        channels = whole.tensors.shapes.element(needs["channels"])[second]
-        wrong = given[:, 1] & given[:, 2] & (ranks[third] <= 1) & (length[third] != channels)
+        shapes, (second, third) = whole.tensors.shapes, slots.T[1:3]
+        known = (slots[:, 1:3] >= 0) & (whole.is_input | whole.has_data)[slots[:, 1:3]]
+        length = np.where(shapes.count, shapes.element(0), 1)[third]
+        wrong = known.all(axis=1) & (shapes.count[third] <= 1) & (length != shapes.element(needs["channels"])[second])
         yield "OPERATOR_SLOTS", wrong, f"the bias of {name} must have one value for each channel; {_REFUSED}"
-    if name in ("SLICE", "STRIDED_SLICE"):
-        wrong = given[:, 1] & given[:, 2] & (length[second] != length[third])
-        yield "OPERATOR_SLOTS", wrong, f"inputs 1 and 2 of {name} have different sizes; {_REFUSED}"
-    if name in (*_PADS, "MIRROR_PAD"):
-        wrong = given[:, 0] & given[:, 1] & (length[second] != ranks[first])
-        yield "OPERATOR_SLOTS", wrong, f"{name} does not have two numbers for each dimension of its input; {_REFUSED}"
-
-
-def _wrong_axes(whole: Whole, rows: Indices, slots: Indices) -> Iterator[_Wrong]:
-    """Find SQUEEZE operators that drop a dimension which their constant or input lacks (squeeze.cc)."""
-    wrong = np.zeros(len(rows), np.bool_)
-    given, ranks = (whole.is_input | whole.has_data)[slots[:, 0]], whole.tensors.shapes.count[slots[:, 0]]
-    for chosen, options in union_tables(whole.operators.tables.take(rows), "builtin_options", whole.model.schema):
-        if options.type.name != "SqueezeOptions":
-            continue
-        axes = options.vectors("squeeze_dims")
-        for place in range(min(int(axes.count.max(initial=0)), _MOST_AXES)):
-            axis = axes.element(place).astype(np.int64)
-            outside = (axis >= ranks[chosen]) | (axis < -ranks[chosen])
-            wrong[chosen] |= given[chosen] & (place < axes.count) & outside
-    yield "UNKNOWN_OPTION", wrong, f"SQUEEZE drops a dimension that its input does not have; {_REFUSED}"
 
 
 def _wrong_scales(
-    whole: Whole, name: str, slots: Indices, scales: NDArray[np.float64], by_type: Mapping[str, Sequence[int]]
+    whole: Whole, name: str, slots: Indices, given: _Quantization, needs: Mapping[str, Any]
 ) -> Iterator[_Wrong]:
-    """Find missing scales, and scales that must be positive but are not."""
-    for kind, needed in by_type.items():
-        bare = [(slots[:, slot] >= 0) & np.isnan(scales[slots[:, slot]]) for slot in needed]
-        lacking = _is(whole, slots[:, 0], (kind,)) & np.logical_or.reduce(bare)
+    """Find missing scales, scales that must be positive but are not, and other scales or zero points than needed."""
+    source, made = slots[:, 0], slots[:, -1]
+    for kind, needed in needs.get("scales", {}).items():
+        bare = [(slots[:, slot] >= 0) & np.isnan(given.first[slots[:, slot]]) for slot in needed]
+        lacking = _is(whole, source, (kind,)) & np.logical_or.reduce(bare)
         message = f"a tensor of {name} has no scale; LiteRT's kernel for {kind} needs one"
         yield "INVALID_QUANTIZATION", lacking, message
     if name in _RATIOS:
-        three = slots[:, [0, 1, -1]]
-        wrong = _is(whole, slots[:, -1], _NARROW) & (slots[:, 1] >= 0) & ~(scales[three] > 0).all(axis=1)
+        wrong = _is(whole, made, _NARROW) & (slots[:, 1] >= 0) & ~(given.first[slots[:, [0, 1, -1]]] > 0).all(axis=1)
         message = f"the scale of a tensor of {name} is not positive; LiteRT's kernel aborts the process"
         yield "INVALID_QUANTIZATION", wrong, message
+    for kind, zeros in needs.get("zeros", {}).items():
+        moved = [(slots[:, slot] >= 0) & (given.zero[slots[:, slot]] != 0) for slot in zeros]
+        wrong = _is(whole, slots[:, [0, -1][: 1 + (-1 in zeros)]], (kind,)).all(axis=1) & np.logical_or.reduce(moved)
+        yield "INVALID_QUANTIZATION", wrong, f"a zero point of {name} is not 0 for {kind}; {_REFUSED}"
+    wrong = _is(whole, source, needs.get("equal", ())) & given.differ(source, made) & (name not in _JOINING)
+    yield "INVALID_QUANTIZATION", wrong, f"{name} has another scale or zero point than its input; {_REFUSED}"
 
 
 def _is(whole: Whole, tensors: Indices, kinds: Iterable[str]) -> NDArray[np.bool_]:

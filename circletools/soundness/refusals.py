@@ -19,16 +19,20 @@ from circletools.model.model import Model
 from circletools.model.verify import breaks_graph, check_model
 from circletools.soundness.name_findings import name_findings
 from circletools.soundness.operator_findings import unresolved_findings
+from circletools.soundness.shape_findings import shape_findings
 from circletools.soundness.soundness import operation_findings
 from circletools.wording import suggestion
 
 _OPERANDS = r"\.(inputs\[\d+\]|outputs\[\d+\](?!: tensor -1 )|opcode_index)"
 _REFUSED = {
     "litert": (
-        "NO_SUBGRAPH|SCHEMA_VERSION|OPERATOR_VERSION|OPERATOR_SLOTS|OPERATOR_TYPES"
+        "NO_SUBGRAPH|SCHEMA_VERSION|OPERATOR_VERSION|OPERATOR_TYPES"
         "|UNKNOWN_TENSOR_TYPE|UNPRODUCED_TENSOR|INVALID_VARIABLE|OUTPUT_LEFT_OUT"
         "|NEGATIVE_DIMENSION|CONSTANT_TOO_SHORT",
-        r"(NO_BUFFERS|IN_PLACE_OPERATOR|WINDOW_TOO_LARGE) .*LiteRT refuses",
+        r"EXTERNAL_DATA_OUTSIDE_FILE buffers\[",
+        r"OPERATOR_SLOTS (?!.*SLICE has [2-9]\d* outputs)",  # the XNNPACK delegate reads the first
+        r"OPERATOR_SHAPES .*LiteRT's kernel refuses",
+        r"(NO_BUFFERS|IN_PLACE_OPERATOR) .*LiteRT refuses",
         r"UNKNOWN_OPERATOR (?!.*: (onert has no kernel|only LiteRT's XNNPACK delegate))",
         rf"INDEX_OUT_OF_RANGE subgraphs\[\d+\](\.operators\[\d+\])?{_OPERANDS}",
         r"INDEX_OUT_OF_RANGE .*(LiteRT refuses|subgraph \d+ does not exist; there are 0)",
@@ -42,19 +46,19 @@ _REFUSED = {
         "NO_SUBGRAPH|UNKNOWN_TENSOR_TYPE|UNPRODUCED_TENSOR|IN_PLACE_OPERATOR|OUTPUT_LEFT_OUT|CONSTANT_TOO_SHORT",
         r"UNKNOWN_OPERATOR (?!.*: LiteRT has no kernel)",
         r"OUTPUT_TAP .* may use its memory again",
-        r"UNKNOWN_OPTION .*SQUEEZE drops",
+        r"OPERATOR_SHAPES .*: SQUEEZE ",
         "NO_METADATA|OLD_OPERATOR_CODE",
     ),
 }
 """By program, the codes or prefixes of `CODE location: message` of findings that keep it from loading or running."""
 _PARTLY = {
     "openvino": (
-        r"UNKNOWN_OPTION .*SQUEEZE drops",
+        r"OPERATOR_SHAPES .*: SQUEEZE ",
         r"INVALID_QUANTIZATION .*quantized_dimension is",
         r"DUPLICATE_NAME .*another type",
         "OLD_OPERATOR_CODE",
     ),
-    "tflm": (r"UNKNOWN_OPTION .*SQUEEZE drops",),
+    "tflm": (r"OPERATOR_SHAPES .*: SQUEEZE ",),
 }
 """The same for programs about which too little is known to weigh all findings."""
 _IGNORED = {
@@ -80,6 +84,7 @@ def refusals(model: Model, programs: Iterable[str]) -> dict[str, list[Finding]]:
     found = [*check_model(model), *unresolved_findings(model, rules)] if any(rules.values()) else []
     if any(rules.values()) and not any(map(breaks_graph, found)):
         found += [*operation_findings(model), *(name_findings(model) if "openvino" in rules else ())]
+        found += shape_findings(model)
     return {program: [one for one in found if _matches(of, one)] for program, of in rules.items()}
 
 

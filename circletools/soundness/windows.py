@@ -1,7 +1,6 @@
 """Operators whose window, a filter or a pool, is larger than its input: they compute nothing.
 
-With padding VALID a window has to lie within its input, `1 + (size - 1) * dilation` values on each axis. LiteRT
-refuses such a convolution unless its output is empty; a pool's is (`tflite::ComputeOutSize`).
+With padding VALID a window has to lie within its input, `1 + (size - 1) * dilation` values on each axis.
 """
 
 from __future__ import annotations
@@ -31,14 +30,8 @@ def window_findings(model: Model) -> Iterator[Finding]:
     if not any(code.name in _FIRST_AXIS for code in model.operator_codes):
         return
     for facts in model_graph(model).graphs:
-        rows, is_open, is_negative = large_windows(facts)
-        names, inputs = facts.operators.code_names, facts.operands.values[facts.operands.splits[rows]]
-        refused = (
-            ~is_open & is_negative & (facts.producer[inputs] < 0)
-        )  # shapes of computed tensors are not taken from the file
-        refused[[not names[row].endswith("CONV_2D") for row in rows.tolist()]] = False
-        yield from _findings_at(facts, rows[refused], "warning", f"LiteRT refuses the model; {CORRECT}")
-        yield from _findings_at(facts, rows[~is_open & ~refused], "warning", CORRECT)
+        rows, is_open = large_windows(facts)
+        yield from _findings_at(facts, rows[~is_open], "warning", CORRECT)
         cause = "the input has dynamic dimensions, which count as 1: resize it before it runs"
         yield from _findings_at(facts, rows[is_open], "info", cause)
 
@@ -48,23 +41,21 @@ def _findings_at(facts: Graph, operators: NDArray[np.int64], severity: Severity,
     return findings_at("WINDOW_TOO_LARGE", operators, facts.place, lambda _: message, severity)
 
 
-def large_windows(facts: Graph) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return the operators of a subgraph with too large windows, ascending.
-
-    For each, also return whether it exceeds only dynamic dimensions, and whether its output has a negative size.
+def large_windows(facts: Graph) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return the operators of a subgraph with too large windows, ascending, and which exceed only dynamic dimensions.
 
     Raises ModelFormatError if an operator's tensor does not exist.
     """
     facts.check_values()
     codes, known = facts.operators.code_indices, facts.operators.codes
-    found = [np.zeros((0, 3), np.int64)]
+    found = [np.zeros((0, 2), np.int64)]
     for code in np.unique(codes[codes < len(known)]).tolist():
         name = known[code].name
         if name in _FIRST_AXIS:
             found.append(_large(facts, np.flatnonzero(codes == code), _FIRST_AXIS[name]))
     every = np.concatenate(found)
-    operators, is_open, is_negative = every[np.argsort(every[:, 0])].T
-    return operators, is_open > 0, is_negative > 0
+    operators, is_open = every[np.argsort(every[:, 0])].T
+    return operators, is_open > 0
 
 
 def _large(facts: Graph, operators: NDArray[np.int64], first: int | None) -> NDArray[np.int64]:
@@ -79,7 +70,7 @@ def _large(facts: Graph, operators: NDArray[np.int64], first: int | None) -> NDA
     def option(name: str) -> NDArray[np.float64]:
         return facts.operators.option(name, operators)
 
-    is_large, is_closed, is_negative = np.zeros((3, len(operators)), np.bool_)
+    is_large, is_closed = np.zeros((2, len(operators)), np.bool_)
     for at, letter in enumerate("hw" if first != 0 else "dhw"):
         if first is None:
             window = option(_POOL[letter])
@@ -88,9 +79,7 @@ def _large(facts: Graph, operators: NDArray[np.int64], first: int | None) -> NDA
             dilation = np.maximum(option(f"dilation_{letter}_factor"), 1)
             window = 1 + (window - 1) * dilation
         excess = window - shapes.take(tensors[:, 0]).element(1 + at)
-        closed = ~(signatures.element(1 + at) < 0)
         is_large |= excess > 0
-        is_closed |= closed & (excess > 0)
-        is_negative |= closed & (excess >= 2 * option(f"stride_{letter}"))  # smaller values are rounded to 0
+        is_closed |= ~(signatures.element(1 + at) < 0) & (excess > 0)
     is_large &= option("padding") == facts.operators.schema.enum_value("Padding", "VALID")
-    return np.column_stack([operators, ~is_closed, is_negative])[is_large]
+    return np.column_stack([operators, ~is_closed])[is_large]

@@ -3,8 +3,6 @@ from circletools.edit.bundles import replace_member as replace_member
 from circletools.parts.extract import ExtractRequest as ExtractRequest
 from circletools.parts.extract import extract as extract
 from circletools.parts.extract import prune as prune
-from circletools.shapes.request import ShapeRequest as ShapeRequest
-from circletools.shapes.setting import set_shape as set_shape
 from circletools.surgery.ends import SignatureRequest as SignatureRequest
 from circletools.surgery.ends import expose as expose
 from circletools.surgery.ends import reorder as reorder
@@ -13,3 +11,5 @@ from circletools.surgery.rename import RenameRequest as RenameRequest
 from circletools.surgery.rename import rename as rename
 from circletools.surgery.rename import strip_names as strip_names
 from circletools.surgery.repair import repair as repair
+from circletools.surgery.request import ShapeRequest as ShapeRequest
+from circletools.surgery.setting import set_shape as set_shape

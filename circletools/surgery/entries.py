@@ -29,9 +29,9 @@ from circletools.model.model import Model
 from circletools.model.views import Tensor
 from circletools.origin.embed import strip
 from circletools.parts.names import graph_at
-from circletools.shapes.request import EndNames
 from circletools.storage.documents import read_json
 from circletools.surgery.rename import Pair, rename_metadata, split_pair
+from circletools.surgery.request import EndNames
 from circletools.wording import Attributes, Tabular, counted, suggestion
 
 _IMAGE_RANK, _COLORS = 4, {1: "GRAYSCALE", 3: "RGB"}

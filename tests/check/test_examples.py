@@ -87,7 +87,8 @@ def check_found(_: Path) -> Found:
     options = {"padding": "VALID", "stride_w": 1, "stride_h": 1}
     graph.operator("CONV_2D", [x, weights], [graph.tensor("y", (1, 1, 1, 1))], "Conv2DOptions", **options)
     graph.ends([x], [2])
-    yield from findings_of(build.to_bytes())
+    with ct.open(build.to_bytes()) as model:
+        yield from ct.check(model, for_=("litert",))
     build = Build()
     build.graph()
     build.code(Code("FULLY_CONNECTED", 12))

@@ -18,7 +18,7 @@ from circletools.parts.names import TensorNames, graph_at, quoted
 from circletools.shapes.batch import Batch, Patch
 from circletools.shapes.call import RefusedError, Shape, shown
 from circletools.shapes.infer import Inference, Place, Shapes, ShapesRefusedError
-from circletools.shapes.request import ShapeRequest, wanted_shapes
+from circletools.surgery.request import ShapeRequest, wanted_shapes
 from circletools.wording import counted
 
 _MOST_TILED_BYTES = 64 << 20

@@ -1,0 +1,78 @@
+"""Operators of which LiteRT's kernel refuses the shapes of the inputs.
+
+LiteRT computes each shape from the inputs of the model and the constants when it allocates tensors; it ignores the
+shapes of computed tensors in the file. So do these findings, with the rules that also set shapes (`shapes.table`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+import numpy as np
+
+from circletools.findings import Finding
+from circletools.graph.build import model_graph
+from circletools.model.model import Model
+from circletools.model.sizes import size_bytes
+from circletools.shapes.call import DoubtfulError, RefusedError, Shape, WindowError, shown
+from circletools.shapes.infer import Inference, Place, ShapesRefusedError
+from circletools.soundness.whole import Whole
+
+_MOST_OPERATORS = 1 << 14  # each takes about 30 us
+_OTHER_SIZE = 256  # of dynamic dimensions; many models need a multiple of a power of two
+
+
+def shape_findings(model: Model) -> Iterator[Finding]:
+    """Yield operators that refuse their inputs in subgraph 0, those with a signature, and those that these call.
+
+    With dynamic inputs, no operator counts that accepts larger ones. Models of very many operators are not examined.
+    All indices of the model must be in range.
+    """
+    if model.format != "tflite" or not 0 < len(model.operator_columns.tables) <= _MOST_OPERATORS:
+        return
+    found, _ = _refused(model, None)
+    larger, shapes = _refused(model, _OTHER_SIZE) if found else (found, {})
+    for (subgraph, operator), error in found.items():
+        graph = model_graph(model).graphs[subgraph]
+        made = graph.results.values[slice(*graph.results.splits[operator : operator + 2].tolist())].tolist()
+        if isinstance(error, WindowError):
+            continue  # a finding of its own
+        if (subgraph, operator) in larger or all(shapes.get((subgraph, tensor)) is None for tensor in made):
+            name = graph.operators.code_names[operator]
+            doubt = isinstance(error, DoubtfulError)
+            end = "a kernel may compute something else" if doubt else "LiteRT's kernel refuses that"
+            message = f"{name} does not fit its inputs: {error.reason}; {end}"
+            yield Finding("OPERATOR_SHAPES", "warning", graph.place(operator), message)
+
+
+def _refused(model: Model, size: int | None) -> tuple[dict[Place, RefusedError], dict[Place, Shape | None]]:
+    """Return why operators refuse their inputs, and all shapes, with another size for dynamic dimensions if given."""
+    inference = Inference(model, strict=True)
+    for index in dict.fromkeys((0, *(signature.subgraph for signature in model.signatures))):
+        inputs = []
+        for tensor in (model.subgraphs[index].tensors[one] for one in model.subgraphs[index].inputs):
+            other = tensor.open_shape if size and len(tensor.open_shape) == len(tensor.shape) else tensor.shape
+            inputs.append(tuple(size if size and one < 0 else one for one in other))
+        with suppress(RefusedError, ShapesRefusedError):  # other shapes elsewhere, or too many dimensions
+            inference.run(index, inputs)
+    return inference.refused | _resized(model, inference), inference.found.shapes
+
+
+def _resized(model: Model, inference: Inference) -> dict[Place, RefusedError]:
+    """Return operators whose output is a constant of another size: `Subgraph::ResizeTensor` refuses these."""
+    whole = Whole(model)
+    written = np.flatnonzero((whole.first_producer >= 0) & whole.has_data & ~whole.graph.values.is_variable)
+    found: dict[Place, RefusedError] = {}
+    for row in written.tolist():
+        index = int(np.searchsorted(whole.tensors.splits, row, "right")) - 1
+        tensor = model.subgraphs[index].tensors[row - int(whole.tensors.splits[index])]
+        shape = inference.found.shapes.get((index, tensor.index))
+        if shape is None:
+            continue
+        stored = int(model.buffers.data.count[tensor.buffer])
+        if shape != tuple(tensor.shape) or (stored and stored != size_bytes(tensor.type, shape)):
+            place = (index, whole.index_of(int(whole.first_producer[row])))
+            words = f"it writes {shown(shape)} into a constant of {shown(tensor.shape)}, {stored} bytes"
+            found[place] = RefusedError(words)
+    return found
