@@ -22,11 +22,10 @@ from circletools.origin.tracking.evidence import Evidence, Found, grounds
 from circletools.origin.tracking.regions import (
     Region,
     both_regions,
-    copies_of,
     one_by_one,
     pair_regions,
+    repeated,
     same_values,
-    twins_of,
 )
 from circletools.origin.tracking.view import CONVERSIONS, NONE, Pairs, Side, Views
 
@@ -105,7 +104,8 @@ def cover(views: Views, pairs: Pairs, evidence: list[Evidence], opaque: set[int]
     found: list[Found] = [{} for _ in evidence]
     for new in np.flatnonzero(~pairs.unpaired(1)).tolist():
         found[new][int(pairs.to_before[new])] = grounds(evidence[new])
-    copies, twins = copies_of(views, pairs), twins_of(views, pairs)
+    twins = repeated(views[0], pairs.to_after)
+    copies = {copy: int(pairs.to_before[row]) for copy, row in repeated(views[1], pairs.to_before).items()}
     for new, old in copies.items():
         found[new][old] = found[int(pairs.to_after[old])][old]
     for twin, old in twins.items():

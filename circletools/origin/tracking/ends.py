@@ -22,16 +22,14 @@ Names = Mapping[str, int]
 """The inputs and outputs of a graph by their names in a signature."""
 
 
-def pair_ends(
-    before: Side, after: Side, named: tuple[tuple[Names, Names], tuple[Names, Names]], pairs: Pairs
-) -> Pairs:
-    """Return the pairs with ends added; `named` has the names of inputs and of outputs, for BEFORE and AFTER."""
+def pair_ends(before: Side, after: Side, named: tuple[tuple[Names, Names], tuple[Names, Names]]) -> Pairs:
+    """Return pairs of ends alone; `named` has the names of inputs and of outputs, for BEFORE and AFTER."""
     old, new = ends_of(before.graph), ends_of(after.graph)
     inputs, outputs = (
         tuple(_same_ends((before, after), ends, names))
         for ends, names in zip(zip(old, new, strict=True), named, strict=True)
     )
-    return replace(pairs, inputs=inputs, outputs=outputs)
+    return Pairs(np.full(len(before), NONE), np.full(len(after), NONE), inputs, outputs)
 
 
 def _same_ends(
@@ -90,7 +88,6 @@ def recheck_ends(views: Views, pairs: Pairs) -> Pairs:
     The views must show everything except conversions without a partner.
     """
     was, now = views
-    lost = lost_constants(views, pairs)
     partner = pairs.to_before.tolist()
     paired = [(old, new) for new, old in enumerate(partner) if old != NONE]
     made = {mine: own for old, new in paired for own, mine in zip(was.made[old], now.made[new], strict=False)}
@@ -98,29 +95,25 @@ def recheck_ends(views: Views, pairs: Pairs) -> Pairs:
     def is_cut_input(old: int, new: int) -> bool:
         readers = [(was.reads[partner[reader]], slot) for reader, slot in now.readers[new] if partner[reader] != NONE]
         read = [reads[slot][2] for reads, slot in readers if slot < len(reads)]
-        return bool(read) and all(_is_far(views, pairs, lost, value, old) for value in read)
+        return bool(read) and all(_is_far(views, pairs, value, old) for value in read)
 
     ends = [[(int(was.value[old]), int(now.value[new])) for old, new in own] for own in (pairs.inputs, pairs.outputs)]
     inputs = [not is_cut_input(*own) for own in ends[0]]
-    outputs = [new not in made or not _is_far(views, pairs, lost, old, made[new]) for old, new in ends[1]]
+    outputs = [new not in made or not _is_far(views, pairs, old, made[new]) for old, new in ends[1]]
     return replace(
         pairs, inputs=tuple(compress(pairs.inputs, inputs)), outputs=tuple(compress(pairs.outputs, outputs))
     )
 
 
-def lost_constants(views: Views, pairs: Pairs) -> set[int]:
-    """Return BEFORE's unpaired operators with significant constants that AFTER does not have."""
-    view, lost = views[0], set()
-    side, constants = view.side, view.side.constants
-    for row in np.flatnonzero(pairs.unpaired(0)).tolist():
-        own = [int(side.constant[value]) for giver, _, value in view.reads[row] if giver == NONE]
-        telling = [number for number in own if number != NONE and constants.distinctive[number]]
-        if telling and not any(constants.shared[number] for number in telling):
-            lost.add(row)
-    return lost
+def _is_lost(was: View, row: int) -> bool:
+    """Return whether an operator of BEFORE has significant constants, and AFTER none of them."""
+    constant, constants = was.side.constant, was.side.constants
+    own = [int(constant[value]) for *_, value in was.reads[row] if constant[value] != NONE]
+    telling = [number for number in own if constants.distinctive[number]]
+    return bool(telling) and not any(constants.shared[number] for number in telling)
 
 
-def _is_far(views: Views, pairs: Pairs, lost: set[int], value: int, goal: int) -> bool:
+def _is_far(views: Views, pairs: Pairs, value: int, goal: int) -> bool:
     """Return whether every path back from one value to the other has more than operators that can be fused."""
     was, waiting, seen = views[0], [value], set[int]()
     while waiting:
@@ -128,7 +121,7 @@ def _is_far(views: Views, pairs: Pairs, lost: set[int], value: int, goal: int) -
         if value == goal:
             return len(seen) > _MOST_BETWEEN
         row = int(was.side.graph.producer[value])
-        if row != NONE and row not in seen and row not in lost and pairs.to_after[row] == NONE:
+        if row != NONE and row not in seen and pairs.to_after[row] == NONE and not _is_lost(was, row):
             seen.add(row)
             waiting += [read for *_, read in was.reads[row]]
     return True

@@ -43,14 +43,14 @@ def histories(views: Views, pairs: Pairs, free: list[Indices], sizes: list[Indic
 
     They end once no `free` operators of the two models share a colour, as further rounds would not change that.
     """
-    edges = [_Edges(view) for view in views]
+    edges = [_edges(view) for view in views]
     history = [[_first(views, pairs, sizes, side)] for side in (0, 1)]
     for _ in range(DEPTH):
         free = list(_in_common(free, [rounds[-1] for rounds in history]))
         if not all(map(len, free)):
             return [rounds[:-1] for rounds in history]
         for one, rounds in zip(edges, history, strict=True):
-            rounds.append(one.refined(rounds[-1]))
+            rounds.append(_refined(one, rounds[-1]))
     return history
 
 
@@ -60,22 +60,18 @@ def _in_common(free: list[Indices], colours: list[Colours]) -> Iterator[Indices]
         yield rows[np.isin(mine, other)]
 
 
-class _Edges:
-    """The edges between operators in a view."""
+def _edges(view: View) -> list[tuple[Indices, Indices, Colours]]:
+    """Return the edges in both directions: the near and the far operators, and the colours of the slots."""
+    fed = view.giver != NONE
+    giver, reader, pin = view.giver[fed], view.reader[fed], view.slot[fed] * 1024 + view.place[fed]
+    return [(reader, giver, mixed(pin, 1)), (giver, reader, mixed(pin, 2))]
 
-    def __init__(self, view: View) -> None:
-        self.count = len(view)
-        fed = view.giver != NONE
-        self.ends = (view.reader[fed], view.giver[fed])
-        pin = view.slot[fed] * 1024 + view.place[fed]
-        self.pins = (mixed(pin, 1), mixed(pin, 2))
 
-    def refined(self, colours: Colours) -> Colours:
-        """Return the colours after one more round."""
-        new = colours
-        for near, far, pins in zip(self.ends, reversed(self.ends), self.pins, strict=True):
-            new = further(new, gather(self.count, near, further(colours[far], pins)))
-        return new
+def _refined(edges: list[tuple[Indices, Indices, Colours]], colours: Colours) -> Colours:
+    new = colours
+    for near, far, pins in edges:
+        new = further(new, gather(len(colours), near, further(colours[far], pins)))
+    return new
 
 
 def _first(views: Views, pairs: Pairs, sizes: list[Indices], side: int) -> Colours:
@@ -105,7 +101,7 @@ def match(views: Views, pairs: Pairs, sizes: list[Indices]) -> Pairs:
     """
     if pairs.complete:
         return pairs
-    search = _Search(views, pairs, sizes)
+    search = Search(views, pairs, sizes)
     search.from_ends()
     search.by_constants()
     if not search.complete:
@@ -113,7 +109,7 @@ def match(views: Views, pairs: Pairs, sizes: list[Indices]) -> Pairs:
     return search.pairs
 
 
-class _Search:
+class Search:
     """The pairs as lists during the search: propagation visits one slot at a time."""
 
     def __init__(self, views: Views, pairs: Pairs, sizes: list[Indices]) -> None:
@@ -216,11 +212,9 @@ class _Search:
     def by_colours(self) -> None:
         """Pair operators with unique colours, the deepest first."""
         history = histories(self.views, self.pairs, self.free(), self.sizes)
-        for depth in reversed(range(len(history[0]))):
+        for depth in reversed(range(1, len(history[0]))):  # 0 are their own properties, not their surroundings
             still = self.free()
             alone = alone_in_both(*(rounds[depth][rows] for rounds, rows in zip(history, still, strict=True)))
             for old, new in zip(*(rows[at].tolist() for rows, at in zip(still, alone, strict=True)), strict=True):
-                # Unique by its own properties, not by its surroundings: only its constants count as evidence.
-                if depth or (old in self.views[0].held and new in self.views[1].held):
-                    self.pair(old, new)
+                self.pair(old, new)
             self.spread()

@@ -27,7 +27,7 @@ from circletools.origin.tracking.ends import Names, pair_ends, recheck_ends, res
 from circletools.origin.tracking.evidence import Found, drop_the_disconnected, drop_the_unlikely, evidence_of
 from circletools.origin.tracking.match import match
 from circletools.origin.tracking.names import pair_by_name
-from circletools.origin.tracking.view import CONVERSIONS, NONE, Pairs, Side, Views, look, shared_codes
+from circletools.origin.tracking.view import CONVERSIONS, NONE, Pairs, Side, Views, look
 
 _OPAQUE = ("CUSTOM", "DELEGATE")
 
@@ -50,7 +50,7 @@ def track_graphs(
 ) -> Tracked:
     """Run the passes; `ends` are names of inputs and outputs in signatures, `tags` the tags of BEFORE's values."""
     sides = before, after
-    pairs = pair_ends(before, after, ends, Pairs.none(before, after))
+    pairs = pair_ends(before, after, ends)
     sizes = [side.sizes(resized(before, after, pairs)) for side in sides]
     conversions = [side.is_any(CONVERSIONS) for side in sides]
     handing = [side.hands_on | mask for side, mask in zip(sides, conversions, strict=True)]
@@ -106,10 +106,11 @@ def track_models(before: ModelGraph, after: ModelGraph, tags: Tags) -> dict[Coup
         taken[0].add(old)
         taken[1].add(new)
         graphs = before.graphs[old], after.graphs[new]
-        codes = shared_codes(graphs)
+        codes: dict[str, int] = {}
+        numbers = [[codes.setdefault(code, len(codes)) for code in graph.operators.code_names] for graph in graphs]
         sides = [
-            Side(graph, names[side][graph.index], codes[side], classes[side][graph.index], constants)
-            for side, graph in enumerate(graphs)
+            Side(graph, names[side][graph.index], np.array(own, np.int64), classes[side][graph.index], constants)
+            for side, (graph, own) in enumerate(zip(graphs, numbers, strict=True))
         ]
         signatures = [_signature_names(model, graph) for model, graph in zip((before, after), graphs, strict=True)]
         ends = (signatures[0][0], signatures[1][0]), (signatures[0][1], signatures[1][1])

@@ -18,6 +18,7 @@ from dataclasses import replace
 import numpy as np
 
 from circletools.graph.algorithms import Indices
+from circletools.origin.tracking.match import Search
 from circletools.origin.tracking.view import NONE, Pairs, Side, Views
 
 _HALF, _MOST = 0.5, 0.75  # among equal names: the share of alike operators; of places: the share that agrees
@@ -30,7 +31,8 @@ def pair_by_name(views: Views, pairs: Pairs, sizes: list[Indices], *, tagged: bo
     """
     names = [_operators_by_name(view.side) for view in views]
     common = [(names[0][name], new) for name, new in names[1].items() if name in names[0]]
-    alike = [couple for couple in common if _are_alike(views, *couple)]
+    search = Search(views, pairs, [np.zeros(len(view), np.int64) for view in views])
+    alike = [couple for couple in common if search.fits(*couple)]
     named = replace(pairs.added(alike), by_name=True)
     if tagged:
         return named
@@ -47,14 +49,6 @@ def _operators_by_name(side: Side) -> dict[bytes, int]:
     named = [(side.names[value], row) for row, value in enumerate(side.first) if value != NONE]
     counts = Counter(name for name, _ in named)
     return {name: row for name, row in named if name and counts[name] == 1}
-
-
-def _are_alike(views: Views, old: int, new: int) -> bool:
-    """Return whether two operators have the same code, number of computed inputs and, if any, constants in common."""
-    was, now = views
-    held = was.held.get(old), now.held.get(new)
-    same = was.side.code[old] == now.side.code[new] and was.moving[old] == now.moving[new]
-    return bool(same) and (held[0] is None or held[1] is None or not held[0].isdisjoint(held[1]))
 
 
 def _places(views: Views, named: Pairs, sizes: list[Indices]) -> tuple[Indices, Indices]:

@@ -26,29 +26,18 @@ from circletools.origin.tracking.ends import cut_ends
 from circletools.origin.tracking.view import NONE, Pairs, View, Views
 
 
-def twins_of(views: Views, pairs: Pairs) -> dict[int, int]:
-    """Return BEFORE's unpaired operators -> a paired operator that computes the same."""
-    return _same(views[0], pairs.to_after)
-
-
-def copies_of(views: Views, pairs: Pairs) -> dict[int, int]:
-    """Return AFTER's unpaired operators -> the operator of BEFORE that they compute again."""
-    return {copy: int(pairs.to_before[row]) for copy, row in _same(views[1], pairs.to_before).items()}
-
-
-def _same(view: View, partner: np.ndarray) -> dict[int, int]:
+def repeated(view: View, partner: np.ndarray) -> dict[int, int]:
+    """Return the unpaired operators of a model -> a paired operator that computes the same."""
     if not (partner == NONE).any():
         return {}
     # A key for the input of a slot: the number of the operator that makes it, or the class of a constant.
     constant, is_constant = view.side.constant.tolist(), view.side.is_constant.tolist()
     codes, known = view.side.code.tolist(), dict[Hashable, int]()
     number: list[int] = list(range(len(view)))
-    done = [False] * len(view)
     paired = (partner != NONE).tolist()
     found: dict[int, int] = {}
     groups: dict[int, list[int]] = {}
     for row in range(len(view)):
-        done[row] = True
         reads = view.reads[row]
         if not reads or view.hidden[row]:
             continue
@@ -56,7 +45,7 @@ def _same(view: View, partner: np.ndarray) -> dict[int, int]:
             codes[row],
             *(
                 (number[giver], place)
-                if giver != NONE and done[giver]
+                if NONE != giver <= row
                 else (NONE, constant[value] if is_constant[value] else ~value)
                 for giver, place, value in reads
             ),

@@ -130,13 +130,6 @@ def ends_of(graph: Graph) -> tuple[list[int], list[int]]:
     return ends
 
 
-def shared_codes(graphs: tuple[Graph, Graph]) -> list[Indices]:
-    """Return a number for the code of each operator."""
-    numbers: dict[str, int] = {}
-    codes = [graph.operators.code_names for graph in graphs]
-    return [np.array([numbers.setdefault(code, len(numbers)) for code in own], np.int64) for own in codes]
-
-
 @dataclass(frozen=True, eq=False)
 class Pairs:
     """The partner of each operator, or -1.
@@ -150,11 +143,6 @@ class Pairs:
     inputs: tuple[tuple[int, int], ...] = ()
     outputs: tuple[tuple[int, int], ...] = ()
     by_name: bool = False
-
-    @classmethod
-    def none(cls, before: Side, after: Side) -> Pairs:
-        """Return an empty set of pairs."""
-        return cls(np.full(len(before), NONE), np.full(len(after), NONE))
 
     @property
     def partners(self) -> tuple[Indices, Indices]:
