@@ -236,7 +236,11 @@ def attribute_to(
     every, (trace, joined) = trace, joined_executions(model, trace)
     operators = _operators(model, origins, joined.operators, trace)
     sources, modules, types = _groups(operators, joined.operators, origins, trace, depth)
-    added, groups = _added(joined, trace), _delegated_groups(joined, trace, operators)
+    added = tuple(
+        AddedTime(*key, tuple(sorted(measured.backends)), time_of(measured, trace))
+        for key, measured in sorted(joined.added.items())
+    )
+    groups = _delegated_groups(joined, trace, operators)
     times = [row.time for row in operators if row.time] + [row.time for row in added if row.kind != "inside"]
     times += [group.time for group in groups]
     return Attribution(
@@ -296,13 +300,6 @@ def _delegated_groups(
         estimates = tuple(after - before for before, after in pairwise(passed))
         found.append(DelegatedGroup(name, places, time_of(measured, trace), estimates))
     return tuple(found)
-
-
-def _added(joined: Join, trace: OperatorTrace) -> tuple[AddedTime, ...]:
-    return tuple(
-        AddedTime(*key, tuple(sorted(measured.backends)), time_of(measured, trace))
-        for key, measured in sorted(joined.added.items())
-    )
 
 
 def _groups(

@@ -1,13 +1,13 @@
 """Basics of comparing times: the ratio, its confidence interval, and the verdict.
 
-    executions of a recording -> mean of the fastest tenth -> mean over the recordings of a side -> ratio
+    executions of a recording -> mean of the fastest tenth -> mean of the fastest recordings of a side -> ratio
 
-Other work on a machine only ever adds time, so the fastest executions are nearest to what the model needs. Two
-variations bound its error. One is between the recordings of a side, and those of a history of the same model;
-recordings made alternately are compared in pairs. The other is between the fastest executions of five parts of each
-recording, because executions that follow each other are slow together (the method of batch means). The variation
-between processes, such as in memory placement, is added: an assumed one, or more if the recordings show it. A change
-is significant by either, at half the level each.
+Other work on a machine only ever adds time, so the fastest executions are nearest to what the model needs, and of
+four recordings or more the slowest fourth is left out. Two variations bound the error. One is between the recordings
+of a side, and those of a history of the same model; recordings made alternately are also compared in pairs. The other
+is between the fastest executions of five parts of each recording, because executions that follow each other are slow
+together (the method of batch means). The variation between processes, such as in memory placement, is added: an
+assumed one, or more if the recordings show it. A change is significant by any of these, at its share of the level.
 """
 
 from __future__ import annotations
@@ -27,6 +27,9 @@ from circletools.errors import UsageError
 Samples = npt.NDArray[np.float64]
 """The time of every execution of a recording, in nanoseconds."""
 
+NO_TIME: Samples = np.zeros(1)
+"""The times of what a recording lacks."""
+
 _One = TypeVar("_One")
 _Row = TypeVar("_Row")
 
@@ -39,7 +42,7 @@ PROCESS_SPREAD = 0.1
 """The assumed variation between processes in addition to the spread of their executions."""
 
 _COARSEST_NS = 1000
-_FASTEST, _PARTS = 10, 5
+_FASTEST, _PARTS, _TRIMMED = 10, 5, 4
 _FEWEST, _MANY = 4, 100  # of executions; and of degrees of freedom, as good as infinitely many
 LEVEL = 0.05
 """The significance level, two-sided."""
@@ -246,25 +249,35 @@ def _exceeds(less: float, more: float, limit: float, total_ns: float) -> bool:
 
 
 def _estimate(row: Row, tick_ns: float) -> _Estimate:
-    sides = [np.array([location(times) for times in side]) for side in (row.before, row.after)]
-    means = [float(side.mean()) for side in sides]
-    rounding = sum((tick_ns / mean) ** 2 / 12 for mean in means if mean)
-    if row.paired and len(sides[0]) > 1 and all(side.all() for side in sides):
-        logs = np.log(sides[1] / sides[0])
-        variance = float(logs.var(ddof=1))
-        pairs = max(math.sqrt(max(variance, rounding) / len(logs)), 1e-6), len(logs) - 1
-        within = _within(row, sides, rounding, variance / 2)
-        return _Estimate(means[0], means[0] * math.exp(float(logs.mean())), (pairs, *within))
-    history = np.array([location(times) for times in row.history])
-    freedom = sum(len(side) - 1 for side in (*sides, history) if len(side))
-    relative = [(side / mean - 1, mean) for side, mean in zip(sides, means, strict=True) if mean]
-    known = [spread for spread, _ in relative] + ([history / history.mean() - 1] if history.any() else [])
-    variance = sum(float((spread**2).sum()) for spread in known) / max(1, freedom)
-    within = _within(row, sides, rounding, variance)
-    inverse = sum(1 / len(spread) for spread, _ in relative)
+    sides = [np.array([location(times) for times in side]) for side in (row.before, row.after, row.history)]
+    (before, *_), (after, *_), _ = found = [_fastest(side) for side in sides]
+    rounding = sum((tick_ns / mean) ** 2 / 12 for mean in (before, after) if mean)
+    freedom = sum(count - 1 for mean, count, _ in found if mean)
+    variance = sum(squares for *_, squares in found) / max(1, freedom)
+    inverse = sum(1 / count for mean, count, _ in found[:2] if mean)
     least = max(rounding / 2, 1e-12, 0 if freedom else ASSUMED_SPREAD**2)
-    between = math.sqrt(max(variance, least) * max(inverse, 1e-12)), freedom or math.inf
-    return _Estimate(means[0], means[1], (between, *within) if freedom or not within else within)
+    errors = [(math.sqrt(max(variance, least) * max(inverse, 1e-12)), freedom or math.inf)]
+    within = _within(row, sides[:2], rounding, variance)
+    if within and not freedom:
+        errors = []
+    if row.paired and len(row.before) > 1 and all(side.all() for side in sides):
+        logs = np.log(sides[1] / sides[0])
+        spread = max(float(logs.var(ddof=1)), rounding)
+        errors.append((max(math.sqrt(spread / len(logs)), 1e-6), len(logs) - 1))
+    return _Estimate(before, after, (*errors, *within))
+
+
+def _fastest(side: Samples) -> tuple[float, int, float]:
+    """Return the mean of the fastest three quarters of recordings, their number, and the sum of squared deviations.
+
+    Deviations are relative, and those of slower recordings count like that of the slowest one that is left (the
+    Winsorized variance of a trimmed mean; K. K. Yuen, Biometrika 61, 1974).
+    """
+    side = np.sort(side)
+    count = len(side) - len(side) // _TRIMMED
+    mean = float(side[:count].mean()) if count else 0.0
+    near = np.minimum(side, side[count - 1]) / mean if mean else side
+    return mean, count, float(((near - near.mean()) ** 2).sum()) if mean else 0.0
 
 
 def _within(

@@ -11,6 +11,7 @@ import numpy as np
 
 from circletools.errors import UsageError
 from circletools.profile.compare import (
+    NO_TIME,
     ComparedTime,
     Comparison,
     Row,
@@ -36,8 +37,8 @@ Between operator and name: 0 and 0 for the operator's own run; for a delegate's 
 start) the number of the delegate's part, from 1, and of the row in it.
 """
 
-_Times = dict[_Key, list[tuple[int, int]]]
-"""The executions of each operator, and its self time in each."""
+_Times = dict[_Key | None, Samples]
+"""The self time of each operator, and (None) of all, in every execution."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,16 +89,10 @@ def compare_profiles(
     """
     sides = sides_of(OperatorTrace, before, after, history, paired=paired)
     times = [[_times(trace) for trace in side] for side in sides]
-    same = _same_rows(*({key for some in side for key in some} for side in times[:2]))
+    same = _same_rows(*({key for some in side for key in some if key} for side in times[:2]))
     times[1] = [{same.get(key, key): found for key, found in some.items()} for some in times[1]]
-    keys = {key for side in times[:2] for some in side for key in some}
-    series = {
-        key: [
-            [_series(some, key, trace) for some, trace in zip(found, side, strict=True)]
-            for found, side in zip(times, sides, strict=True)
-        ]
-        for key in [None, *sorted(keys)]
-    }
+    keys = {key for side in times[:2] for some in side for key in some if key}
+    series = {key: [[some.get(key, NO_TIME) for some in side] for side in times] for key in (None, *sorted(keys))}
     total_ns = float(np.mean([recording.mean() for recording in series[None][0]]))
     tick_ns = _tick(sides)
     pairs = [
@@ -155,10 +150,10 @@ def visible_changes(
     if len(history) < 2:
         raise UsageError("one recording cannot show how recordings vary", hint="give several of the same model")
     times = [_times(trace) for trace in history]
-    keys = [None, *sorted({key for some in times for key in some})]
+    keys = [None, *sorted({key for some in times for key in some if key})]
     tick_ns, found = _tick([history]), []
     for key, place in zip(keys, _places(keys), strict=True):
-        means = np.array([location(_series(some, key, trace)) for some, trace in zip(times, history, strict=True)])
+        means = np.array([location(some.get(key, NO_TIME)) for some in times])
         if not means.all():
             continue
         mean = float(means.mean())
@@ -183,7 +178,7 @@ def _places(keys: Iterable[_Key | None]) -> Iterator[tuple[int | None, int | Non
             yield key[0], key[1], None, key[-1]
 
 
-def _same_rows(before: Iterable[_Key], after: Iterable[_Key]) -> dict[_Key, _Key]:
+def _same_rows(before: Iterable[_Key], after: Iterable[_Key]) -> dict[_Key | None, _Key]:
     """Return the rows before that match delegates' rows after; a changed operator may change names and numbers.
 
     Parts with the same number of rows are paired row by row, others by name, in order of occurrence.
@@ -192,7 +187,7 @@ def _same_rows(before: Iterable[_Key], after: Iterable[_Key]) -> dict[_Key, _Key
     for found, keys in zip(parts, (before, after), strict=True):
         for key in sorted(keys):
             found.setdefault(key[:3], []).append(key)
-    same: dict[_Key, _Key] = {}
+    same: dict[_Key | None, _Key] = {}
     for part, rows in parts[1].items():
         others = parts[0].get(part, []) if part[2] else []
         if len(rows) == len(others):
@@ -220,10 +215,16 @@ def _tick(sides: Sequence[Sequence[OperatorTrace]]) -> float:
 
 
 def _times(trace: OperatorTrace) -> _Times:
-    own = [run.duration_ns for run in trace.runs] if trace.averaged else self_times(trace.runs)
-    found: _Times = {}
+    """Return the times of an operator in every execution; the mean if only that is known."""
+    averaged, count = trace.averaged, 1 if trace.averaged else trace.executions
+    own = [run.duration_ns / trace.executions for run in trace.runs] if averaged else self_times(trace.runs)
+    found: _Times = {None: np.zeros(count)}
+    first = min((run.subgraph for run in trace.runs), default=0)
     for run, key, time in zip(trace.runs, _keys(trace.runs), own, strict=True):
-        found.setdefault(key, []).append((run.execution, time))
+        at = 0 if averaged else run.execution
+        found.setdefault(key, np.zeros(count))[at] += time
+        if not averaged or run.subgraph == first:  # averages of a caller include what it calls
+            found[None][at] += time
     return found
 
 
@@ -241,17 +242,3 @@ def _keys(runs: Sequence[OperatorRun]) -> list[_Key]:
         latest[where] = operator, part, row
         found[at] = run.subgraph, operator, part, row, run.name
     return [found[at] for at in range(len(runs))]
-
-
-def _series(times: _Times, key: _Key | None, trace: OperatorTrace) -> Samples:
-    """Return the time of an operator, or of all, in every execution; the mean if only that is known."""
-    keys = [key] if key is not None else list(times)
-    if trace.averaged and key is None:
-        first = min(subgraph for subgraph, *_ in times)
-        keys = [found for found in keys if found[0] == first]  # averages of a caller include what it calls
-    chosen = [pair for found in keys for pair in times.get(found, ())]
-    if trace.averaged:
-        return np.array([sum(time for _, time in chosen) / trace.executions])
-    values = np.zeros(trace.executions)
-    np.add.at(values, [execution for execution, _ in chosen], [time for _, time in chosen])
-    return values

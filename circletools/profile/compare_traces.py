@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 
 from circletools.profile.compare import (
+    NO_TIME,
     ComparedTime,
     Comparison,
     Row,
@@ -26,7 +27,6 @@ from circletools.wording import Attributes, Tabular
 
 _EXECUTION = ("PE", *SUBPHASES)
 _ELAPSED = ("", "elapsed")
-_NO_TIME: Samples = np.zeros(1)
 _WARM_UP, _BENCHMARK = APP_PHASES[1:]
 Unit = Literal["execution", "run"]
 _Key = tuple[Unit, str, str]
@@ -78,7 +78,7 @@ def compare_traces(
     executed = all(len(analysis.executions) for side in sides for analysis in side)
     times = [[_times(analysis, executed) for analysis in side] for side in sides]
     keys = sorted({key for side in times[:2] for some in side for key in some})
-    pairs = {key: [[some.get(key, _NO_TIME) for some in side] for side in times] for key in keys}
+    pairs = {key: [[some.get(key, NO_TIME) for some in side] for side in times] for key in keys}
     totals = Counter[str]()
     for (unit, layer, _), (recordings, *_) in pairs.items():
         if layer:

@@ -1,6 +1,7 @@
-"""Joins the runs of a trace with the operators of a model; on request, also the runs of delegates.
+"""Joins the runs of a trace with the operators of a model; on request, also the runs of delegates; and ranks times.
 
-Executions of other models in the trace are found and left out.
+Executions of other models in the trace are found and left out. Times share a rank if the trace cannot resolve them:
+its clock has a step, and runs vary.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import accumulate
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from circletools.errors import InvalidInputError
 from circletools.graph.graph import ModelGraph
@@ -28,6 +29,8 @@ Place = tuple[int, int]
 """Subgraph and operator index."""
 
 _MOST_KINDS = 64
+_FINER = 3  # a mean resolves more than the steps of the clock
+_NEAR = 0.1  # of the greater time: closer times change order from one recording of a model to the next
 _TRIMMED = 10  # of this many executions, one at each end but at least one of three
 
 
@@ -336,3 +339,42 @@ def median_bounds(count: int) -> tuple[int, int]:
     else:
         lower = int(count / 2 - 0.98 * math.sqrt(count)) - 1
     return lower, count - 1 - lower
+
+
+class Rank(NamedTuple):
+    """A place in the order, 1 for the first; `shared` is the place of the first time that cannot be distinguished."""
+
+    place: int
+    shared: int
+
+
+def ranks(times: Sequence[Time], tick_ns: int, work: Sequence[int] | None = None) -> list[Rank]:
+    """Return the rank of each time, the greatest first.
+
+    Times are compared by `typical_ns`. Times that share a rank differ from the greatest of them by less than a third
+    of a step of the clock, or less than a tenth; the one with the most `work` comes first, as work is the same in
+    each trace. Averages, and operators that do not run in most executions, are ranked by their totals.
+    """
+    groups: list[list[int]] = []
+    for at in sorted(range(len(times)), key=lambda at: _key(times[at])):
+        if groups and _near(times[groups[-1][0]], times[at], tick_ns):
+            groups[-1].append(at)
+        else:
+            groups.append([at])
+    found, done = {}, 0
+    for group in groups:
+        for place, at in enumerate(sorted(group, key=lambda at: (-work[at] if work else 0, at)), done + 1):
+            found[at] = Rank(place, done + 1)
+        done += len(group)
+    return [found[at] for at in range(len(times))]
+
+
+def _key(time: Time) -> tuple[int, int]:
+    return -(time.typical_ns or 0), 0 if time.typical_ns else -time.total_ns
+
+
+def _near(greater: Time, time: Time, tick_ns: int) -> bool:
+    if not greater.typical_ns or not time.typical_ns:
+        return _key(greater) == _key(time)
+    less = greater.typical_ns - time.typical_ns
+    return _FINER * less < tick_ns or less < _NEAR * greater.typical_ns

@@ -9,8 +9,7 @@ from typing import Any
 
 from circletools.origin.exchange import DETAIL_FIELDS, details_json
 from circletools.profile.attribution import Attribution, GroupTime, OperatorTime
-from circletools.profile.joining import Place, Time
-from circletools.profile.ranks import Rank, ranks
+from circletools.profile.joining import Place, Rank, Time, ranks
 from circletools.render.origins import with_line
 from circletools.render.table import places_json, table_csv, table_text
 from circletools.wording import SCHEMA_VERSION, counted, microseconds, milliseconds, ranges

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from circletools.profile.joining import Time
-from circletools.profile.ranks import ranks
+from circletools.profile.joining import Time, ranks
 
 
 def typical(*times: int) -> list[Time]:

@@ -65,7 +65,7 @@ def test_driver_executions_by_request_and_callback() -> None:
            45 D2 E
            50 D2 E"""
     )
-    spans = [(list(some.starts), list(some.ends)) for some in found.driver.of_driver().values()]
+    spans = [(list(starts), list(ends)) for starts, ends in found.driver.of_driver().values()]
     assert spans == [([10 * US], [15 * US]), ([20 * US], [50 * US]), ([10 * US], [40 * US])]
 
 

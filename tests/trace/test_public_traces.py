@@ -73,5 +73,5 @@ def test_the_public_device_trace_gives_its_totals(shared: Path) -> None:
                     assert ours == pytest.approx(theirs, abs=1e-3), (run.index, layer, phase)
     assert seen == DIFFERENCES.keys()
     calls = found.driver.of_driver()["requests and callbacks"]
-    by_callback = [(end - start) / 1e6 for start, end in zip(calls.starts, calls.ends, strict=True)]
+    by_callback = [(end - start) / 1e6 for start, end in zip(*calls, strict=True)]
     assert by_callback == pytest.approx([20.730, 10.519, 14.184, 15.983, 13.012], abs=1e-3)

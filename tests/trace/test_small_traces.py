@@ -111,7 +111,7 @@ def test_an_analysis_without_executions() -> None:
     found = analyse(open_trace(ftrace(table(SIMPLE))))
     assert (len(found.executions), found.wall_clock.shares(), found.runs) == (0, (), [])
     assert (found.events, found.last_ns, found.ordered, set(found.threads)) == (4, 40 * US, True, {100001})
-    assert [len(one.starts) for one in found.driver.of_driver().values()][:2] == [0, 0]
+    assert [len(one[0]) for one in found.driver.of_driver().values()][:2] == [0, 0]
 
 
 def test_marks_of_others_alone_may_stay_open(monkeypatch: pytest.MonkeyPatch) -> None:

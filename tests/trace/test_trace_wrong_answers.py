@@ -36,7 +36,7 @@ def test_every_way_to_execute_is_driver_time(call: str) -> None:
     found = read(f"10 T1 B {call}::{sides[0]}\n20 D1 B {call}::{sides[1]}\n70 D1 E\n90 T1 E")
     assert inclusive(found) == {"LI_PE": 80, "LD_PE": 50}
     calls = found.driver.of_driver()["server calls"]
-    assert (list(calls.starts), list(calls.ends)) == ([20_000], [70_000])
+    assert (list(calls[0]), list(calls[1])) == ([20_000], [70_000])
     assert codes(found) == []
 
 

@@ -10,7 +10,7 @@ from collections import defaultdict, deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -42,19 +42,6 @@ class EventBatch(Columns):
     times: Numbers
     threads: Numbers
     wheres: Numbers
-
-
-@dataclass(frozen=True, slots=True)
-class InFlightChanges:
-    """When threads started or stopped having an execution in flight, in time order.
-
-    `threads` are the threads of the executions, `current` the threads of the events at places `at` in the batch.
-    """
-
-    at: Numbers
-    times: Numbers
-    threads: Numbers
-    current: Numbers
 
 
 @dataclass(slots=True)
@@ -102,11 +89,8 @@ class ExecutionColumns(Columns):
         return map(Execution, numbers, processes, threads, map(KINDS.__getitem__, kinds), *others)
 
 
-class Spans(NamedTuple):
-    """Starts and ends, in nanoseconds."""
-
-    starts: Numbers
-    ends: Numbers
+Spans = tuple[Numbers, Numbers]
+"""Starts and ends, in nanoseconds."""
 
 
 class _Rows:
@@ -147,10 +131,10 @@ class Executions:
         """Return whether any execution has begun."""
         return bool(self._ends)
 
-    def add(self, batch: EventBatch, first: int) -> InFlightChanges:
+    def add(self, batch: EventBatch, first: int) -> tuple[EventBatch, Numbers]:
         """Add events of a batch in time order; `first` is the number of its first event.
 
-        Return when threads started or stopped having executions in flight.
+        Return the events at which threads started or stopped having executions in flight, and these threads.
         """
         processes = np.array(self._processes, np.int64)[batch.threads]
         number = len(self._ends)
@@ -192,10 +176,7 @@ class Executions:
                         changed.append(thread)
                     in_flight[thread] += 1
                 number += 1
-        events = np.array(changes, np.int64)
-        return InFlightChanges(
-            batch.at[events], batch.times[events], np.array(changed, np.int64), batch.threads[events]
-        )
+        return batch.only(np.array(changes, np.int64)), np.array(changed, np.int64)
 
     def ended(self) -> ExecutionColumns:
         """Return the executions that have ended."""
@@ -259,15 +240,16 @@ class Evidence:
                 waiting.setdefault(process, deque()).append(t_ns)
             elif waiting.get(process):
                 found.extend((waiting[process].popleft(), t_ns))
-        return Spans(*np.array(found, np.int64).reshape(-1, 2).T)
+        pairs = np.array(found, np.int64).reshape(-1, 2)
+        return pairs[:, 0], pairs[:, 1]
 
     def of_driver(self) -> dict[str, Spans]:
         """Return the executions in drivers by each kind of evidence."""
         begins, ends = self._outermost(*_SERVED, Role.DRIVER)
         calls = np.isin(begins.roles, _SERVED)
         return {
-            "server calls": Spans(begins.times[calls], ends[calls]),
-            "marks": Spans(begins.times[~calls], ends[~calls]),
+            "server calls": (begins.times[calls], ends[calls]),
+            "marks": (begins.times[~calls], ends[~calls]),
             "requests and callbacks": self._callbacks(Role.SERVED_REQUEST, Role.CALLBACK),
         }
 

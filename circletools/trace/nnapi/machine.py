@@ -17,7 +17,7 @@ import numpy.typing as npt
 from circletools.codes import explain
 from circletools.trace.nnapi.automaton import END, Automaton, Path
 from circletools.trace.nnapi.diagnostics import Collector
-from circletools.trace.nnapi.executions import EventBatch, Evidence, Executions, InFlightChanges
+from circletools.trace.nnapi.executions import EventBatch, Evidence, Executions
 from circletools.trace.nnapi.marks import Mark, Role
 from circletools.trace.nnapi.timeline import Runs
 from circletools.trace.sources.batch import NO_PROCESS
@@ -77,9 +77,9 @@ class Machine:
     def feed(self, times: Numbers, threads: Numbers, symbols: Numbers, wheres: Numbers) -> Numbers:
         """Process events; return the state of each event's thread before it."""
         walk = self._follow(threads, symbols, wheres)
-        turns = self._report_events(walk, times)
+        changes = self._report_events(walk, times)
         states = np.empty_like(times)
-        states[walk.order] = walk.before << 1 | self._in_flight_before(walk, turns)
+        states[walk.order] = walk.before << 1 | self._in_flight_before(walk, *changes)
         self._keep_places(walk)
         self.events += len(times)
         return states
@@ -110,8 +110,8 @@ class Machine:
         starts[firsts] = before
         return _Walk(order, threads, symbols, wheres[order], firsts, starts, ends)
 
-    def _report_events(self, walk: _Walk, times: Numbers) -> InFlightChanges:
-        """Report the events that do more than change the path, in time order."""
+    def _report_events(self, walk: _Walk, times: Numbers) -> tuple[EventBatch, Numbers]:
+        """Report the events that do more than change the path, in time order, as `Executions.add` does."""
         begins = walk.symbols != END
         paths = np.where(begins, walk.after, walk.before)
 
@@ -190,7 +190,7 @@ class Machine:
         walk.stacks[thread] = event, places
         return places
 
-    def _in_flight_before(self, walk: _Walk, changes: InFlightChanges) -> Numbers:
+    def _in_flight_before(self, walk: _Walk, changes: EventBatch, threads: Numbers) -> Numbers:
         """Return whether an execution is in flight before each event.
 
         Also record the states of threads that an event of another thread has changed.
@@ -198,7 +198,7 @@ class Machine:
         self.breaks = ()
         in_flight = np.array(self._in_flight, np.int64)
         found = in_flight[walk.threads]
-        now, threads = changes.at, changes.threads
+        now = changes.at
         if not len(now):
             return found
         turns = np.bincount(threads, minlength=len(in_flight))
@@ -212,7 +212,7 @@ class Machine:
         started = (passed - turns)[walk.firsts]
         found = (found + passed - np.repeat(started, np.diff(walk.firsts, append=count))) & 1
         paths = np.where(within, np.append(walk.before, 0)[at], np.array(self._paths, np.int64)[threads])
-        others = threads != changes.current
+        others = threads != changes.threads
         # Only the end of an execution can come from another thread.
         self.breaks = tuple(column[others] for column in (now + 1, changes.times, threads, paths << 1 | 1))
         return found

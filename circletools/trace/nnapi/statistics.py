@@ -58,23 +58,15 @@ class Cutter:
         times = np.concatenate((times, np.full(len(still), times[-1])))
         threads, states = np.concatenate((threads, still)), np.concatenate((states, now[still]))
         begins = np.concatenate((begins, np.zeros(len(still), np.bool_)))
-        self._check(times, len(now))
-        return self._pair(times, threads, states, begins, now)
-
-    def _check(self, times: Numbers, threads: int) -> None:
         if self.first_ns is None:
             self.first_ns = int(times[0])
         span = int(times[-1]) - self.first_ns
-        if span * threads >= _LIMIT:
+        if span * len(now) >= _LIMIT:
             raise InvalidInputError(
                 f"timestamps span {span // 86_400_000_000_000} days",
                 location=self._name,
                 hint="timestamps are wrong, or two traces were concatenated",
             )
-
-    def _pair(
-        self, times: Numbers, threads: Numbers, states: Numbers, begins: npt.NDArray[np.bool_], now: Numbers
-    ) -> Intervals:
         order = by_thread(threads)
         times, threads, states, begins = times[order], threads[order], states[order], begins[order]
         first = np.ones(len(order), np.bool_)

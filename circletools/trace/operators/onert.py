@@ -18,11 +18,10 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from circletools.errors import InvalidInputError
-from circletools.trace.operators.profile import OperatorRun, OperatorTrace, Whole, nothing_found
+from circletools.trace.operators.profile import OperatorRun, OperatorTrace, Whole, nanoseconds, nothing_found
 
 _OPERATOR = re.compile(r"@(\d{1,9}) (.*)", re.DOTALL)
 _TRACK = re.compile(r"\$(\d{1,9}) sess, (?:#(\d{1,9}) model )?\$(\d{1,9}) subg(?:, (.*))?", re.DOTALL)
-_MICROSECONDS = re.compile(r"(\d{1,15})(?:\.(\d{1,12}))?")
 
 
 _Event = tuple[str, str, str, str]
@@ -121,7 +120,7 @@ def _spans(events: list[_Event]) -> tuple[list[_Span], dict[int, list[int]], int
             continue
         session, subgraph, backend = int(match[1]), int(match[3]), match[4]
         begins = open_begins.setdefault((track, name), [])
-        time = _nanoseconds(text)
+        time = nanoseconds(text, "microseconds")
         if phase == "B":
             begun = inferences.setdefault(session, [])
             if backend is None and subgraph == 0:
@@ -135,10 +134,3 @@ def _spans(events: list[_Event]) -> tuple[list[_Span], dict[int, list[int]], int
                 raise InvalidInputError(f"{name!r} ends at {text} us, before it begins")
             spans.append(_Span(session, int(match[2] or 0), subgraph, backend, name, start, time, before))
     return spans, inferences, unmatched + sum(len(begins) for begins in open_begins.values())
-
-
-def _nanoseconds(text: str) -> int:
-    match = _MICROSECONDS.fullmatch(text)
-    if match is None:
-        raise InvalidInputError(f"{text[:40]!r} is not a time in microseconds")
-    return int(match[1]) * 1000 + int((match[2] or "").ljust(3, "0")[:3])

@@ -14,12 +14,10 @@ from __future__ import annotations
 
 import re
 
-from circletools.errors import InvalidInputError
-from circletools.trace.operators.profile import OperatorRun, OperatorTrace, nothing_found
+from circletools.trace.operators.profile import OperatorRun, OperatorTrace, nanoseconds, nothing_found
 
 HEADER = b"layerName;execStatus;layerType;execType;realTime"
 _INDEX = re.compile(r"\d{1,9}", re.ASCII)
-_MILLISECONDS = re.compile(r"(\d{1,9})\.(\d{1,6})")
 
 
 def parse(data: bytes) -> OperatorTrace:
@@ -33,17 +31,10 @@ def parse(data: bytes) -> OperatorTrace:
         elif len(cells) == 6:
             name, status, kind, kernel, real, _ = cells
             if status.endswith("EXECUTED"):
-                duration, known = _nanoseconds(real, number), _INDEX.fullmatch(name)
+                duration, known = nanoseconds(real, "milliseconds", str(number)), _INDEX.fullmatch(name)
                 run = OperatorRun(0, int(name) if known else order, kind, kernel, at_ns, duration, tables - 1, tables)
                 runs.append(run._replace(of_delegate=known is None))
                 at_ns, order = at_ns + duration, order + 1
     if not runs:
         raise nothing_found("no layer of the report was executed")
     return OperatorTrace("openvino", tuple(runs), tables)
-
-
-def _nanoseconds(text: str, number: int) -> int:
-    match = _MILLISECONDS.fullmatch(text)
-    if match is None:
-        raise InvalidInputError(f"{text[:40]!r} is not a time in milliseconds", location=str(number))
-    return int(match[1]) * 1_000_000 + int(match[2].ljust(6, "0"))

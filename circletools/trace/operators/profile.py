@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
@@ -13,6 +14,7 @@ from circletools.wording import Attributes, Tabular, counted
 Runtime = Literal["onert", "litert", "benchmark_model", "openvino", "executorch"]
 
 _FEWEST = 4
+_DECIMAL = re.compile(r"(\d{1,15})(?:\.(\d{1,12}))?", re.ASCII)
 NORMAL_QUARTILE = 0.6745  # the quartile of a normal distribution, in standard deviations
 
 
@@ -152,6 +154,14 @@ def merged(traces: Sequence[OperatorTrace]) -> OperatorTrace:
 def nothing_found(what: str) -> InvalidInputError:
     """Return the error for a readable trace without operators."""
     return InvalidInputError(f"no operator times: {what}", hint="docs/trace.md shows how to record them")
+
+
+def nanoseconds(text: str, unit: Literal["microseconds", "milliseconds"], location: str | None = None) -> int:
+    """Return a time that is written in another unit. Raises InvalidInputError, with this location."""
+    match = _DECIMAL.fullmatch(text)
+    if match is None:
+        raise InvalidInputError(f"{text[:40]!r} is not a time in {unit}", location=location)
+    return int(match[1] + (match[2] or "").ljust(6, "0")[: 3 if unit == "microseconds" else 6])
 
 
 def self_times(runs: Sequence[OperatorRun]) -> list[int]:

@@ -36,17 +36,12 @@ def open_trace(source: str | os.PathLike[str] | bytes | memoryview | BinaryIO) -
             start = head(pieces, _HEAD_BYTES)
     if not start:
         raise InvalidInputError("the trace is empty", location=file.name, hint="did the recording end early?")
-    encoding = _encoding(start, file.name)
+    opening = start.lstrip(b"\xef\xbb\xbf \t\r\n")
+    encoding = next((one for one in ENCODINGS if one.fits(start, opening)), None)
+    if encoding is None:
+        raise InvalidInputError("not a known trace format", location=file.name, hint=EXPECTED)
     encoded_as = f"{encoding.name} in {packing}" if packing else encoding.name
     return Trace(file.name, encoded_as, encoding.place, lambda trace: encoding.read(trace, pieces), most)
-
-
-def _encoding(start: bytes, name: str) -> Encoding:
-    opening = start.lstrip(b"\xef\xbb\xbf \t\r\n")
-    for one in ENCODINGS:
-        if one.fits(start, opening):
-            return one
-    raise InvalidInputError("not a known trace format", location=name, hint=EXPECTED)
 
 
 def events(trace: Trace, *, ordered: bool = True) -> Iterator[Event]:

@@ -133,13 +133,6 @@ class _Block:
         begins = (kinds == ord(b"B")) & (following == ord(b"|")) & ~alone
         keep = begins | ((kinds == ord(b"E")) & (alone | (following == ord(b"|"))))
         prints, begins = prints.only(keep), begins[keep]
-        texts, names = self._texts(data, prints, begins, marked)
-        return Batch(prints.times, prints.threads, texts, place_at(prints.times), names)
-
-    def _texts(
-        self, data: bytes, prints: _Prints, begins: npt.NDArray[np.bool_], marked: dict[int, int]
-    ) -> tuple[Numbers, list[bytes]]:
-        """Return the text of each event as an index into the names, -1 for an end; and the names."""
         texts, names, pids = read_names(data, begins, prints.start + 2, prints.stop)
         for at in np.flatnonzero(begins & (pids < 0)).tolist():
             text = data[int(prints.start[at]) : int(prints.stop[at])]
@@ -148,7 +141,7 @@ class _Block:
             known = pids[(prints.threads == tid) & (pids >= 0)]
             if len(known):
                 marked[tid] = int(known[0])
-        return texts, names
+        return Batch(prints.times, prints.threads, texts, place_at(prints.times), names)
 
     def _one(self, data: bytes, start: int, end: int, prints: _Prints, at: int) -> None:
         """Parse an event whose fields are in another order."""
