@@ -97,7 +97,7 @@ def split_v(call: Call) -> Sequence[Shape]:
 def slice_(call: Call) -> Sequence[Shape]:
     """The slice from begin with the given size; -1 means up to the end."""
     shape, begin, size = call.shape(), call.numbers(1, 1), call.numbers(2, 1)
-    refuse_unless(len(begin) == len(size) == len(shape), "begin and size have different ranks")
+    refuse_unless(len(begin) == len(size) == len(shape), "begin and size do not have the input's rank")
     found = tuple(
         whole - start if count == -1 else count for whole, start, count in zip(shape, begin, size, strict=True)
     )

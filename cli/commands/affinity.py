@@ -52,7 +52,7 @@ def annotate_affinity(
 def partition(source: Input, request: ct.PlanRequest, by: By = "partition", form: TableForm = "text") -> None:
     """Show or plan the devices and partitions of a model.
 
-    With options for devices, plans devices: shows which operators each device runs and refuses, and the partitions in
+    With options for devices, makes a plan: shows which operators each device runs and refuses, and the partitions in
     execution order with their costs; nothing is written. Without these options, shows the affinity in the model; exit
     status 1 if the model has none, or it no longer describes the operators. CSV has a row for each operator.
     """

@@ -81,7 +81,7 @@ PLANNING = {
     ),
     "keep_together": _repeated(
         "--keep-together",
-        "Keep QUANTIZE with DEQUANTIZE, users of a variable, or producers and readers of large tensors",
+        "Keep together QUANTIZE and DEQUANTIZE, users of a variable, or producers and readers of large tensors",
         "quantize|variables|BYTES",
     ),
     "mode": _option(Mode, "--mode", "Partitioning algorithm; see docs/affinity.md."),

@@ -65,7 +65,7 @@ def check(
     baseline: Baseline = None,
     config: Annotated[
         Path | None,
-        option("--config", "Settings file; default: circletools.toml or pyproject.toml here or above.", "FILE"),
+        option("--config", "Settings file; default: the nearest circletools.toml or pyproject.toml.", "FILE"),
     ] = None,
     statistics: Annotated[bool, option("--statistics", "Count the findings of each code.")] = False,
     explain: Annotated[

@@ -25,7 +25,7 @@ def fit(
     baseline: Baseline = None,
     with_: With = None,
     full: Annotated[bool, option("--full", "Show every reason and operator.")] = False,
-    strict: Annotated[bool, option("--strict", "Exit with status 1 also if the answer is unknown.")] = False,
+    strict: Annotated[bool, option("--strict", "Also exit with status 1 if the answer is unknown.")] = False,
     seconds: Timeout = 600.0,
 ) -> None:
     """Show whether models run on targets, and what stops them.

@@ -106,13 +106,13 @@ def labels(
     source: Input,
     output: Output = None,
     *,
-    file: Annotated[Path, option("--labels", "A text file with a label in each line.", "FILE")],
+    file: Annotated[Path, option("--labels", "A text file with one label per line.", "FILE")],
     of: Annotated[str, option("--output", "The output, by position or name.", "OUTPUT")] = "0",
     name: Annotated[
         str | None, option("--name", "The name of the file in the archive; labels.txt by default.", "FILE")
     ] = None,
     locale: Annotated[str, option("--locale", "The language of the labels, such as en.", "LOCALE")] = "",
-    values: Annotated[bool, option("--values", "Label the values in the output, as for detectors.")] = False,
+    values: Annotated[bool, option("--values", "Label the values in the output (for detectors).")] = False,
     in_place: InPlace = False,
 ) -> None:
     """Name the classes of an output.
@@ -143,7 +143,7 @@ def describe(
     mean: Annotated[str | None, option("--mean", "The mean of the first input, or one per channel.", "N,...")] = None,
     std: Annotated[str | None, option("--std", "The standard deviation of the first input.", "N,...")] = None,
     json: Annotated[
-        str | None, option("--json", "The whole description, as from `metadata get --json`.", "FILE")
+        str | None, option("--json", "The whole description, in the form of `metadata get --json`.", "FILE")
     ] = None,
     files: Annotated[tuple[str, ...], option("--file", "A file that the JSON names; may be repeated.", "FILE")] = (),
     in_place: InPlace = False,

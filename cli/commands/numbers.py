@@ -38,7 +38,7 @@ def compare(
         float | None, option("--max-steps", "Report faults above this many quantization steps.", "N")
     ] = None,
     timeout: Annotated[float, option("--timeout", "Time limit of one run of a program.", "SECONDS", min=0.1)] = 600.0,
-    html: Annotated[str | None, option("--html", "Also write a page with the graph by own error.", "FILE")] = None,
+    html: Annotated[str | None, option("--html", "Also write a page with the graph of own errors.", "FILE")] = None,
     form: TableForm = "text",
 ) -> None:
     """Show which operators compute different values.
@@ -81,7 +81,7 @@ def reduce(
     share_safe: Annotated[
         bool, option("--share-safe", "Replace weights with random values and names with numbers.")
     ] = False,
-    timeout: Annotated[float, option("--timeout", "Time limit of a trial.", "SECONDS", min=0.1)] = 60.0,
+    timeout: Annotated[float, option("--timeout", "Time limit per trial.", "SECONDS", min=0.1)] = 60.0,
     log: Annotated[str | None, option("--log", "Log results here, to resume an interrupted run.", "FILE")] = None,
     form: Form = "text",
 ) -> None:

@@ -16,11 +16,11 @@ def fix_outputs(
     source: Input,
     output: Output = None,
     subgraph: Annotated[
-        str, option("--subgraph", "Subgraphs to fix; entry: main and signatures.", "entry|all|N")
+        str, option("--subgraph", "Subgraphs to fix; entry: the main one and those of signatures.", "entry|all|N")
     ] = "entry",
     copy_operator: Annotated[
         Literal["auto", "transpose", "reshape", "concatenation"],
-        option("--copy-operator", "Operator to copy with."),
+        option("--copy-operator", "Operator that makes the copies."),
     ] = "auto",
     runtime: Annotated[
         Literal["auto", "litert", "onert", "both", "vela"],

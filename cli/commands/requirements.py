@@ -24,9 +24,7 @@ def requires(
     ] = None,
     lower: Annotated[bool, option("--lower", "Write a copy with the lowest operator versions.")] = False,
     write: Annotated[bool, option("--write", "Write a copy with the true min_runtime_version.")] = False,
-    output: Annotated[
-        str | None, option("--output -o", "The file to write, with --lower and --write.", "OUT")
-    ] = None,
+    output: Annotated[str | None, option("--output -o", "The file to write with --lower or --write.", "OUT")] = None,
     in_place: InPlace = False,
     resolver: Annotated[
         Path | None, option("--resolver", "Write C++ that registers the operators with TFLM.", "FILE")

@@ -151,7 +151,7 @@ def expose(
     output: Output = None,
     tensor: Annotated[Pairs, option("--tensor", "A tensor to make an output; may be repeated.", "TENSOR")] = (),
     every: Annotated[
-        Pairs, option("--every", "All outputs of operators of this code, a glob; may be repeated.", "CODE")
+        Pairs, option("--every", "All outputs of operators whose code matches a glob; may be repeated.", "CODE")
     ] = (),
     subgraph: OneSubgraph = 0,
     in_place: InPlace = False,

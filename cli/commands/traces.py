@@ -61,7 +61,7 @@ def _complain(*analyses: ct.types.Analysis) -> bool:
 
 
 def trace_compare(
-    traces: Annotated[tuple[str, ...], argument("A... B...", "Traces before and after, with -- between several.")],
+    traces: Annotated[tuple[str, ...], argument("A... B...", "Traces before and after; -- separates several.")],
     threshold: Annotated[
         float, option("--threshold", "Report changes larger than this, in percent.", "PCT", min=0)
     ] = 10.0,
