@@ -47,7 +47,7 @@ class CircleToolsError(Exception):
 
 
 def shortened(text: str, longest: int = _LONGEST_NAME) -> str:
-    """Shorten a text from a file to `longest` characters (by default for a name) by leaving out its middle."""
+    """Shorten a string from a file to `longest` characters (by default for a name) by leaving out its middle."""
     return text if len(text) <= longest else f"{text[: longest // 2]} … {text[-longest // 2 :]}"
 
 

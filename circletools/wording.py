@@ -1,4 +1,4 @@
-"""Format words and numbers for people; the schema version of documents for programs."""
+"""Format words and numbers for human readers; the schema version of documents for programs."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def assign_by_memory(chooser: Chooser, given: Constraints, sizing: Sizing) -> As
     # An operator costs more the later its device comes in the order.
     order, free = np.arange(float(len(given.devices))), _links(len(given.devices), 0.0)
     tables = [make_cost_table(facts, np.tile(order, (len(facts), 1)), free) for facts in chooser.model.graphs]
-    return replace(_assign(chooser, given, tables, sizing, "the first device with room"), least_us=())
+    return replace(_assign(chooser, given, tables, sizing, "the first device with enough memory"), least_us=())
 
 
 def place_within_limits(facts: Graph, assignment: Assignment, sizing: Sizing, fallback: int) -> Placed:

@@ -1,4 +1,4 @@
-"""Name operators for people: by their sources, or else their outputs."""
+"""Name operators for human readers: by their sources, or else their outputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables as plain values, for people and JSON: the fields that are present; long vectors by their length."""
+"""Tables as plain values, for human readers and JSON: the fields that are present; long vectors by their length."""
 
 from __future__ import annotations
 

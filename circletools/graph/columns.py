@@ -112,11 +112,11 @@ class Operators:
     def first_result_names(self) -> list[str]:
         """The name of each operator's first output, empty if there is none. Raises ModelFormatError."""
         raw = [names[0] if names else b"" for names in self.result_names]
-        long = {name: text(name) for name in raw if len(name) > _LONG_NAME}  # one text, shared by all operators
+        long = {name: text(name) for name in raw if len(name) > _LONG_NAME}  # one string, shared by all operators
         return [name.decode("utf-8", "surrogateescape") if len(name) <= _LONG_NAME else long[name] for name in raw]
 
     def option(self, name: str, chosen: Indices | slice = slice(None)) -> NDArray[np.float64]:
-        """Return an option of operators, 0 if an operator lacks it; a text is returned as its number."""
+        """Return an option of operators, 0 if an operator lacks it; a string is returned as its number."""
         return options_of(self.tables.take(chosen), name, self.schema)
 
 

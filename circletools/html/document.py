@@ -168,7 +168,7 @@ def _modules(modules: ModuleTree, rows: Mapping[int, int], sets: Interned, used:
 
 
 def shortened(value: Any) -> Any:
-    """Return a document in which very long texts are cut."""
+    """Return a document in which very long strings are cut."""
     if isinstance(value, str):
         return short(value)
     if isinstance(value, dict):

@@ -49,7 +49,7 @@ class Freshness(Attributes):
     """Whether tables still describe the operators of the model.
 
     For `stale`, `subgraph` and `operator` are the first difference (`operator` is None if only the fingerprint
-    differs); `reason` is for people.
+    differs); `reason` is human-readable.
     """
 
     state: Literal["fresh", "stale", "unstamped"]

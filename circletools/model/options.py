@@ -77,7 +77,7 @@ def named_options(operators: Tables, schema: Schema) -> list[dict[str, Any]]:
 
 
 def named_fields(tables: Tables, schema: Schema) -> list[dict[str, Any]]:
-    """Return the plain fields of each table by name: numbers, bools, texts, lists of numbers, members of enums."""
+    """Return the plain fields of each table by name: numbers, bools, strings, lists of numbers, members of enums."""
     columns = {field.name: _column(tables, field, schema) for field in tables.type.fields if _is_plain(field)}
     return [{name: column[row] for name, column in columns.items()} for row in range(len(tables))]
 
@@ -100,7 +100,7 @@ def _column(tables: Tables, field: Field, schema: Schema) -> list[Any]:
 
 
 def text_number(text: bytes) -> float:
-    """Return the number that represents the text of an option; never 0."""
+    """Return the number that represents an option's string; never 0."""
     return float(int.from_bytes(blake2b(text, digest_size=6).digest(), "big")) if text else 0.0
 
 

@@ -59,7 +59,7 @@ def allowance(expected: Array, kind: str, step: float, sensitivity: Difference |
     """Return the difference that rounding explains for values of a type with this quantization step (0: none).
 
     `sensitivity` is the change of the reference for slightly changed inputs and constants. Integers that are not
-    quantized, booleans and texts are exact.
+    quantized, booleans and strings are exact.
     """
     finite = np.abs(expected[np.isfinite(expected)]) if expected.dtype.kind in "fc" else np.zeros(0)
     digits = _HALF_OF_DIGITS.get(kind, _SINGLE) * float(finite.max(initial=0.0)) if kind.startswith(_FLOATS) else 0.0

@@ -26,7 +26,7 @@ class Form:
     zero: int = 0
 
     def real(self, stored: Array) -> Array:
-        """Return the real numbers that stored ones represent, as doubles; texts are unchanged."""
+        """Return the real numbers that stored ones represent, as doubles; strings are unchanged."""
         if stored.dtype.kind in "OS":
             return stored
         if self.type == "BFLOAT16" and stored.dtype == np.uint16:
@@ -72,7 +72,7 @@ class Difference:
 
 
 def difference(expected: Array, found: Array, step: float = 0.0) -> Difference:
-    """Compare real numbers of the same shape; texts are equal or not (`max_abs` is then 1)."""
+    """Compare real numbers of the same shape; strings are equal or not (`max_abs` is then 1)."""
     if expected.dtype.kind in "OS":
         unequal = sum(map(ne, expected.ravel().tolist(), found.ravel().tolist()))
         return Difference(expected.size, unequal, float(unequal > 0), (unequal / max(1, expected.size)) ** 0.5,

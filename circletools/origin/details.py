@@ -29,11 +29,11 @@ _MOST_BITS = 35  # the bits of a u32, or of a difference of two
 def encode_details(details: Mapping[int, SourceDetails], sources: Mapping[int, str]) -> bytes:
     """Encode the details of sources that have any, by source id.
 
-    Raises UsageError for an id or line that is not a u32, or a text with a NUL.
+    Raises UsageError for an id or line that is not a u32, or a string with a NUL.
     """
     written = {source: details[source] for source in sorted(details) if source in sources}
     written = {source: known for source, known in written.items() if known != NOTHING}
-    # Put texts next to those with the longest common prefix: paths in order of appearance, the others sorted.
+    # Put strings next to those with the longest common prefix: paths in order of appearance, the others sorted.
     texts_of = {source: (one.class_name, one.file, one.call, one.caller) for source, one in written.items()}
     others = sorted(set(chain.from_iterable(texts_of.values())))
     strings = dict(zip(dict.fromkeys(("", *others, *(one.path for one in written.values()))), count(), strict=False))
@@ -46,7 +46,7 @@ def encode_details(details: Mapping[int, SourceDetails], sources: Mapping[int, s
         entries += b"".join((own, _CHECK.pack(_check(sources[source])), path, class_name, file, line, call, caller))
         before = now
     texts, last = bytearray(_PAIR.pack(_VERSION, len(strings) - 1)), b""
-    for text in (encode_name(one, "a text") for one in strings if one):
+    for text in (encode_name(one, "a string") for one in strings if one):
         shared = next((at for at, both in enumerate(zip(last, text, strict=False)) if both[0] != both[1]), None)
         shared = min(len(last), len(text)) if shared is None else shared
         texts += _leb(shared) + _leb(len(text) - shared) + text[shared:]
@@ -73,7 +73,7 @@ def decode_details(data: bytes | memoryview, sources: Mapping[int, str]) -> dict
     for _ in range(reader.header(_VERSION)):
         shared, length = _number(reader), _number(reader)
         if shared > len(last):
-            raise reader.error("a text shares more characters with the previous one than that has", reader.position)
+            raise reader.error("a string shares more characters with the previous one than that has", reader.position)
         last = last[:shared] + bytes(reader.take(length))
         strings.append(last.decode("utf-8", "surrogateescape"))
     details: dict[int, SourceDetails] = {}
@@ -90,7 +90,7 @@ def decode_details(data: bytes | memoryview, sources: Mapping[int, str]) -> dict
         if index and step <= 0:
             raise reader.error(f"duplicate entry for source {source}", at)
         if not 0 <= path < len(strings) or max(class_name, file, call, caller) >= len(strings):
-            raise reader.error(f"source {source} refers to a text that does not exist", at)
+            raise reader.error(f"source {source} refers to a string that does not exist", at)
         if line < 0 or source < 0:
             raise reader.error(f"source {source} has a negative number", at)
         if source in sources and check == _check(sources[source]):

@@ -82,7 +82,7 @@ def verify_split(
 
 
 def compare_runs(files: SplitFiles, worker: Worker, *, seed: int = 0) -> list[Finding]:
-    """Run the source, then the parts one after the other, and in onert the package too.
+    """Run the source, then the parts one after another, and in onert the package too.
 
     A model with a state is loaded once and run several times, with other inputs each time. Other inputs are tried if
     a part does not run, and if a tensor between parts is empty (computed shapes can cause this): an empty tensor

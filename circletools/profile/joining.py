@@ -54,9 +54,10 @@ class Spread(Attributes):
 class Time(Attributes):
     """A measured time. `median_ns` is the median over executions; None if only averages are known.
 
-    So are `spread`, the distribution over executions, and `typical_ns`, their mean without a tenth at each end: with
-    a clock of whole microseconds it resolves a short operator more finely than a median. `delegated_ns` is the part
-    from a delegate's rows, `ambiguous_ns` the part from equal shares of rows that match several operators.
+    The same holds for `spread`, the distribution over executions, and `typical_ns`, their mean without a tenth at
+    each end: with a clock of whole microseconds it resolves a short operator more finely than a median.
+    `delegated_ns` is the part from a delegate's rows, `ambiguous_ns` the part from equal shares of rows that match
+    several operators.
     """
 
     runs: int

@@ -71,12 +71,12 @@ class Candidates:
 
     @cached_property
     def _texts(self) -> set[int]:
-        """The buffers of texts."""
+        """The buffers of strings."""
         every = (graph.values for graph in self.whole.graph.graphs)
         return set().union(*(one.buffers[one.is_type("STRING")].tolist() for one in every))
 
     def filled(self, buffer: int, made: bytes) -> bytes:
-        """Return a buffer with other contents of the same size; texts keep their number and lengths."""
+        """Return a buffer with other contents of the same size; strings keep their number and lengths."""
         stored = self.data(buffer)
         kept = 4 * (int.from_bytes(stored[:4], "little") + 2) if buffer in self._texts else 0
         return made if kept > len(stored) else bytes(stored[:kept]) + made[kept:]
@@ -118,7 +118,7 @@ def anonymous(candidates: Candidates, choice: Choice, excerpt: Excerpt, seed: in
                 made = _random_like(model.subgraphs[index].array_of(tensor), rng).tobytes()
             except CircleToolsError:  # numpy has no such type, or the data are not what the shape says
                 made = b""
-            # In sparse or packed data, and in texts, any bytes are valid.
+            # In sparse or packed data, and in strings, any bytes are valid.
             made = made if len(made) == stored else rng.integers(0, 256, stored, np.uint8).tobytes()
             data[buffer] = candidates.filled(buffer, made)
     (section,), (signature,) = excerpt.sections, excerpt.signatures

@@ -76,7 +76,7 @@ def _most(longest: Sequence[int], free: int) -> int:
 
 
 def shorter(text: str, most: int) -> str:
-    """Cut a text that is longer than `most`, and mark the cut."""
+    """Cut a string that is longer than `most`, and mark the cut."""
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
@@ -163,7 +163,7 @@ def places_json(operators: Iterable[tuple[int, int]]) -> list[dict[str, int]]:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value for JSON: lists for tuples, objects for dataclasses, texts for numbers that are not finite."""
+    """Return a value for JSON: lists for tuples, objects for dataclasses, strings for numbers that are not finite."""
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""Time models that run one after the other, each in its runtime, in one process.
+"""Time models that run one after another, each in its runtime, in one process.
 
 The clock stops while other work has the processors. Other slowdowns come and go, so chains take turns, forward and
 backward, and are slowed equally. Turns in which the processor itself was slow are discarded and, for a limited time,
@@ -71,7 +71,7 @@ def _measure(request: ChainsRequest, clock: Clock, pace: Pace) -> Timed:
 
 
 class _Turns:
-    """Chains that run one after the other, and their seconds by turn, step and action."""
+    """Chains that run one after another, and their seconds by turn, step and action."""
 
     def __init__(self, chains: list[list[_Loaded]], known: list[dict[str, Array]], clock: Clock) -> None:
         """Store the loaded steps, and for each chain its known tensors by name."""

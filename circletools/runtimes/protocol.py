@@ -48,7 +48,7 @@ class Step:
 
 
 Chain = tuple[Step, ...]
-"""Models that run one after the other; later models read outputs of earlier ones by name."""
+"""Models that run one after another; later models read outputs of earlier ones by name."""
 
 
 @dataclass(frozen=True, slots=True)

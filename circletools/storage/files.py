@@ -203,7 +203,7 @@ def write(
 
 def _replace(path: Path, parts: Sequence[Part], source: Source | None, progress: Progress | None) -> None:
     def fill(file: BinaryIO, early: bool) -> None:
-        """Write the parts one after the other; with `early`, writing to the disk starts during the copy."""
+        """Write the parts one after another; with `early`, writing to the disk starts during the copy."""
         total, done = sum(len(part) for part in parts), 0
         for part in parts:
             for written in _copy(part, file.fileno(), done):

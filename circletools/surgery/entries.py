@@ -98,7 +98,7 @@ def remove_entries(
 
 
 def rename_entries(edit: ModelEdit, names: Mapping[str, str] | Iterable[Pair]) -> RewriteResult:
-    """Rename metadata entries, all at once, by a mapping of old to new names, or by texts `OLD=NEW`.
+    """Rename metadata entries, all at once, by a mapping of old to new names, or by strings `OLD=NEW`.
 
     Raises UsageError if the model does not have an old name, EditError if it already has a new one.
     """
@@ -143,7 +143,7 @@ def set_document(
 
 @dataclass(frozen=True, slots=True)
 class Description(Attributes):
-    """A description for TFLITE_METADATA; `inputs` and `outputs` are pairs of a name or position, and a text."""
+    """A description for TFLITE_METADATA; `inputs` and `outputs` pair a name or position with a text."""
 
     name: str | None = None
     description: str | None = None

@@ -21,7 +21,7 @@ from circletools.wording import Attributes, suggestion
 
 _LONGEST_GLOB = 10_000
 Pair = str | tuple[str, str]
-"""An old and a new name, or both in one text, as in `OLD=NEW`."""
+"""An old and a new name, or both in one string, as in `OLD=NEW`."""
 
 
 def strip_names(edit: ModelEdit) -> RewriteResult:

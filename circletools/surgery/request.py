@@ -22,7 +22,7 @@ _DIMS = re.compile(r"\d{1,9}(,\d{1,9})*")
 class ShapeRequest(Attributes):
     """New shapes for the inputs of a subgraph.
 
-    `inputs` are pairs or texts `NAME=DIMS`, as in `image=4,224,224,3`: the name is a signature's, a tensor's, or a
+    `inputs` are pairs or strings `NAME=DIMS`, as in `image=4,224,224,3`: the name is a signature's, a tensor's, or a
     position. `batch` is the first dimension of all inputs. `static` closes dynamic dimensions with the sizes in the
     file; `dynamic_batch` leaves the first dimension open. `mend` changes constants that contain the batch.
     """

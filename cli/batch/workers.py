@@ -45,7 +45,7 @@ class Workers(Protocol):
 
 
 class ThisProcess:
-    """Runs tasks in this process, one after the other."""
+    """Runs tasks in this process, one after another."""
 
     def __init__(self) -> None:
         self._next: deque[tuple[int, Task]] = deque()

@@ -29,7 +29,7 @@ def typer_of(**settings: Any) -> typer.Typer:
 
 
 class AsGiven:
-    """A command that does not convert texts, choices and defaults.
+    """A command that does not convert strings, choices and defaults.
 
     typer converts them with a library whose import takes longer than checking most models.
     """

@@ -81,7 +81,7 @@ def test_without_costs_the_first_device_with_room_is_taken() -> None:
 
         made = memory(Constraints(three))
         assert (made.numbers, made.least_us) == (([0] * 6,), ())
-        assert made.why(0, 3) == "the first device with room"
+        assert made.why(0, 3) == "the first device with enough memory"
         assert memory(Constraints(three), a=0).numbers == ([1] * 6,)
         assert memory(Constraints(three), a=0, b=0).numbers == ([2] * 6,)
         assert memory(Constraints(three, refusals=refusals)).numbers == ([0, 1, 0, 0, 0, 1],)

@@ -21,7 +21,7 @@ def test_devices_are_filled_in_their_order() -> None:
     assert (npu <= 100, gpu <= 300) == (True, True)
     assert {found.device_of(0, operator) for operator in range(6)} == {"npu", "gpu", "cpu"}
     assert found.evaluation[0].estimate is None
-    assert found.reason(0, 1) == "the first device with room"
+    assert found.reason(0, 1) == "the first device with enough memory"
     roomy = planned("npu=9999", rules=("index:0=cpu",))
     assert roomy.subgraphs[0].numbers == [2, 0, 0, 0, 0, 0]
 

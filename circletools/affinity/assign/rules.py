@@ -120,7 +120,7 @@ class Rule:
 class Decision:
     """A device that no specific rule decided: the default, or the operator's earlier device.
 
-    `words` is the description for people; `place` is the location of a default, for errors.
+    `words` is the human-readable description; `place` is the location of a default, for errors.
     """
 
     device: str

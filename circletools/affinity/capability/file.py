@@ -52,7 +52,7 @@ _KINDS: tuple[Kind, ...] = ("computed", "constant")
 _LINKS: tuple[Link, ...] = ("feeds", "shares")
 _MORE = "..."
 _LARGEST = 1 << 64
-_LONGEST = 1000  # the longest text, as a text is repeated at every operator concerned
+_LONGEST = 1000  # the longest string, since it is repeated at every operator concerned
 
 
 def shipped_devices() -> tuple[str, ...]:

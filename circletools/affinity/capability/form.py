@@ -15,7 +15,7 @@ from circletools.affinity.capability.traits import TensorTraits
 from circletools.graph.graph import Graph
 
 _LARGEST_SHOWN = 1 << 31
-"""Any larger value stands for a text."""
+"""Any larger value stands for a string."""
 
 Kind = Literal["", "computed", "constant"]
 
@@ -51,7 +51,7 @@ Patterns = tuple[TensorPattern, ...]
 class OptionValues:
     """The allowed values of an option: a list, or the range from `low` to `high`.
 
-    `names` are the names of an enum, or the listed texts if the option is a text.
+    `names` are the names of an enum, or the listed strings if the option is a string.
     """
 
     values: frozenset[float]

@@ -6,7 +6,7 @@
                    end if it is an output of the subgraph; on a device that it is copied to (or that reads an input of
                    the subgraph), from the start of the first partition that reads it until its last reader there
 
-Operators run one after the other, in the order of the partitions. Memory that a device's compiler adds (scratch
+Operators run one after another, in the order of the partitions. Memory that a device's compiler adds (scratch
 space, alignment, repacked constants) is not included.
 """
 

@@ -78,7 +78,7 @@ def make_cost_table(facts: Graph, times_us: Floats, links: Links) -> CostTable:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """The time of one run in microseconds, with operators run one after the other.
+    """The time of one run in microseconds, with operators run one after another.
 
     `operators_without_time` are on a device that has no time for them, and count as 0. `constants_us` is the time to
     load the constants of the partitions, each with a copy of its own.

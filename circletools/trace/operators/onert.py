@@ -4,7 +4,7 @@
     {"name": "$0 subg",   "tid": "$0 sess, $0 subg",      "ph": "E", "ts": "735165690", "args": {...}}
 
 All values are strings, times are in microseconds, and an empty object ends the array. Newer versions write `#0 model
-$0 subg` for `$0 subg`. The recorders of the subgraphs are written one after the other, so events are in time order
+$0 subg` for `$0 subg`. The recorders of the subgraphs are written one after another, so events are in time order
 only within a subgraph. The other files of onert do not add up: `trace.table.md` loses operators that begin in the
 same microsecond, and `trace.json` has averages cut to whole microseconds.
 """

@@ -130,7 +130,7 @@ def warm_up(trace: OperatorTrace) -> int:
 
 
 def merged(traces: Sequence[OperatorTrace]) -> OperatorTrace:
-    """Return recordings of one model as one, with their executions one after the other.
+    """Return recordings of one model as one, with their executions one after another.
 
     Raises UsageError if there are none, they are of several runtimes, or only some are averages.
     """

@@ -1,4 +1,4 @@
-"""Parse many places of a text at once: numbers, and the texts of begins, once for each distinct text.
+"""Parse many places of a text at once: numbers, and the texts of begins, each distinct one once.
 
 Eight characters form one 64-bit word.
 """
