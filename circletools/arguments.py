@@ -7,21 +7,30 @@ string is not accepted as a sequence of strings, since it would be split into le
 from __future__ import annotations
 
 import inspect
+import json
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from enum import Enum
 from functools import cache
 from importlib import import_module
-from types import ModuleType, UnionType
+from math import inf
+from pathlib import Path
+from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
 from circletools.calls import title_of
 from circletools.errors import UsageError, shortened
-from circletools.wording import Attributes, by_name, did_you_mean
+from circletools.wording import Attributes, Index, by_name, did_you_mean
 
+_NO_LIST = "is not a list"
+_ALIKE = 0.8  # of two spellings of a word, by difflib
+_FAR = 2.0  # words more than wanted: too far to be meant
 _SHOWN = 60  # characters shown of a wrong value
+_TENSORS = {"tensor", "tensors", "inputs", "outputs", "like"}  # parameters of tensor indices
 _MADE_BY = {"Model": "ct.open(path)", "ModelEdit": "ct.edit(model)", "Source": "ct.open(path)"}
 _NUMBERS = {int: "__index__", float: "__float__"}
 
@@ -37,28 +46,52 @@ def check_arguments(
     signature, hints = _declared(call)
     if owner is not None and not (given and isinstance(given[0], owner)):
         raise CallError(f"{title} is called on an object, not on the class", hint=_remedy(owner))
-    takes = [name for name in signature.parameters if name != "self"]
     has_any = any(one.kind is one.VAR_KEYWORD for one in signature.parameters.values())
-    unknown = [] if has_any else sorted({*named} - {*takes})
+    unknown = [] if has_any else sorted({*named} - {*_taken(call)})
     try:
         if unknown:
             raise TypeError(f"there is no parameter {unknown[0]!r}")
         bound = signature.bind(*given, **named).arguments
     except TypeError as error:
-        requests = [kind for hint in hints.values() for kind in (hint, *get_args(hint)) if _takes(kind, unknown)]
-        hint = f"it takes {', '.join(takes) or 'nothing'}"
-        if requests:
-            hint = f"write {_remedy(requests[0]).partition('(')[0]}({', '.join(f'{name}=…' for name in unknown)})"
-        raise CallError(f"{title}: {error}", hint=hint) from error
+        hint = (
+            did_you_mean(unknown[0], (one for one in _taken(call) if len(one) < 2 * len(unknown[0])))
+            if unknown
+            else ""
+        )
+        if owner is not None:
+            hint = hint or (_remedy(owner) if title.endswith(owner.__name__) else "")
+        shown = title if owner is None else f".{title.rpartition('.')[2]}"
+        raise CallError(f"{title}: {error}", hint=hint or _usage(shown, call, hints, unknown)) from error
     for parameter, value in bound.items():
         if parameter in hints and not _fits(value, hints[parameter]):
-            raise _refusal(title, parameter, value, hints[parameter])
+            others = [one for one in hints if one not in {*bound, "return"} and type(value) in _classes(hints[one])]
+            raise _refusal(title, parameter, value, hints[parameter], others)
 
 
-def _takes(kind: Any, names: Sequence[str]) -> bool:
-    """Return whether a class is a request with these parameters."""
-    is_request = isinstance(kind, type) and kind.__name__.endswith("Request")
-    return is_request and bool(names) and {*names} <= {*inspect.signature(kind).parameters}
+def _usage(title: str, call: Callable[..., Any], hints: Mapping[str, Any], unknown: Sequence[str]) -> str:
+    """Return how a function is called: with its request, if that has the unknown parameters or is needed."""
+    kinds = [(name, kind) for name in hints for kind in _classes(hints[name])]
+    requests = [(name, kind) for name, kind in kinds if kind.__name__.endswith("Request") and name != "return"]
+    if not requests:
+        return f"it takes {', '.join(_taken(call)) or 'nothing'}" if unknown else f"write {_form(title, call)}"
+    name, request = requests[0]
+    made = _remedy(request).removesuffix(" makes one")
+    if unknown and {*unknown} <= {*_taken(request)}:
+        made = f"{made.partition('(')[0]}({', '.join(f'{one}=…' for one in unknown)})"
+    start, _, rest = _form(title, call).partition("(")
+    return f"write {start}({rest.replace(name, made) if name in rest else f'{rest[:-1]}, {name}={made})'}"
+
+
+def _taken(call: Callable[..., Any]) -> list[str]:
+    """Return the names of the parameters of a function or class."""
+    return [name for name in inspect.signature(call).parameters if name != "self"]
+
+
+def _classes(hint: Any) -> list[type]:
+    """Return the classes of this library that an annotation names."""
+    kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    inner = (one for kind in kinds for one in (get_origin(kind) or kind, *get_args(kind)) if isinstance(one, type))
+    return [one for one in inner if one.__module__.startswith("circletools.")]
 
 
 @cache
@@ -106,28 +139,32 @@ def _is_series(value: Any, arguments: tuple[Any, ...]) -> bool:
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
         return False
     items = value if isinstance(value, list | tuple) else ()
-    of = arguments if len(arguments) == len(items) and Ellipsis not in arguments else arguments[:1] * len(items)
-    return all(map(_fits, items, of))
+    if isinstance(value, tuple | list) and len(arguments) > 1 and Ellipsis not in arguments:
+        return len(items) == len(arguments) and all(map(_fits, items, arguments))
+    return all(map(_fits, items, arguments[:1] * len(items)))
 
 
-def _refusal(title: str, parameter: str, value: Any, hint: Any) -> CallError:
+def _refusal(title: str, parameter: str, value: Any, hint: Any, others: Sequence[str]) -> CallError:
     kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
     remedy: str | None
     words = [word for one in kinds for word in _words(one)]
-    inner = (one for kind in kinds for one in (get_origin(kind) or kind, *get_args(kind)) if isinstance(one, type))
-    classes = [one for one in inner if one.__module__.startswith("circletools.")]
     shown = shortened(repr(value), _SHOWN)
     if words:
         remedy = did_you_mean(str(value), map(str, words))
+    elif others:
+        remedy = f"write {others[0]}=…"
     elif bytes in kinds and isinstance(value, str):
         remedy = f"write {parameter}={shown}.encode()"
     elif isinstance(value, Mapping) and _fits([*value.items()], hint):
         remedy = f"write {parameter}=[*{shown}.items()]"
+    elif parameter in _TENSORS:
+        name = next(iter(value), "") if isinstance(value, list | tuple) else value
+        remedy = f"an index by its name: next(one.index for one in subgraph.tensors if one.name == {name!r})"
     elif any(_fits([value], one) for one in kinds if get_origin(one)):
         items = [word.strip() for word in value.split(",")] if isinstance(value, str) else [value]
         remedy = f"write {parameter}={shortened(repr(items), _SHOWN)}"
     else:
-        remedy = next(filter(None, map(_remedy, classes)), "")
+        remedy = next(filter(None, map(_remedy, _classes(hint))), "")
     return CallError(f"{title}: `{parameter}` must be {_described(hint)}, not {shown}", hint=remedy)
 
 
@@ -152,7 +189,7 @@ def _offered() -> Iterator[tuple[str, Any]]:
 
 def _needed(call: Callable[..., Any]) -> str:
     """Return the parameters that a call needs, or the first of those that it may have."""
-    parameters = inspect.signature(call).parameters.values()
+    parameters = [one for one in inspect.signature(call).parameters.values() if one.name != "self"]
     needed = [one for one in parameters if one.default is one.empty] or parameters
     names = [f"{one.name}=…" if one.kind is one.KEYWORD_ONLY else one.name for one in needed]
     return ", ".join([*names[:4], *(["…"] if names[4:] else [])])
@@ -160,25 +197,127 @@ def _needed(call: Callable[..., Any]) -> str:
 
 def answer(fault: str, value: Any, key: object) -> str:
     """Return a sentence: a fault of an object or module that has no such attribute or item, and what to write."""
-    what = f"module {value.__name__!r}" if inspect.ismodule(value) else type(value).__name__
+    kind = value if isinstance(value, type) else type(value)
+    what = f"module {value.__name__!r}" if inspect.ismodule(value) else kind.__name__
     hint = _instead_of(key, value) if isinstance(key, str) else _contents(value)
+    if fault == _NO_LIST and (isinstance(key, int) or hint.startswith("it has ")):
+        lists = [way[:-3] for way, _, _ in _held(value) if way.endswith("[0]")]
+        hint = f"its lists are {', '.join(lists)}" if lists else hint
     return f"{what} {fault}" + (f" ({hint})" if hint else "")
 
 
 def _instead_of(name: str, value: Any) -> str:
-    """Return where an object or module has what is looked for under a name, else what it has."""
+    """Return what to write for a name that an object, class or module lacks, else what it has."""
     if name[:1] == "_":
         return ""
-    if name in _public(value):
-        return f"write .{name}"
-    if isinstance(value, Sequence) and value and name in dir(value[0]):
-        ways = [f"[0].{name}"]
-    else:
-        ways = [*_ways_to(value, name)] or sorted(_calls(type(value), name), key=len)
-    of_part = "." in getattr(value, "__name__", "")  # not of the whole facade, which has many names
-    near = did_you_mean(name, _public(value)) or (_contents(value) if of_part else "")
-    hints = [f"write {' or '.join(ways[:3])}" if ways else "", near]
-    return ", or ".join(filter(None, hints)) or _contents(value)
+    if isinstance(value, Index):
+        return f"it is an index: write {value.of}[{value}].{name}"
+    wanted, kinds = _meanings(name), _kinds(value)
+    around = _meanings(value.__name__) - {"circletool"} if inspect.ismodule(value) else frozenset()
+    is_own = not around and any(_squeezed(one) == _squeezed(name) for one in _public(value))
+    for on, names, noted in _foreign()["instead"] if not is_own else ():
+        if kinds & {*on.split()} and wanted in map(_meanings, names.split()):
+            if noted[0] != "=":
+                return noted if noted.startswith("circletools ") else f"write {noted}"
+            wanted = _meanings(noted)
+    near: dict[str, float] = {}
+    for way, have, optional, far in _ways(value, name):
+        distance = _distance(wanted, have, optional) - 1.1 * bool(around & have)
+        if far < 0.2 and have < wanted:
+            distance = min(distance, 1.5)  # an own name without some of the words
+        if (distance := distance + far) < (_FAR if far < 0.3 else 1.0):
+            near.setdefault(way, distance)
+    ways = sorted((way for way in near if near[way] == min(near.values())), key=len)
+    return f"write {' or '.join(ways[:3])}" if ways else _contents(value)
+
+
+def _squeezed(name: str) -> str:
+    return _plain(name).replace("_", "").lower()
+
+
+def _plain(name: str) -> str:
+    """Return a name without what the classes of the schema add to it."""
+    return re.sub(r"^(GetRootAs)[A-Z]\w*|(?<=[a-z])(AsNumpy|IsNone|Length)$", r"\1", name)
+
+
+@cache
+def _foreign() -> Any:
+    """Return words and names of other libraries, and what takes their place here."""
+    return json.loads(Path(__file__).with_name("foreign.json").read_bytes())
+
+
+@cache
+def _meanings(name: str) -> frozenset[str]:
+    """Return the words of a name without case, number and fillers; of synonyms, the one of this library."""
+    same = {one: word for word, others in _foreign()["words"].items() for one in others.split()}
+    found = re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", _plain(name))
+    fillers = {*_foreign()["fillers"].split()}
+    telling = [word for word in found if not fillers & {word.lower(), word.lower().removesuffix("s")}]
+    words = [word.lower().removesuffix("s") for word in telling or found]
+    return frozenset(same.get(word, word) for word in words if word)
+
+
+def _kinds(value: Any) -> set[str]:
+    """Return the names of a module, or of the classes of an object or class."""
+    if inspect.ismodule(value):
+        return {title_of(value.__name__, "").removesuffix(".")}
+    return {one.__name__ for one in (value if isinstance(value, type) else type(value)).__mro__}
+
+
+def _distance(wanted: frozenset[str], have: frozenset[str], optional: frozenset[str]) -> float:
+    """Return how many words a name has beyond those wanted, infinite if it lacks one, even misspelt."""
+    lacking = wanted - have
+    starts = {word[:1] for word in have}
+    misspelt = [one for one in lacking if one[0] in starts and get_close_matches(one, have, 1, _ALIKE)]
+    misspelt += [one for one in lacking if sorted(one) in map(sorted, have)]
+    if len(misspelt) < len(lacking - optional) or not (misspelt or wanted & have):
+        return inf
+    return max(len(have - (optional - wanted)) - len(wanted), 0) + len(misspelt) / 10
+
+
+_Way = tuple[str, frozenset[str], frozenset[str], float]
+
+
+def _ways(value: Any, name: str) -> Iterator[_Way]:
+    """Yield what one may write: the expression, its words, those that may lack, and how far it is from the object."""
+    is_value = not inspect.ismodule(value) and not isinstance(value, type)
+    own = frozenset() if inspect.ismodule(value) else _meanings(type(value).__name__)
+    counts = re.search(r"length$|^(num|n|count)_|_count$", name, re.IGNORECASE)
+    template = f"len({type(value).__name__.lower()}{{}})" if counts else "{}"
+    for way, held, far in (("", value, 0.0), *_held(value)) if is_value else ():
+        for one in _public(held):
+            call = getattr(held if isinstance(held, type) else type(held), one, None)
+            yield template.format(f"{way}.{_form(one, call)}"), _meanings(one), own, far
+    for title, call in _offered():
+        place, _, last = title.rpartition(".")
+        is_made = last[0].isupper() and name[0].islower()  # a class, for what is named like a function
+        if is_made or inspect.ismodule(call) or (is_value and not _takes_first(call, place, last, value)):
+            continue
+        far = 0.2 * (place not in _kinds(value))
+        around = own if is_value else _meanings(place[3:])
+        yield _form(title, call), _meanings(f"{place[3:]}_{last}"), around, far
+        result = _declared(call)[1].get("return") if inspect.isfunction(call) and is_value else None
+        for kind in get_args(result) if get_origin(result) in (Union, UnionType) else (result,):
+            if Attributes in getattr(kind, "__mro__", ()) and "," not in _needed(call):
+                yield from ((f"{_form(title, call)}.{one}", _meanings(one), own, 0.4) for one in _public(kind))
+    if not is_value or type(value).__module__.startswith("circletools.model."):
+        for maker in ("edit(model)", "open(path)"):
+            kind = _declared(getattr(import_module("circletools"), maker.partition("(")[0]))[1]["return"]
+            for one in _public(kind):
+                yield f"ct.{maker}.{_form(one, getattr(kind, one))}", _meanings(one), own, 0.3
+
+
+def _takes_first(call: Any, place: str, name: str, value: Any) -> bool:
+    """Return whether a function takes an object first, as those of `ct.render` do that are named like its class."""
+    if place == "ct.render":
+        return bool(_meanings(name) & _meanings(type(value).__name__))
+    first = next(iter(_declared(call)[1].values()), None) if inspect.isfunction(call) else None
+    return first in type(value).__mro__[:-1]
+
+
+def _form(title: str, call: Any) -> str:
+    """Return how a function is called; the title alone, if it is none."""
+    return f"{title}({_needed(call)})" if inspect.isfunction(call) else title
 
 
 def _public(value: Any) -> list[str]:
@@ -200,9 +339,11 @@ def _contents(value: Any) -> str:
     return f"it is a list of {len(value)} {item.__name__}{fields}{by_name(value)}"
 
 
-def _ways_to(value: Any, name: str) -> Iterator[str]:
-    """Yield attributes of an object whose value, or whose first item, has an attribute of this name."""
+def _held(value: Any) -> Iterator[tuple[str, type, float]]:
+    """Yield the way to objects that an object holds, the first of each list, with their classes."""
     kind = type(value)
+    if isinstance(value, Sequence) and value:
+        yield "[0]", type(value[0]), 0.1
     for attribute in _public(value):
         held = getattr(kind, attribute, None)
         try:
@@ -214,22 +355,8 @@ def _ways_to(value: Any, name: str) -> Iterator[str]:
         origin, arguments = get_origin(hint), get_args(hint)
         is_series = isinstance(origin, type) and issubclass(origin, Sequence)
         for one in arguments if is_series or origin in (Union, UnionType) else (hint,):
-            if isinstance(one, type) and issubclass(one, Attributes) and name in dir(one):
-                yield f".{attribute}{'[0]' * is_series}.{name}"
-
-
-def _calls(kind: type, name: str) -> Iterator[str]:
-    """Yield public names like this one, and calls with an object whose result has it; any call, for a module."""
-    for title, call in _offered():
-        hints = _declared(call)[1] if inspect.isfunction(call) else {}
-        first, returned = next(iter(hints), ""), hints.get("return")
-        shown = f"{title}({_needed(call)})" if hints else title
-        takes_it = issubclass(kind, ModuleType) or hints.get(first) in kind.__mro__[:-1]
-        results = [one for one in (returned, *get_args(returned)) if Attributes in getattr(one, "__mro__", ())]
-        if title.endswith(f".{name}") or (takes_it and f".{name}." in title):
-            yield shown
-        elif takes_it and any(name in dir(one) for one in results) and _needed(call) == first:
-            yield f"{shown}.{name}"
+            if isinstance(one, type) and (issubclass(one, Attributes) or (one is str and attribute == "name")):
+                yield f".{attribute}{'[0]' * is_series}", one, 0.1
 
 
 def _words(kind: Any) -> list[Any]:

@@ -8,11 +8,27 @@ from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from circletools.calls import checked
 from circletools.wording import MissingError
 
 LazyExports = tuple[Callable[[str], object], Callable[[], list[str]], list[str]]
+
+
+class Answering(ModuleType):
+    """A module that answers wrong calls: of itself, as one calls a function, and of what it lacks."""
+
+    if not TYPE_CHECKING:
+
+        def __call__(self, *_given: object, **_named: object) -> None:
+            place, _, name = self.__name__.rpartition(".")
+            value, key = (self, None) if hasattr(self, "__all__") else (sys.modules[place], name)
+            fault = f"has no function {name!r}" if key else "is not a function"
+            raise TypeError(import_module("circletools.arguments").answer(fault, value, key))
+
+        def __getattr__(self, name: str) -> object:
+            raise MissingError(name=name, obj=self)
 
 
 def lazy_exports(module: str, *, checks_first: bool = True) -> LazyExports:
@@ -26,10 +42,12 @@ def lazy_exports(module: str, *, checks_first: bool = True) -> LazyExports:
     places = places_of(Path(str(sys.modules[module].__file__)).with_suffix(".pyi"))
     hidden = {f"{module}.{name}" for name, place in places.items() if place != (module, name)}
 
-    class Facade(ModuleType):
+    class Facade(Answering):
         def __setattr__(self, name: str, value: object) -> None:
             if not (isinstance(value, ModuleType) and value.__name__ in hidden):
                 super().__setattr__(name, value)
+            if type(value) is ModuleType:
+                value.__class__ = Answering
 
     def find(name: str) -> object:
         if name not in places:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import FrozenInstanceError, fields
 from difflib import get_close_matches
 from enum import Enum
@@ -19,6 +19,7 @@ SCHEMA_VERSION = 1
 _LONGEST_COMPARED = 200  # comparison takes time quadratic in the length
 _LISTED = 8
 _MOST_ROWS = 200  # of an HTML table, and names that are compared
+_CHANGES = "ct.edit(model) changes a model, dataclasses.replace, list and dict make other values"
 _Item = TypeVar("_Item")
 
 
@@ -94,6 +95,15 @@ class MissingError(AttributeError):
         return AttributeError, (str(self),)
 
 
+class AnsweringType(type):
+    """The type of a class whose errors name its attributes, as those of its objects do."""
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(cls, name: str) -> Any:
+            raise MissingError(name=name, obj=cls)
+
+
 class Attributes:
     """An object whose errors name its attributes or items, as do those of tuples and dicts in a dataclass."""
 
@@ -124,11 +134,23 @@ class Attributes:
                 refuse_index(self, index)
                 raise
 
+        def __setitem__(self, index: object, value: object) -> None:
+            if inner := getattr(super(), "__setitem__", None):
+                return inner(index, value)
+            raise TypeError(f"{type(self).__name__} is read only ({_CHANGES})")
+
+        def __len__(self) -> int:
+            if inner := getattr(super(), "__len__", None):
+                return inner()
+            raise TypeError(import_module("circletools.arguments").answer("is not a list", self, 0))
+
+        def __bool__(self) -> bool:
+            return not hasattr(super(), "__len__") or len(self) > 0
+
         def __setattr__(self, name: str, value: object) -> None:
             params = getattr(self, "__dataclass_params__", None)
             if (params and params.frozen) or isinstance(getattr(type(self), name, None), cached_property):
-                words = "ct.edit(model) changes a model, dataclasses.replace makes another value"
-                raise FrozenInstanceError(f"{type(self).__name__}.{name} is read only ({words})")
+                raise FrozenInstanceError(f"{type(self).__name__}.{name} is read only ({_CHANGES})")
             object.__setattr__(self, name, value)
 
 
@@ -143,6 +165,14 @@ def _collections(kind: Any) -> list[str]:
 class Named(dict[str, Any]):
     """Values by name, whose errors list the names."""
 
+    if not TYPE_CHECKING:
+
+        def __setitem__(self, name: str, value: object) -> None:
+            raise TypeError(f"values by name are read only ({_CHANGES})")
+
+        def __reduce__(self) -> tuple[Any, ...]:
+            return Named, (dict(self),)
+
     def __missing__(self, name: str) -> Any:
         raise KeyError(f"there is no {name!r} ({suggestion(str(name), map(str, islice(self, _MOST_ROWS)))})")
 
@@ -156,6 +186,35 @@ class Items(Attributes, tuple[_Item, ...]):
     __slots__ = ()
 
 
+class Index(int):
+    """An index in a list of the model, which is not the item."""
+
+    of = ""
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise MissingError(name=name, obj=self)
+
+
+class TensorIndex(Index):
+    """The index of a tensor in its subgraph."""
+
+    of = "subgraph.tensors"
+
+
+class SubgraphIndex(Index):
+    """The index of a subgraph in its model."""
+
+    of = "model.subgraphs"
+
+
+class BufferIndex(Index):
+    """The index of a buffer in its model."""
+
+    of = "model.buffers"
+
+
 _ANSWERING = {tuple: Items, dict: Named}
 
 
@@ -167,16 +226,29 @@ def refuse_index(items: Sequence[object], index: object) -> None:
         if not -len(items) <= index.__index__() < len(items):
             raise IndexError(f"there is no item {index}: there are {len(items)}, numbered from 0")
         return
-    find = by_name(items) if isinstance(index, str) else "; several: [items[one] for one in indices]"
+    find = by_name(items, index) if isinstance(index, str) else "; several: [items[one] for one in indices]"
     raise TypeError(f"an index is a number or a slice, not {str(index)[:80]!r}{find}")
 
 
-def by_name(items: Sequence[object]) -> str:
+def refuse_words(search: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a search among objects that raises TypeError for a string, which equals none."""
+
+    def run(items: Sequence[object], value: object, *bounds: int) -> Any:
+        if isinstance(value, str) and items:
+            raise TypeError(f"items are {type(items[0]).__name__}, not str{by_name(items, value)}")
+        return search(items, value, *bounds)
+
+    return run
+
+
+def by_name(items: Sequence[object], name: str | None = None) -> str:
     """Return how programs find an item by its name, empty if items have none."""
-    first = items[0] if items else None
-    if key := next((key for key in ("name", "key") if hasattr(first, key)), ""):
-        return f"; by its {key}: next(one for one in items if one.{key} == {key})"
-    return "; by its name: dict(items)[name]" if isinstance(first, tuple) and len(first) == 2 else ""
+    first, shown = items[0] if items else None, "name" if name is None else repr(name[:80])
+    if key := next((key for key in ("name", "key", "code") if hasattr(first, key)), ""):
+        return f"; by its {key}: next(one for one in items if one.{key} == {shown})"
+    if isinstance(first, Index):
+        return f"; by its name: next(one for one in items if {first.of}[one].name == {shown})"
+    return f"; by its name: dict(items)[{shown}]" if isinstance(first, tuple) and len(first) == 2 else ""
 
 
 class Tabular(Attributes):

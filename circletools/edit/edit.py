@@ -40,13 +40,13 @@ from circletools.model.model import Model, open_model
 from circletools.model.verify import OPTIONAL
 from circletools.model.views import OperatorCode
 from circletools.storage.files import Part, Progress, check_target, view, write
-from circletools.wording import Attributes
+from circletools.wording import AnsweringType, Attributes
 
 _PLACEHOLDER_CODE = 127  # the value of deprecated_builtin_code (a byte) for every code from 127 on
 
 
 @explained
-class ModelEdit(Attributes):
+class ModelEdit(Attributes, metaclass=AnsweringType):
     """An edit of one model; `save` writes it. The model itself is not changed.
 
     Raises ModelFormatError if the file's structure is broken, and EditError if an index in it is out of range, since
@@ -128,7 +128,7 @@ class ModelEdit(Attributes):
 
     def add_buffer(self, data: bytes) -> int:
         """Append a buffer, 16-byte aligned, and return its index; free places of earlier edits are used first."""
-        return self._entries.pool.reserve(data)
+        return self._entries.pool.reserve(bytes(memoryview(data)))
 
     def drop_empty_data(self, buffer: int) -> bool:
         """Drop the data vector of a buffer if it is present but empty; return whether it was."""

@@ -13,8 +13,8 @@ from circletools.flatbuf.overlay import FieldValue, NewTable, Overlay, Reference
 from circletools.flatbuf.schema import Schema
 from circletools.model.external import external_data
 from circletools.model.model import Model
-from circletools.model.options import OPTION_FIELDS
-from circletools.wording import did_you_mean
+from circletools.model.options import OPTION_FIELDS, enum_of_field
+from circletools.wording import did_you_mean, suggestion
 
 
 def check_index(what: str, index: int, count: int) -> None:
@@ -41,11 +41,19 @@ def change_option(overlay: Overlay, operators: References, index: int, name: str
             assert isinstance(code, bytes)
             member = overlay.schema.member(operator.type, item, int.from_bytes(code, "little"))
             table = overlay.below(operator, field, member)
-            if table is not None and name in table.type.by_name:
+            if table is not None:
+                known = table.type.by_name
+                if name not in known:
+                    raise UsageError(f"{member} has no option {name!r}", hint=suggestion(name, known))
+                if isinstance(value, str) and known[name].kind == "scalar":
+                    members = overlay.schema.enums.get(enum_of_field(member, name))
+                    if members is None:
+                        raise UsageError(f"{member}.{name} is a number, not {value!r}")
+                    value = member_number(members, value, f"{name} of {member}:")
                 table.set(name, value)
                 operator.set(field, table)
                 return
-    raise UsageError(f"operator {index} has no option {name}")
+    raise UsageError(f"operator {index} has no options")
 
 
 def options_member(schema: Schema, member: str, fields: Iterable[str]) -> tuple[str, int]:
@@ -56,10 +64,11 @@ def options_member(schema: Schema, member: str, fields: Iterable[str]) -> tuple[
     fields_of = dict(zip(("BuiltinOptions", "BuiltinOptions2"), OPTION_FIELDS, strict=True))
     union = next((name for name in fields_of if member in schema.unions[name].values()), None)
     if union is None:
-        raise UsageError(f"this format has no options table {member}")
+        tables = (one for name in fields_of for one in schema.unions[name].values())
+        raise UsageError(f"this format has no options table {member}", hint=did_you_mean(member, tables))
     unknown = next((name for name in fields if name not in schema.tables[member].by_name), None)
     if unknown is not None:
-        raise UsageError(f"{member} has no field {unknown}")
+        raise UsageError(f"{member} has no field {unknown}", hint=suggestion(unknown, schema.tables[member].by_name))
     return fields_of[union], member_number(schema.unions[union], member, "options table")
 
 

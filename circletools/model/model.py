@@ -22,7 +22,7 @@ from circletools.model.columns import ModelColumns
 from circletools.model.rows import Buffers, Rows, Subgraph
 from circletools.model.views import Metadata, Signature, text
 from circletools.storage.files import Source, open_source
-from circletools.wording import Items
+from circletools.wording import AnsweringType, BufferIndex, Items
 
 # --- recognize files of other formats by their first bytes or archive members, and suggest a remedy -----------
 # The first bytes are from the formats' documents. ONNX and TensorFlow write protobufs, which have no magic number but
@@ -76,7 +76,7 @@ def foreign_format(data: memoryview) -> tuple[str, str] | None:
 
 
 @explained
-class Model(ModelColumns):
+class Model(ModelColumns, metaclass=AnsweringType):
     """A TFLite or Circle model; use `open_model`. All members raise ModelFormatError if the file is broken.
 
     Data is read at first use, and reading never copies the file. `walk()` checks the whole file.
@@ -153,7 +153,7 @@ class Model(ModelColumns):
         names, buffers = tables.strings("name"), tables.scalars("buffer").tolist()
         texts = {name: text(name) for name in set(names)}
         return Items(
-            Metadata(index, texts[name], buffer)
+            Metadata(index, texts[name], BufferIndex(buffer))
             for index, (name, buffer) in enumerate(zip(names, buffers, strict=True))
         )
 

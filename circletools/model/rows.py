@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, lru_cache
 from html import escape
 from itertools import islice
-from typing import Any, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,17 @@ from circletools.model.arrays import array_of
 from circletools.model.columns import Indices, ModelColumns
 from circletools.model.options import named_options, quantizations
 from circletools.model.views import Buffer, Operator, Quantization, Tensor, attach, text
-from circletools.wording import Attributes, Items, counted, html_table, refuse_index
+from circletools.wording import (
+    Attributes,
+    BufferIndex,
+    Items,
+    SubgraphIndex,
+    TensorIndex,
+    counted,
+    html_table,
+    refuse_index,
+    refuse_words,
+)
 
 
 class _HasRow(Protocol):
@@ -49,6 +59,10 @@ class Rows(Attributes, Sequence[_Row]):
         refuse_index(self, index)
         picked = range(len(self))[index]
         return self._make(picked) if isinstance(picked, int) else Items(map(self._make, picked))
+
+    if not TYPE_CHECKING:  # a type checker reports these before the program runs
+        __contains__ = refuse_words(Sequence.__contains__)
+        index, count = refuse_words(Sequence.index), refuse_words(Sequence.count)
 
     def __repr__(self) -> str:
         """Show the first items and the number of items."""
@@ -114,11 +128,11 @@ class Subgraph(Attributes):
             location = f"subgraphs[{self.index}].operators[{index}]"
             raise ModelFormatError(f"operator code {code} does not exist", location=location)
         view = Operator(
-            self.index,
+            SubgraphIndex(self.index),
             index,
             codes[code],
-            Items(columns.inputs.row(row).tolist()),
-            Items(columns.outputs.row(row).tolist()),
+            Items(map(TensorIndex, columns.inputs.row(row).tolist())),
+            Items(map(TensorIndex, columns.outputs.row(row).tolist())),
         )
         return attach(view, self)
 
@@ -126,13 +140,13 @@ class Subgraph(Attributes):
         columns = self.columns.tensor_columns
         kind = int(columns.types[row])
         view = Tensor(
-            self.index,
+            SubgraphIndex(self.index),
             index,
             text(columns.names[row]),
             self.columns.schema.enums["TensorType"].get(kind, f"UNKNOWN:{kind}"),
             tuple(columns.shapes.row(row).tolist()),
             tuple(columns.shape_signatures.row(row).tolist()) if columns.signed[row] else None,
-            int(columns.buffers[row]),
+            BufferIndex(columns.buffers[row]),
             bool(columns.variable[row]),
         )
         return attach(view, self)

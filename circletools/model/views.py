@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import astuple, dataclass, field, fields
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -27,6 +27,16 @@ class OperatorCode(Attributes):
     custom_code: str
     version: int
     name: str
+
+    def __eq__(self, other: object) -> bool:
+        """Compare all fields; with a string, the name."""
+        if isinstance(other, OperatorCode):
+            return astuple(self) == astuple(other)
+        return self.name == other if isinstance(other, str) else NotImplemented
+
+    def __hash__(self) -> int:
+        """Return the hash of the name, which equals the code."""
+        return hash(self.name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,6 +60,8 @@ def profile(
         message = f"{program} has no operator profiler in its package"
         raise UsageError(message, hint=f"profilers exist for {', '.join(PROFILERS)}")
     sets = [[*read_inputs(inputs).values()]] if isinstance(inputs, str | os.PathLike) else inputs
+    if runs < 1:
+        raise UsageError("`runs` must be at least 1")
     given = None if sets is None else [list(sets[at % len(sets)]) for at in range(runs)]
     with as_file(model) as path, Worker(on, timeout_s) as worker:
         found = worker.profile(Request("profile", str(path), inputs=given, seed=seed, repeat=runs))

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import pickle
+import re
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from copy import copy, deepcopy
 from io import BytesIO, TextIOWrapper
+from operator import attrgetter, setitem
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,7 @@ import numpy as np
 import pytest
 
 import circletools
+from cli.table import GROUPS
 from tests.kit.support import TESTDATA
 
 ct: Any = circletools  # whose types would refuse these calls
@@ -30,9 +34,9 @@ def opened() -> Iterator[tuple[Any, Any]]:
 ARGUMENTS: list[tuple[Call, str]] = [
     (lambda m, e: ct.check(F), "ct.open(path) makes one"),
     (lambda m, e: ct.FitRequest(on="xnnpack"), "write on=['xnnpack']"),
-    (lambda m, e: ct.FitRequest(), "missing a required argument: 'on' (it takes on, "),
+    (lambda m, e: ct.FitRequest(), "missing a required argument: 'on' (write ct.FitRequest(on=…))"),
     (lambda m, e: ct.fit(m, "xnnpack"), "`request` must be FitRequest or "),
-    (lambda m, e: ct.fit(m, on="xnnpack"), "no parameter 'on' (write ct.FitRequest(on=…))"),
+    (lambda m, e: ct.fit(m, on="xnnpack"), "no parameter 'on' (write ct.fit(model, ct.FitRequest(on=…)))"),
     (lambda m, e: ct.cost(m, by="op"), "one of 'code', 'operator', 'source', 'module', not 'op'"),
     (lambda m, e: ct.diff(m, m, "structure"), "write sections=['structure']"),
     (lambda m, e: ct.metadata.set(m, "note", b"text"), "ct.edit(model) makes one"),
@@ -48,7 +52,7 @@ ARGUMENTS: list[tuple[Call, str]] = [
     (lambda m, e: ct.surgery.rename(e, {"a": "b"}), "(ct.surgery.RenameRequest(tensors, inputs, "),
     (lambda m, e: ct.render.cost_json(m), "a result of `ct.cost` or the like is needed"),
     (lambda m, e: ct.origins.collect(m, "best"), "NameSource, one of 'auto', 'tensor-names', "),
-    (lambda m, e: m.subgraphs[0].tensors[0].numpy("x"), "too many positional arguments (it takes nothing)"),
+    (lambda m, e: m.subgraphs[0].tensors[0].numpy("x"), "too many positional arguments (write .numpy())"),
     (lambda m, e: ct.render.findings_text("x"), "missing a required argument: 'findings'"),
     (lambda m, e: e.set_shape(0, 0, np.array([1.5])), "a whole number is needed"),
     (lambda m, e: e.set_constant(0, 1, [1.0]), "`data` must be bytes or a numpy array, not [1.0]"),
@@ -68,43 +72,46 @@ OTHERS: list[tuple[Call, type[Exception], str]] = [
     (lambda m, e: m.subgraphs[0].tensors["image"], TypeError, "by its name: next(one for one in items"),
     (lambda m, e: m.subgraphs[0].tensors[9999], IndexError, "there is no item 9999: there are 14"),
     (lambda m, e: m.subgraphs[0].tensors[0].numpy(), ct.UsageError, "the file has no values for this tensor"),
-    (lambda m, e: e.sve, AttributeError, "ModelEdit has no attribute 'sve' (did you mean 'save'?)"),
-    (lambda m, e: m.tensors, AttributeError, "(write .subgraphs[0].tensors, or did you mean"),
+    (lambda m, e: e.sve, AttributeError, "ModelEdit has no attribute 'sve' (write .save(target))"),
+    (lambda m, e: m.tensors, AttributeError, "Model has no attribute 'tensors' (write model.subgraphs[0].tensors)"),
     (lambda m, e: m.subgraphs[0].operators[0].name, AttributeError, "(write .code.name)"),
     (lambda m, e: m.subgraphs[0].operators[0].inputs[5], IndexError, "there is no item 5: there are 3"),
     (lambda m, e: ct.check(m)[99], IndexError, "there is no item 99: there are "),
     (lambda m, e: setattr(m.subgraphs[0].tensors[0], "name", "x"), AttributeError, "Tensor.name is read only"),
-    (lambda m, e: m.subgraphs[0].tensors[0].data, AttributeError, "numpy, open_shape, producer, quantization, "),
-    (lambda m, e: list(m), TypeError, "Model is not a list (it has buffers, "),
+    (lambda m, e: m.subgraphs[0].tensors[0].data, AttributeError, "(write .numpy())"),
+    (lambda m, e: list(m), TypeError, "Model is not a list (its lists are .metadata, "),
     (lambda m, e: m.subgraphs.operators, AttributeError, "(write [0].operators)"),
     (lambda m, e: m.subgraphs[0].tensors[0, 1], TypeError, "[items[one] for one in indices]"),
     (lambda m, e: m.subgraphs[0].operators[0].options.padding, AttributeError, "write ['padding']"),
     (lambda m, e: m.subgraphs[0].operators[0].options["pad"], KeyError, "no 'pad' (did you mean 'padding'?)"),
     (lambda m, e: setattr(m, "description", "x"), AttributeError, "read only (ct.edit(model) changes a model, "),
     (
-        lambda m, e: m.metadata.keys(),
+        lambda m, e: m.metadata.colour,
         AttributeError,
-        "(it is a list of 2 Metadata, each with buffer, index, name; by its",
+        "(it is a list of 2 Metadata, each with buffer, index",
     ),
-    (lambda m, e: ct.check(m).errors, AttributeError, "(it is a list of 0 Finding, each with code, location, "),
+    (lambda m, e: m.subgraphs[0].operators[0].inputs[0].name, AttributeError, "write subgraph.tensors[0].name"),
+    (lambda m, e: m.subgraphs[0].tensors.index("x"), TypeError, "one.name == 'x'"),
+    (lambda m, e: len(m), TypeError, "Model is not a list (its lists are "),
+    (lambda m, e: ct.affinity(m), TypeError, "is not a function (it has annotate, "),
+    (lambda m, e: e.set_option(0, 0, "pad", 1), ct.UsageError, "no option 'pad' (did you mean 'padding'?)"),
+    (lambda m, e: e.set_option(0, 0, "stride_w", "2"), ct.UsageError, "stride_w is a number, not '2'"),
+    (lambda m, e: e.set_option(0, 0, "padding", "SAMME"), ct.EditError, "(did you mean 'SAME'?)"),
+    (lambda m, e: setitem(m.subgraphs[0].operators[0].options, "a", 1), TypeError, "read only"),
     (lambda m, e: ct.requires(m).verdicts["2.14"], TypeError, "an index is a number or a slice, not '2.14'"),
     (lambda m, e: ct.inspect(m).operators["Conv2D"], KeyError, "(did you mean 'CONV_2D'?)"),
-    (lambda m, e: ct.cost(m)["macs"], TypeError, "Cost is not a list (write .rows[0].macs or .total.macs)"),
+    (lambda m, e: ct.cost(m)["macs"], TypeError, "Cost is not a list (write .total.macs or .rows[0].macs)"),
     (lambda m, e: ct.cost(m).total["macs"], TypeError, "CostRow is not a list (write .macs)"),
-    (lambda m, e: m.save("x"), AttributeError, "(write ct.edit(model).save)"),
+    (lambda m, e: m.save("x"), AttributeError, "(write with ct.edit(model) as edit: edit.save(path))"),
     (lambda m, e: m.inspect(), AttributeError, "(write ct.inspect(model))"),
     (lambda m, e: e.subgraphs, AttributeError, "(write .model.subgraphs)"),
     (
         lambda m, e: ct.FitRequest(on=["tflm"]).targets,
         AttributeError,
-        "FitRequest has no attribute 'targets' (it has ",
+        "has no attribute 'targets' (it has ",
     ),
-    (lambda m, e: ct.types.Model, AttributeError, "(write ct.Model, or did you mean 'ModelDifference'?)"),
-    (
-        lambda m, e: ct.affinity.set(e),
-        AttributeError,
-        "(write ct.metadata.set(edit, name, value), or it has annotate, ",
-    ),
+    (lambda m, e: ct.types.Model, AttributeError, "(write ct.Model)"),
+    (lambda m, e: ct.affinity.set(e), AttributeError, "(write ct.affinity.annotate(edit, plan))"),
     (lambda m, e: ct.Finding("NOPE", "error", "", ""), ValueError, "no finding has the code 'NOPE' (available: "),
     (lambda m, e: ct.open(TextIOWrapper(BytesIO(b"\xff"), "ascii")), ct.UsageError, "(open it as 'rb')"),
 ]
@@ -123,6 +130,21 @@ def test_others(call: Call, error: type[Exception], words: str, opened: tuple[An
     with pytest.raises(error) as raised:
         call(*opened)
     assert words in str(raised.value)
+
+
+def test_what_stands_for_names_of_other_libraries_exists(opened: tuple[Any, Any]) -> None:
+    operator, tensor = opened[0].subgraphs[0].operators[0], opened[0].subgraphs[0].tensors[1]
+    known = {"ct": ct, "model": opened[0], "edit": opened[1], "operator": operator, "tensor": tensor}
+    written = Path(circletools.__file__).with_name("foreign.json").read_text()
+    for first, names in re.findall(rf"\b({'|'.join(known)})\.([\w.]*\w)", written):
+        attrgetter(names)(known[first])
+
+
+@pytest.mark.parametrize("command", [row.name for rows in GROUPS.values() for row in rows])
+def test_names_of_commands(command: str) -> None:
+    name = re.sub("[- ]", "_", command)
+    with pytest.raises(AttributeError, match=r"\(write ") if name not in dir(ct) else nullcontext():
+        getattr(ct, name)
 
 
 def test_what_works_stays(opened: tuple[Any, Any], tmp_path: Path) -> None:
