@@ -105,56 +105,83 @@ _PATH = re.compile(r"[./]|::")
 
 @dataclass(frozen=True, slots=True)
 class InstanceKeys:
-    """A key for each tensor and operator of a model; objects without an origin have unique keys."""
+    """A key for each tensor and operator of a model; objects without an origin have unique keys.
 
-    tensors: Keys
-    operators: Keys
+    `calls` has the number of a tensor's calls, 0 if unknown: equal names of tensors from other calls mean nothing,
+    since converters number them.
+    """
+
+    tensors: list[Keys]
+    operators: list[Keys]
+    calls: Keys
 
 
 def instance_keys(before: Model, after: Model) -> tuple[InstanceKeys, InstanceKeys] | None:
-    """Return the keys of both models; None unless both have up-to-date origins."""
+    """Return the keys of both models, by call, then by path; None unless both have up-to-date origins."""
     sides = model_graph(before), model_graph(after)
     old, new = map(current_origins, sides)
     if old is None or new is None:
         return None
-    names = Interning()
-    return _keys(sides[0], old, names, 0), _keys(sides[1], new, names, 1)
+    names, calls = Interning(), Interning()
+    calls.keys([()])  # is number 0
+    return _keys(sides[0], old, (names, calls), 0), _keys(sides[1], new, (names, calls), 1)
 
 
-def _keys(model: ModelGraph, origins: Origins, names: Interning, side: int) -> InstanceKeys:
-    """Key an operator by its code, the paths of its sources, and its position among operators that share both.
+def _keys(model: ModelGraph, origins: Origins, known: tuple[Interning, Interning], side: int) -> InstanceKeys:
+    called: dict[int, object] = {}
+    paths: dict[int, object] = {}
+    for source, name in origins.sources.items():
+        details = origins.details_of(source)
+        path = details.path or name
+        if _PATH.search(path):  # a plain name is not a path
+            paths[source] = path
+        if details.call:
+            called[source] = details.path, details.call
+    tensors, operators, calls = zip(
+        *(_level(model, origins, one, known, side) for one in (called, paths)), strict=True
+    )
+    return InstanceKeys([*tensors], [*operators], calls[0])
 
-    A source that is a plain name is not a path, and gives no key. A tensor is keyed by its producer, a constant by
-    its first reader, and by the slot.
+
+def _level(
+    model: ModelGraph, origins: Origins, texts: dict[int, object], known: tuple[Interning, Interning], side: int
+) -> tuple[Keys, Keys, Keys]:
+    """Key an operator by its code, the texts of its sources, and its position among operators that share both.
+
+    A tensor is keyed by its producer, a constant by its first reader, and by the slot.
     """
-    paths = {source: origins.details_of(source).path or name for source, name in origins.sources.items()}
-    sets: dict[frozenset[int], tuple[str, ...]] = {}
+    names, calls = known
+    sets: dict[frozenset[int], tuple[object, ...]] = {}
     operators: list[object] = []
     tensors: list[object] = []
+    found: list[object] = []
     for graph in model.graphs:
         groups: dict[object, list[int]] = {}
         own: list[object] = [(side, graph.index, operator) for operator in range(len(graph))]
+        made: list[object] = []
         for operator, code in enumerate(graph.operators.code_names):
-            found = frozenset(origins.of(graph.index, operator))
-            if found not in sets:
-                sets[found] = tuple(sorted({paths[source] for source in found if _PATH.search(paths[source])}))
-            if sets[found]:
-                groups.setdefault((code, sets[found]), []).append(operator)
+            given = frozenset(origins.of(graph.index, operator))
+            if given not in sets:
+                sets[given] = tuple(sorted({texts[source] for source in given if source in texts}, key=repr))
+            made.append(sets[given])
+            if sets[given]:
+                groups.setdefault((code, sets[given]), []).append(operator)
         for number, some in zip(names.keys(groups).tolist(), groups.values(), strict=True):
             for place, operator in enumerate(some):
                 own[operator] = (number, len(some), place)
         operators += own
-        slots: dict[int, object] = {}
+        slots: dict[int, tuple[str, int, int]] = {}
         for way, rows in (("out", graph.results), ("in", graph.operands)):
             for operator, values in enumerate(rows.lists()):
                 for slot, value in enumerate(values):
-                    slots.setdefault(value, (way, own[operator], slot))
-        inputs = set(graph.inputs.tolist())
-        tensors += [
-            (side, "tensor", graph.index, value) if value in inputs or value not in slots else slots[value]
-            for value in range(len(graph.values))
-        ]
-    return InstanceKeys(names.keys(tensors), names.keys(operators))
+                    slots.setdefault(value, (way, operator, slot))
+        for value in graph.inputs.tolist():
+            slots.pop(value, None)
+        for value in range(len(graph.values)):
+            way, operator, slot = slots.get(value, ("", -1, 0))
+            tensors.append((way, own[operator], slot) if way else (side, "tensor", graph.index, value))
+            found.append(made[operator] if way else ())
+    return names.keys(tensors), names.keys(operators), calls.keys(found)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
 import circletools as ct
 from circletools.diff.summary import summarize
+from circletools.origin.source import SourceDetails
 from circletools.render.difference_lines import size_change
 from tests.kit.build import Build, floats
 from tests.kit.origin_support import embedded, origins
@@ -16,13 +18,15 @@ from tests.kit.support import bytes_of, unpacked
 PAIRS = [("cnn", "cnn_int8"), ("cnn", "cnn_float16"), ("shuffle", "shuffle_flat"), ("while_loop", "while_nested")]
 
 
-def objects(name: str) -> tuple[Counter[int], dict[str, int]]:
-    """Return how many operators have each code, and the type of each tensor by name, from the object API."""
+def objects(name: str) -> tuple[Counter[int], dict[str, tuple[int, list[int]]]]:
+    """Return how many operators have each code, and type and shape of each tensor by name, from the object API."""
     model = unpacked(bytes_of(f"tflite/{name}"))
     codes = [max(code.builtinCode, code.deprecatedBuiltinCode) for code in model.operatorCodes]
     graphs = model.subgraphs
     used = Counter(codes[one.opcodeIndex] for graph in graphs for one in graph.operators or ())
-    return used, {tensor.name.decode(): tensor.type for graph in graphs for tensor in graph.tensors}
+    return used, {
+        tensor.name.decode(): (tensor.type, [*tensor.shape]) for graph in graphs for tensor in graph.tensors
+    }
 
 
 @pytest.mark.parametrize("pair", PAIRS)
@@ -38,31 +42,35 @@ def test_the_summary_is_true(pair: tuple[str, str]) -> None:
     net.update(old[0])
     assert +net == new[0]
     both = old[1].keys() & new[1].keys()
-    assert sum(summary.retyped.values()) >= sum(old[1][name] != new[1][name] for name in both)
+    pairs = [(old[1][name], new[1][name]) for name in both]
+    assert sum(summary.retyped.values()) >= sum(one[0] != other[0] and one[1] == other[1] for one, other in pairs)
     assert len(lines) <= 40
 
 
-def net(first: str) -> bytes:
-    """Return a net of operators from instances, whose tensors another exporter calls otherwise."""
+def net(*calls: str) -> bytes:
+    """Return a net of calls `path::code` in a row, with a constant each; tensors are numbered like a converter's."""
     build = Build()
     graph = build.graph("main")
     value = start = graph.tensor("x")
-    weights = graph.constant(f"{first}c", floats(1, 2, 3, 4))
-    for place, code in enumerate(("NEG", "ABS", "EXP")):
-        value = graph.compute(code, [value], f"{first}{place}")
-    value = graph.compute("ADD", [value, weights], f"{first}3")
+    for number, call in enumerate(calls):
+        weights = graph.constant(f"c;{number}", floats(*range(number + 1)))
+        value = graph.compute(call.rpartition(":")[2], [value, weights], f"t;{number}")
     graph.ends([start], [value])
-    names = dict(enumerate(["net.up::a", "net.up::b", "net.down.conv::c", "net.down.add::d"]))
-    return embedded(build.to_bytes("circle"), origins(names, {at: {at} for at in range(4)}))
+    details = {at: SourceDetails(path=call.partition("::")[0], call=call) for at, call in enumerate(calls)}
+    found = origins(dict(enumerate(calls)), {at: {at} for at in range(len(calls))})
+    return embedded(build.to_bytes("circle"), replace(found, details=details))
 
 
-def test_two_exports_are_paired_by_instances() -> None:
-    with ct.open(net("t")) as before, ct.open(net("other")) as after:
+@pytest.mark.parametrize("inserted", range(4))
+def test_two_exports_are_paired_by_calls_before_numbered_names(inserted: int) -> None:
+    calls = ["up::ADD", "up::SUB", "down.conv::MUL"]
+    new = [*calls[:inserted], "up.new::DIV", *calls[inserted:]]
+    with ct.open(net(*calls)) as before, ct.open(net(*new)) as after:
         found = ct.diff(before, after, ["structure"])
-        assert found.pairing is not None
-        assert found.pairing.operators.tolist() == [[at, at] for at in range(4)]
-        assert {change.difference.path.rpartition(".")[2] for change in found.changes} == {"name"}
-        assert summarize(found, before, after).changed == 0
+        summary = summarize(found, before, after)
+    assert found.pairing is not None
+    assert found.pairing.operators.tolist() == [[at, at + (at >= inserted)] for at in range(3)]
+    assert (summary.added, summary.removed, summary.retyped) == ({"DIV": 1}, {}, {})
 
 
 def test_the_comment_for_a_pull_request() -> None:
