@@ -50,24 +50,17 @@ def own_sources(graph: Graph, named: Sequence[Sequence[AnySource]]) -> list[list
         for giver, reader in set(zip(givers.tolist(), graph.uses.operators.tolist(), strict=True))
         for source in sets[giver] & sets[reader]
     ]
-    part = components(len(pairs), *([edge[side] for edge in edges] for side in (0, 1)))
+    part = dict(zip(pairs, components(len(pairs), *([edge[side] for edge in edges] for side in (0, 1))), strict=True))
     first = {own[0] for own in named if own}
-    led = {part[number[row, own[0]]] for row, own in enumerate(named) if own}
-    led |= {part[number[row, source]] for source, row in born.items() if source not in first}
+    led = {part[row, own[0]] for row, own in enumerate(named) if own}
+    led |= {part[row, source] for source, row in born.items() if source not in first}
     found = []
     for row, own in enumerate(named):
-        near = [source for source in own if source not in first or part[number[row, source]] in led]
-        kept = [
-            source
-            for source in near
-            if source == own[0] or born[source] == row or (source not in first and part[number[row, source]] in led)
-        ]
-        classes = set(map(_class_of, kept))
-        for source in near if len(kept) < len(near) else ():
-            if _class_of(source) not in classes:
-                kept.append(source)
-            classes.add(_class_of(source))
-        found.append(kept)
+        near = [source for source in own if source not in first or part[row, source] in led]
+        sure = {one for one in near if born[one] == row or (one not in first and part[row, one] in led)} | {*own[:1]}
+        classes = set(map(_class_of, sure))
+        others = {_class_of(source): source for source in reversed(near) if _class_of(source) not in classes}
+        found.append([source for source in near if source in sure or others.get(_class_of(source)) == source])
     return found
 
 

@@ -180,7 +180,7 @@ def track(before: Model, after: Model, *, min_confidence: float = 0.0) -> Tracki
     ...     edit.save("out.tflite")
     """
     try:
-        return _track(model_graph(before), model_graph(after), min_confidence)
+        return track_from(model_graph(before), None, model_graph(after), min_confidence)
     except CircleToolsError as error:
         broken = _broken_alone(before)
         (broken or error).name_file((before if broken else after).source.name)
@@ -190,18 +190,16 @@ def track(before: Model, after: Model, *, min_confidence: float = 0.0) -> Tracki
 def _broken_alone(model: Model) -> CircleToolsError | None:
     """Return the error of comparing a model with itself, if any: such an error is about this model."""
     try:
-        _track(model_graph(model), model_graph(model), 0.0)
+        track_from(model_graph(model), None, model_graph(model))
     except CircleToolsError as error:
         return error
     return None
 
 
-def _track(before: ModelGraph, after: ModelGraph, min_confidence: float) -> Tracking:
-    return track_from(before, _sources(before), after, min_confidence)
-
-
-def track_from(before: ModelGraph, known: Origins, after: ModelGraph, min_confidence: float = 0.0) -> Tracking:
-    """Like `track`, with the origins of `before` given explicitly."""
+def track_from(before: ModelGraph, known: Origins | None, after: ModelGraph, min_confidence: float = 0.0) -> Tracking:
+    """Like `track`, with the origins of `before` given explicitly, unless they are None."""
+    if known is None:  # without tables, each operator is a source
+        known = origins_in(before) or origins_by_output(before, range(len(before)))
     tracked = track_models(before, after, tags_of(before))
     same = is_same_network(list(tracked.values()))
     grounds: list[dict[int, dict[int, Grounds]]] = [{} for _ in after.graphs]
@@ -237,8 +235,3 @@ def _by_source(found: Found, origin_of: Mapping[int, Origin], least: float, same
                 if source not in best or best[source].confidence < grounds.confidence:
                     best[source] = grounds
     return dict(sorted(best.items())) if len(best) > 1 else best
-
-
-def _sources(model: ModelGraph) -> Origins:
-    """Return the origins in a model; without any, each operator becomes a source, named after its first output."""
-    return origins_in(model) or origins_by_output(model, range(len(model)))
