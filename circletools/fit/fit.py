@@ -8,8 +8,9 @@ for target in found.targets:
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -21,6 +22,7 @@ from circletools.affinity.solvers.groups import working
 from circletools.affinity.solvers.min import turns
 from circletools.cost.micro import micro_memory
 from circletools.findings import Finding, against
+from circletools.fit.missing import with_shapes
 from circletools.fit.naming import Naming, Source, composite_names
 from circletools.fit.needed import needed_subgraphs, refused_bodies
 from circletools.fit.programs import ProgramAnswer, ask, compare, program_of, reads_signatures
@@ -40,6 +42,9 @@ from circletools.wording import Items
 __all__ = ["fit"]
 
 _Refusals = Sequence[Refusal | None]
+_INFERRING = {"litert-cpu": True, "onert-cpu": False, "openvino-cpu": True}
+"""Targets that compute the shapes of all tensors but a model's inputs, and whether also what follows from shapes."""
+_INFERABLE = r"has rank 0|is INT\d\d unquantized computed"
 
 
 def fit(model: Model, request: FitRequest | FitInputs) -> Fit:
@@ -55,6 +60,7 @@ def fit(model: Model, request: FitRequest | FitInputs) -> Fit:
     verdicts = ask(model, inputs.request.with_, inputs.tables, inputs.request.timeout_s)
     refusal = Refusal(LARGE_WINDOW, measured=False)
     refused = {(one.index, row): refusal for one in facts for row in large_windows(one)[0].tolist()}
+    shaped = cache(lambda: with_shapes(model))
     size, programs = len(model.source.memory), {program_of(name) for name in inputs.tables}
     # No program accepts a model without subgraphs.
     unloadable = (
@@ -72,6 +78,7 @@ def fit(model: Model, request: FitRequest | FitInputs) -> Fit:
                 verdicts.get(name, ()),
                 size,
                 unloadable[program_of(name)],
+                shaped,
             ),
         )
         for name, table in inputs.tables.items()
@@ -81,7 +88,10 @@ def fit(model: Model, request: FitRequest | FitInputs) -> Fit:
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """A target, and known facts about the model on it: `refused` are operators refused regardless of the table."""
+    """A target, and known facts about the model on it.
+
+    `refused` are operators refused regardless of the table; `shaped` returns the model as in `with_shapes`.
+    """
 
     name: str
     table: Capability
@@ -90,12 +100,21 @@ class _Question:
     verdicts: Sequence[ProgramAnswer]
     file_bytes: int
     unloadable: Sequence[Finding]
+    shaped: Callable[[], tuple[Model, set[tuple[int, int]]]]
 
 
 def _target(model: ModelGraph, naming: Naming, question: _Question) -> TargetFit:
     facts = model.graphs
     known = Counter(question.known.misfits)
     refused = [why_not(question.table, subgraph) for subgraph in facts]
+    if question.name in _INFERRING and any(map(_depends_on_shapes, refused)):
+        shaped, folded = question.shaped()
+        if not _INFERRING[question.name]:
+            folded = set()
+        refused = [
+            why_not(question.table, one, [tensor for index, tensor in folded if index == one.index])
+            for one in model_graph(shaped).graphs
+        ]
     for (subgraph, operator), refusal in question.refused.items():
         before = refused[subgraph][operator]
         refused[subgraph][operator] = before if before and before.measured else refusal
@@ -128,6 +147,11 @@ def _target(model: ModelGraph, naming: Naming, question: _Question) -> TargetFit
         if memory and answer.verdict and answer.verdict.arena_bytes is not None:
             memory = memory.measured(answer.verdict.arena_bytes)
     return replace(target, asked=asked, memory=memory)
+
+
+def _depends_on_shapes(refused: _Refusals) -> bool:
+    """Return whether the table does not know an operator, maybe since the file lacks a shape or a computed value."""
+    return any(one and not one.measured and re.search(_INFERABLE, one.reason) for one in set(refused))
 
 
 def _cause(target: TargetFit, table: Capability, needed: Sequence[Graph]) -> str:

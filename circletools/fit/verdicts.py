@@ -13,6 +13,8 @@ from circletools.origin.source import NOTHING, SourceDetails
 from circletools.wording import Attributes, Tabular
 
 Verdict = Literal["resident", "not_resident", "not_known"]
+MEASURED_ARENA = 1 << 24
+"""Bytes of the arena with which TFLM was measured."""
 _Item = TypeVar("_Item")
 
 
@@ -201,10 +203,11 @@ class TargetFit(Tabular):
 
     @property
     def verdict(self) -> Verdict:
-        """Whether the model runs on the target; unknown if no operator is refused, but some were not measured."""
+        """Whether the model runs on the target; unknown if nothing is refused, but some was not measured."""
         if self.obstacles or self.refused:
             return "not_resident"
-        return "not_known" if self.misfits else "resident"
+        is_larger = self.memory is not None and self.memory.arena_bytes > MEASURED_ARENA
+        return "not_known" if self.misfits or is_larger else "resident"
 
     def to_rows(self) -> list[dict[str, Any]]:
         """Return the operators that are refused or were not measured."""

@@ -13,7 +13,18 @@ from typing import Any, TypeVar
 from circletools.cost.micro import MicroMemory
 from circletools.findings import fingerprint
 from circletools.fit.request import key_of
-from circletools.fit.verdicts import Alike, Asked, Blamed, Disagreement, Fit, Misfit, Misfits, Obstacle, TargetFit
+from circletools.fit.verdicts import (
+    MEASURED_ARENA,
+    Alike,
+    Asked,
+    Blamed,
+    Disagreement,
+    Fit,
+    Misfit,
+    Misfits,
+    Obstacle,
+    TargetFit,
+)
 from circletools.origin.exchange import details_json
 from circletools.planning.plan import RefusedOperators
 from circletools.render.origins import operator_label, with_line
@@ -106,6 +117,7 @@ def memory_text(target: str, memory: MicroMemory) -> str:
     least = "at least " if memory.unknown else ""
     unknown = f"; not counted: {', '.join(memory.unknown)}" if memory.unknown else ""
     unknown += "; `--with tflm` measures it" if unknown and "CUSTOM:" not in unknown else ""
+    unknown += f"; more than the {MEASURED_ARENA:,} tried" if memory.arena_bytes > MEASURED_ARENA else ""
     return (
         f"{target}: arena {least}{memory.arena_bytes:,} bytes ({origin}{unknown}): {memory.activation_bytes:,} of "
         f"activations, {memory.persistent_bytes:,} that persist; flash {memory.flash_bytes:,} bytes for the model"

@@ -263,10 +263,8 @@ def test_a_model_of_composites_alone(fitted: Any) -> None:
     graphs = [build.graph(str(number)) for number in range(3)]
     for graph, called in zip(graphs[:2], (1, 2), strict=True):
         x, y = graph.tensor("x"), graph.tensor("y")
-        options = "StableHLOCompositeOptions"
-        graph.operator(
-            COMPOSITE[0], [x], [y], table=options, decomposition_subgraph_index=called, name=f"odml.{called}"
-        )
+        more = {COMPOSITE[2]: called, "name": f"odml.{called}"}
+        graph.operator(COMPOSITE[0], [x], [y], table=COMPOSITE[1], **more)
     assert fitted(build.to_bytes(), TAKEN).operators == 1
     assert [one.reason for one in fitted(build.to_bytes(), {}).misfits] == [
         f"odml.{called}: npu has no STABLEHLO_COMPOSITE" for called in (1, 2)
@@ -338,3 +336,17 @@ def test_a_verdict_agrees_with_the_table(device: str, own_model: Path) -> None:
         assert here.keys() == refused.keys()
     assert (found.verdict == "resident") == (not here)
     assert all(one.remedy and GENERAL not in one.remedy for one in found.misfits)
+
+
+def test_programs_compute_the_shapes_that_a_file_lacks() -> None:
+    build = Build()
+    graph = build.graph()
+    x, y, z = (graph.tensor(name, shape) for name, shape in (("x", (1, 4, 4, 2)), ("y", ()), ("z", (1, 4, 4, 2))))
+    graph.operator("TANH", [x], [y])
+    graph.operator(
+        "MAX_POOL_2D", [y], [z], table="Pool2DOptions", filter_width=1, filter_height=1, stride_w=1, stride_h=1
+    )
+    graph.ends([x], [z])
+    with ct.open(build.to_bytes()) as model:
+        found = ct.fit(model, ct.FitRequest(on=("litert-cpu", "onert-cpu", "openvino-cpu", "tflm"))).targets
+    assert [one.verdict for one in found] == [*["resident"] * 3, "not_known"]

@@ -139,9 +139,10 @@ def refusals(capability: Capability, model: Model, subgraph: int = 0) -> list[Re
     return why_not(capability, graph_of(model, subgraph))
 
 
-def why_not(capability: Capability, facts: Graph) -> list[Refusal | None]:
-    """Return the refusals of operators that have been read already; see `refusals`."""
+def why_not(capability: Capability, facts: Graph, folded: Sequence[int] = ()) -> list[Refusal | None]:
+    """Return the refusals of operators that have been read already; see `refusals`. `folded` count as constants."""
     traits = SubgraphTraits(facts, capability.terms)
+    traits.make_constant(folded)
     kinds, examples = traits.kinds()
     unpacking = _unpack(capability, traits, kinds)
     if unpacking:
@@ -198,7 +199,7 @@ def _unpack(capability: Capability, traits: SubgraphTraits, kinds: NDArray[np.in
             matches[key] = any(form.unpacks and not mismatches(form, operator) for form in forms)
         if matches[key]:
             found.append(index)
-            traits.make_constant(index)
+            traits.make_constant(traits.outputs.of(index))
             made.update(tensor for tensor in traits.outputs.of(index) if tensor >= 0)
     return found
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -152,10 +152,10 @@ class SubgraphTraits:
             self._traits[key] = TensorTraits(name, word, rank, dynamic, key[1])
         return self._traits[key]
 
-    def make_constant(self, index: int) -> None:
-        """Count the outputs of an operator as constants from now on."""
-        self._unpacks = True
-        self._constant[[tensor for tensor in self.outputs.of(index) if tensor >= 0]] = True
+    def make_constant(self, tensors: Sequence[int]) -> None:
+        """Count tensors as constants from now on."""
+        self._unpacks |= bool(tensors)
+        self._constant[[tensor for tensor in tensors if tensor >= 0]] = True
 
     def last_reader_among(self, operators: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Return the last of these operators that reads each tensor, -1 if none does."""
