@@ -82,7 +82,7 @@ def merged_sources(graph: Graph, named: Sequence[Sequence[AnySource]]) -> list[A
         parent, _, last = module[0].rpartition(".")
         if (parent in beside or last.isdecimal()) and (parent, "") not in several:
             merged.add(module)
-    single = _of_one_module(listed, calls, several)
+    single = _of_one_module(graph, listed, calls, several)
     found: dict[Source, dict[Module, set[object]]] = {}
     for row, sources in enumerate(listed):
         near = {module for source in sources for module in _around(source)} & merged
@@ -95,9 +95,9 @@ def merged_sources(graph: Graph, named: Sequence[Sequence[AnySource]]) -> list[A
 
 
 def _of_one_module(
-    listed: list[list[Source]], calls: Mapping[Module, Calls], several: Collection[Module]
+    graph: Graph, listed: list[list[Source]], calls: Mapping[Module, Calls], several: Collection[Module]
 ) -> set[Source]:
-    """Return the sources whose operators all belong to one call, with all modules inside.
+    """Return the sources whose operators all belong to one call, with all modules inside, or are fused beside it.
 
     If modules of different classes have one name, such as `0` in an encoder and a decoder, the class decides, and
     the operators of one class are those of one module if they are connected.
@@ -108,11 +108,15 @@ def _of_one_module(
         for source in sources:
             rows[source].add(row)
             classes[source.name].add(source.details.class_name)
+    near: dict[int, set[int]] = defaultdict(set)
+    for one, other in zip(graph.producer[graph.uses.values].tolist(), graph.uses.operators.tolist(), strict=True):
+        near[one].add(other)
+        near[other].add(one)
     found = set()
     for source, own in rows.items():
         outer, leaf = _around(source)[-2:]
         each = calls.get(leaf) or calls.get(outer) or {}
-        places = {each.get(row) for row in own}
+        places = {each.get(row) for row in own if row in each or near[row].isdisjoint(each)}
         connected = (
             leaf not in calls and len(classes[source.name]) > 1 and len({one and one[-1] for one in places}) == 1
         )
