@@ -66,7 +66,7 @@ class ModelComparison:
 
     @property
     def unknown(self) -> list[str]:
-        """Paths that were not compared; complete after `differences` was exhausted."""
+        """Paths that were not compared; complete once `differences` is exhausted."""
         return self._engine.unknown
 
     def differences(self) -> Iterator[Difference]:

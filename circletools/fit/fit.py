@@ -155,7 +155,7 @@ def _depends_on_shapes(refused: _Refusals) -> bool:
 
 
 def _cause(target: TargetFit, table: Capability, needed: Sequence[Graph]) -> str:
-    """Return the single cause of the verdict about the whole model, or an empty string."""
+    """Return the single cause of the verdict on the whole model, or an empty string."""
     if target.obstacles:
         finding = target.obstacles[0].finding
         return f"does not load: {finding.code} {finding.location}: {finding.message}"

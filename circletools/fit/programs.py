@@ -110,7 +110,7 @@ def _decides(name: str, targets: Iterable[str]) -> list[tuple[str, str]]:
 
 
 def compare(target: TargetFit, subgraphs: Iterable[int], answer: ProgramAnswer) -> Asked:
-    """Return a program's verdict about these subgraphs, and its disagreements with the table."""
+    """Return a program's verdict on these subgraphs, and its disagreements with the table."""
     judge, verdict, here = JUDGES[target.name], answer.verdict, set(subgraphs)
     if verdict is None:
         return Asked(answer.program, answer.version, "not_known", "it does not read models of this format", ())

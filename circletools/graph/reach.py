@@ -11,7 +11,7 @@ from circletools.graph.graph import Graph
 
 @dataclass(frozen=True, eq=False)
 class Reach:
-    """Walks along the values of a graph; omitted slots are skipped."""
+    """Walks along the values of a graph, skipping omitted slots."""
 
     graph: Graph
 

@@ -206,7 +206,7 @@ def _as_called(files: SplitFiles, worker: Worker) -> Iterator[Finding]:
         return
     verdict = worker.called(Path(files.directory))
     if verdict.status != "ok":
-        message = f"onert runs the package with outputs that the caller binds, but not by `infer`: {verdict.words}"
+        message = f"onert runs the package with outputs bound by the caller, but not through `infer`: {verdict.words}"
         yield Finding("PACKAGE_NOT_CALLED", "info", MANIFEST, message)
 
 

@@ -27,7 +27,7 @@ def error_json(exit_status: int, error: str) -> dict[str, Any]:
 
 
 def findings_text(name: str, findings: Sequence[Finding], error: str | None = None) -> Iterator[str]:
-    """Yield the verdict about a file or a directory, and a line for each finding."""
+    """Yield the verdict on a file or a directory, and a line for each finding."""
     yield f"{name}: {verdict(findings, error)}"
     for finding in findings:
         yield f"  {finding.severity} {finding.code} {finding.location}: {finding.message}"

@@ -75,12 +75,12 @@ _GITLAB = {"error": "critical", "warning": "major", "info": "info"}
 
 
 def judgement_text(file: str, found: Judgement, error: str | None = None) -> Iterator[str]:
-    """Yield the verdict about a file, and a line for each new finding."""
+    """Yield the verdict on a file, and a line for each new finding."""
     return findings_text(file, found.new, error)
 
 
 def headline_text(file: str, found: Judgement, error: str | None = None) -> Iterator[str]:
-    """Yield only the verdict about a file."""
+    """Yield only the verdict on a file."""
     return islice(judgement_text(file, found, error), 1)
 
 

@@ -22,7 +22,7 @@ from circletools.requires.table import runtime_table, title
 
 
 def rewrite_requirements(edit: ModelEdit, *, lower: bool = False, write: bool = False) -> RewriteResult:
-    """With `lower`, write the lowest operator versions; with `write`, the true min_runtime_version of the result.
+    """With `lower`, write the lowest operator versions; with `write`, the correct min_runtime_version of the result.
 
     Raises UsageError for a Circle model, EditError if no TensorFlow release has all operators.
     """

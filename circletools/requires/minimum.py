@@ -32,7 +32,7 @@ Release = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Minimum:
-    """The entry in the file and the true value.
+    """The entry in the file and the correct value.
 
     `declared` is the entry's text, None if there is none. `needed` is the necessary TensorFlow release, None if none
     is known to have all operators. `is_bound` means that a release older than `needed` may suffice, as `needed` is
@@ -79,7 +79,7 @@ def _state(declared: str | None, needed: Release, is_bound: bool) -> State:
 
 
 def write_minimum(edit: ModelEdit) -> RewriteResult:
-    """Set `min_runtime_version` to the true value; nothing changes if it is correct.
+    """Set `min_runtime_version` to the correct value; nothing changes if it has that already.
 
     Raises EditError if no TensorFlow release is known to have all operators, UsageError for a Circle model.
     """
@@ -139,5 +139,5 @@ def minimum_findings(model: ModelGraph) -> Iterator[Finding]:
         return
     severity: Literal["warning", "info"] = "warning" if found.state == "too low" else "info"
     problem = "there is none" if found.state == "missing" else f"it is {found.declared}, which is {found.state}"
-    needed = "no TensorFlow release has all operators" if found.needed is None else f"{found.needed} is true"
+    needed = "no TensorFlow release has all operators" if found.needed is None else f"{found.needed} is correct"
     yield Finding("MIN_RUNTIME_VERSION", severity, f"metadata {NAME}", f"{problem}: {needed}")

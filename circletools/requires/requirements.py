@@ -55,7 +55,7 @@ class Requirements(Tabular):
     `first` is the first measured runtime that supports all of the model, None if none does; `is_oldest` means that it
     is the oldest measured one, so older ones may do as well. `rows` are the features that the oldest one does not
     support, the most demanding first. `verdicts` are for the requested runtimes, or for all. `minimum` is the file's
-    min_runtime_version together with the true value.
+    min_runtime_version together with the correct value.
     """
 
     first: str | None

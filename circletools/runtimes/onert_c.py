@@ -86,7 +86,7 @@ CAN_ALLOCATE: Final = hasattr(_LIBRARY, _GET_OUTPUT)
 class Session:
     """One `nnfw_session`; keeps the bound buffers alive as long as itself.
 
-    After `prepare` failed, the session can only be closed: any other call crashes.
+    Once `prepare` has failed, the session can only be closed: any other call crashes.
     """
 
     def __init__(self) -> None:

@@ -28,7 +28,7 @@ def diff(
     ] = (),
     full: Annotated[bool, option("--full", "Show every difference, and whole values.")] = False,
     attest: Annotated[
-        bool, option("--attest", "Show which parts are identical, by digests; docs/attest.py checks the JSON.")
+        bool, option("--attest", "Show by digests which parts are identical; docs/attest.py checks the JSON.")
     ] = False,
     form: Annotated[Literal["text", "json", "markdown", "in-toto"], FORMAT] = "text",
     on: Annotated[

@@ -73,7 +73,7 @@ def remove_entries(
     name: Annotated[tuple[str, ...], option("--name", "A metadata entry to remove; may be repeated.", "NAME")] = (),
     origins: Annotated[bool, option("--origins", "Remove the origin tables and their stamp.")] = False,
     affinity: Annotated[bool, option("--affinity", "Remove the affinity tables and their stamp.")] = False,
-    files: Annotated[bool, option("--files", "Drop the archive of files, such as labels.")] = False,
+    files: Annotated[bool, option("--files", "Drop the archive of associated files, such as labels.")] = False,
     erase: Erase = False,
     in_place: InPlace = False,
 ) -> None:

@@ -23,7 +23,7 @@ def requires(
         str | None, option("--runtime", "Only these releases, as in litert-1.4 (TFLM: fit --on tflm).", "RELEASE,...")
     ] = None,
     lower: Annotated[bool, option("--lower", "Write a copy with the lowest operator versions.")] = False,
-    write: Annotated[bool, option("--write", "Write a copy with the true min_runtime_version.")] = False,
+    write: Annotated[bool, option("--write", "Write a copy with the correct min_runtime_version.")] = False,
     output: Annotated[str | None, option("--output -o", "The file to write with --lower or --write.", "OUT")] = None,
     in_place: InPlace = False,
     resolver: Annotated[
