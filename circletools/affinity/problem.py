@@ -320,6 +320,6 @@ def total_us(problem: Problem, candidate: Candidate) -> float:
 
 
 def better(problem: Problem, candidates: Sequence[Candidate]) -> Candidate | None:
-    """Return the valid candidate of least total time; if several are equal, the one with fewest partitions."""
+    """Return the valid candidate with the least total time and, in a tie, the fewest partitions."""
     valid = [candidate for candidate in candidates if not violations(problem, candidate)]
     return min(valid, key=lambda candidate: (round(total_us(problem, candidate), 6), len(candidate)), default=None)

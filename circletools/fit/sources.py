@@ -11,7 +11,7 @@ from circletools.fit.naming import Source
 def fewest_sources(origins: Sequence[Sequence[Source]]) -> list[tuple[Source, list[int]]]:
     """Return sources such that each origin contains one of them, each with the positions of its origins.
 
-    The worst come first: sources in the most origins, and among equals the first. A source that is the only one of an
+    The worst come first: sources in the most origins, and in a tie the first. A source that is the only one of an
     origin must be chosen; otherwise the source in most of the remaining origins is taken first (greedy, so not always
     the minimum).
     """

@@ -155,7 +155,7 @@ class Tensor(_Placed):
 
     @property
     def producer(self) -> Operator | None:
-        """The operator that produces the tensor (the last of several), or None."""
+        """The operator that produces the tensor (the last, if several do), or None."""
         return self._context.producer_of(self.index)
 
     @property

@@ -1,8 +1,8 @@
 """The origins in a file: the ONE tables, and an exact table for several subgraphs.
 
-ONE has one op table for all subgraphs: on export it merges the entries of equal operator index, on import it applies
-the table to every subgraph. `CIRCLETOOLS_origins` keeps the exact origins, and is written if several subgraphs have
-origins:
+ONE has one op table for all subgraphs: on export it merges the entries with equal operator indices, on import it
+applies the table to every subgraph. `CIRCLETOOLS_origins` keeps the exact origins, and is written if several
+subgraphs have origins:
 
     [version = 1][subgraph count] ([subgraph index][byte length][op table])*
 """
@@ -80,7 +80,7 @@ NOTHING_KNOWN = Origins({}, ())
 
 
 def merge(operators: Iterable[OperatorOrigins]) -> dict[int, Origin]:
-    """Merge the entries of equal operator index, as the ONE compiler does on export."""
+    """Merge the entries with equal operator indices, as the ONE compiler does on export."""
     described = [subgraph for subgraph in operators if subgraph]
     if len(described) == 1:
         return dict(described[0])

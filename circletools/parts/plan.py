@@ -161,7 +161,7 @@ def _ends(
 
 
 def _unique_names(names: Mapping[int, bytes], taken: Iterable[bytes]) -> dict[int, bytes]:
-    """Return unique names: of equal ones the first stays, the others and empty ones get the tensor's index."""
+    """Return unique names: the first of equal names stays; the others, and empty names, get the tensor's index."""
     used, seen, result = set(taken), set[bytes](), dict[int, bytes]()
     for tensor, given in names.items():
         name = given

@@ -36,7 +36,7 @@ class Earlier:
 
 
 def devices_of_sources(annotated: ModelGraph) -> Earlier:
-    """Return the device of each source: the one of most of its operators, the first of several equal ones.
+    """Return the device of each source: that of most of its operators, or the first in a tie.
 
     Raises EditError if the model has no origins or no affinity, or if they are stale.
     """
@@ -53,7 +53,7 @@ def devices_of_sources(annotated: ModelGraph) -> Earlier:
 def reproject(model: ModelGraph, earlier: Earlier) -> Reprojection:
     """Return the devices that the sources of each operator had in the annotated model.
 
-    If they disagree, the most common device is taken, the first of several equally common ones. A single op table for
+    If they disagree, the most common device is taken, or the first in a tie. A single op table for
     all subgraphs, as the ONE compiler writes it, is used only for the main one. Raises EditError if the model has no
     origins, or stale ones.
     """

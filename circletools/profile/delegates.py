@@ -27,7 +27,7 @@ class Row(NamedTuple):
     """A row of an execution: of the model's operator `number`, or of a delegate.
 
     For a delegate, `number` counts its rows, from 0 in each group. In averages, `copies` is the number of groups in
-    the row: rows of equal number and name are combined.
+    the row: rows with the same number and name are combined.
     """
 
     number: int

@@ -130,7 +130,7 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether a program loads and prepares a model, the reason if not, and its answers about operators.
+    """Whether a program loads and prepares a model, or why not, and its answers about operators.
 
     `others` is the device of unnamed operators, empty if unknown. `arena_bytes` is the memory for tensors that the
     program needs, if it reports that.

@@ -143,7 +143,7 @@ def _json_pieces(document: dict[str, Any]) -> Iterator[str]:
 
 
 def show_sarif(run: Any) -> None:
-    """Write a run as a SARIF log to standard output; for one of several models only the run, on one line."""
+    """Write a run as a SARIF log to standard output; for one of several models, only the run, on one line."""
     keep = captured.current()
     if keep is not None and keep.is_one_of_several:
         show_text(json.dumps(run) + "\n")
@@ -152,7 +152,7 @@ def show_sarif(run: Any) -> None:
 
 
 def show_junit(suite: str) -> None:
-    """Write a suite as a JUnit document to standard output; for one of several models only the suite."""
+    """Write a suite as a JUnit document to standard output; for one of several models, only the suite."""
     keep = captured.current()
     alone = keep is None or not keep.is_one_of_several
     show_text(ct.render.JUNIT_BEGIN + suite + ct.render.JUNIT_END if alone else suite)

@@ -26,7 +26,7 @@ from circletools.graph.algorithms import Indices
 from circletools.model.keys import alone_in_both, further, mixed
 from circletools.origin.tracking.view import NONE, Pairs, View, Views
 
-DEPTH = 12  # rounds; deeper ones only distinguish long chains of equal operators, as ends and pairs also do
+DEPTH = 12  # rounds; deeper ones only distinguish long chains of equal operators, which ends and pairs do too
 
 Colours = NDArray[np.uint64]
 

@@ -37,8 +37,8 @@ UNSPECIFIED = "PU"
 class Role(IntEnum):
     """The role of a mark besides its time: it sets the run or application phase, or shows executions.
 
-    Marks of the runtime show these best, up to COMPUTE; others are evidence in clients and in drivers. A request is a
-    call that returns before the execution has ended; a callback then has the result.
+    The runtime's marks, up to COMPUTE, show these best; the others are evidence in clients and in drivers. A request
+    is a call that returns before the execution has ended; a callback then has the result.
     """
 
     NONE = 0

@@ -103,7 +103,7 @@ def _elapsed(spans: Sequence[_Span]) -> tuple[int, ...]:
 
 
 def _spans(events: list[_Event]) -> tuple[list[_Span], dict[int, list[int]], int]:
-    """Pair begins and ends of equal track and name.
+    """Pair begins and ends with the same track and name.
 
     Return the pairs, the starts of the main subgraph's runs (by session), and the number of unpaired events.
     """

@@ -132,7 +132,7 @@ def warm_up(trace: OperatorTrace) -> int:
 def merged(traces: Sequence[OperatorTrace]) -> OperatorTrace:
     """Return recordings of one model as one, with their executions one after another.
 
-    Raises UsageError if there are none, they are of several runtimes, or only some are averages.
+    Raises UsageError if there are none, if they are from several runtimes, or if only some are averages.
     """
     if len({(trace.runtime, trace.averaged) for trace in traces}) != 1:
         raise UsageError("recordings can be merged only if one runtime wrote them, and all or none are averages")
