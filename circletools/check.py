@@ -56,7 +56,9 @@ def check(
     findings += unresolved_findings(model, for_) if for_ and not structure_only else ()
     if structure_only or any(map(is_index, findings)):
         is_graph = not structure_only and not any(map(breaks_graph, findings))
-        return weighed(Findings([*findings, *operation_findings(model)]) if is_graph else findings, for_)
+        return weighed(
+            Findings([*findings, *operation_findings(model), *shape_findings(model)]) if is_graph else findings, for_
+        )
     outside = {finding.location for finding in findings if is_dangling(finding)}
     unreadable = any(f"buffers[{entry.buffer}]" in outside for entry in model.metadata)
     graph = model_graph(model)

@@ -6,7 +6,8 @@ time.
 
 For each kernel, `needs` in schema/litert.json has its table of `options`; `same_type`, if its output has the type of
 its first input; by the type of the first input, the slots that need `scales`, those that need `zeros` as zero points,
--1 for the output; the types for which input and output need an `equal` quantization; the `slot_types` of inputs; the
+-1 for the output; by type, scale and zero point to which the output is `fixed`; the types for which input and output
+need an `equal` quantization; the `slot_types` of inputs, and of the output at -1; the
 number of `required` inputs, of which `least` must be present (a bias may be absent); and the axis of the weights with
 the size of the bias (`channels`).
 """
@@ -31,6 +32,7 @@ _INPUTS = 4
 _BIASES = {"FLOAT32": ("FLOAT32",), "INT8": ("INT32",), "UINT8": ("INT32",), "INT16": ("INT32", "INT64")}
 """The bias types of a convolution, by its input type (conv.cc, depthwise_conv.cc, transpose_conv.cc)."""
 _CONVOLUTIONS = ("CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV")
+_PRODUCTS = ("CONV_2D", "FULLY_CONNECTED")
 _PADS = ("PAD", "PADV2")
 _JOINING = ("CONCATENATION", "PACK")
 _RATIOS = ("ADD", "SUB")
@@ -38,6 +40,8 @@ _NARROW = ("INT8", "UINT8", "INT16")
 _REFUSED = "LiteRT's kernel refuses that"
 _Wrong = tuple[str, NDArray[np.bool_], str]
 """The code of a finding, a mask of its operators, and its message."""
+_LAST_CLIP = 3  # RELU6
+_NEAR = 1e-3  # of a scale, in activations.cc
 _MOST_FIXED = 5  # operators with more inputs may omit many of them
 
 
@@ -60,6 +64,7 @@ def kernel_findings(model: Model, whole: Whole, kernels: Mapping[str, Any]) -> I
         for kind, wrong, message in chain(
             _wrong_types(whole, code.name, computed, needs.get("same_type", False)),
             _wrong_slots(whole, code.name, slots, needs),
+            _wrong_products(whole, code.name, rows, slots) if code.name in _PRODUCTS else (),
             _wrong_scales(whole, code.name, computed, given, needs),
         ):
             yield from _at(whole, kind, rows[wrong], message)
@@ -162,14 +167,31 @@ def _wrong_types(whole: Whole, name: str, slots: Indices, same: bool) -> Iterato
 def _wrong_slots(whole: Whole, name: str, slots: Indices, needs: Mapping[str, Any]) -> Iterator[_Wrong]:
     """Find wrong types of inputs such as sizes and axes, and wrong sizes of biases."""
     for slot, kinds in needs.get("slot_types", {}).items():
-        wrong = (slots[:, int(slot)] >= 0) & ~_is(whole, slots[:, int(slot)], kinds)
-        yield "OPERATOR_TYPES", wrong, f"input {slot} of {name} is not {' or '.join(kinds)}; {_REFUSED}"
+        tensors, which = slots[:, int(slot)], "the output" if slot == "-1" else f"input {slot}"
+        wrong = (tensors >= 0) & ~_is(whole, tensors, kinds) & (~is_rewritten(whole, tensors) | (slot == "-1"))
+        yield "OPERATOR_TYPES", wrong, f"{which} of {name} is not {' or '.join(kinds)}; {_REFUSED}"
     if "channels" in needs:
         shapes, (second, third) = whole.tensors.shapes, slots.T[1:3]
         known = (slots[:, 1:3] >= 0) & (whole.is_input | whole.has_data)[slots[:, 1:3]]
         length = np.where(shapes.count, shapes.element(0), 1)[third]
         wrong = known.all(axis=1) & (shapes.count[third] <= 1) & (length != shapes.element(needs["channels"])[second])
         yield "OPERATOR_SLOTS", wrong, f"the bias of {name} must have one value for each channel; {_REFUSED}"
+
+
+def _wrong_products(whole: Whole, name: str, rows: Indices, slots: Indices) -> Iterator[_Wrong]:
+    """Find options that a quantized convolution or matrix product refuses (conv.cc, fully_connected.cc)."""
+    option, types = whole.graph.operators.option, whole.tensors.types
+    stated = option("quantized_bias_type", rows)
+    wrong = _is(whole, slots[:, 0], ("INT16",)) & (slots[:, 2] >= 0) & (stated > 0) & (types[slots[:, 2]] != stated)
+    yield "OPERATOR_TYPES", wrong, f"the bias of {name} does not have the quantized_bias_type; {_REFUSED}"
+    if name == "FULLY_CONNECTED":
+        refused = option("fused_activation_function", rows) > _LAST_CLIP
+        wrong = _is(whole, slots[:, 0], _NARROW) & _is(whole, slots[:, 1], _NARROW) & refused
+        yield (
+            "UNKNOWN_OPTION",
+            wrong,
+            f"a quantized {name} only clips its output; LiteRT's kernel refuses other activations",
+        )
 
 
 def _wrong_scales(
@@ -190,6 +212,11 @@ def _wrong_scales(
         moved = [(slots[:, slot] >= 0) & (given.zero[slots[:, slot]] != 0) for slot in zeros]
         wrong = _is(whole, slots[:, [0, -1][: 1 + (-1 in zeros)]], (kind,)).all(axis=1) & np.logical_or.reduce(moved)
         yield "INVALID_QUANTIZATION", wrong, f"a zero point of {name} is not 0 for {kind}; {_REFUSED}"
+    for kind, (scale, zero) in needs.get("fixed", {}).items():
+        wrong = _is(whole, source, (kind,)) & _is(whole, made, (kind,))
+        wrong &= ~np.isclose(given.scale[made], scale, rtol=_NEAR) | (given.zero[made] != zero)
+        message = f"the output of {name} needs scale {scale} and zero point {zero} for {kind}; {_REFUSED}"
+        yield "INVALID_QUANTIZATION", wrong, message
     wrong = _is(whole, source, needs.get("equal", ())) & given.differ(source, made) & (name not in _JOINING)
     yield "INVALID_QUANTIZATION", wrong, f"{name} has another scale or zero point than its input; {_REFUSED}"
 

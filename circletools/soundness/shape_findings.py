@@ -27,7 +27,7 @@ def shape_findings(model: Model) -> Iterator[Finding]:
     """Yield operators that refuse their inputs in subgraph 0, those with a signature, and those that these call.
 
     With dynamic inputs, no operator counts that accepts larger ones. Models of very many operators are not examined.
-    All indices of the model must be in range.
+    Other indices than those of signatures must be in range.
     """
     if model.format != "tflite" or not 0 < len(model.operator_columns.tables) <= _MOST_OPERATORS:
         return
@@ -49,7 +49,8 @@ def shape_findings(model: Model) -> Iterator[Finding]:
 def _refused(model: Model, size: int | None) -> tuple[dict[Place, RefusedError], dict[Place, Shape | None]]:
     """Return why operators refuse their inputs, and all shapes, with another size for dynamic dimensions if given."""
     inference = Inference(model, strict=True)
-    for index in dict.fromkeys((0, *(signature.subgraph for signature in model.signatures))):
+    named = (one.subgraph for one in model.signatures if one.subgraph < len(model.subgraphs))
+    for index in dict.fromkeys((0, *named)):
         inputs = []
         for tensor in (model.subgraphs[index].tensors[one] for one in model.subgraphs[index].inputs):
             other = tensor.open_shape if size and len(tensor.open_shape) == len(tensor.shape) else tensor.shape
