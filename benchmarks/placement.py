@@ -18,8 +18,7 @@ from math import inf
 import numpy as np
 
 from benchmarks.graphs import Shape
-from circletools.affinity.costs.memory import Contents
-from circletools.affinity.costs.table import CostTable, Links
+from circletools.affinity.costs.table import Contents, CostTable, Links
 from circletools.affinity.problem import Problem, total_us, violations
 from circletools.affinity.solvers.solve import solve
 from circletools.errors import EditError

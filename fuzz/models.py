@@ -11,8 +11,7 @@ from zlib import crc32
 from circletools import entries
 from circletools.affinity.assign.documents import format_part
 from circletools.affinity.exports.export import onert_environment, openvino_affinity, part_file
-from circletools.affinity.exports.pictures import dot_graph, model_explorer_data
-from circletools.affinity.exports.placement import current_affinity
+from circletools.affinity.exports.pictures import current_affinity, dot_graph, model_explorer_data
 from circletools.affinity.solvers.partitions import Mode
 from circletools.affinity.store import AFFINITY_ENTRIES, annotate
 from circletools.affinity.store import follow as follow_affinity

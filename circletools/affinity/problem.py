@@ -15,8 +15,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from circletools.affinity.costs.memory import Contents, constants_us, footprints
-from circletools.affinity.costs.table import CostTable, Floats, Indices, evaluate
+from circletools.affinity.costs.table import Contents, CostTable, Floats, Indices, constants_us, evaluate, footprints
 from circletools.affinity.solvers.groups import Partition, connected, devices_of, gathered, group_of, working
 from circletools.affinity.solvers.partitions import Mode, with_constants
 from circletools.affinity.units import Units, contents_of, make_units

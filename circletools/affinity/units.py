@@ -13,8 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from circletools.affinity.costs.memory import Contents, contents
-from circletools.affinity.costs.table import CostTable
+from circletools.affinity.costs.table import Contents, CostTable, contents
 from circletools.affinity.solvers.groups import Partition, gathered, group_successors
 from circletools.errors import UsageError
 from circletools.graph.algorithms import Dag, UnionFind, dag_from_edges, strong_components
@@ -77,10 +76,6 @@ class Units:
         makers = np.where(what.producers < 0, -1, home[what.producers])
         pairs = constants[:, 0], constants[:, 1]
         return replace(what, constants=pairs, producers=makers, readers=home[what.readers])
-
-    def of_operators(self, numbers: Sequence[int]) -> list[int]:
-        """Return the number, in `numbers`, of each operator's unit."""
-        return [numbers[unit] for unit in self.home]
 
     def partitions(self, of_units: Iterable[Partition]) -> tuple[Partition, ...]:
         """Return partitions of operators for partitions of units."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from circletools.affinity.exports.placement import device_colors
+from circletools.affinity.exports.pictures import device_colors
 from circletools.affinity.tables import NONE, Affinity, SubgraphAffinity, check_freshness, read_affinity
 from circletools.check import check
 from circletools.errors import ModelFormatError, TableFormatError

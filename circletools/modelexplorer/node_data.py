@@ -9,8 +9,15 @@ from collections.abc import Callable
 from operator import itemgetter
 from typing import Any
 
-from circletools.affinity.exports.pictures import by_key, coloured, device_data, graph_ids
-from circletools.affinity.exports.placement import colors, current_affinity, placement
+from circletools.affinity.exports.pictures import (
+    by_key,
+    colors,
+    coloured,
+    current_affinity,
+    device_data,
+    graph_ids,
+    placement,
+)
 from circletools.cost.macs import macs
 from circletools.errors import UsageError
 from circletools.graph.graph import Graph, ModelGraph

@@ -12,7 +12,7 @@ from itertools import count
 
 import numpy as np
 
-from circletools.affinity.exports.placement import current_affinity
+from circletools.affinity.exports.pictures import current_affinity
 from circletools.affinity.findings import affinity_findings
 from circletools.affinity.tables import Affinity
 from circletools.errors import EditError

@@ -5,8 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from circletools.affinity.costs.memory import Footprint, constants_us, contents, footprints
-from circletools.affinity.costs.table import CostTable, Estimate, evaluate
+from circletools.affinity.costs.table import (
+    CostTable,
+    Estimate,
+    Footprint,
+    constants_us,
+    contents,
+    evaluate,
+    footprints,
+)
 from circletools.affinity.partitioning import Partitioning, SubgraphPartitioning
 from circletools.graph.columns import Values
 from circletools.graph.graph import Graph

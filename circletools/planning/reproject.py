@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from circletools.affinity.assign.rules import Decision
-from circletools.affinity.exports.placement import current_affinity
+from circletools.affinity.exports.pictures import current_affinity
 from circletools.affinity.tables import NONE, Affinity, check_freshness, read_affinity
 from circletools.errors import EditError, UsageError
 from circletools.findings import Finding

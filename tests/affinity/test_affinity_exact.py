@@ -17,8 +17,16 @@ from circletools.affinity.capability.table import refusals
 from circletools.affinity.capability.traits import SubgraphTraits, TensorTraits
 from circletools.affinity.exports import export
 from circletools.affinity.exports.export import onert_environment, openvino_affinity, part_file
-from circletools.affinity.exports.pictures import coloured, device_data, graph_ids
-from circletools.affinity.exports.placement import Flow, colors, current_affinity, flows, placement
+from circletools.affinity.exports.pictures import (
+    Flow,
+    colors,
+    coloured,
+    current_affinity,
+    device_data,
+    flows,
+    graph_ids,
+    placement,
+)
 from circletools.affinity.partitioning import make_partitioning, to_affinity
 from circletools.affinity.problem import Sizing
 from circletools.affinity.store import annotate, follow

@@ -9,10 +9,8 @@ import numpy as np
 import pytest
 
 import circletools as ct
-from circletools.affinity.costs.memory import contents, footprints
-from circletools.affinity.costs.table import Links, make_cost_table
-from circletools.affinity.exports.pictures import dot_graph
-from circletools.affinity.exports.placement import current_affinity
+from circletools.affinity.costs.table import Links, contents, footprints, make_cost_table
+from circletools.affinity.exports.pictures import current_affinity, dot_graph
 from circletools.affinity.partitioning import make_partitioning
 from circletools.affinity.problem import Sizing
 from circletools.affinity.solvers.growth import Step

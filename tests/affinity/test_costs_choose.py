@@ -11,7 +11,7 @@ import pytest
 from circletools.affinity.assign.assign import Assignment, Constraints
 from circletools.affinity.assign.rules import Decision, RuleSet, make_default, parse_setting
 from circletools.affinity.capability.traits import SubgraphTraits
-from circletools.affinity.costs.memory import contents
+from circletools.affinity.costs.table import contents
 from circletools.affinity.costs.times import NO_TIME, Costs, Defaults, cost_tables, parse_costs
 from circletools.affinity.partitioning import assign_by_cost, assign_by_memory
 from circletools.affinity.problem import Sizing

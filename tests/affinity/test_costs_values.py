@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from circletools.affinity.costs.memory import Footprint, contents, footprints
-from circletools.affinity.costs.table import crossings, evaluate
+from circletools.affinity.costs.table import Footprint, contents, crossings, evaluate, footprints
 from circletools.affinity.costs.times import (
     ANY,
     CostDocument,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from circletools.affinity.exports.pictures import dot_graph
-from circletools.affinity.exports.placement import current_affinity
+from circletools.affinity.exports.pictures import current_affinity, dot_graph
 from circletools.graph.build import model_graph
 from circletools.model.model import open_model
 from tests.kit.affinity_support import affinity, annotated

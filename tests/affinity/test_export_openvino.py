@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from circletools.affinity.exports.export import openvino_affinity
-from circletools.affinity.exports.placement import current_affinity
+from circletools.affinity.exports.pictures import current_affinity
 from circletools.errors import EditError
 from circletools.graph.build import model_graph
 from circletools.model.model import open_model

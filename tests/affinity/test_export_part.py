@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from circletools.affinity.assign.documents import PartFile, format_part, parse_part
 from circletools.affinity.exports.export import part_file
-from circletools.affinity.exports.placement import current_affinity
+from circletools.affinity.exports.pictures import current_affinity
 from circletools.errors import EditError, InvalidInputError
 from circletools.graph.build import model_graph
 from circletools.model.model import open_model

@@ -14,8 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from circletools.affinity.exports.pictures import dot_graph, model_explorer_data
-from circletools.affinity.exports.placement import current_affinity
+from circletools.affinity.exports.pictures import current_affinity, dot_graph, model_explorer_data
 from circletools.errors import EditError
 from circletools.graph.build import graph_of, model_graph
 from circletools.model.model import open_model

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 import circletools as ct
-from circletools.affinity.costs.memory import contents
-from circletools.affinity.costs.table import Links, make_cost_table
+from circletools.affinity.costs.table import Links, contents, make_cost_table
 from circletools.affinity.units import Colocation, Join, Units, make_units, parse_colocation
 from circletools.graph.build import graph_of
 from circletools.model.model import open_model
@@ -159,7 +158,6 @@ def test_the_problem_of_units() -> None:
         assert (found.read.tolist(), found.readers.tolist()) == ([0, 1, 2, 3], [1, 2, 3, 4])
         what = units.contents(contents(facts))
         assert what.producers.tolist() == [-1, 0, 1, 1, 2, 3, 4]
-        assert units.of_operators([5, 6, 7, 8, 9]) == [5, 6, 6, 7, 8, 9]
         plain = make_units(facts)
         assert plain.costs(problem) is problem
         assert units.graph.successors == [[1], [2], [3], [4], []]

@@ -14,8 +14,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from circletools.affinity.exports.pictures import model_explorer_data
-from circletools.affinity.exports.placement import current_affinity
+from circletools.affinity.exports.pictures import current_affinity, model_explorer_data
 from circletools.errors import EditError
 from circletools.graph.build import model_graph
 from circletools.model.model import open_model

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from circletools.affinity.exports.export import onert_environment
-from circletools.affinity.exports.placement import current_affinity
+from circletools.affinity.exports.pictures import current_affinity
 from circletools.graph.build import model_graph
 from circletools.model.model import open_model
 from tests.kit.exports_support import codes_of, with_affinity

@@ -14,8 +14,7 @@ from math import inf
 import numpy as np
 from numpy.typing import NDArray
 
-from circletools.affinity.costs.memory import Contents
-from circletools.affinity.costs.table import CostTable, Links
+from circletools.affinity.costs.table import Contents, CostTable, Links
 from circletools.affinity.problem import KINDS, Limit, Problem
 from tests.kit.partition_support import dag_of, seeded
 

@@ -183,14 +183,10 @@ def _device_of(assignment: Assignment, subgraph: int, members: Sequence[int]) ->
     if len(ruled) > 1:
         places = " and ".join(sorted(ruled.values()))
         raise EditError(f"{named}, and rules put them on different devices: {places}", location=place)
-    wanted: Iterable[int] = ruled or dict.fromkeys([*sorted({numbers[one] for one in members}), *_known(assignment)])
+    known = (number for number, device in enumerate(assignment.devices) if device in assignment.refusals)
+    wanted: Iterable[int] = ruled or dict.fromkeys([*sorted({numbers[one] for one in members}), *known])
     for number in wanted:
         if all(assignment.refusal(number, subgraph, operator) is None for operator in members):
             return number, named
     kept = "".join(f"; rule {rule} keeps them on {assignment.devices[number]}" for number, rule in ruled.items())
     raise EditError(f"{named}, and no device supports all of them{kept}", location=place)
-
-
-def _known(assignment: Assignment) -> Iterable[int]:
-    """Return the devices whose capabilities are known."""
-    return (number for number, device in enumerate(assignment.devices) if device in assignment.refusals)

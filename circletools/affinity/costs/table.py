@@ -1,14 +1,16 @@
-"""The costs of one subgraph as arrays: times of operators, tensors between operators, and costs of copies."""
+"""The costs of one subgraph as arrays: times of operators, tensors between them, copies, and memory of devices."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 
-from circletools.affinity.solvers.groups import gathered
+from circletools.affinity.solvers.groups import Partition, gathered
+from circletools.graph.algorithms import Dag
 from circletools.graph.graph import Graph
 
 Floats = NDArray[np.float64]
@@ -120,3 +122,150 @@ def crossings(problem: CostTable, devices: Indices) -> tuple[Indices, Indices]:
     count = problem.times_us.shape[1]
     pairs = np.unique(problem.read[across] * count + targets[across])
     return pairs // count, pairs % count
+
+
+# --- memory use of each device: its constants, and the peak bytes of computed tensors -------------------------
+#     constants      every buffer that an operator on the device reads, once; also the results of operators that
+#                    depend on constants only, and the buffers that these operators read
+#     activations    a tensor lives on the device that makes it until its last reader on any device has run, or to the
+#                    end if it is an output of the subgraph; on a device that it is copied to (or that reads an input
+#                    of the subgraph), from the start of the first partition that reads it until its last reader there
+#
+# Operators run one after another, in the order of the partitions. Memory that a device's compiler adds (scratch
+# space, alignment, repacked constants) is not included.
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """The tensors of a subgraph, as far as they matter for memory.
+
+    `constants` are distinct pairs of an operator and a buffer that it reads; `buffer_bytes` is by buffer. `producers`
+    is by tensor, -1 for inputs; `read` and `readers` are pairs of a tensor and an operator that reads it; `kept`
+    tensors are outputs of the subgraph.
+    """
+
+    constants: tuple[Indices, Indices]
+    buffer_bytes: Floats
+    sizes_bytes: Floats
+    producers: Indices
+    read: Indices
+    readers: Indices
+    kept: Indices
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """Bytes on one device: constants, and the peak of computed tensors."""
+
+    constants_bytes: int
+    activations_bytes: int
+
+    @property
+    def total_bytes(self) -> int:
+        """Return the total."""
+        return self.constants_bytes + self.activations_bytes
+
+
+def contents(facts: Graph) -> Contents:
+    """Return the tensors that operators of a subgraph read and produce.
+
+    Raises ModelFormatError for a missing tensor.
+    """
+    inputs, outputs = (row[(row >= 0) & (row < len(facts.values))] for row in (facts.inputs, facts.outputs))
+    computed = facts.producer >= 0
+    computed[inputs] = True
+    readers, read = facts.reads
+    once = np.isin(facts.producer, facts.folded)  # computed before anything else runs
+    fixed = ~computed[read] | once[read]
+    buffers = facts.values.buffers
+    data = np.array([len(buffer.data) for buffer in facts.values.model_buffers], np.float64)
+    if facts.folded:  # a tensor that is computed once counts as a buffer too
+        buffers = np.where(once, len(data) + np.arange(len(once)), buffers)
+        data = np.concatenate([data, facts.values.bytes])
+    constants = np.unique(np.stack([readers[fixed], buffers[read[fixed]]], axis=1), axis=0)
+    constants = _handed_on(facts, constants)
+    return Contents(
+        (constants[:, 0], constants[:, 1]),
+        data,
+        facts.values.bytes,
+        np.where(once, -1, facts.producer),
+        read[~fixed],
+        readers[~fixed],
+        np.unique(outputs[computed[outputs]]),
+    )
+
+
+def _handed_on(facts: Graph, constants: Indices) -> Indices:
+    """Return pairs of operators and buffers; constants of operators on constants pass to their readers."""
+    if not facts.folded:
+        return constants
+    held: dict[int, set[int]] = {}
+    for operator, buffer in constants.tolist():
+        held.setdefault(operator, set()).add(buffer)
+    fixed, graph = set(facts.folded), facts.dag
+    for operator in graph.order:
+        if operator in fixed:
+            for reader in graph.successors[operator]:
+                held.setdefault(reader, set()).update(held[operator])
+    pairs = sorted((operator, buffer) for operator, row in held.items() if operator not in fixed for buffer in row)
+    return np.array(pairs, np.int64).reshape(-1, 2)
+
+
+def footprints(what: Contents, graph: Dag, partitions: Sequence[Partition], devices: int) -> list[Footprint]:
+    """Return the bytes on each device if the partitions run in this order."""
+    count = sum(len(partition.operators) for partition in partitions)
+    home, place, begins = (np.zeros(count, np.int64) for _ in range(3))
+    number = np.zeros(count, np.int64)
+    number[graph.order] = np.arange(count)
+    rows = [np.array(partition.operators, np.int64) for partition in partitions]
+    order = np.fromiter(chain.from_iterable(row[np.argsort(number[row])] for row in rows), np.int64, count)
+    place[order] = np.arange(count)
+    for partition, row in zip(partitions, rows, strict=True):
+        home[row] = partition.device
+        begins[row] = place[row].min()
+    operators, buffers = what.constants
+    width = max(len(what.buffer_bytes), 1)
+    held = np.unique(home[operators] * width + buffers)
+    constants = np.bincount(held // width, what.buffer_bytes[held % width], minlength=devices)
+    peaks = _peaks(what, home, place, begins, devices)
+    return [Footprint(int(total), int(peak)) for total, peak in zip(constants, peaks, strict=True)]
+
+
+def _peaks(what: Contents, home: Indices, place: Indices, begins: Indices, devices: int) -> Floats:
+    """Return the peak bytes of computed tensors by device."""
+    count, tensors = len(home), len(what.sizes_bytes)
+    last = np.full(tensors, -1, np.int64)
+    made = np.flatnonzero(what.producers >= 0)
+    last[made] = place[what.producers[made]]
+    np.maximum.at(last, what.read, place[what.readers])
+    last[what.kept] = count - 1
+    # A tensor lives on the device that makes it, and separately on each other device that reads it.
+    reads_at = home[what.readers]
+    away = (what.producers[what.read] < 0) | (home[what.producers[what.read]] != reads_at)
+    copies, which = np.unique(what.read[away] * devices + reads_at[away], return_inverse=True)
+    first, final = np.full(len(copies), count, np.int64), np.zeros(len(copies), np.int64)
+    np.minimum.at(first, which, begins[what.readers[away]])
+    np.maximum.at(final, which, place[what.readers[away]])
+    peaks = np.zeros(devices)
+    for device in range(devices):
+        own = made[home[what.producers[made]] == device]
+        here = copies % devices == device
+        starts = np.concatenate([place[what.producers[own]], first[here]])
+        ends = np.concatenate([last[own], final[here]]) + 1
+        sizes = np.concatenate([what.sizes_bytes[own], what.sizes_bytes[copies[here] // devices]])
+        change = np.bincount(starts, sizes, minlength=count + 1) - np.bincount(ends, sizes, minlength=count + 1)
+        peaks[device] = np.cumsum(change).max(initial=0.0)
+    return peaks
+
+
+def constants_us(what: Contents, problem: CostTable, home: Sequence[int], devices: Sequence[int]) -> float:
+    """Return the time to load each partition's constants; `home` and `devices` are by operator."""
+    rate = problem.links.constant_us_per_byte
+    if rate is None:
+        return 0.0
+    operators, buffers = what.constants
+    rows = np.stack(
+        [np.asarray(home, np.int64)[operators], np.asarray(devices, np.int64)[operators], buffers], axis=1
+    )
+    rows = np.unique(rows, axis=0)
+    return float((what.buffer_bytes[rows[:, 2]] * rate[rows[:, 1]]).sum())

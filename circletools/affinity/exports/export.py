@@ -7,8 +7,15 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from circletools.affinity.assign.documents import PartFile, format_part
-from circletools.affinity.exports.pictures import dot_graph, model_explorer_data
-from circletools.affinity.exports.placement import ANNOTATE, Flow, current_affinity, every_device_of, flows
+from circletools.affinity.exports.pictures import (
+    ANNOTATE,
+    Flow,
+    current_affinity,
+    dot_graph,
+    every_device_of,
+    flows,
+    model_explorer_data,
+)
 from circletools.affinity.tables import Affinity
 from circletools.errors import EditError, UsageError
 from circletools.graph.build import model_graph

@@ -165,7 +165,7 @@ class Contraction:
             return False
         between.sort(key=self._number.__getitem__)
         for group in (*between, first if forward else last):
-            self._take_out(group)
+            self._chain((self._before[group], self._behind[group]))
         merged = self._join(first, last, stays=last if forward else first)
         if between:
             self._put(between, merged, forward=forward)
@@ -226,9 +226,6 @@ class Contraction:
     def _chain(self, row: Sequence[int]) -> None:
         for group, following in pairwise(row):
             self._behind[group], self._before[following] = following, group
-
-    def _take_out(self, group: int) -> None:
-        self._chain((self._before[group], self._behind[group]))
 
     def _put(self, groups: Sequence[int], beside: int, *, forward: bool) -> None:
         """Insert groups directly after or before another group, with the largest gaps possible."""
