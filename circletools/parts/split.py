@@ -45,11 +45,12 @@ _FEWER = "each partition has a copy of the constants that it reads: make fewer (
 
 @dataclass(frozen=True, slots=True)
 class Split(Attributes):
-    """The result of a split: the plan, the connections, and `notes` on what the parts leave out."""
+    """The result of a split: plan, connections, `sizes` of the parts in bytes, `notes` on what they leave out."""
 
     plan: SplitPlan
     connections: Connections
     notes: tuple[Finding, ...]
+    sizes: tuple[int, ...]
 
 
 def split(
@@ -91,12 +92,13 @@ def split(
         notes.append(Finding("NO_MANIFEST", "info", "", obstacle))
     program = openvino_runner(connections, plan) if runner == "openvino" else None
 
+    most, sizes = _MOST_TIMES * len(whole.file.memory) + _MOST_BYTES, list[int]()
+
     def files() -> Iterator[tuple[str, list[Part]]]:
-        left = most = _MOST_TIMES * len(whole.file.memory) + _MOST_BYTES
         for excerpt, piece in zip(excerpts, connections.parts, strict=True):
             data = whole.bytes_of(excerpt)
-            left -= sum(len(view(one)) for one in data)
-            if left < 0:
+            sizes.append(sum(len(view(one)) for one in data))
+            if sum(sizes) > most:
                 raise EditError(f"the parts take more than {most} bytes in total", hint=_FEWER)
             yield piece.file, data
         yield f"{_stem(whole.file.path)}{CONNECTIONS}", [encode_connections(connections)]
@@ -106,7 +108,7 @@ def split(
             yield MANIFEST, [encode_manifest(connections, whole.graph.format)]
 
     write_directory(directory, files(), may_replace, whole.file.check_unchanged)
-    return Split(plan, connections, tuple(notes))
+    return Split(plan, connections, tuple(notes), tuple(sizes))
 
 
 def connect(plan: SplitPlan, path: Path | None, model_format: str) -> Connections:

@@ -79,5 +79,6 @@ from circletools.wording import SCHEMA_VERSION as SCHEMA_VERSION
 attestation_json = document_json
 cost_json = document_json
 digests_json = document_json
+explanation_json = document_json
 reduction_json = document_json
 requirements_json = document_json

@@ -36,6 +36,7 @@ def findings_text(name: str, findings: Sequence[Finding], error: str | None = No
 def split_json(done: Split) -> dict[str, Any]:
     """Return the JSON document of `split`."""
     parts = parts_json(done.plan, done.connections)
+    parts = [one | {"bytes": size} for one, size in zip(parts, done.sizes, strict=True)]
     return {
         "schema_version": SCHEMA_VERSION,
         "subgraph": done.plan.subgraph,

@@ -13,13 +13,13 @@ import circletools as ct
 from ..console.captured import record
 from ..console.reading import reading
 from ..console.summing import sum_up
-from ..console.terminal import print_diagnostic, show, show_as
+from ..console.terminal import print_diagnostic, show_as
 from ..signature import option
 from .parameters import FORMAT, Baseline, Input, Timeout, With, listed
 
 
-def _explain(code: str) -> None:
-    show(ct.render.explanation_text(ct.checks.explain(code)))
+def _explain(code: str, form: str) -> None:
+    show_as(form, ct.checks.explain(code), text=ct.render.explanation_text, json=ct.render.explanation_json)
 
 
 def _request(config: Path | None, **given: Any) -> Any:

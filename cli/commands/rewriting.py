@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -111,6 +112,15 @@ def new_findings(model: ct.Model, to: str | None) -> tuple[ct.Finding, ...]:
         return ()
 
 
+def _without_names(model: ct.Model, to: str, in_place: bool) -> ct.Model:
+    """Return the model without the names of tensors."""
+    with ct.edit(model) as edit:
+        edit.check_target(to, in_place=in_place)
+        for line in ct.surgery.strip_names(edit).changes:
+            print_message(line)
+        return ct.open(edit.to_bytes())
+
+
 def compact(
     source: Input,
     output: Output = None,
@@ -128,21 +138,16 @@ def compact(
     Each value is written once. External data and bytes after the flatbuffer (an archive of associated files) are
     kept. With --prune, the remaining objects are renumbered; docs/surgery.md has the rules.
     """
-    if strip_names and prune:
-        raise ct.UsageError("--strip-names excludes --prune", hint="run the command twice")
     if outputs and not prune:
         raise ct.UsageError("--outputs requires --prune", hint="use both")
     to = target(source, output, in_place)
-    with reading(source) as model:
+    with (
+        reading(source) as model,
+        _without_names(model, to, in_place) if strip_names else nullcontext(model) as named,
+    ):
         if prune:
-            result = ct.surgery.prune(model, to, outputs=outputs, in_place=in_place, progress=of_bytes)
-        elif strip_names:
-            with ct.edit(model) as edit:
-                result = ct.surgery.strip_names(edit)
-                edit.save(to, in_place=in_place, erase=True, progress=of_bytes)
-            sizes = () if to == "-" else (f"{model.wire.size} -> {Path(to).stat().st_size} bytes",)
-            result = ct.types.RewriteResult((*result.changes, *sizes), result.notes)
+            result = ct.surgery.prune(named, to, outputs=outputs, in_place=in_place, progress=of_bytes)
         else:
-            before, after = model.wire.size, ct.compact(model, to, in_place=in_place, progress=of_bytes)
-            result = ct.types.RewriteResult((f"{before} -> {after} bytes",))
+            after = ct.compact(named, to, in_place=in_place, progress=of_bytes)
+            result = ct.types.RewriteResult((f"{model.wire.size} -> {after} bytes",))
     print_result(result, source)

@@ -83,6 +83,9 @@ class Command(AsGiven, TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the command line; --json is --format json. Raises UsageError for an option that moved."""
+        ctx.meta["form"] = (
+            "json" if "--json" in args or "--format json" in " ".join(args).replace("=", " ") else "text"
+        )
         names = {name for one in self.get_params(ctx) for name in one.opts}
         for word in args:
             name = word.partition("=")[0]
@@ -166,12 +169,12 @@ def _among(words: Sequence[str]) -> Callable[[list[str]], list[str]]:
     return check
 
 
-def _showing(shows: Callable[[str], None]) -> Callable[[str | None], None]:
-    """Return the callback of an option that shows something instead of running the command."""
+def _showing(shows: Callable[[str, str], None]) -> Callable[[typer.Context, str | None], None]:
+    """Return the callback of an option that shows something, as text or JSON, instead of running the command."""
 
-    def show(value: str | None) -> None:
+    def show(ctx: typer.Context, value: str | None) -> None:
         if value is not None:
-            shows(value)
+            shows(value, ctx.meta["form"])
             raise typer.Exit
 
     return show
