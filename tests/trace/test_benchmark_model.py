@@ -61,6 +61,12 @@ def test_commas_in_types_and_names(text: bool, start: bool) -> None:
     ]
 
 
+def test_names_without_an_index_are_in_the_model_s_order() -> None:
+    report = as_report([Row(0, "ADD", "[a]:7", [9]), Row(0, "X", "X/0", [1]), Row(0, "MUL", "[b]:8", [5])], 1)
+    found = read_profile(report.replace(b"]:7", b"]").replace(b"]:8", b"]"))
+    assert [(run.operator, run.name) for run in found.runs] == [(0, "ADD"), (1, "MUL")]
+
+
 def test_parts_of_a_delegate_s_run_are_told_apart() -> None:
     main = as_report([Row(0, "TheDelegate", "[out]:3", [50, 70])], 2)
     parts = as_report([AWKWARD], 2).split(b"\n", 1)[1]
@@ -84,7 +90,7 @@ def test_the_initialization_does_not_count() -> None:
         (lambda data: data.replace(b"0.006,", b"six,"), ":4: the row does not match the table's columns"),
         (lambda data: data.replace(b"0.006,", b"-1,"), ":4: '-1' is not a time in milliseconds"),
         (lambda data: data.replace(b"0.006,", b"1e99,"), ":4: '1e99' is not a time in milliseconds"),
-        (lambda data: data.replace(b"]:3", b""), "no operator times"),
+        (lambda data: data.replace(b"[", b"").replace(b"]:3", b"/3"), "no operator times"),
     ],
 )
 def test_reports_that_cannot_be_read(change: Callable[[bytes], bytes], message: str) -> None:
@@ -94,10 +100,11 @@ def test_reports_that_cannot_be_read(change: Callable[[bytes], bytes], message: 
 
 
 REPORT = (TRACES / "benchmark_custom_op.txt").read_bytes()
-LOG = (
-    b"INFO: Inference timings in us: Init: 5685, First inference: 1853, "
-    b"Warmup (avg): 1446.3, Inference (avg): 145.75\n"
-    b"INFO: Memory footprint delta from the start of the tool (MB): init=5.1 overall=12.5\n"
+LOGS = (
+    b"Inference timings in us: Init: 5685, First inference: 1853, Warmup (avg): 1446.3, Inference (avg): 145.75\n"
+    b"INFO: Memory footprint delta from the start of the tool (MB): init=5.1 overall=12.5\n",
+    b"Model initialization: 5.685 ms\nWarmup (first):       1.853 ms\nWarmup (avg):         1.45 ms (55 runs)\n"
+    b"Inference (avg):      0.14575 ms (88 runs)\nOverall footprint:    12.5 MB\n",
 )
 
 
@@ -109,11 +116,12 @@ LOG = (
     ],
 )  # fmt: skip
 def test_logs_with_a_prefix_on_each_line(prefix: bytes) -> None:
-    data = b"\n".join(prefix + line for line in (REPORT + LOG).splitlines())
-    found = read_profile(data)
-    assert found.runs == read_profile(REPORT).runs
-    assert found.whole == Whole(5_685_000, (), 1_853_000, 145_750, int(12.5 * 2**20))
-    assert read_profile(gzip.compress(data)) == found
+    for log in LOGS:
+        data = b"\n".join(prefix + line for line in (REPORT + log).splitlines())
+        found = read_profile(data)
+        assert found.runs == read_profile(REPORT).runs
+        assert found.whole == Whole(5_685_000, (), 1_853_000, 145_750, int(12.5 * 2**20))
+        assert read_profile(gzip.compress(data)) == found
 
 
 def test_an_error_names_the_formats_of_operators() -> None:

@@ -10,8 +10,8 @@ As CSV (`--profiling_output_csv_file`), and as text on standard output:
                      CONV_2D    0.050     0.048  31.2%  31.2%   0.000               1  [model/conv/Relu]:0
 
 Older versions have a column `start` before `first`. In text, columns are separated by tabs, in newer versions by
-spaces. The name of an operator ends with `:<operator index>`; the name of a delegate's own operator begins with
-`Delegate/`. Subgraphs other than the first come under `Subgraph (index: N) profile:`, the parts of a delegate's run
+spaces. The name of an operator ends with `:<operator index>`, except in old versions; the name of a delegate's own
+operator begins with `Delegate/`. Subgraphs other than the first come under `Subgraph (index: N) profile:`, the parts of a delegate's run
 under `Delegate internal:`, and the number of executions under `Timings (microseconds): count=N`. Sources:
 tensorflow/core/util/stats_calculator.cc, tensorflow/lite/profiling/profile_summarizer.cc and
 profile_summary_formatter.cc, tensorflow/lite/tools/benchmark/profiling_listener.cc.
@@ -22,7 +22,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from typing import NamedTuple
+from itertools import accumulate
+from typing import Any, NamedTuple
 
 from circletools.errors import InvalidInputError
 from circletools.trace.operators.profile import OperatorRun, OperatorTrace, Whole, nothing_found
@@ -52,14 +53,25 @@ _TEXT_HEADER = re.compile(
 )
 _MILLISECONDS = re.compile(r"\d{1,12}(?:\.\d{0,12})?(?:e[+-]0\d)?")
 _CELLS = re.compile(r" *\t *| {2,}")
-# benchmark_performance_options and benchmark_tflite_model.cc log these after all runs.
-_MICROSECONDS = r"(\d{1,15}(?:\.\d{1,9})?(?:e\+\d{1,2})?)"
-_TIMINGS = re.compile(
-    rf"Inference timings in us: Init: {_MICROSECONDS}, First inference: {_MICROSECONDS},"
-    rf".* Inference \(avg\): {_MICROSECONDS}"
+# What benchmark_model and, in milliseconds, benchmark_litert_model log after all runs: the figures and their units.
+_NUMERAL = r"(\d{1,15}(?:\.\d{1,9})?(?:e\+\d{1,2})?)"
+_FIGURES: tuple[tuple[re.Pattern[str], tuple[str, ...], int], ...] = tuple(
+    (re.compile(pattern.replace("#", _NUMERAL)), names, unit)
+    for pattern, names, unit in (
+        (
+            r"Inference timings in us: Init: #, First inference: #,.* Inference \(avg\): #",
+            ("initialization_ns", "first_ns", "mean_ns"),
+            1000,
+        ),
+        (r"inference timings in us: .*Init: #, no stats: #", ("initialization_ns", "mean_ns"), 1000),
+        (r"Model initialization: +# ms", ("initialization_ns",), 1_000_000),
+        (r"Warmup \(first\): +# ms", ("first_ns",), 1_000_000),
+        (r"Inference \(avg\): +# ms", ("mean_ns",), 1_000_000),
+        (r"(?:Memory|Peak memory) footprint .*\(MB\): .*overall=#", ("memory_bytes",), 1 << 20),
+        (r"Overall footprint: +# MB", ("memory_bytes",), 1 << 20),
+        (r"threads used for CPU inference: \[#\]", ("threads",), 1),
+    )
 )
-_MEMORY = re.compile(r"Memory footprint delta from the start of the tool \(MB\): .*overall=(\d{1,9}(?:\.\d{1,9})?)")
-_THREADS = re.compile(r"#threads used for CPU inference: \[(\d{1,4})\]")
 
 
 class _Row(NamedTuple):
@@ -89,11 +101,13 @@ def parse(data: bytes) -> OperatorTrace:
     runs: list[OperatorRun] = []
     inside: list[OperatorRun] = []
     for section in sections:
-        for row in section.rows:
-            # Integer division gives 0 calls in an execution if there is less than one call in each.
-            calls = max(1, row.calls) * (section.count or executions)
-            run = _run(row, section.subgraph, calls, of_delegate=row.name.startswith(DELEGATE_PREFIX))
-            if run is not None:
+        for row, place in zip(section.rows, _places(section.rows), strict=True):
+            if place is not None:
+                # Integer division gives 0 calls in an execution if there is less than one call in each.
+                calls = max(1, row.calls) * (section.count or executions)
+                total = int((row.mean_ms * calls * 1_000_000).to_integral_value())
+                of_delegate = row.name.startswith(DELEGATE_PREFIX)
+                run = OperatorRun(section.subgraph, place, row.kind, "", 0, total, 0, 0, calls, of_delegate)
                 (inside if section.delegates else runs).append(run)
     if not runs:
         raise nothing_found("the report's tables list no operators")
@@ -104,29 +118,29 @@ def _whole(lines: list[str]) -> Whole:
     """Return the figures of a benchmark's log other than its tables."""
     found = Whole()
     for line in lines:
-        if match := _TIMINGS.search(line):
-            initialization, first, mean = (int(Decimal(value) * 1000) for value in match.groups())
-            found = replace(found, initialization_ns=initialization, first_ns=first, mean_ns=mean)
-        elif match := _MEMORY.search(line):
-            found = replace(found, memory_bytes=int(Decimal(match[1]) * (1 << 20)))
-        elif match := _THREADS.search(line):
-            found = replace(found, threads=int(match[1]))
+        for pattern, names, unit in _FIGURES:
+            if match := pattern.search(line):
+                values: Any = (int(Decimal(value) * unit) for value in match.groups())
+                found = replace(found, **dict(zip(names, values, strict=True)))
     return found
-
-
-def _run(row: _Row, subgraph: int, calls: int, *, of_delegate: bool) -> OperatorRun | None:
-    """Return the run of a row; None for a row that is not an operator, such as AllocateTensors."""
-    place = place_in(row.name)
-    if place is None:
-        return None
-    total = int((row.mean_ms * calls * 1_000_000).to_integral_value())
-    return OperatorRun(subgraph, place, row.kind, "", 0, total, 0, 0, calls, of_delegate)
 
 
 def place_in(name: str) -> int | None:
     """Return the operator index at the end of a row's name, None if the row is not an operator."""
     match = _NAME.fullmatch(name)
     return match and int(match[2])
+
+
+def _places(rows: list[_Row]) -> list[int | None]:
+    """Return the operator index of each row, None for a row that is not an operator, such as AllocateTensors.
+
+    Names of old versions have no index: without a delegate, operators are then in the model's order.
+    """
+    places = [place_in(row.name) for row in rows]
+    if any(place is not None for place in places) or any(row.kind == "DELEGATE" for row in rows):
+        return places
+    operators = [row.name.startswith("[") for row in rows]
+    return [at - 1 if own else None for own, at in zip(operators, accumulate(operators), strict=True)]
 
 
 def _sections(lines: list[str]) -> list[_Section]:
@@ -150,7 +164,7 @@ def _sections(lines: list[str]) -> list[_Section]:
             if not sections or sections[-1] is not section:  # which a second table continues
                 sections.append(section)
             columns, at = _columns(lines, at), at + 1
-            while at < len(lines) and lines[at].strip():
+            while at < len(lines) and lines[at].strip("` \t\r"):  # or the end of a block in Markdown
                 section.rows.append(_row(lines[at].rstrip("\r"), columns, at + 1))
                 at += 1
     return sections
