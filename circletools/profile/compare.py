@@ -183,16 +183,14 @@ def sides_of(
 
     Raises UsageError if recordings made alternately do not form pairs, or have a history too.
     """
-    before, after, history = (_listed(recording, side) for side in sides)
+    before, after, history = (
+        [side] if isinstance(side, recording) else list(cast("Sequence[_One]", side)) for side in sides
+    )
     if paired and len(before) != len(after):
         raise UsageError(f"alternating recordings come in pairs: {len(before)} before, {len(after)} after")
     if paired and history:
         raise UsageError("a history has no pairs", hint="leave out the history, or the pairs")
     return before, after, history
-
-
-def _listed(recording: type[_One], side: _One | Sequence[_One]) -> list[_One]:
-    return [side] if isinstance(side, recording) else list(cast("Sequence[_One]", side))
 
 
 def compare_times(rows: Sequence[Row], *, limit: float, tick_ns: float) -> list[ComparedTime]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -112,16 +111,12 @@ def _paces(series: Sequence[Sequence[Sequence[Samples]]]) -> list[float]:
     """For each row, return the median change of the other operators; the first row is not an operator."""
     times = [[location(some[0]) for some in sides[:2]] for sides in series]
     changes = [abs(math.log(after / before)) if before and after else None for before, after in times]
-    known = sorted(change for change in changes[1:] if change is not None)
-    return [_median_without(own, known) / NORMAL_QUARTILE for own in (None, *changes[1:])]
-
-
-def _median_without(own: float | None, known: Sequence[float]) -> float:
-    """Return the median of ascending numbers without one of them, 0 if there are no others."""
-    at = len(known) if own is None else bisect_left(known, own)
-    left = len(known) - (own is not None)
-    middle = [known[one + (one >= at)] for one in ((left - 1) // 2, left // 2)] if left else [0.0]
-    return sum(middle) / len(middle)
+    known = np.sort([change for change in changes[1:] if change is not None])
+    found = []
+    for own in (None, *changes[1:]):
+        others = known if own is None else np.delete(known, np.searchsorted(known, own))
+        found.append(float(np.median(others)) / NORMAL_QUARTILE if len(others) else 0.0)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

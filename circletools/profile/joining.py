@@ -286,18 +286,14 @@ def _of_model(model: ModelGraph, trace: OperatorTrace) -> list[int]:
         if kind not in verdicts:
             if len(verdicts) == _MOST_KINDS:
                 return []
-            verdicts[kind] = bool(kind) and _agrees(model, trace, number)
+            try:
+                Join(model, only_executions(trace, {number: 0}))
+                verdicts[kind] = bool(kind)
+            except InvalidInputError:
+                verdicts[kind] = False
         if verdicts[kind]:
             kept.append(number)
     return kept
-
-
-def _agrees(model: ModelGraph, trace: OperatorTrace, number: int) -> bool:
-    try:
-        Join(model, only_executions(trace, {number: 0}))
-    except InvalidInputError:
-        return False
-    return True
 
 
 def time_of(measured: Measured, trace: OperatorTrace) -> Time:

@@ -11,9 +11,9 @@ As CSV (`--profiling_output_csv_file`), and as text on standard output:
 
 Older versions have a column `start` before `first`. In text, columns are separated by tabs, in newer versions by
 spaces. The name of an operator ends with `:<operator index>`, except in old versions; the name of a delegate's own
-operator begins with `Delegate/`. Subgraphs other than the first come under `Subgraph (index: N) profile:`, the parts of a delegate's run
-under `Delegate internal:`, and the number of executions under `Timings (microseconds): count=N`. Sources:
-tensorflow/core/util/stats_calculator.cc, tensorflow/lite/profiling/profile_summarizer.cc and
+operator begins with `Delegate/`. Subgraphs other than the first come under `Subgraph (index: N) profile:`, the parts
+of a delegate's run under `Delegate internal:`, and the number of executions under `Timings (microseconds): count=N`.
+Sources: tensorflow/core/util/stats_calculator.cc, tensorflow/lite/profiling/profile_summarizer.cc and
 profile_summary_formatter.cc, tensorflow/lite/tools/benchmark/profiling_listener.cc.
 """
 

@@ -69,7 +69,10 @@ def collect(events: Iterable[Event]) -> OperatorTrace:
         stack = stacks.setdefault(event.tid, [])
         if event.kind == BEGIN:
             if event.text not in marks:
-                marks[event.text] = _mark(event.text)
+                match = _MARK.fullmatch(event.text)
+                marks[event.text] = match and _Mark(
+                    match[1].decode("utf-8", "surrogateescape"), int(match[2]), int(match[3])
+                )
             mark = marks[event.text]
             _, _, execution, operator, role = stack[-1] if stack else _OUTSIDE
             role = None
@@ -97,11 +100,6 @@ def collect(events: Iterable[Event]) -> OperatorTrace:
     known = all(number in elapsed for number in range(executions))
     whole = Whole(elapsed_ns=tuple(elapsed[number] for number in range(executions)) if known else ())
     return OperatorTrace("litert", runs, executions, inside=parts, incomplete=cut, whole=whole)
-
-
-def _mark(text: bytes) -> _Mark | None:
-    match = _MARK.fullmatch(text)
-    return match and _Mark(match[1].decode("utf-8", "surrogateescape"), int(match[2]), int(match[3]))
 
 
 def parse(data: bytes) -> OperatorTrace:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from circletools.trace.sources.names import Numbers
-from circletools.trace.sources.wire import CONTENT, BrokenMessage, bytes_in, contents, fields, message_in, number_in
+from circletools.trace.sources.wire import CONTENT, BrokenMessage, bytes_in, contents, fields, number_in
 
 _FREQUENCY, POWER_RAILS = 11, 40
 _FREQUENCY_TAG, _LATEST_NS = 0x5A, 1 << 62
@@ -47,7 +47,8 @@ def note_frequencies(counters: Counters, data: bytes, times: Numbers, at: Number
     chosen = np.flatnonzero((kinds == _FREQUENCY_TAG) & (times >= 0) & (times < _LATEST_NS) & (at < ends))
     for t_ns, first, stop in zip(*(column[chosen].tolist() for column in (times, at, ends)), strict=True):
         try:
-            change = message_in(contents(data, first, stop), _FREQUENCY)
+            message = bytes_in(contents(data, first, stop), _FREQUENCY)
+            change = contents(message, 0, len(message))
             counters.frequencies[number_in(change, 2)].append((t_ns, number_in(change, 1)))
         except BrokenMessage:
             continue

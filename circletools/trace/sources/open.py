@@ -31,7 +31,11 @@ def open_trace(source: str | os.PathLike[str] | bytes | memoryview | BinaryIO) -
     if shell >= 0 and not start[:shell].strip(b"\r\n").count(b"\n") and b"|" not in start[:shell]:
         body = shell + len(b"TRACE:")
         body += len(start[body:]) - len(start[body:].lstrip(b"\r\n"))
-        if _is_zlib(start[body : body + 2]):
+        if (
+            len(start) > body + 1
+            and start[body] & 0x0F == 8
+            and int.from_bytes(start[body : body + 2], "big") % 31 == 0
+        ):
             pieces, packing = inflated(_after(pieces, body), file.name, 15, most), "zlib"
             start = head(pieces, _HEAD_BYTES)
     if not start:
@@ -83,10 +87,6 @@ def _after(pieces: Pieces, count: int) -> Pieces:
             left = max(0, left - len(piece))
 
     return read
-
-
-def _is_zlib(start: bytes) -> bool:
-    return len(start) == 2 and start[0] & 0x0F == 8 and int.from_bytes(start, "big") % 31 == 0
 
 
 def _is_perfetto(start: bytes) -> bool:

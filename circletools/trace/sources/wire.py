@@ -83,12 +83,6 @@ def bytes_in(parts: Parts, field: int) -> bytes:
     return parts[field][1] if field in parts and parts[field][0] == CONTENT else b""
 
 
-def message_in(parts: Parts, field: int) -> Parts:
-    """Return the message in a field, empty if there is none. Raises BrokenMessage."""
-    data = bytes_in(parts, field)
-    return contents(data, 0, len(data))
-
-
 def varints(data: npt.NDArray[np.uint8], at: Numbers) -> tuple[Numbers, Numbers]:
     """Return the numbers at many places, and their ends; the data must extend ten bytes beyond each place.
 
