@@ -21,12 +21,7 @@ from circletools.graph.build import graph_of, model_graph
 from circletools.graph.graph import ModelGraph
 from circletools.model.model import Model
 from circletools.model.rows import Subgraph
-from circletools.outputs.analysis import (
-    LEFT_ALONE,
-    AliasedOutput,
-    AliasKind,
-    outputs_aliased_in,
-)
+from circletools.outputs.analysis import LEFT_ALONE, AliasedOutput, AliasKind, outputs_aliased_in
 from circletools.outputs.copyops import CopyChoice, CopyOperator, CopyRuntime, choose_copy_operator
 
 # --- give every output its own tensor by appending copies -----------------------------------------------------

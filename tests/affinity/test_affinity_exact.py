@@ -15,18 +15,8 @@ from circletools.affinity.capability.file import parse_capability
 from circletools.affinity.capability.form import OptionValues, TensorPattern
 from circletools.affinity.capability.table import refusals
 from circletools.affinity.capability.traits import SubgraphTraits, TensorTraits
-from circletools.affinity.exports import export
+from circletools.affinity.exports import export, pictures
 from circletools.affinity.exports.export import onert_environment, openvino_affinity, part_file
-from circletools.affinity.exports.pictures import (
-    Flow,
-    colors,
-    coloured,
-    current_affinity,
-    device_data,
-    flows,
-    graph_ids,
-    placement,
-)
 from circletools.affinity.partitioning import make_partitioning, to_affinity
 from circletools.affinity.problem import Sizing
 from circletools.affinity.store import annotate, follow
@@ -268,7 +258,7 @@ def test_why_a_form_does_not_fit() -> None:
 
 
 def test_ten_devices_have_nine_colours() -> None:
-    found = colors(["a", "b", "a", *"cdefghij"])
+    found = pictures.colors(["a", "b", "a", *"cdefghij"])
     assert (found["a"], found["b"], found["i"]) == ("#9ecae9", "#ffbf79", "#bab0ac")
     assert (len(set(found.values())), found["j"]) == (9, found["a"])
 
@@ -276,23 +266,24 @@ def test_ten_devices_have_nine_colours() -> None:
 def test_every_export_of_a_row() -> None:
     data = annotated(row_of("TANH", "TANH", "NEG"), affinity(["cpu", "npu"], ([1, 0, 1], [0, 1, 2])))
     with open_model(data) as model:
-        known = current_affinity(model_graph(model))
-        assert placement(graph_of(model, 0), known) == (["npu", "cpu", "npu"], [0, 1, 2])
-        assert flows(graph_of(model, 0)) == [Flow(1, 0, 1), Flow(2, 1, 2)]
+        known = pictures.current_affinity(model_graph(model))
+        assert pictures.placement(graph_of(model, 0), known) == (["npu", "cpu", "npu"], [0, 1, 2])
+        assert pictures.flows(graph_of(model, 0)) == [pictures.Flow(1, 0, 1), pictures.Flow(2, 1, 2)]
         part = part_file(model_graph(model), known)
         assert part == PartFile(
             ("cpu", "npu"), "npu", "opname", {}, {"t0": ("npu", 0), "t1": ("cpu", 0), "t2": ("npu", 0)}
         )
-        assert device_data(graph_of(model, 0), known) == {
+        assert pictures.device_data(graph_of(model, 0), known) == {
             "name": "device",
             "results": {
-                "0": coloured("npu", "#ffbf79"), "1": coloured("cpu", "#9ecae9"), "2": coloured("npu", "#ffbf79"),
+                "0": pictures.coloured("npu", "#ffbf79"), "1": pictures.coloured("cpu", "#9ecae9"),
+                "2": pictures.coloured("npu", "#ffbf79"),
             },
         }  # fmt: skip
-        assert graph_ids(model_graph(model)) == {"main": 0}
+        assert pictures.graph_ids(model_graph(model)) == {"main": 0}
     tflite = annotated(row_of("TANH", "NEG", kind="tflite"), affinity(["GPU", "NPU", "CPU"], ([2, 0], [0, 1])))
     with open_model(tflite) as model:
-        assert openvino_affinity(model_graph(model), current_affinity(model_graph(model))) == {
+        assert openvino_affinity(model_graph(model), pictures.current_affinity(model_graph(model))) == {
             "device": "HETERO:GPU,CPU", "affinity": {"0": "CPU", "1": "GPU"},
         }  # fmt: skip
 
@@ -302,12 +293,12 @@ def test_the_environment_of_onert_has_a_longest_value(monkeypatch: pytest.Monkey
     size = len("OP_BACKEND_MAP=0=cpu;1=cpu")
     with open_model(data) as model:
         monkeypatch.setattr(export, "VARIABLE_BYTES", size)
-        assert onert_environment(model_graph(model), current_affinity(model_graph(model))) == {
+        assert onert_environment(model_graph(model), pictures.current_affinity(model_graph(model))) == {
             "BACKENDS": "cpu", "OP_BACKEND_MAP": "0=cpu;1=cpu",
         }  # fmt: skip
         monkeypatch.setattr(export, "VARIABLE_BYTES", size - 1)
         with pytest.raises(EditError, match=f"the map takes {size} bytes; Linux passes no variable above {size - 1}"):
-            onert_environment(model_graph(model), current_affinity(model_graph(model)))
+            onert_environment(model_graph(model), pictures.current_affinity(model_graph(model)))
 
 
 # --- the tables in a model ----------------------------------------------------------------------------------

@@ -12,13 +12,7 @@ from circletools.model.model import Model, open_model
 from circletools.model.verify import is_dangling
 from tests.kit.damage import Damage, damages
 from tests.kit.soundness import USES, is_sound, verify
-from tests.kit.support import (
-    bytes_of,
-    noted,
-    read_everything,
-    value_of,
-    within,
-)
+from tests.kit.support import bytes_of, noted, read_everything, value_of, within
 
 
 @settings(max_examples=120)

@@ -12,13 +12,7 @@ from circletools.errors import CircleToolsError, EditError, ModelFormatError
 from circletools.model.model import open_model
 from tests.kit.build import Raw
 from tests.kit.soundness import USES, refusal, verify
-from tests.kit.support import (
-    bytes_of,
-    edited,
-    packed,
-    unpacked,
-    within,
-)
+from tests.kit.support import bytes_of, edited, packed, unpacked, within
 
 
 def model_of(raw: Raw, subgraphs: list[int]) -> bytes:

@@ -5,16 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.kit.build import Raw
-from tests.kit.support import (
-    EXTERNAL,
-    bytes_of,
-    noted,
-    put,
-    read,
-    u32,
-    vtable_of,
-    with_entry,
-)
+from tests.kit.support import EXTERNAL, bytes_of, noted, put, read, u32, vtable_of, with_entry
 
 MARKER = b"CIRTOOL1"  # at byte 8, and behind it the length of the prefix
 

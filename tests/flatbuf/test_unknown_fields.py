@@ -8,17 +8,7 @@ import pytest
 
 from circletools.edit.edit import ModelEdit
 from tests.kit.build import Raw
-from tests.kit.support import (
-    bytes_of,
-    edited,
-    field_at,
-    find_field,
-    locate,
-    noted,
-    read,
-    target,
-    u32,
-)
+from tests.kit.support import bytes_of, edited, field_at, find_field, locate, noted, read, target, u32
 
 UNKNOWN_SLOT, UNKNOWN_VALUE = 30, 0x1234567
 

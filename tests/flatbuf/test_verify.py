@@ -15,15 +15,7 @@ import pytest
 from circletools.model.model import open_model
 from tests.kit.public import SHARED
 from tests.kit.soundness import is_sound, refusal, verify
-from tests.kit.support import (
-    bytes_of,
-    field_at,
-    locate,
-    put,
-    put_u32,
-    target,
-    within,
-)
+from tests.kit.support import bytes_of, field_at, locate, put, put_u32, target, within
 
 
 def test_every_test_model_is_accepted(own_model: Path) -> None:

@@ -6,11 +6,7 @@ from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
-from tests.kit.support import (
-    bytes_of,
-    noted,
-    put,
-)
+from tests.kit.support import bytes_of, noted, put
 
 BASES = (
     "circle/mlp_external", "circle/while_loop", "circle/quantized_linear", "circle/lstm_cell",

@@ -13,9 +13,7 @@ from circletools.profile.attribution import Attribution, attribute_to
 from circletools.profile.joining import Time
 from circletools.trace.operators.profile import OperatorRun, OperatorTrace
 from tests.kit.command_support import run_bytes
-from tests.kit.operator_support import (
-    TRACES,
-)
+from tests.kit.operator_support import TRACES
 from tests.kit.support import bytes_of, path_of
 
 MLP = bytes_of("circle/mlp")  # FULLY_CONNECTED, FULLY_CONNECTED, SOFTMAX

@@ -21,10 +21,7 @@ from circletools.model.verify import is_dangling
 from circletools.model.views import text
 from circletools.parts.compare import check_files, open_split
 from circletools.parts.split import Split, split
-from tests.kit.support import (
-    edited,
-    read,
-)
+from tests.kit.support import edited, read
 
 DEVICES = ("npu", "cpu", "dsp")
 Assign = Callable[[int, int], int]

@@ -13,14 +13,7 @@ from circletools.model.model import open_model
 from circletools.model.verify import check_model
 from tests.kit.build import Build, Graph
 from tests.kit.soundness import verify
-from tests.kit.support import (
-    bytes_of,
-    field_at,
-    locate,
-    packed,
-    put,
-    unpacked,
-)
+from tests.kit.support import bytes_of, field_at, locate, packed, put, unpacked
 
 
 def broken(name: str, change: Callable[[Any], None]) -> list[tuple[str, str, str]]:

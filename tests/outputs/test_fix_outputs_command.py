@@ -11,15 +11,8 @@ import pytest
 from tests.kit.build import Build
 from tests.kit.command_support import run_bytes as run
 from tests.kit.oracles import is_deterministic
-from tests.kit.outputs_cases import (
-    constant_listed_three_times,
-    result_listed,
-)
-from tests.kit.outputs_support import (
-    fixed,
-    fixed_with_changes,
-    outcomes,
-)
+from tests.kit.outputs_cases import constant_listed_three_times, result_listed
+from tests.kit.outputs_support import fixed, fixed_with_changes, outcomes
 from tests.kit.support import edited, path_of
 
 

@@ -12,9 +12,7 @@ from circletools.errors import EditError
 from tests.kit.build import Build, quantization, strings, unranked
 from tests.kit.command_support import run_bytes as run
 from tests.kit.origin_support import rebuilt
-from tests.kit.outputs_cases import (
-    while_body_passes_its_input,
-)
+from tests.kit.outputs_cases import while_body_passes_its_input
 from tests.kit.outputs_support import (
     RUNTIME_OF,
     assert_every_output_is_its_own,

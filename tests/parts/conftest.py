@@ -9,13 +9,8 @@ import pytest
 
 from circletools.runtimes.worker import Worker
 from tests.kit.presence import need
-from tests.kit.split_support import (
-    alternating,
-    with_devices,
-)
-from tests.kit.support import (
-    bytes_of,
-)
+from tests.kit.split_support import alternating, with_devices
+from tests.kit.support import bytes_of
 
 
 @pytest.fixture

@@ -26,9 +26,7 @@ from tests.kit.split_support import (
     split_to,
     with_devices,
 )
-from tests.kit.support import (
-    bytes_of,
-)
+from tests.kit.support import bytes_of
 
 MODES: tuple[Mode, ...] = ("seed", "min")
 

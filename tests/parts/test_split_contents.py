@@ -19,19 +19,8 @@ from circletools.origin.embed import embed
 from circletools.origin.names import NameSource, collect_sources
 from circletools.origin.read import read_origins
 from circletools.parts.compare import check_files, open_split
-from tests.kit.split_support import (
-    alternating,
-    split_file,
-    split_to,
-    with_devices,
-)
-from tests.kit.support import (
-    bytes_of,
-    edited,
-    field_at,
-    locate,
-    put,
-)
+from tests.kit.split_support import alternating, split_file, split_to, with_devices
+from tests.kit.support import bytes_of, edited, field_at, locate, put
 
 
 def test_origins_and_affinity_go_along(tmp_path: Path) -> None:

@@ -18,13 +18,7 @@ from circletools.parts.verify import compare_runs
 from circletools.runtimes.worker import Worker
 from tests.kit.callers import CALLERS, calling
 from tests.kit.renumbered import orders_of, renumbered
-from tests.kit.split_support import (
-    assert_parts_are_the_source,
-    by_list,
-    files_of,
-    split_to,
-    with_devices,
-)
+from tests.kit.split_support import assert_parts_are_the_source, by_list, files_of, split_to, with_devices
 from tests.kit.support import bytes_of, packed, unpacked
 
 BLOCKWISE = "tflite/blockwise_int4"

@@ -15,18 +15,8 @@ from circletools.model.model import open_model
 from circletools.parts.plan import plan_split
 from tests.kit.affinity_support import affinity, annotated
 from tests.kit.build import Build, Graph
-from tests.kit.split_support import (
-    alternating,
-    split_to,
-    with_devices,
-)
-from tests.kit.support import (
-    bytes_of,
-    field_at,
-    locate,
-    put_u32,
-    vtable_of,
-)
+from tests.kit.split_support import alternating, split_to, with_devices
+from tests.kit.support import bytes_of, field_at, locate, put_u32, vtable_of
 
 
 def stateful(*, variable: bool) -> bytes:

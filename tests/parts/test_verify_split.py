@@ -22,19 +22,8 @@ from circletools.parts.compare import SplitFiles, check_files, open_split
 from circletools.parts.package import MANIFEST
 from circletools.parts.split import split
 from tests.kit.command_support import run
-from tests.kit.split_support import (
-    alternating,
-    in_threes,
-    split_file,
-    split_to,
-    with_devices,
-)
-from tests.kit.support import (
-    bytes_of,
-    packed,
-    path_of,
-    unpacked,
-)
+from tests.kit.split_support import alternating, in_threes, split_file, split_to, with_devices
+from tests.kit.support import bytes_of, packed, path_of, unpacked
 
 
 def codes_after(folder: Path, change: object) -> set[str]:
