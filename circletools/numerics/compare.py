@@ -21,7 +21,7 @@ from circletools.fit.naming import Naming
 from circletools.model.model import Model
 from circletools.numerics.cells import Judge
 from circletools.numerics.request import CompareRequest, file_inputs, more_runs
-from circletools.numerics.results import Cell, Column, Comparison, Group, OperatorCells
+from circletools.numerics.results import Cell, Column, Comparison, Group, OperatorCells, difference, joined
 from circletools.numerics.running import (
     WITH_RESOURCE,
     Known,
@@ -123,7 +123,8 @@ class _Comparing:
             else:
                 cells |= self._slice(some, self._with_inputs(known, inputs), others, plains)
         groups = [one for runner in self.runners for one in self._groups(runner, inputs, plain)]
-        return self._made(((task, cells[task.operator]) for task in plan), len(inputs), groups)
+        ends = [() if one is None else tuple(self._output_errors(plain, one)) for one in plains]
+        return self._made(((task, cells[task.operator]) for task in plan), len(inputs), groups, ends)
 
     def _plain(self, runner: Runner, inputs: Runs) -> Runs | None:
         """Return the outputs of the second model in a program; None if it does not run."""
@@ -132,6 +133,21 @@ class _Comparing:
         except NotRunError as error:
             runner.failure = str(error)
             return None
+
+    def _output_errors(self, expected: Runs, found: Runs) -> Iterator[float | None]:
+        """Yield the largest difference of each output of the second model, paired by tensor, or else by position."""
+        theirs = self.first.graph.outputs.tolist()
+        for place, tensor in enumerate(self.second.graph.outputs.tolist()):
+            partner = self.pairs[0].get(tensor)
+            at = theirs.index(partner) if partner in theirs else min(place, len(theirs) - 1)
+            old, new = [run[at] for run in expected], [run[place] for run in found]
+            if [one.shape for one in old] != [one.shape for one in new]:
+                yield None
+                continue
+            error = difference(
+                self.first.form(theirs[at]).real(joined(old)), self.second.form(tensor).real(joined(new))
+            )
+            yield None if error.non_finite else error.max_abs
 
     def _groups(self, runner: Runner, inputs: Runs, plain: Runs) -> Iterator[Group]:
         """Yield the groups of operators that a program's delegate runs as a whole; none if there are two models."""
@@ -209,7 +225,11 @@ class _Comparing:
         return {task.operator: cells for task, cells in zip(some, zip(*columns, strict=True), strict=True)}
 
     def _made(
-        self, rows: Iterable[tuple[Task, Sequence[Cell]]], runs: int, groups: Sequence[Group] = ()
+        self,
+        rows: Iterable[tuple[Task, Sequence[Cell]]],
+        runs: int,
+        groups: Sequence[Group] = (),
+        outputs: Sequence[tuple[float | None, ...]] = (),
     ) -> Comparison:
         graph, naming = self.second.named.graphs[self.second.subgraph], Naming(self.second.named)
         names, found = naming.of(graph), []
@@ -237,15 +257,15 @@ class _Comparing:
             "" if self.first is self.second else self.second.named.name,
             _column(self.reference),
             runs,
-            tuple(map(_column, self.runners)),
+            tuple(map(_column, self.runners, outputs or [()] * len(self.runners))),
             tuple(found),
             tuple(groups),
             naming.notes,
         )
 
 
-def _column(runner: Runner) -> Column:
-    return Column(runner.name, runner.worker.version, runner.failure, runner.exposing_changes)
+def _column(runner: Runner, outputs: tuple[float | None, ...] = ()) -> Column:
+    return Column(runner.name, runner.worker.version, runner.failure, runner.exposing_changes, outputs)
 
 
 def _slices(subject: Subject, plan: Sequence[Task], size_bytes: int) -> Iterator[list[Task]]:

@@ -158,13 +158,15 @@ class Column(Attributes):
     """A program in the comparison.
 
     `failure` is why it does not run the whole model. `exposing_changes` is how its outputs change when tensors inside
-    the model become outputs too; empty if they do not change.
+    the model become outputs too; empty if they do not change. `outputs` has the largest difference of each output of
+    the whole model from the reference, None if their shapes differ or only one is finite.
     """
 
     program: str
     version: str
     failure: str
     exposing_changes: str
+    outputs: tuple[float | None, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,8 +197,12 @@ class Comparison(Tabular):
     notes: tuple[Finding, ...]
 
     def first_own(self, column: int = 0) -> OperatorCells | None:
-        """Return the first operator that is at fault in a program: its inputs are correct, its outputs wrong."""
-        return next((row for row in self.operators if row.cells[column].verdict == "fault"), None)
+        """Return the first operator that is at fault in a program: its inputs are correct, its outputs wrong.
+
+        Wrong values come before a different shape, which a rewritten model may have on purpose.
+        """
+        wrong = [row for row in self.operators if row.cells[column].verdict == "fault"]
+        return next((row for row in wrong if row.cells[column].own), wrong[0] if wrong else None)
 
     def first_not_run(self, column: int = 0) -> OperatorCells | None:
         """Return the first operator that a program does not run, or crashes on, when it is cut out."""

@@ -33,7 +33,7 @@ NO_TIME: Samples = np.zeros(1)
 _One = TypeVar("_One")
 _Row = TypeVar("_Row")
 
-Verdict = Literal["slower", "faster", "same", "cannot tell"]
+Verdict = Literal["slower", "faster", "same", "cannot tell", "only before", "only after"]
 
 ASSUMED_SPREAD = 0.25
 """The assumed standard deviation between recordings of one model if nothing shows it."""
@@ -55,8 +55,9 @@ class ComparedTime:
     """A time before and after; `low` and `high` bound the ratio, with a confidence of 95 %.
 
     All three are None if there was no time before, and the bounds also if there is none after. The verdicts `slower`
-    and `faster` are significant and exceed the threshold; `same` is within it. With equally many recordings that vary
-    equally, nine of ten comparisons find a change by the ratio `visible` or more.
+    and `faster` are significant and exceed the threshold; `same` is within it; with `only before` and `only after`,
+    one side lacks the operator. With equally many recordings that vary equally, nine of ten comparisons find a change
+    by the ratio `visible` or more.
     """
 
     before_ns: int

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from circletools.profile.compare import (
     Comparison,
     Row,
     Samples,
+    Verdict,
     compare_times,
     location,
     sides_of,
@@ -99,12 +100,20 @@ def compare_profiles(
         for (first, second, known), pace in zip(series.values(), _paces(list(series.values())), strict=True)
     ]
     compared = compare_times(pairs, limit=threshold_percent / 100, tick_ns=tick_ns)
+    compared = [_present(key, time, times) for key, time in zip(series, compared, strict=True)]
     rows = [ComparedOperator(*place, time) for place, time in zip(_places(series), compared, strict=True)]
     first, second = (
         tuple(ComparedProfile(trace.runtime, trace.executions, trace.averaged) for trace in side)
         for side in sides[:2]
     )
     return ProfileComparison(first, second, threshold_percent, tuple(rows))
+
+
+def _present(key: _Key | None, time: ComparedTime, times: Sequence[Sequence[_Times]]) -> ComparedTime:
+    """Return a time whose verdict states that only one side has the operator, unless that makes it slower."""
+    before, after = (any(key in some for some in side) for side in times[:2])
+    verdict: Verdict = "only after" if after else "only before"
+    return time if (before and after) or time.regressed else replace(time, verdict=verdict)
 
 
 def _paces(series: Sequence[Sequence[Sequence[Samples]]]) -> list[float]:

@@ -247,7 +247,10 @@ def _coverage(attribution: Attribution) -> str:
     part = sum(row.time.delegated_ns for row in attribution.operators if row.time)
     part += sum(row.time.total_ns for row in attribution.groups)
     part += sum(row.time.total_ns for row in attribution.added if row.kind == "delegate")
-    return f"{timed}, {100 * part / max(attribution.total_ns, 1):.0f} % of the time in delegates"
+    longest = max((row.time.total_ns for row in attribution.operators if row.time), default=0)
+    if longest < attribution.tick_ns * attribution.executions and not attribution.groups:
+        return f"{timed}, each shorter than the clock's tick: use a larger input"
+    return f"{timed}, {100 * part / attribution.total_ns:.0f} % of the time in delegates"
 
 
 def _whole_cells(attribution: Attribution) -> Iterator[tuple[str, str]]:
@@ -350,7 +353,8 @@ def _groups_text(kind: str, attribution: Attribution, rows: Iterable[GroupTime],
         label = name if row.source is None else with_line(f"{row.source} {name}", row.details)
         shared = "yes" if row.share.shared else ""
         lines.append((row.share.time, (str(len(row.share.operators)), shared), label))
-    yield from _table(f"{kind}s", ("operators", "shared", kind), lines, attribution, top=top)
+    title = f"{kind}s" + " (those of one operator share its time evenly)" * any(row.share.shared for row in rows)
+    yield from _table(title, ("operators", "shared", kind), lines, attribution, top=top)
 
 
 def _table(

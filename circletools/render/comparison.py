@@ -22,6 +22,7 @@ from circletools.wording import SCHEMA_VERSION, counted, microseconds, milliseco
 
 Comparison = TraceComparison | ProfileComparison
 
+_UNKNOWN = 100  # a ratio that is bounded by this says nothing
 _TIME_HEAD = ("before", "after", "delta", "ratio", "low", "high", "visible", "verdict")
 
 
@@ -46,8 +47,9 @@ def comparison_text(comparison: Comparison) -> Iterator[str]:
     yield "rows: " + ", ".join(f"{count} {verdict}" for verdict in get_args(Verdict) if (count := counts[verdict]))
     found = sorted(row.time.visible for row in comparison.rows if row.time.visible is not None)
     if found:
-        half = _percent(found[len(found) // 2])
-        yield f"changes of {half} can be seen in half of the rows, of {_percent(found[-1])} in all"
+        seen = ((found[len(found) // 2], "in half of the rows"), (found[-1], "in all"))
+        words = ", of ".join(f"{_percent(one)} can be seen {where}" for one, where in seen if one < _UNKNOWN)
+        yield from [f"changes of {words}"] if words else []
     yield ""
     if isinstance(comparison, TraceComparison):
         yield "time in ms; low and high bound the ratio (95 %)"
@@ -85,13 +87,16 @@ def _place(row: ComparedOperator | VisibleChange, several: bool) -> str:
 
 
 def _time_cells(time: ComparedTime, written: Callable[[int], str]) -> tuple[str, ...]:
-    ratios = ("-" if value is None else f"{value:.3f}" for value in (time.ratio, time.low, time.high))
+    ratios = (
+        "-" if value is None or not 1 / _UNKNOWN < value < _UNKNOWN else f"{value:.3f}"
+        for value in (time.ratio, time.low, time.high)
+    )
     times = map(written, (time.before_ns, time.after_ns, time.delta_ns))
     return (*times, *ratios, "-" if time.visible is None else _percent(time.visible), time.verdict)
 
 
 def _percent(ratio: float) -> str:
-    return f"+{100 * (ratio - 1):.0f} %" if ratio < 100 else "-"
+    return f"+{100 * (ratio - 1):.0f} %" if ratio < _UNKNOWN else "-"
 
 
 def visible_json(changes: Sequence[VisibleChange]) -> dict[str, Any]:

@@ -67,6 +67,7 @@ def _is_allowed(code: int) -> bool:
 
 
 Tally = Mapping[tuple[str, str], int]
+_KNOWN = "known", ""
 """The number of new findings by severity and code."""
 
 _SPECIAL = "%\r\n"
@@ -144,25 +145,29 @@ def _escaped(words: str, characters: str) -> str:
 
 
 def tally(found: Judgement) -> Tally:
-    """Return the number of new findings by severity and code."""
-    return Counter((one.severity, one.code) for one in found.new)
+    """Return the number of new findings by severity and code; those of the baseline are `known`, without a code."""
+    return Counter(
+        (one.severity, one.code) if new else _KNOWN for one, new in zip(found.findings, found.is_new, strict=True)
+    )
 
 
 def statistics_text(counts: Tally) -> Iterator[str]:
     """Yield a table of the codes, the most frequent first."""
-    ordered = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
-    rows = [[f"{count:,}", severity, code] for (severity, code), count in ordered]
+    ordered = sorted((-count, what) for what, count in counts.items() if what != _KNOWN)
+    rows = [[f"{-count:,}", severity, code] for count, (severity, code) in ordered]
     yield from table_text([["count", "severity", "code"], *rows], right=(0,), indent="") if rows else ()
 
 
 def summary_text(counts: Tally, models: int, failed: int) -> str:
     """Return the number of findings of each severity, and of models, of which `failed` could not be read."""
+    known = counts.get(_KNOWN, 0)
     of_severity: Counter[str] = Counter()
     for (severity, _), count in counts.items():
         of_severity[severity] += count
     words = [counted(of_severity["error"], "error"), counted(of_severity["warning"], "warning")]
     words.append(f"{of_severity['info']:,} for information")
-    totals = ", ".join(word for word in words if word[0] != "0") or "no findings"
+    totals = ", ".join(word for word in words if word[0] != "0") or f"no {'new ' * bool(known)}findings"
+    totals += f", {known:,} known" * bool(known)
     return f"{counted(models, 'model')}: {totals}" + (f"; {failed:,} cannot be read" if failed else "")
 
 

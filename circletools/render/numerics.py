@@ -58,7 +58,7 @@ def numbers_text(found: Comparison, by: By = "operator") -> Iterator[str]:
         yield f"  it does not run: {found.reference.failure}"
     for at, column in enumerate(found.columns):
         yield ""
-        yield f"{found.other or found.file} on {_program(column)}: {_answer(found, at)}"
+        yield f"{found.other or found.file} on {_program(column)}: {_outputs(column)}{_answer(found, at)}"
         if column.failure:
             yield f"  the whole model does not run: {column.failure}"
         if column.exposing_changes:
@@ -78,12 +78,20 @@ def _program(column: Column) -> str:
     return " ".join(filter(None, (column.program, column.version)))
 
 
+def _outputs(column: Column) -> str:
+    """Return the errors of the whole model's outputs."""
+    if not any(error != 0 for error in column.outputs):
+        return "outputs equal; " if column.outputs else ""
+    return f"largest error of each output: {', '.join(map(_number, column.outputs))}; "
+
+
 def _answer(found: Comparison, at: int) -> str:
     """Return the verdict as text."""
     row, lost = found.first_own(at), found.first_not_run(at)
     if row is not None:
+        wrong = "that is wrong" if row.cells[at].own else "with another shape"
         line = f", {row.file}:{row.line}" if row.file else ""
-        return f"operator {row.operator} {row.code} is the first that is wrong: {', '.join(row.sources)}{line}"
+        return f"operator {row.operator} {row.code} is the first {wrong}: {', '.join(row.sources)}{line}"
     if lost is not None:
         return f"operator {lost.operator} {lost.code} is the first that does not run: {lost.cells[at].words}"
     compared = [row.cells[at].verdict == "ok" for row in found.operators]

@@ -47,7 +47,10 @@ def named(name: str) -> tuple[str, str]:
     """Return program and variant of `PROGRAM` or `PROGRAM:VARIANT`. Raises UsageError if it does not exist."""
     program, _, variant = name.partition(":")
     if program not in PROGRAMS:
-        raise UsageError(f"no runtime or compiler is called {program!r}", hint=suggestion(program, PROGRAMS))
+        raise UsageError(
+            f"no runtime or compiler is called {program!r}",
+            hint=suggestion(program, known() if "-" in program else PROGRAMS),
+        )
     variants = PROGRAMS[program].variants
     if variant and variant not in variants:
         raise UsageError(f"{program} has no variant {variant!r}", hint=suggestion(variant, variants))

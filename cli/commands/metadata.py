@@ -79,8 +79,8 @@ def remove_entries(
 ) -> None:
     """Remove metadata entries.
 
-    The data is removed too, unless another entry or a tensor shares it. A missing name is an error. Without --erase,
-    the old value stays in the file, unused.
+    A missing name is an error. The value, unless another entry or a tensor shares it, stays in the file as unused
+    bytes; --erase drops them.
     """
     if not (name or origins or affinity or files):
         raise ct.UsageError("nothing to remove", hint="use --name NAME, --origins, --affinity or --files")

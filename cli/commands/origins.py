@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_module
+import os
 import re
 from functools import partial
 from pathlib import Path
@@ -54,7 +55,8 @@ def embed_origins(
     if onnx is not None and (origins is not None or names is not None or exported_program is not None):
         raise ct.UsageError("--onnx excludes --origins, --names and --exported-program: the file has the names")
     given = None if origins is None else ct.origins.parse(read_text(origins), str(origins))
-
+    if absolute_paths and given is not None and not any(os.path.isabs(one.file) for one in given.details.values()):
+        raise ct.UsageError(f"{origins} has no absolute paths", hint="record them with `record(absolute_paths=True)`")
     write = partial(ct.origins.embed, replace=replace, stamp=stamp, absolute_paths=absolute_paths)
 
     def change(edit: ct.ModelEdit) -> ct.types.RewriteResult:

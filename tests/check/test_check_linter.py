@@ -95,7 +95,7 @@ def test_a_baseline_of_a_directory(models: Path, tmp_path: Path) -> None:
     old = tmp_path / "old.jsonl"
     old.write_text(run("check", models, "--json").stdout, encoding="utf-8")
     ran = run("check", models, "--baseline", old)
-    assert (ran.returncode, ran.stderr) == (0, "3 models: no findings\n")
+    assert (ran.returncode, ran.stderr) == (0, "3 models: no new findings, 3 known\n")
     assert lines(ran.stdout, models) == ["clean.circle: ok", "odd.circle: ok", "tapped.circle: ok"]
     (models / "odd.circle").write_bytes(with_outputs(lambda _: [1, 1, 1, 1]))
     ran = run("check", models / "odd.circle", "--baseline", old, "--json")

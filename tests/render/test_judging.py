@@ -132,7 +132,7 @@ def test_what_xml_cannot_say_is_spelled_out(code: int) -> None:
 
 def test_statistics_and_summary() -> None:
     counts = {("warning", "B"): 2, ("info", "A"): 2, ("error", "C"): 1000, ("warning", "D"): 1}
-    assert ct.render.tally(AGAIN) == {("info", "OUTPUT_TAP"): 1}
+    assert ct.render.tally(AGAIN) == {("info", "OUTPUT_TAP"): 1, ("known", ""): 2}
     assert list(ct.render.statistics_text(counts)) == [
         "count  severity  code",
         "1,000  error     C",
@@ -142,7 +142,7 @@ def test_statistics_and_summary() -> None:
     ]
     assert list(ct.render.statistics_text({})) == []
     assert ct.render.summary_text(counts, 3, 0) == "3 models: 1,000 errors, 3 warnings, 2 for information"
-    assert ct.render.summary_text({}, 1, 1) == "1 model: no findings; 1 cannot be read"
+    assert ct.render.summary_text({("known", ""): 2}, 1, 1) == "1 model: no new findings, 2 known; 1 cannot be read"
     assert ct.render.summary_text({("error", "C"): 1}, 2000, 1000) == "2,000 models: 1 error; 1,000 cannot be read"
 
 
