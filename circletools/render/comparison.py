@@ -47,9 +47,8 @@ def comparison_text(comparison: Comparison) -> Iterator[str]:
     yield "rows: " + ", ".join(f"{count} {verdict}" for verdict in get_args(Verdict) if (count := counts[verdict]))
     found = sorted(row.time.visible for row in comparison.rows if row.time.visible is not None)
     if found:
-        seen = ((found[len(found) // 2], "in half of the rows"), (found[-1], "in all"))
-        words = ", of ".join(f"{_percent(one)} can be seen {where}" for one, where in seen if one < _UNKNOWN)
-        yield from [f"changes of {words}"] if words else []
+        most = f", of {_percent(found[-1])} in all" * (found[-1] < _UNKNOWN)
+        yield f"changes of {_percent(found[len(found) // 2])} can be seen in half of the rows{most}"
     yield ""
     if isinstance(comparison, TraceComparison):
         yield "time in ms; low and high bound the ratio (95 %)"
