@@ -25,7 +25,7 @@ def track_origins(
     after: After,
     output: Annotated[str | None, argument("OUT", "The file to write; - is standard output.")] = None,
     min_confidence: Annotated[
-        float, option("--min-confidence", "Leave out origins of lower confidence.", "X", min=0.0, max=1.0)
+        float, option("--min-confidence", "Leave out origins below this confidence.", "X", min=0.0, max=1.0)
     ] = 0.25,
     replace: Annotated[
         bool, option("--replace", "Replace origins of AFTER that differ from those of BEFORE.")

@@ -144,7 +144,7 @@ def _term(word: str) -> Term:
     found = _TENSOR.fullmatch(word)
     if found is None:
         if not re.fullmatch(r"[a-z_0-9]+", word):
-            raise ValueError(f"{word!r} is neither a number, an option nor a property of a tensor")
+            raise ValueError(f"{word!r} is not a number, an option or a property of a tensor")
         return word
     side, index, simple, indexed, element = found.groups()
     if indexed in ("dim", "span") and element is None:
