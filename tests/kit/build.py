@@ -315,7 +315,7 @@ class Graph:
         self.table.operators.append(operator)
         return operator
 
-    def compute(self, code: str, inputs: Sequence[int], name: str, shape: Sequence[int] = (2, 2)) -> int:
+    def compute(self, code: str | Code, inputs: Sequence[int], name: str, shape: Sequence[int] = (2, 2)) -> int:
         """Append an operator and the float tensor that it computes."""
         output = self.tensor(name, shape)
         self.operator(code, inputs, [output])

@@ -6,7 +6,7 @@ import pytest
 
 from circletools.origin.tracking import cover
 from circletools.origin.tracking.evidence import Evidence
-from tests.kit.build import Build, floats
+from tests.kit.build import Build, Code, floats
 from tests.kit.tracking_support import found, own_constants, tracked
 
 
@@ -101,3 +101,19 @@ def test_weights_decide_then_paths_then_ends(
     before: tuple[int, int, int], after: tuple[int, int, int], same: bool
 ) -> None:
     assert bool(tracked(template(*before), template(*after), least=0.25).grounds[0]) == same
+
+
+def detector(first: str, last: str) -> bytes:
+    build = Build()
+    graph = build.graph()
+    start = value = graph.tensor("x", (1, 8))
+    for code in (first, "TANH", last):
+        value = graph.compute(code, [value], "", (1, 8))
+    post = Code("CUSTOM", custom="TFLite_Detection_PostProcess")
+    value = graph.compute(post, [value, graph.constant("", floats(9, 4))], "", (1, 9))
+    graph.ends([start], [value])
+    return build.to_bytes()
+
+
+def test_anchors_are_equal_in_all_detectors() -> None:
+    assert not any(tracked(detector("NEG", "EXP"), detector("SQRT", "ABS"), least=0.25).grounds)

@@ -40,6 +40,7 @@ from circletools.origin.tracking.models import Tracked, track_models
 from circletools.origin.tracking.view import CONVERSIONS, ends_of
 from circletools.wording import Attributes
 
+_ANCHORED = "CUSTOM:TFLite_Detection_PostProcess"
 _PROGRAM = 1 << 14  # bytes that a compiler writes for an operator
 _QUARTER, _HALF, _MOST = 0.25, 0.5, 0.75
 
@@ -71,13 +72,15 @@ def _working(one: Tracked, side: int) -> Mask:
 def _constants_in_common(graphs: Sequence[Tracked]) -> tuple[int, int]:
     """Return how many significant constants both models have, and the total of the model that has fewer.
 
-    Constants of opaque operators do not count.
+    Constants of opaque operators do not count, nor anchors: they are equal in all detectors of one input size.
     """
     held = [np.empty(0, np.int64), np.empty(0, np.int64)]
     for one in graphs:
         for side, view in enumerate(one.views):
             operators, values = view.side.graph.uses
-            values = values[~np.isin(operators, list(one.opaque))] if side else values
+            left_out = view.side.is_any((_ANCHORED,))
+            left_out[list(one.opaque) if side else []] = True
+            values = values[~left_out[operators]]
             classes = view.side.constant[values]
             telling = np.append(view.side.constants.distinctive, False)[classes]
             held[side] = np.union1d(held[side], classes[telling])
