@@ -111,10 +111,10 @@ def _target(model: ModelGraph, naming: Naming, question: _Question) -> TargetFit
         shaped, folded = question.shaped()
         if not _INFERRING[question.name]:
             folded = set()
-        refused = [
-            why_not(question.table, one, [tensor for index, tensor in folded if index == one.index])
-            for one in model_graph(shaped).graphs
-        ]
+        for one in model_graph(shaped).graphs:
+            others = why_not(question.table, one, [tensor for index, tensor in folded if index == one.index])
+            both = zip(why_not(question.table, one), others, strict=True)
+            refused[one.index] = [plain and other for plain, other in both]
     for (subgraph, operator), refusal in question.refused.items():
         before = refused[subgraph][operator]
         refused[subgraph][operator] = before if before and before.measured else refusal

@@ -73,8 +73,8 @@ class _Subgraph:
             self._constants[tensor] = value
         return self._constants[tensor]
 
-    def is_vector(self, tensor: int) -> bool:
-        return tensor >= 0 and len(self.shapes[tensor]) == 1 and self.view.tensors[tensor].type == "INT32"
+    def is_vector(self, tensor: int, shape: Shape | None) -> bool:
+        return shape is not None and len(shape) == 1 and self.view.tensors[tensor].type == "INT32"
 
     def is_open(self, tensor: int) -> bool:
         return -1 in self.shapes[tensor] or -1 in self.signatures[tensor]
@@ -209,7 +209,7 @@ class Inference:
     def _call(self, subgraph: _Subgraph, operator: int, found: Shapes) -> Call:
         slots, sizes = subgraph.operands[operator], found.options.get((subgraph.index, operator))
         shapes = [self._shape(subgraph, tensor, found) for tensor in slots]
-        if subgraph.codes[operator] == "RESHAPE" and len(slots) == 2 and not subgraph.is_vector(slots[1]):
+        if subgraph.codes[operator] == "RESHAPE" and len(slots) == 2 and not subgraph.is_vector(slots[1], shapes[1]):
             shapes[1] = None  # then LiteRT takes the new shape from the options
         return Call(
             subgraph.codes[operator],
