@@ -164,6 +164,8 @@ class Inference:
 
     def _results(self, subgraph: _Subgraph, operator: int, call: Call, depth: int) -> list[Shape | None]:
         try:
+            if self._strict and call.code == "STABLEHLO_COMPOSITE":
+                raise UnknownError  # the XNNPACK delegate may take it, whatever its decomposition
             if call.code in _CALLING:
                 found = self._called(subgraph, operator, call, depth)
             elif call.code in RULES:

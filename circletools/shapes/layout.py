@@ -123,6 +123,8 @@ def slices(call: Call) -> tuple[Any, ...]:
             refuse_unless(stride != 0, "a stride of 0", 3)
             to = first + last if call.option("offset") else last
             index.append(slice(None if masks["begin"] & bit else first, None if masks["end"] & bit else to, stride))
+    if index.count(Ellipsis) > 1:
+        raise UnknownError
     return tuple(index)
 
 

@@ -35,7 +35,6 @@ _CONVOLUTIONS = ("CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV")
 _PRODUCTS = ("CONV_2D", "FULLY_CONNECTED")
 _PADS = ("PAD", "PADV2")
 _JOINING = ("CONCATENATION", "PACK")
-_RATIOS = ("ADD", "SUB")
 _NARROW = ("INT8", "UINT8", "INT16")
 _REFUSED = "LiteRT's kernel refuses that"
 _Wrong = tuple[str, NDArray[np.bool_], str]
@@ -204,8 +203,12 @@ def _wrong_scales(
         lacking = _is(whole, source, (kind,)) & np.logical_or.reduce(bare)
         message = f"a tensor of {name} has no scale; LiteRT's kernel for {kind} needs one"
         yield "INVALID_QUANTIZATION", lacking, message
-    if name in _RATIOS:
-        wrong = _is(whole, made, _NARROW) & (slots[:, 1] >= 0) & ~(given.first[slots[:, [0, 1, -1]]] > 0).all(axis=1)
+    if name == "ADD":
+        wrong = (
+            _is(whole, made, ("INT8", "UINT8"))
+            & (slots[:, 1] >= 0)
+            & ~(given.first[slots[:, [0, 1, -1]]] > 0).all(axis=1)
+        )
         message = f"the scale of a tensor of {name} is not positive; LiteRT's kernel aborts the process"
         yield "INVALID_QUANTIZATION", wrong, message
     for kind, zeros in needs.get("zeros", {}).items():
