@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from circletools.storage.discover import models_below
+from circletools.storage.files import models_below
 from tests.kit.origin_support import embedded
 from tests.kit.program import MLP, put, run
 from tests.kit.support import path_of

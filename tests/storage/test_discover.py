@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from circletools.storage.discover import models_below
+from circletools.storage.files import models_below
 
 
 def make(top: Path, *files: str) -> None:

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from circletools.affinity.costs.table import CostTable, Floats, Indices, evaluate
 from circletools.affinity.problem import Candidate, Problem, violations
 from circletools.affinity.solvers.groups import connected, gathered, members_of
-from circletools.affinity.solvers.memory import unit_bytes
 from circletools.affinity.solvers.partitions import make_partitions
+from circletools.affinity.solvers.rows import unit_bytes
 from circletools.errors import UsageError
 from circletools.graph.algorithms import Dag
 

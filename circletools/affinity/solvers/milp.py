@@ -31,9 +31,8 @@ from circletools.affinity.costs.table import Floats, Indices
 from circletools.affinity.problem import Candidate, Limit, Problem
 from circletools.affinity.solvers.forest import Forest, all_between, waiting_sets, ways_around
 from circletools.affinity.solvers.groups import Partition, gathered, group_successors, members_of
-from circletools.affinity.solvers.memory import add_memory, order_of, within_memory
 from circletools.affinity.solvers.partitions import schedule
-from circletools.affinity.solvers.rows import IntegerProgram, Solved
+from circletools.affinity.solvers.rows import IntegerProgram, Solved, add_memory, order_of, within_memory
 
 _WIDTH = 60_000
 """A program with more columns is not solved."""
