@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from circletools.profile.alignment import ExpectedRows, align
+from circletools.profile.delegates import ExpectedRows, align
 
 
 def becomes(does: str, after: str = "", *, many: bool = False, elided: bool = False) -> ExpectedRows:

@@ -10,8 +10,7 @@ import pytest
 from circletools.graph.build import graph_of
 from circletools.model.model import open_model
 from circletools.profile import delegates
-from circletools.profile.alignment import ExpectedRows, align
-from circletools.profile.delegates import WHOLE, Delegates, Row
+from circletools.profile.delegates import WHOLE, Delegates, ExpectedRows, Row, align
 from circletools.profile.joining import Time
 from circletools.trace.operators.names import kind_of, kinds_before, kinds_of
 from circletools.trace.operators.profile import OperatorRun, OperatorTrace

@@ -21,28 +21,25 @@ class Collector:
     """Collects diagnostics; equal cases become one diagnostic with a count."""
 
     def __init__(self) -> None:
-        self._first: dict[tuple[str, ...], tuple[int, str]] = {}
-        self._counts: dict[tuple[str, ...], int] = {}
+        self._cases: dict[tuple[str, ...], tuple[int, str, int]] = {}
 
     def add(self, code: str, where: int, message: str, *like: str, count: int = 1) -> None:
         """Record a case; cases are equal if they have the same code and the same `like`."""
-        key = (code, *like)
-        if key not in self._first:
-            self._first[key] = (where, message)
-        self._counts[key] = self._counts.get(key, 0) + count
+        first, shown, before = self._cases.get((code, *like), (where, message, 0))
+        self._cases[(code, *like)] = first, shown, before + count
 
     def known(self, code: str, *like: str) -> bool:
         """Return whether an equal case was added before."""
-        return (code, *like) in self._first
+        return (code, *like) in self._cases
 
     def drop(self, code: str, *like: str) -> list[tuple[int, str, int]]:
         """Remove cases of a code whose `like` starts with these; return the place, message and number of each."""
-        keys = [key for key in self._first if key[: 1 + len(like)] == (code, *like)]
-        return [(*self._first.pop(key), self._counts.pop(key)) for key in keys]
+        keys = [key for key in self._cases if key[: 1 + len(like)] == (code, *like)]
+        return [self._cases.pop(key) for key in keys]
 
     def finish(self, place: Callable[[int], str]) -> list[Diagnostic]:
         """Return all diagnostics, in the order of codes and places; `place` formats the place of a case."""
-        found = [(key[0], *self._first[key], self._counts[key]) for key in self._first]
+        found = [(key[0], *case) for key, case in self._cases.items()]
         cases = sorted(found, key=lambda case: (case[0], abs(case[1]), *case[2:]))  # times are negative places
         return [
             Diagnostic(code, severities()[code][0], place(where), message, count, explain(code).remedy)

@@ -97,10 +97,8 @@ def _part(analysis: Analysis, phase: str, table: Table, places: list[int]) -> Ru
 
 def driver_summaries(analysis: Analysis) -> list[tuple[str, Summary]]:
     """Return the times of executions in the driver, by each kind of evidence in the trace."""
-    found = (
-        (way, summarise((ends - starts).tolist())) for way, (starts, ends) in analysis.driver.of_driver().items()
-    )
-    return [(way, summary) for way, summary in found if summary is not None]
+    spans = analysis.driver.of_driver().items()
+    return [(way, found) for way, (starts, ends) in spans if (found := summarise((ends - starts).tolist()))]
 
 
 def summarise(times: Iterable[int]) -> Summary | None:
