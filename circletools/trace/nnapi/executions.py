@@ -141,7 +141,7 @@ class Executions:
         new = batch.begins & (batch.roles != _WAIT)
         some = batch.only(new)
         self._begun.add(some.at + first, processes[new], some.threads, some.roles, some.times, some.wheres)
-        self._starters.extend(np.where(some.roles == _START, some.threads, _NONE).tolist())
+        self._starters.frombytes(np.where(some.roles == _START, some.threads, _NONE).tobytes())
         self._ends.extend([_NONE] * len(some.at))
         changes, changed = list[int](), list[int]()
         pending, opened, in_flight, ends = self._pending, self._open, self._in_flight, self._ends

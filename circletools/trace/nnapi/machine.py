@@ -105,7 +105,7 @@ class Machine:
             except KeyError:
                 after += self.automaton.follow(before[-1], listed)
             self._paths[thread] = after[-1]
-        ends = np.array(after, np.int64)
+        ends = np.fromiter(after, np.int64, len(after))
         starts = np.append(0, ends[:-1])
         starts[firsts] = before
         return _Walk(order, threads, symbols, wheres[order], firsts, starts, ends)

@@ -183,10 +183,15 @@ class _Moments:
         # Nothing is active before the first moment.
         self.times = np.append(np.iinfo(np.int64).min, times[order])
         self.spans = np.append(0, np.diff(self.times[1:], append=self.times[-1:]))
-        self._words = [
+        words = [
             np.append(0, np.cumsum(self._changes(word, masks, drivers, follows, closes)[order]))
             for word in range(-(-len(self.keys) // self._per_word))
         ]
+        # From which moments on each key is active.
+        self.at_work: list[npt.NDArray[np.bool_]] = []
+        for number in range(len(self.keys)):
+            place = number % self._per_word * width
+            self.at_work.append(words[number // self._per_word] & (1 << width) - 1 << place != 0)
 
     def _changes(
         self, word: int, masks: Numbers, drivers: Numbers, follows: npt.NDArray[np.bool_], closes: Numbers
@@ -201,12 +206,6 @@ class _Moments:
         begins = counts.copy()
         begins[1:] -= counts[:-1] * follows
         return np.concatenate((begins, -counts[closes]))
-
-    def at_work(self, number: int) -> npt.NDArray[np.bool_]:
-        """For each moment, return whether a key, given by its number, is active from then on."""
-        field = (1 << self._width) - 1 << number % self._per_word * self._width
-        found: npt.NDArray[np.bool_] = self._words[number // self._per_word] & field != 0
-        return found
 
 
 class _Clock:
@@ -247,7 +246,7 @@ class _Clock:
         deeper, reached = np.zeros(len(moments.times), np.bool_), np.zeros_like(of)
         for number, key in enumerate(moments.keys):
             if key[0] in self._layers and key[1] in self._windows.phases and key != self._rest:
-                active = moments.at_work(number)
+                active = moments.at_work[number]
                 deeper |= active
                 now = passed(deeper)
                 if key not in self._times:

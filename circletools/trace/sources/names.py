@@ -126,7 +126,7 @@ def interned(data: bytes, starts: Numbers, ends: Numbers) -> tuple[Numbers, list
 
     if len(like):
         rows = blocks(data, starts[like], width * _WORD).view("<u8")
-        rows &= _MASKS.take(sizes[like], axis=0)[:, :width]
+        rows &= _MASKS[:, :width].take(sizes[like], axis=0)
         leaders = np.full(_SLOTS, -1)
         slots = rows @ _MIX[:width] >> _SLOT_SHIFT
         leaders[slots[::-1]] = np.arange(len(like))[::-1]
