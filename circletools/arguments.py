@@ -53,15 +53,9 @@ def check_arguments(
             raise TypeError(f"there is no parameter {unknown[0]!r}")
         bound = signature.bind(*given, **named).arguments
     except TypeError as error:
-        hint = (
-            did_you_mean(unknown[0], (one for one in _taken(call) if len(one) < 2 * len(unknown[0])))
-            if unknown
-            else ""
-        )
-        if owner is not None:
-            hint = hint or (_remedy(owner) if title.endswith(owner.__name__) else "")
         shown = title if owner is None else f".{title.rpartition('.')[2]}"
-        raise CallError(f"{title}: {error}", hint=hint or _usage(shown, call, hints, unknown)) from error
+        hint = _remedy(owner) if owner and title.endswith(owner.__name__) else _usage(shown, call, hints, unknown)
+        raise CallError(f"{title}: {error}", hint=hint) from error
     for parameter, value in bound.items():
         if parameter in hints and not _fits(value, hints[parameter]):
             others = [one for one in hints if one not in {*bound, "return"} and type(value) in _classes(hints[one])]
@@ -70,6 +64,9 @@ def check_arguments(
 
 def _usage(title: str, call: Callable[..., Any], hints: Mapping[str, Any], unknown: Sequence[str]) -> str:
     """Return how a function is called: with its request, if that has the unknown parameters or is needed."""
+    for word in unknown[:1]:
+        if near := did_you_mean(word, (one for one in _taken(call) if len(one) < 2 * len(word))):
+            return near
     kinds = [(name, kind) for name in hints for kind in _classes(hints[name])]
     requests = [(name, kind) for name, kind in kinds if kind.__name__.endswith("Request") and name != "return"]
     if not requests:
@@ -157,7 +154,7 @@ def _refusal(title: str, parameter: str, value: Any, hint: Any, others: Sequence
         remedy = f"write {parameter}={shown}.encode()"
     elif isinstance(value, Mapping) and _fits([*value.items()], hint):
         remedy = f"write {parameter}=[*{shown}.items()]"
-    elif parameter in _TENSORS:
+    elif parameter in _TENSORS and "int" in _described(hint).split():
         name = next(iter(value), "") if isinstance(value, list | tuple) else value
         remedy = f"an index by its name: next(one.index for one in subgraph.tensors if one.name == {name!r})"
     elif any(_fits([value], one) for one in kinds if get_origin(one)):
@@ -223,9 +220,9 @@ def _instead_of(name: str, value: Any) -> str:
     near: dict[str, float] = {}
     for way, have, optional, far in _ways(value, name):
         distance = _distance(wanted, have, optional) - 1.1 * bool(around & have)
-        if far < 0.2 and have < wanted:
+        if far < 0.2 and have - around < wanted and (around or not inspect.ismodule(value)):
             distance = min(distance, 1.5)  # an own name without some of the words
-        if (distance := distance + far) < (_FAR if far < 0.3 else 1.0):
+        if (distance := distance + far) < (_FAR if far < 0.3 else far + 0.1):
             near.setdefault(way, distance)
     ways = sorted((way for way in near if near[way] == min(near.values())), key=len)
     return f"write {' or '.join(ways[:3])}" if ways else _contents(value)
