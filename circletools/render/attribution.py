@@ -301,7 +301,11 @@ def _operators_text(attribution: Attribution, top: int) -> Iterator[str]:
                 place(row),
                 row.code,
                 " ".join(row.backends),
-                *((_through(time),) if delegated else ()),
+                *(
+                    ("" if not time.delegated_ns else "ambiguous" if time.ambiguous_ns else "exact",)
+                    if delegated
+                    else ()
+                ),
                 _rate(row.macs and row.macs * time.runs // attribution.executions, time, attribution),
             ),
             row.output if attribution.named else ", ".join(names[source] for source in row.sources) or _NO_ORIGIN,
@@ -337,11 +341,6 @@ def _several(places: Sequence[Place]) -> str:
     if any(subgraph for subgraph, _ in places):
         return ",".join(f"{subgraph}/{index}" for subgraph, index in places)
     return ranges(index for _, index in places)
-
-
-def _through(time: Time) -> str:
-    """Return a description of how a delegate's operators were matched."""
-    return "" if not time.delegated_ns else "ambiguous" if time.ambiguous_ns else "exact"
 
 
 def _groups_text(kind: str, attribution: Attribution, rows: Iterable[GroupTime], top: int) -> Iterator[str]:
