@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from circletools.calls import checked
-from circletools.wording import MissingError
+from circletools.wording import missing
 
 LazyExports = tuple[Callable[[str], object], Callable[[], list[str]], list[str]]
 
@@ -27,8 +27,7 @@ class Answering(ModuleType):
             fault = f"has no function {name!r}" if key else "is not a function"
             raise TypeError(import_module("circletools.arguments").answer(fault, value, key))
 
-        def __getattr__(self, name: str) -> object:
-            raise MissingError(name=name, obj=self)
+        __getattr__ = missing
 
 
 def lazy_exports(module: str, *, checks_first: bool = True) -> LazyExports:
@@ -51,7 +50,7 @@ def lazy_exports(module: str, *, checks_first: bool = True) -> LazyExports:
 
     def find(name: str) -> object:
         if name not in places:
-            raise MissingError(name=name, obj=sys.modules[module])
+            missing(sys.modules[module], name)
         found = _imported(*places[name], module)
         value = checked(found, module, name, first=checks_first)
         setattr(sys.modules[module], name, value)

@@ -95,13 +95,16 @@ class MissingError(AttributeError):
         return AttributeError, (str(self),)
 
 
+def missing(value: object, name: str) -> Any:
+    """Raise MissingError; the `__getattr__` of what answers wrong names."""
+    raise MissingError(name=name, obj=value)
+
+
 class AnsweringType(type):
     """The type of a class whose errors name its attributes, as those of its objects do."""
 
     if not TYPE_CHECKING:
-
-        def __getattr__(cls, name: str) -> Any:
-            raise MissingError(name=name, obj=cls)
+        __getattr__ = missing
 
 
 class Attributes:
@@ -121,8 +124,7 @@ class Attributes:
                 if kind := _ANSWERING.get(type(value := getattr(self, name))):
                     object.__setattr__(self, name, kind(value))
 
-        def __getattr__(self, name: str) -> Any:
-            raise MissingError(name=name, obj=self)
+        __getattr__ = missing
 
         def __getitem__(self, index: object) -> Any:
             inner = getattr(super(), "__getitem__", None)
@@ -192,9 +194,7 @@ class Index(int):
     of = ""
 
     if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            raise MissingError(name=name, obj=self)
+        __getattr__ = missing
 
 
 class TensorIndex(Index):

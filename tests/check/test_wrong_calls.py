@@ -83,7 +83,6 @@ OTHERS: list[tuple[Call, type[Exception], str]] = [
     (lambda m, e: setitem(m.subgraphs[0].operators[0].options, "a", 1), TypeError, "read only"),
     (lambda m, e: ct.cost(m)["macs"], TypeError, "Cost is not a list (write .total.macs or .rows[0].macs)"),
     (lambda m, e: m.save("x"), AttributeError, "(write with ct.edit(model) as edit: edit.save(path))"),
-    (lambda m, e: e.subgraphs, AttributeError, "(write .model.subgraphs)"),
     (
         lambda m, e: ct.FitRequest(on=["tflm"]).targets,
         AttributeError,
