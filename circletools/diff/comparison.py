@@ -161,18 +161,16 @@ class ModelComparison:
         shapes = [row_keys(one.shapes.flat(), one.shapes.count) for one in columns]
         kinds = [mixed(*parts) for parts in zip(types, shapes, buffers, strict=True)]
         whole = [mixed(*parts) for parts in zip(names, kinds, strict=True)]
+        levels: list[tuple[Keys, Keys]] = [(whole[0], whole[1])]
         # Converters number generic names: a constant of another type and shape is another one.
         held = [(one > 0) & ~_marked_at(blank, one) for blank, one in zip(self._blank, named, strict=True)]
-        typed = [mixed(*parts) for parts in zip(names, types, strict=True)]
-        shaped = [mixed(name, np.where(own, shape, 0)) for name, own, shape in zip(names, held, shapes, strict=True)]
-        levels = [(whole[0], whole[1]), (typed[0], typed[1]), (shaped[0], shaped[1])]
+        for parts in (types, [np.where(own, shape, 0) for own, shape in zip(held, shapes, strict=True)]):
+            levels.append((mixed(names[0], parts[0]), mixed(names[1], parts[1])))
         if self._instances is not None:
             old, new = self._instances
             levels = [(mixed(first, old.calls), mixed(second, new.calls)) for first, second in levels]
-            content = zip(kinds, held, names, strict=True)
-            anonymous = [mixed(kind, np.where(own, 0, name)) for kind, own, name in content]
-            levels = [*zip(old.tensors, new.tensors, strict=True), *levels, (anonymous[0], anonymous[1])]
-            made = [np.where(own, 0, one.calls) for own, one in zip(held, self._instances, strict=True)]
+            levels.insert(0, (old.tensors, new.tensors))
+            made = np.where(held[0], 0, old.calls), np.where(held[1], 0, new.calls)
             kinds = [mixed(*parts) for parts in zip(kinds, made, strict=True)]
         return levels, [(kinds[0], kinds[1])]
 
@@ -194,7 +192,7 @@ class ModelComparison:
         (whole, first, code), (other_whole, other_first, other_code) = sides
         levels: list[tuple[Keys, Keys]] = [(whole, other_whole), (first, other_first)]
         if self._instances is not None:
-            levels = [*zip(*(one.operators for one in self._instances), strict=True), *levels]
+            levels.insert(0, (self._instances[0].operators, self._instances[1].operators))
         return levels, [(code, other_code)]
 
     # ------------------------------------------------------------------ rules

@@ -111,61 +111,45 @@ class InstanceKeys:
     since converters number them.
     """
 
-    tensors: list[Keys]
-    operators: list[Keys]
+    tensors: Keys
+    operators: Keys
     calls: Keys
 
 
 def instance_keys(before: Model, after: Model) -> tuple[InstanceKeys, InstanceKeys] | None:
-    """Return the keys of both models, by call, then by path; None unless both have up-to-date origins."""
+    """Return the keys of both models; None unless both have up-to-date origins."""
     sides = model_graph(before), model_graph(after)
     old, new = map(current_origins, sides)
     if old is None or new is None:
         return None
-    names, calls = Interning(), Interning()
-    calls.keys([()])  # is number 0
-    return _keys(sides[0], old, (names, calls), 0), _keys(sides[1], new, (names, calls), 1)
+    names = Interning()
+    names.keys([()])  # is number 0
+    return _keys(sides[0], old, names, 0), _keys(sides[1], new, names, 1)
 
 
-def _keys(model: ModelGraph, origins: Origins, known: tuple[Interning, Interning], side: int) -> InstanceKeys:
-    called: dict[int, object] = {}
-    paths: dict[int, object] = {}
-    for source, name in origins.sources.items():
-        details = origins.details_of(source)
-        path = details.path or name
-        if _PATH.search(path):  # a plain name is not a path
-            paths[source] = path
-        if details.call:
-            called[source] = details.path, details.call
-    tensors, operators, calls = zip(
-        *(_level(model, origins, one, known, side) for one in (called, paths)), strict=True
-    )
-    return InstanceKeys([*tensors], [*operators], calls[0])
+def _keys(model: ModelGraph, origins: Origins, names: Interning, side: int) -> InstanceKeys:
+    """Key an operator by its code, the calls or paths of its sources, and its position among those that share both.
 
-
-def _level(
-    model: ModelGraph, origins: Origins, texts: dict[int, object], known: tuple[Interning, Interning], side: int
-) -> tuple[Keys, Keys, Keys]:
-    """Key an operator by its code, the texts of its sources, and its position among operators that share both.
-
-    A tensor is keyed by its producer, a constant by its first reader, and by the slot.
+    A source that is a plain name is neither, and gives no key. A tensor is keyed by its producer, a constant by its
+    first reader, and by the slot.
     """
-    names, calls = known
-    sets: dict[frozenset[int], tuple[object, ...]] = {}
+    texts: dict[int, tuple[str, ...]] = {}
+    for source, name in origins.sources.items():
+        one = origins.details_of(source)
+        if one.call or _PATH.search(one.path or name):
+            texts[source] = (one.path, one.call) if one.call else (one.path or name,)
     operators: list[object] = []
     tensors: list[object] = []
-    found: list[object] = []
+    calls: list[object] = []
     for graph in model.graphs:
         groups: dict[object, list[int]] = {}
         own: list[object] = [(side, graph.index, operator) for operator in range(len(graph))]
-        made: list[object] = []
+        made: list[tuple[tuple[str, ...], ...]] = []
         for operator, code in enumerate(graph.operators.code_names):
-            given = frozenset(origins.of(graph.index, operator))
-            if given not in sets:
-                sets[given] = tuple(sorted({texts[source] for source in given if source in texts}, key=repr))
-            made.append(sets[given])
-            if sets[given]:
-                groups.setdefault((code, sets[given]), []).append(operator)
+            found = {texts[source] for source in origins.of(graph.index, operator) if source in texts}
+            made.append(tuple(sorted(found)))
+            if found:
+                groups.setdefault((code, made[operator]), []).append(operator)
         for number, some in zip(names.keys(groups).tolist(), groups.values(), strict=True):
             for place, operator in enumerate(some):
                 own[operator] = (number, len(some), place)
@@ -175,13 +159,13 @@ def _level(
             for operator, values in enumerate(rows.lists()):
                 for slot, value in enumerate(values):
                     slots.setdefault(value, (way, operator, slot))
-        for value in graph.inputs.tolist():
-            slots.pop(value, None)
+        inputs = set(graph.inputs.tolist())
         for value in range(len(graph.values)):
             way, operator, slot = slots.get(value, ("", -1, 0))
-            tensors.append((way, own[operator], slot) if way else (side, "tensor", graph.index, value))
-            found.append(made[operator] if way else ())
-    return names.keys(tensors), names.keys(operators), calls.keys(found)
+            known = way and value not in inputs
+            tensors.append((way, own[operator], slot) if known else (side, "tensor", graph.index, value))
+            calls.append(tuple(call for call in made[operator] if len(call) == 2) if known else ())
+    return InstanceKeys(names.keys(tensors), names.keys(operators), names.keys(calls))
 
 
 @dataclass(frozen=True, slots=True)

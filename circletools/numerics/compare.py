@@ -106,7 +106,7 @@ class _Comparing:
         except NotRunError as error:
             self.reference.failure = str(error)
             return self._made([], 0)
-        plains = [self._plain(runner, others) for runner in self.runners]
+        plains = [self._plain(runner, others, plain) for runner in self.runners]
         plan = list(tasks(self.first, self.second, self.pairs[0]))
         cells: dict[int, tuple[Cell, ...]] = {}
         waiting = list(_slices(self.second, plan, _SLICE_BYTES // len(inputs)))[::-1]
@@ -123,16 +123,17 @@ class _Comparing:
             else:
                 cells |= self._slice(some, self._with_inputs(known, inputs), others, plains)
         groups = [one for runner in self.runners for one in self._groups(runner, inputs, plain)]
-        ends = [() if one is None else tuple(self._output_errors(plain, one)) for one in plains]
-        return self._made(((task, cells[task.operator]) for task in plan), len(inputs), groups, ends)
+        return self._made(((task, cells[task.operator]) for task in plan), len(inputs), groups)
 
-    def _plain(self, runner: Runner, inputs: Runs) -> Runs | None:
+    def _plain(self, runner: Runner, inputs: Runs, expected: Runs) -> Runs | None:
         """Return the outputs of the second model in a program; None if it does not run."""
         try:
-            return runner.run(self.second, inputs)
+            found = runner.run(self.second, inputs)
         except NotRunError as error:
             runner.failure = str(error)
             return None
+        runner.outputs = tuple(self._output_errors(expected, found))
+        return found
 
     def _output_errors(self, expected: Runs, found: Runs) -> Iterator[float | None]:
         """Yield the largest difference of each output of the second model, paired by tensor, or else by position."""
@@ -140,14 +141,10 @@ class _Comparing:
         for place, tensor in enumerate(self.second.graph.outputs.tolist()):
             partner = self.pairs[0].get(tensor)
             at = theirs.index(partner) if partner in theirs else min(place, len(theirs) - 1)
-            old, new = [run[at] for run in expected], [run[place] for run in found]
-            if [one.shape for one in old] != [one.shape for one in new]:
-                yield None
-                continue
-            error = difference(
-                self.first.form(theirs[at]).real(joined(old)), self.second.form(tensor).real(joined(new))
-            )
-            yield None if error.non_finite else error.max_abs
+            old, new = joined([run[at] for run in expected]), joined([run[place] for run in found])
+            forms = self.first.form(theirs[at]), self.second.form(tensor)
+            error = difference(forms[0].real(old), forms[1].real(new)) if len(old) == len(new) else None
+            yield error.max_abs if error and not error.non_finite else None
 
     def _groups(self, runner: Runner, inputs: Runs, plain: Runs) -> Iterator[Group]:
         """Yield the groups of operators that a program's delegate runs as a whole; none if there are two models."""
@@ -225,11 +222,7 @@ class _Comparing:
         return {task.operator: cells for task, cells in zip(some, zip(*columns, strict=True), strict=True)}
 
     def _made(
-        self,
-        rows: Iterable[tuple[Task, Sequence[Cell]]],
-        runs: int,
-        groups: Sequence[Group] = (),
-        outputs: Sequence[tuple[float | None, ...]] = (),
+        self, rows: Iterable[tuple[Task, Sequence[Cell]]], runs: int, groups: Sequence[Group] = ()
     ) -> Comparison:
         graph, naming = self.second.named.graphs[self.second.subgraph], Naming(self.second.named)
         names, found = naming.of(graph), []
@@ -257,15 +250,15 @@ class _Comparing:
             "" if self.first is self.second else self.second.named.name,
             _column(self.reference),
             runs,
-            tuple(map(_column, self.runners, outputs or [()] * len(self.runners))),
+            tuple(map(_column, self.runners)),
             tuple(found),
             tuple(groups),
             naming.notes,
         )
 
 
-def _column(runner: Runner, outputs: tuple[float | None, ...] = ()) -> Column:
-    return Column(runner.name, runner.worker.version, runner.failure, runner.exposing_changes, outputs)
+def _column(runner: Runner) -> Column:
+    return Column(runner.name, runner.worker.version, runner.failure, runner.exposing_changes, runner.outputs)
 
 
 def _slices(subject: Subject, plan: Sequence[Task], size_bytes: int) -> Iterator[list[Task]]:

@@ -159,7 +159,7 @@ class Column(Attributes):
 
     `failure` is why it does not run the whole model. `exposing_changes` is how its outputs change when tensors inside
     the model become outputs too; empty if they do not change. `outputs` has the largest difference of each output of
-    the whole model from the reference, None if their shapes differ or only one is finite.
+    the whole model from the reference, None if their sizes differ or only one is finite.
     """
 
     program: str

@@ -47,6 +47,7 @@ class Runner:
     timeout_s: float
     failure: str = ""
     exposing_changes: str = ""
+    outputs: tuple[float | None, ...] = ()
     runs: int = 1
     crashes: int = 0
     _stack: ExitStack = field(default_factory=ExitStack)
