@@ -48,12 +48,10 @@ def embed_origins(
     The ONE compiler keeps this metadata up to date. Without --origins, sources are taken from the exporter's notes in
     the model: source locations, or names of modules and nodes.
     """
-    if origins is not None and names is not None:
-        raise ct.UsageError("--origins and --names exclude each other: the file has the names")
-    if exported_program is not None and (origins is not None or names is not None):
-        raise ct.UsageError("--exported-program excludes --origins and --names: the program has the names")
-    if onnx is not None and (origins is not None or names is not None or exported_program is not None):
-        raise ct.UsageError("--onnx excludes --origins, --names and --exported-program: the file has the names")
+    ways = {"--origins": origins, "--exported-program": exported_program, "--onnx": onnx, "--names": names}
+    used = [name for name, value in ways.items() if value is not None]
+    if len(used) > 1:
+        raise ct.UsageError(f"{' and '.join(used)} exclude each other: the file has the names")
     given = None if origins is None else ct.origins.parse(read_text(origins), str(origins))
     if absolute_paths and given is not None and not any(os.path.isabs(one.file) for one in given.details.values()):
         raise ct.UsageError(f"{origins} has no absolute paths", hint="record them with `record(absolute_paths=True)`")

@@ -79,7 +79,7 @@ def test_each_question_has_an_answer(folder: Path) -> None:
 def test_the_python_example_runs(folder: Path) -> None:
     (example,) = blocks(README, "python")
     printed = shell(f"{sys.executable} - <<'END'\n{example}\nEND", folder)
-    assert printed.splitlines()[0] == "0 FULLY_CONNECTED frozenset({0})"
+    assert printed.splitlines()[0] == "FULLY_CONNECTED ['torch.nn.modules.linear.Linear::linear']"
 
 
 def test_what_python_shows_is_what_the_command_shows(folder: Path) -> None:
