@@ -88,7 +88,7 @@ def test_what_python_shows_is_what_the_command_shows(folder: Path) -> None:
     assert printed[0].endswith(" True SAME")
     assert printed[2:] == ["[] 46720", "<Fit: 1 row>"]
     assert shell(f"{sys.executable} - <<'END'\n{metadata}\nEND", folder).endswith(
-        "'remark', 'buffer': 17, 'bytes': 7}] b'checked'\n"
+        "'remark', 'buffer': 18, 'bytes': 7}] b'checked'\n"
     )
     more = "import json\nprint(json.dumps(document))"
     said = shell(f"{sys.executable} - <<'END'\n{rows}{more}\nEND", folder)
