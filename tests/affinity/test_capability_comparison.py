@@ -85,13 +85,13 @@ NONE_AT_ALL: list[tuple[str, str]] = [
     ("stride_w", "two sides"),
     ("stride_w = 2", "two sides"),
     ("stride_w <", "two sides"),
-    ("Stride <= 2", "neither a number, an option nor"),
-    ("input0.colour == 2", "neither a number"),
+    ("Stride <= 2", "not a number, an option or"),
+    ("input0.colour == 2", "is not a number"),
     ("input0.dim == 2", "must name a dimension"),
     ("inputs.scale == outputs.scale", "two terms with several numbers"),
     ("1 / 0 == 2", "has no divisor"),
     ("0^-1 == 2", "has no divisor"),
-    ("1 + 1 == 2", "neither a number"),
+    ("1 + 1 == 2", "is not a number"),
 ]
 
 

@@ -285,13 +285,14 @@ class _Reader:
     def _patterns(self, texts: list[Any], place: str) -> tuple[TensorPattern, ...]:
         found: dict[TensorPattern, None] = {}
         for index, text in enumerate(texts):
-            if text not in self._read:
-                self._read[text] = self._pattern(text, f"{place}[{index}]")
-            found[self._read[text]] = None
+            words = self._text(text, f"{place}[{index}]")
+            if words not in self._read:
+                self._read[words] = self._pattern(words, f"{place}[{index}]")
+            found[self._read[words]] = None
         return tuple(found)
 
-    def _pattern(self, value: Any, place: str) -> TensorPattern:
-        words = self._text(value, place).split()
+    def _pattern(self, text: str, place: str) -> TensorPattern:
+        words = text.split()
         if words == ["none"]:
             return TensorPattern("*", none=True)
         if not words:
