@@ -100,8 +100,8 @@ def compare_profiles(
         for (first, second, known), pace in zip(series.values(), _paces(list(series.values())), strict=True)
     ]
     compared = compare_times(pairs, limit=threshold_percent / 100, tick_ns=tick_ns)
-    compared = [_present(key, time, times) for key, time in zip(series, compared, strict=True)]
-    rows = [ComparedOperator(*place, time) for place, time in zip(_places(series), compared, strict=True)]
+    found = zip(series, _places(series), compared, strict=True)
+    rows = [ComparedOperator(*place, _present(key, time, times)) for key, place, time in found]
     first, second = (
         tuple(ComparedProfile(trace.runtime, trace.executions, trace.averaged) for trace in side)
         for side in sides[:2]

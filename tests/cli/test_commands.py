@@ -203,10 +203,8 @@ def own(name: str) -> ct.origins.Origins:
 def test_names_and_a_file_of_origins_exclude_each_other(tmp_path: Path) -> None:
     file = put(tmp_path / "o.json", "{}")
     ran = run("embed-origins", MLP, tmp_path / "out", "--origins", file, "--names", "output")
-    assert (ran.status, ran.err) == (
-        2,
-        "error: --origins and --names exclude each other: the file has the names\n",
-    )
+    assert ran.status == 2
+    assert ran.err == "error: --origins and --names exclude each other: the file has the names\n"
     ran = run("embed-origins", MLP, tmp_path / "out", "--origins", tmp_path / "none")
     assert (ran.status, ran.err) == (3, f"error: {tmp_path / 'none'}: cannot read it: No such file or directory\n")
 

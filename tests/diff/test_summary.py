@@ -41,23 +41,21 @@ def test_the_summary_is_true(pair: tuple[str, str]) -> None:
     net.subtract({numbers[code]: count for code, count in (summary.removed or {}).items()})
     net.update(old[0])
     assert +net == new[0]
-    both = old[1].keys() & new[1].keys()
-    pairs = [(old[1][name], new[1][name]) for name in both]
+    pairs = [(old[1][name], new[1][name]) for name in old[1].keys() & new[1].keys()]
     assert sum(summary.retyped.values()) >= sum(one[0] != other[0] and one[1] == other[1] for one, other in pairs)
     assert len(lines) <= 40
 
 
 def net(*calls: str) -> bytes:
     """Return a net of calls `path::code` in a row, with a constant each; tensors are numbered like a converter's."""
-    build = Build()
-    graph = build.graph("main")
+    graph = (build := Build()).graph("main")
     value = start = graph.tensor("x")
     for number, call in enumerate(calls):
         weights = graph.constant(f"c;{number}", floats(*range(number + 1)))
         value = graph.compute(call.rpartition(":")[2], [value, weights], f"t;{number}")
     graph.ends([start], [value])
-    details = {at: SourceDetails(path=call.partition("::")[0], call=call) for at, call in enumerate(calls)}
     found = origins(dict(enumerate(calls)), {at: {at} for at in range(len(calls))})
+    details = {at: SourceDetails(call=call) for at, call in enumerate(calls)}
     return embedded(build.to_bytes("circle"), replace(found, details=details))
 
 
@@ -100,6 +98,5 @@ def test_equal_bytes_in_another_buffer_are_no_other_values() -> None:
 
 
 def test_size() -> None:
-    assert size_change(100, 100) == ""
-    assert size_change(180, 100) == "1.8 x smaller (180 -> 100 bytes)"
-    assert size_change(1000, 1001) == "1 bytes larger (1,000 -> 1,001 bytes)"
+    expected = ["", "1.8 x smaller (180 -> 100 bytes)", "1 bytes larger (1,000 -> 1,001 bytes)"]
+    assert [*map(size_change, (100, 180, 1000), (100, 100, 1001))] == expected
