@@ -48,7 +48,7 @@ def assign_by_memory(chooser: Chooser, given: Constraints, sizing: Sizing) -> As
 
 
 def place_within_limits(facts: Graph, assignment: Assignment, sizing: Sizing, fallback: int) -> Placed:
-    """Return the partitions within the limits that move the fewest operators; of these, the fewest partitions."""
+    """Return the partitions within the limits that move the fewest operators and, among these, are the fewest."""
     devices, index = assignment.devices, facts.index
     count, assigned = len(devices), np.array(assignment.numbers[index], np.int64)
     able = np.zeros((len(assigned), count), np.bool_)
@@ -209,7 +209,7 @@ def _partitioned(
 def partitioned(
     units: Units, numbers: Sequence[int], mode: Mode, on_step: Callable[[Step], None] | None = None
 ) -> SubgraphPartitioning:
-    """Return the partitions of a subgraph; an operator on constants is on the device that first reads its result.
+    """Return the partitions of a subgraph; an operator on constants only is on the device of its first reader.
 
     Raises EditError if the mode cannot partition the graph.
     """

@@ -178,7 +178,7 @@ class Subgraph:
         return self.units.partitions(with_constants(self.units.graph, self._of_units(candidate)))
 
     def named(self, candidate: Sequence[Partition]) -> tuple[Partition, ...]:
-        """Return partitions with the numbers of their operators, without operators on constants."""
+        """Return partitions with the numbers of their operators, without those that depend only on constants."""
         return self.units.partitions(self._of_units(candidate))
 
     def _of_units(self, candidate: Sequence[Partition]) -> list[Partition]:
@@ -191,8 +191,8 @@ class Sizing:
 
     Partitions of fewer than `min_size` operators move to `fallback` (by default the last device), or to another
     device that is known to accept all their operators and has enough memory within `caps` (bytes, by device number);
-    the others remain. `units` are by subgraph; without them every operator is a unit. `seconds` is the time for the
-    integer program to search for devices or partitions, in total.
+    partitions without such a device remain. `units` are by subgraph; without them every operator is a unit. `seconds`
+    is the time for the integer program to search for devices or partitions, in total.
     """
 
     mode: Mode = "min"

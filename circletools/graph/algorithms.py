@@ -166,7 +166,7 @@ class Dag:
 
     @property
     def joins_any(self) -> bool:
-        """Return whether any operators of a device may form a partition."""
+        """Return whether all operators of a device may form a partition, connected or not."""
         return any(len(row) == len(self) - len(self.constants) for row in self.beside)
 
 

@@ -267,7 +267,7 @@ class Graph:
 
 @dataclass(frozen=True, eq=False)
 class ModelGraph:
-    """The graphs of a model, one for each subgraph, and its other contents, of the model `source`."""
+    """The graphs of the model `source`, one for each subgraph, and its other contents."""
 
     source: Model
 

@@ -77,7 +77,7 @@ class Reach:
         ]
 
     def seen_outside(self, operators: Iterable[int]) -> list[int]:
-        """Return the values produced here that others read, that no operator reads, or that the graph returns."""
+        """Return the values of these operators that are read by others, by none, or returned by the graph."""
         chosen, ends, readers = set(operators), set(self.graph.outputs.tolist()), self.graph.readers
         made = dict.fromkeys(self.made_by(sorted(chosen)))
         return [

@@ -59,8 +59,8 @@ class State:
     """The resources that operators of a graph share.
 
     `users` has the operators that use a written resource, ascending. `copied` maps operators that name a resource or
-    set its initial value to its users: each model with one of these users needs its own copy. `initialised` maps
-    operators to the resources whose initial value they set.
+    set its initial value to the users of the resource: each model with one of these users needs its own copy of the
+    operator. `initialised` maps operators to the resources whose initial value they set.
     """
 
     users: Mapping[Resource, list[int]]

@@ -82,7 +82,7 @@ def _cut(
 
 
 _EXACT = 1e-6
-"""The relative accuracy of the integer program: a smaller excess counts as optimal."""
+"""The relative accuracy of the integer program: a plan that exceeds the lower bound by less counts as optimal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class Evaluation:
 
     @property
     def excess(self) -> float | None:
-        """Return the excess over the optimum, at most, as a share of the bound: 0 if optimal, None if unknown."""
+        """Return the greatest possible excess over the optimum as a share of the bound; None if unknown."""
         if self.estimate is None or self.least_us is None:
             return None
         over = self.estimate.total_us - self.least_us

@@ -33,7 +33,7 @@ from circletools.wording import Attributes, counted, suggestion
 
 @dataclass(frozen=True, slots=True)
 class CostInputs(Attributes):
-    """The inputs of costs: `traces` are the name and the content of a trace, by device."""
+    """The inputs of costs: `traces` holds the name and content of a trace for each device."""
 
     document: CostDocument
     traces: Mapping[str, tuple[str, OperatorTrace]]
@@ -123,7 +123,7 @@ def _plan_inputs(request: PlanRequest) -> PlanInputs:
 
 
 def _with_last(rules: RuleSet, device: str, tables: Mapping[str, Capability]) -> RuleSet:
-    """Return rules that give the remaining operators to the last of several devices, unless it has a table."""
+    """Return rules that give the remaining operators to the last of several devices unless it has a table."""
     if device in tables:
         return rules
     return replace(rules, default=Decision(device, "the last device takes the remaining operators", "`devices=`"))
@@ -207,7 +207,7 @@ def _earlier(name: str) -> Earlier:
 
 @dataclass(frozen=True, slots=True)
 class TraceTimes:
-    """Microseconds of operators in an inference, by subgraph and index: the median, or the mean of an averaged trace.
+    """The microseconds that operators take in an inference, by subgraph and index: the median, or a trace's averages.
 
     `elsewhere` lists the operators that the trace shows wholly or partly on other devices, and these devices.
     """

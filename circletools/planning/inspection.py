@@ -30,8 +30,8 @@ class AffinityInspection(Tabular):
     """The affinity of a model, by subgraph.
 
     `freshness` is None if the model has no affinity; for a stale affinity no subgraph is shown. `outputs` are the
-    names of the first outputs of operators. `transfers` are the costs that need no times; in these, an operator
-    without a partition is one with a number below 0. `estimates` are present if costs were given.
+    names of the first outputs of operators. `transfers` are the costs that need no times; for these, an operator
+    without a partition forms its own, with a number below 0. `estimates` are present if costs were given.
     """
 
     model_format: Literal["circle", "tflite"]

@@ -98,7 +98,7 @@ Times = NDArray[np.float64] | str
 class MeasureRequest(Attributes):
     """Options for measuring devices.
 
-    `on`: `DEVICE=PROGRAM[:VARIANT]`, the program that runs a device; not needed for a device with a program's name.
+    `on`: `DEVICE=PROGRAM[:VARIANT]`, the program that runs a device's operators; not needed if named like a program.
     `seconds`: the time spent on a plan. `seed`: for the random inputs. `timeout_s`: the limit on loading and
     measuring a model.
     """
@@ -162,8 +162,8 @@ def plan_of_parts(model: Model, connections: Connections, place: str) -> SplitPl
 def measured_devices(names: Sequence[str], request: MeasureRequest) -> dict[str, Device]:
     """Return the device of each name, with its program.
 
-    Raises UsageError for a device without a known program, a program that cannot be measured or is not installed, and
-    programs of several Pythons.
+    Raises UsageError for a device without a known program, a program that cannot be measured or is not installed, or
+    programs of several Python installations.
     """
     chosen: dict[str, str] = {}
     for words in request.on:
@@ -208,7 +208,7 @@ def times_of(chains: Sequence[Chain], worker: Worker, request: MeasureRequest) -
 
 
 def _ending(chain: Chain, worker: Worker, request: MeasureRequest) -> int:
-    """Return the first step of a chain that also ends the process on its own, else the last step."""
+    """Return the first step of a chain that ends the process even when run alone, else the last step."""
     for number, step in enumerate(chain):
         if worker.measure(ChainsRequest(((step,),), 0.0, request.seed)).failure:
             return number

@@ -152,7 +152,7 @@ class SubgraphWhatIf(Attributes):
 
     @property
     def difference_us(self) -> float | None:
-        """The increase in time; None without costs, or if it cannot run before or after."""
+        """The increase in time; None without costs, or if an operator cannot run before or after."""
         if self.before.estimate is None or self.after.estimate is None or self.impossible:
             return None
         return self.after.estimate.total_us - self.before.estimate.total_us
@@ -167,7 +167,7 @@ class WhatIf(Attributes):
 
 
 def moved(chooser: Chooser, partitioning: Partitioning, changes: Sequence[Rule], sizing: Sizing) -> Partitioning:
-    """Return the partitions after moving operators; no other device is chosen again.
+    """Return the partitions after moving operators; all other operators keep their devices.
 
     The most specific of several changes applies. Raises UsageError for a change that selects nothing or names no
     device of the plan, EditError if the mode cannot partition the result.

@@ -54,8 +54,8 @@ def reproject(model: ModelGraph, earlier: Earlier) -> Reprojection:
     """Return the devices that the sources of each operator had in the annotated model.
 
     If they disagree, the most common device is taken, or the first in a tie. A single op table for
-    all subgraphs, as the ONE compiler writes it, is used only for the main one. Raises EditError if the model has no
-    origins, or stale ones.
+    all subgraphs, as the ONE compiler writes it, is used only for the main subgraph. Raises EditError if the model
+    has no origins, or stale ones.
     """
     origins, names = fresh_origins(model), earlier.affinity.devices
     before: list[dict[int, Decision]] = []

@@ -47,7 +47,7 @@ class PlanRequest(CostRequest):
     `devices`: their names, the preferred first; by default those in the rules, the model, or the costs.
     `rules`: `SELECTOR=DEVICE`, which take precedence over `rules_file` (JSON, or a `.part` of circle-partitioner).
     `capabilities`: `[DEVICE=]TABLE`, what a device accepts: a file, or the name of a shipped table.
-    `allow_unmatched`: a rule that matches nothing is a note, not an error; for rules of a `.part` file always.
+    `allow_unmatched`: a rule that matches nothing is a note, not an error, as always for rules of a `.part` file.
     `default`: the device of the remaining operators; else the last of several devices, if it has no table.
     `mode`, `min_size`: how partitions are made, and their minimum number of operators.
     `limits`: `DEVICE:KIND=NUMBER`, limits on the device's partitions (circletools/affinity/problem.py).

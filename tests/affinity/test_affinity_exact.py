@@ -103,7 +103,7 @@ BAD_PART_FILES: list[tuple[str, str, str, str | None]] = [
      "these are: [partition], [OPCODE], [OPNAME]"),
     (HEAD + "y" * 61, f"'{'y' * 60}' has no =", "p:5", "write key=value"),
     ("a=1", "'a=1' is outside every section", "p:1", "begin with [partition]"),
-    (HEAD + "[OPNAME]\na=cpu\nb=cpu\na=npu", "duplicate line for 'a'", "p:8", "the first is line 6"),
+    (HEAD + "[OPNAME]\na=cpu\nb=cpu\na=npu", "duplicate line for 'a'", "p:8", "the first is in line 6"),
 ]  # fmt: skip
 
 

@@ -154,7 +154,7 @@ def test_one_map_for_all_subgraphs(tmp_path: Path) -> None:
     data = build.to_bytes("circle")
     assert refusal(data, ["ruy"], ["cpu", "cpu"]) == (
         "subgraphs[1].operators[0]: one map serves all subgraphs; subgraphs[0].operators[0] has device ruy, "
-        "but this operator cpu (give both one device)"
+        "but this one has cpu (put both on the same device)"
     )
     # Only the second subgraph has an operator 1.
     assert "NYI for operation 'ElementwiseActivation'" in prepared(data, tmp_path, "1=ruy")

@@ -106,7 +106,7 @@ def test_a_part_file_of_their_own() -> None:
     (("=cpu,npu", "=cpu,,npu"), "x.part:2: a backend without a name"),
     (("backends=", "backend="), "x.part:2: [partition] has no key 'backend'"),
     (("a=npu", "a npu"), "x.part:7: 'a npu' has no = (write key=value)"),
-    (("a=npu", "a=npu\na=cpu"), "x.part:8: duplicate line for 'a' (the first is line 7)"),
+    (("a=npu", "a=npu\na=cpu"), "x.part:8: duplicate line for 'a' (the first is in line 7)"),
     (("a=npu", "a\0=npu"), "x.part:7: a NUL character"),
     (("[partition]\nbackends=cpu,npu\ndefault=cpu\ncomply=opname\n", ""), "x.part: there is no section [partition]"),
 ])  # fmt: skip

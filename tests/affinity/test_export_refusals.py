@@ -100,14 +100,14 @@ REFUSED: list[tuple[Target, bytes, str, str | None, str | None]] = [
      f"ruy computes in FLOAT32 only; 'x' is INT8 {MEASURED}", at(0),
      "it fails, or returns wrong numbers; run it on cpu"),
     ("onert", with_affinity(graph_of("CONV_2D", "CONV_2D", tap=True), ["ruy", "cpu"]),
-     f"the output 't0' of {at(0)} (ruy) is read here on cpu; as zeros if onert allocates the outputs {MEASURED}",
+     f"the output 't0' of {at(0)} (ruy) is read here on cpu, as zeros if onert allocates the outputs {MEASURED}",
      at(1), "run fix-outputs --detach-taps, then annotate-affinity for the operators that it adds"),
     ("onert", two_graphs("cpu", "ruy", "cpu", "cpu"),
-     f"one map serves all subgraphs; {at(1)} has device ruy, but this operator cpu", at(1, 1),
-     "give both one device"),
+     f"one map serves all subgraphs; {at(1)} has device ruy, but this one has cpu", at(1, 1),
+     "put both on the same device"),
     ("onert", sharing(2),
      "the constants 'k0' and 'k1' are both read on cpu and ruy; onert fails on that, or returns wrong numbers "
-     f"{MEASURED}", at(2), "give the operators that share constants one device"),
+     f"{MEASURED}", at(2), "put the operators that share constants on one device"),
 ]  # fmt: skip
 
 

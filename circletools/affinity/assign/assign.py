@@ -78,7 +78,7 @@ class Assignment:
         return self.refusals[device][subgraph][operator] if device in self.refusals else None
 
     def refused(self) -> Refusals:
-        """Return, by subgraph, why each device refuses each operator; None if it accepts it or has no table."""
+        """Return, by subgraph, why each device refuses each operator; None if accepted, or without a table."""
         return {
             device: [
                 [self.refusal(self.devices.index(device), subgraph, operator) for operator in range(len(row))]
@@ -97,7 +97,7 @@ class Assignment:
         ]
 
 
-_WITH_READERS = Decision("", "depends on constants only, and belongs to its readers")
+_WITH_READERS = Decision("", "depends on constants only, and has the device of its first reader")
 
 
 def assign(chooser: Chooser, given: Constraints) -> Assignment:
@@ -156,7 +156,7 @@ def _unassigned(model: ModelGraph, subgraph: int, operator: int, refused: Refusa
 
 
 def colocated(assignment: Assignment, units: Sequence[Units]) -> Assignment:
-    """Return the assignment with each unit on one device: a rule's, or the first that accepts all its operators.
+    """Return the assignment with each unit on one device: a rule's, or the first that accepts the whole unit.
 
     Raises EditError if rules put a unit on two devices, or no device accepts all of a unit.
     """

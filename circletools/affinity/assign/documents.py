@@ -22,7 +22,7 @@ def read_words(path: str | os.PathLike[str]) -> str:
 
 
 def read_document(words: str, name: str, keys: set[str], holds: str, see: str) -> tuple[Object, str]:
-    """Return the JSON object of a document and its location; for errors, `holds` is the contents, `see` the page.
+    """Return the JSON object of a document and its location; errors state what it `holds`, and the page to `see`.
 
     Raises InvalidInputError if it is not an object, has another version or has keys other than `keys`.
     """
@@ -60,7 +60,7 @@ def text_of(entry: Object, key: str, place: str, see: str) -> str:
 
 
 def number_of(entry: Object, key: str, place: str, see: str, *, above: bool = False) -> float:
-    """Return the number at `key`: at least 0, or with `above` more than 0. Raises InvalidInputError."""
+    """Return the number at `key`: at least 0 or, with `above`, more than 0. Raises InvalidInputError."""
     value = entry[key]
     least = _LEAST if above else 0
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value <= _LARGEST:
@@ -99,14 +99,14 @@ def _check_keys(entry: Object, known: set[str], place: str) -> None:
 #     _=cpu                       another default, if comply=opcode
 #     CONV_2D=npu
 #
-# The grammar is that of ONE's compiler/crew/src/PConfigIni.cpp: a line is `key=value` up to the first `=`, nothing is
-# unquoted, lines that start with `#` or `;` are comments, and `\;` in a key stands for `;`. This parser rejects input
-# that ONE ignores (a line without `=`, an unknown section or key, a second rule for one name). ONE treats spaces
-# around `=` and `,` as part of a name and refuses the file if no such name exists; this parser then removes them.
+# The grammar is that of ONE's compiler/crew/src/PConfigIni.cpp: a line is `key=value` up to the first `=`, quotes are
+# kept, lines that start with `#` or `;` are comments, and `\;` in a key stands for `;`. This parser rejects input
+# that ONE ignores (a line without `=`, an unknown section or key, a duplicate rule for a name). ONE treats spaces
+# around `=` and `,` as part of a name and refuses the file if no such name exists; this parser removes spaces then.
 
 
 Rules = Mapping[str, tuple[str, int]]
-"""Operator code or name -> backend, and the line of the rule (from 1; 0 if it is not from a file)."""
+"""The backend for each operator code or name, and the line of the rule (from 1; 0 if the rule is not from a file)."""
 
 _DEFAULT = "_"
 _KEYS = ("backends", "default", "comply")
@@ -188,7 +188,7 @@ def _sections(text: str, name: str) -> dict[str, dict[str, tuple[str, int]]]:
                 raise _error(f"{line[:_SHOWN]!r} is outside every section", name, number, "begin with [partition]")
             key = _ESCAPES.sub(";", key)
             if key in current:
-                raise _error(f"duplicate line for {key!r}", name, number, f"the first is line {current[key][1]}")
+                raise _error(f"duplicate line for {key!r}", name, number, f"the first is in line {current[key][1]}")
             current[key] = (value, number)
     return sections
 

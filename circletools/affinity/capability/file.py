@@ -123,7 +123,7 @@ class _Reader:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._read: dict[str, TensorPattern] = {}  # the tables name few patterns, very often
+        self._read: dict[str, TensorPattern] = {}  # tables repeat a few patterns very often
 
     def _fail(self, place: str, message: str, hint: str = "") -> NoReturn:
         location = f"{self._name}: {place}" if place else self._name

@@ -95,7 +95,7 @@ class Measures:
 
     @cached_property
     def _shape_numbers(self) -> Column:
-        """Return a number for each shape; equal shapes have the same."""
+        """Return a number for each shape; equal shapes have equal numbers."""
         data, width = self._shapes.flat().tobytes(), self._shapes.flat().itemsize
         ends = (np.cumsum(self._shapes.count) * width).tolist()
         number: dict[bytes, int] = {}

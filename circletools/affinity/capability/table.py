@@ -140,7 +140,7 @@ def refusals(capability: Capability, model: Model, subgraph: int = 0) -> list[Re
 
 
 def why_not(capability: Capability, facts: Graph, folded: Sequence[int] = ()) -> list[Refusal | None]:
-    """Return the refusals of operators that have been read already; see `refusals`. `folded` count as constants."""
+    """Return the refusals of operators already read; see `refusals`. The tensors in `folded` count as constants."""
     traits = SubgraphTraits(facts, capability.terms)
     traits.make_constant(folded)
     kinds, examples = traits.kinds()

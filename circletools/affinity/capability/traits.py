@@ -19,7 +19,7 @@ from circletools.graph.columns import Slots, Values
 from circletools.graph.graph import Graph
 
 HAS_OPTIONS = "has_options"
-"""Stands for an option in terms: whether the operator has an options table."""
+"""Takes the place of an option in a term: whether the operator has an options table."""
 QUANTIZATIONS = ("unquantized", "per_tensor", "per_channel", "blockwise", "custom")
 QUANTIZABLE = frozenset(("INT2", "INT4", "INT8", "INT16", "INT32", "INT64", "UINT4", "UINT8"))
 """The types whose quantization matters; a scale on a tensor of another type has no effect."""
@@ -93,7 +93,7 @@ class SubgraphTraits:
         return [index for index, name in enumerate(self._names) if name in codes]
 
     def kinds(self) -> tuple[NDArray[np.int64], list[int]]:
-        """Return the kind of each operator in the current state, and the first operator of each kind.
+        """Return the kind of each operator, with the constants marked so far, and the first of each kind.
 
         No table distinguishes operators of one kind.
         """
@@ -178,7 +178,7 @@ class SubgraphTraits:
         """Number the distinct values of the terms that matter, operator by operator; 0 stands for no terms."""
         found = np.zeros(len(self), np.int64)
         codes, measures = np.array(self._codes, np.int64), self._once.measures
-        group_of: dict[tuple[Term, ...], int] = {(): 0}  # of terms, not of codes, of which a file may have thousands
+        group_of: dict[tuple[Term, ...], int] = {(): 0}  # by terms, since a file may have thousands of codes
         names_of = [terms.get(code.name, terms.get("*", ())) for code in self._facts.operators.codes]
         groups = np.array([group_of.setdefault(names, len(group_of)) for names in names_of], np.int64)[codes]
         for names, group in list(group_of.items())[1:]:
@@ -197,7 +197,7 @@ class SubgraphTraits:
 
 @dataclass(slots=True)
 class _Once:
-    """Data that all tables share about one graph; `alike` numbers its operators by code and tensors on first use."""
+    """Data about one graph that all tables share; `alike` numbers the operators by code and tensors on first use."""
 
     classes: NDArray[np.int64]
     kinds: list[list[int]]
@@ -215,7 +215,7 @@ def _read_once(facts: Graph) -> _Once:
 
 
 def _tensor_classes(values: Values) -> tuple[NDArray[np.int64], list[list[int]]]:
-    """Return the class of each tensor, and for each class its type, quantization, rank and dynamic."""
+    """Return the class of each tensor, and the type, quantization, rank and `dynamic` of each class."""
     dynamic = np.maximum(_open(values.shapes), _open(values.shape_signatures))
     columns = [values.type_numbers, _quantizations(values), values.shapes.count, dynamic]
     rows = np.column_stack(columns).astype(np.int64)

@@ -61,7 +61,7 @@ class CostTable:
 
 
 def make_cost_table(facts: Graph, times_us: Floats, links: Links) -> CostTable:
-    """Return the costs of a subgraph. Operators on constants take no time, and their results need no copies.
+    """Return the costs of a subgraph. Operators that depend only on constants take no time and need no copies.
 
     Raises ModelFormatError for a tensor that does not exist.
     """
@@ -83,7 +83,7 @@ class Estimate:
     """The time of one run in microseconds, with operators run one after another.
 
     `operators_without_time` are on a device that has no time for them, and count as 0. `constants_us` is the time to
-    load the constants of the partitions, each with a copy of its own.
+    load the constants of the partitions; each partition loads its own copy.
     """
 
     operators_us: float
@@ -196,7 +196,7 @@ def contents(facts: Graph) -> Contents:
 
 
 def _handed_on(facts: Graph, constants: Indices) -> Indices:
-    """Return pairs of operators and buffers; constants of operators on constants pass to their readers."""
+    """Return pairs of operators and buffers; operators that depend only on constants pass them to their readers."""
     if not facts.folded:
         return constants
     held: dict[int, set[int]] = {}

@@ -59,7 +59,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Defaults:
-    """Costs for what the document omits: copies at 1,000 bytes per microsecond (1 GB/s), everything else free."""
+    """Costs for what the document omits: copies at 1,000 bytes per microsecond (1 GB/s); everything else is free."""
 
     bytes_per_us: float = 1000.0
     overhead_us: float = 0.0
@@ -80,7 +80,7 @@ class CostDocument:
     constants: Mapping[str, float] = field(default_factory=dict)
 
     def listed(self, source: str, target: str) -> Link | None:
-        """Return the listed cost of a copy: by the entry for both devices, else the first, the second, or any."""
+        """Return the listed cost of a copy: for both devices, else for the source, the target, or any device."""
         pairs = ((source, target), (source, ANY), (ANY, target), (ANY, ANY))
         return next((self.transfers[pair] for pair in pairs if pair in self.transfers), None)
 

@@ -29,8 +29,8 @@ from circletools.wording import Attributes
 #     EXECUTOR=Dataflow               if the default, Linear, would return wrong numbers
 #
 # All statements about onert were measured with onert 0.1.0; docs/affinity-exports.md has the measurements, and
-# tests/affinity/test_export_onert.py repeats them. An affinity that onert would ignore, reject or compute wrongly is
-# refused. Operators that depend on constants only (DEQUANTIZE of weights) need no device; onert runs ruy's on cpu.
+# tests/affinity/test_export_onert.py repeats them. An affinity that onert would ignore, reject or execute incorrectly
+# is refused. Operators that depend on constants only (DEQUANTIZE of weights) need no device: onert runs ruy's on cpu.
 
 
 BACKENDS = ("cpu", "ruy")
@@ -57,8 +57,8 @@ def onert_environment(model: ModelGraph, affinity: Affinity) -> dict[str, str]:
             _check_operator(graph, operator, device)
             backend, place = chosen.setdefault(operator, (device, graph.place(operator)))
             if backend != device:
-                message = f"one map serves all subgraphs; {place} has device {backend}, but this operator {device}"
-                raise EditError(message, location=graph.place(operator), hint="give both one device")
+                message = f"one map serves all subgraphs; {place} has device {backend}, but this one has {device}"
+                raise EditError(message, location=graph.place(operator), hint="put both on the same device")
             used.add(device)
         _check_outputs(graph, devices, read)
         _check_constants(graph, devices, read)
@@ -114,7 +114,7 @@ def _check_outputs(graph: Graph, devices: Sequence[str], read: Sequence[Flow]) -
             name = graph.values.name(flow.tensor)
             raise EditError(
                 f"the output {name!r} of {graph.place(flow.producer)} ({devices[flow.producer]}) is read here on "
-                f"{devices[flow.reader]}; as zeros if onert allocates the outputs ({_MEASURED})",
+                f"{devices[flow.reader]}, as zeros if onert allocates the outputs ({_MEASURED})",
                 location=graph.place(flow.reader),
                 hint=f"run fix-outputs --detach-taps, then {ANNOTATE} for the operators that it adds",
             )
@@ -137,7 +137,7 @@ def _check_constants(graph: Graph, devices: Sequence[str], read: Sequence[Flow])
                 f"the constants {shared[0]!r} and {shared[1]!r} are both read on {' and '.join(BACKENDS)}; onert "
                 f"fails on that, or returns wrong numbers ({_MEASURED})",
                 location=graph.place(operator),
-                hint="give the operators that share constants one device",
+                hint="put the operators that share constants on one device",
             )
 
 

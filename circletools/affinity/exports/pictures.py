@@ -1,4 +1,4 @@
-"""The affinity by name, for every export; as a Graphviz picture, and as node data of Model Explorer.
+"""The affinity by name, which all exports use, and exports as a Graphviz picture and as node data of Model Explorer.
 
 Model Explorer looks a key up first among the names of all tensors of a graph, then among the ids of its nodes; the id
 of an operator is its index. Its TFLite adapter names a graph after the subgraph, and an unnamed first subgraph

@@ -2,13 +2,13 @@ r"""Edge contraction: merge groups of operators while the graph of the groups st
 
 Two adjacent groups can be merged unless another path leads from one to the other:
 
-    a ---> c        a and c cannot be one group: b would wait for it, and it for b
+    a ---> c        a and c cannot be one group: b and the group would wait for each other
      \-> b -/
 
-Groups are kept in topological order, so such a path lies in the interval between the two and only that is searched
-(D. J. Pearce, P. H. J. Kelly, A dynamic topological sort algorithm for directed acyclic graphs, 2007). The search
-starts from the side with fewer neighbours; the groups it finds move out of the interval, using numbers that leave
-gaps between neighbours in the order.
+Groups are kept in topological order, so such a path lies in the interval between the two, and only this interval is
+searched (D. J. Pearce, P. H. J. Kelly, A dynamic topological sort algorithm for directed acyclic graphs, 2007). The
+search starts from the side with fewer neighbours; the groups it finds move out of the interval, using numbers that
+leave gaps between neighbours in the order.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from circletools.graph.algorithms import UnionFind
 
 
 class Detours:
-    """For each group the first path place that it reaches and the last that reaches it, itself included."""
+    """For each group, the first place on the path that it reaches and the last that reaches it, or its own."""
 
     def __init__(self, graph: GroupGraph) -> None:
         """Choose the path."""
@@ -66,7 +66,7 @@ class Detours:
         return copied
 
     def between(self, source: int, target: int) -> bool:
-        """Return whether the path leads from one group to another of its device through another device."""
+        """Return whether the path leads from one group to another of the same device through a different device."""
         first, last = self._first[source], self._last[target]
         if first > last:
             return False
@@ -112,7 +112,7 @@ _SPACE = 1 << 40
 _STEP = 1 << 20
 _VISITS, _VISITS_PER_GROUP = 200_000, 10
 _LEAST_VISITS = 50
-"""A search is abandoned once both the visits of the whole graph and its own visits are used up.
+"""A search is abandoned once both its own visits and those allowed for the whole graph are used up.
 
 Networks need less than one visit for each group. Two groups are not merged if their search was abandoned.
 """
@@ -174,7 +174,7 @@ class Contraction:
     def _search(self, first: int, last: int, *, forward: bool) -> list[int] | None:
         """Return the successors of the first group up to the last one, or the predecessors of the last.
 
-        Returns None if a path leads to the other of the two, or the search was abandoned.
+        Returns None if a path leads to the other group, or the search was abandoned.
         """
         number, rows = self._number, self._successors if forward else self._predecessors
         low, high = number[first], number[last]

@@ -5,9 +5,9 @@
     launches             half of one is charged to each copy in the cut; then islands are moved as a whole
     memory               a price for each byte on a device that is too full, raised until the cheapest assignment fits
 
-The number of launches is known only once the graph is partitioned, which no cut can see. A chain has one launch more
-than it has device changes, so charging each copy the launch on the other side is exact for chains; it is too much
-where branches meet.
+The number of launches is known only once the graph is partitioned, so no cut can count them. A chain has one launch
+more than it has device changes, so charging each copy the launch on the other side is exact for chains; where
+branches meet, the charge is too high.
 """
 
 from __future__ import annotations

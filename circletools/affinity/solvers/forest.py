@@ -56,7 +56,7 @@ class Forest:
 
 
 def ways_around(graph: Dag, devices: Indices, forest: Forest) -> Iterator[tuple[list[int], int, int]]:
-    """Yield edges that join two operators although a path between them uses another device; and the two operators."""
+    """Yield edges that join two operators although a path between these uses another device, with the operators."""
     home = forest.home
     for operator in graph.order:
         # `via` is the first operator of another device on the path.
@@ -90,7 +90,7 @@ def all_between(graph: Dag, first: int, last: int) -> set[int]:
 
 
 def waiting_sets(graph: Dag, devices: Indices, forest: Forest) -> list[tuple[int, int]]:
-    """Return edges, each with its device, that join sets which wait for each other; empty if no sets do."""
+    """Return edges, each with its device, that join sets which wait for each other; empty if there are none."""
     _, numbers = np.unique(forest.home, return_inverse=True)
     group = numbers.tolist()
     successors = group_successors(graph, group, max(group) + 1)

@@ -70,7 +70,7 @@ def graph_inside(graph: Dag, operators: Sequence[int], devices: Sequence[int]) -
 
 
 def working(graph: Dag) -> tuple[list[int], Dag]:
-    """Return the operators that run (not those on constants), ascending, and the graph of these alone."""
+    """Return the operators that do not depend only on constants, ascending, and the graph of these alone."""
     constants = set(graph.constants)
     operators = [operator for operator in range(len(graph)) if operator not in constants]
     if not constants:

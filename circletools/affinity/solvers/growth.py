@@ -7,7 +7,7 @@
         while a rejected operator lies on a path between two members:
             reject the member accepted last
 
-The result equals that of this procedure, operator for operator. Work that cannot affect it is skipped: see
+The result equals that of this procedure, operator for operator. Work that cannot affect the result is skipped: see
 `_Region.is_neck`.
 """
 
@@ -28,7 +28,7 @@ from circletools.graph.algorithms import Dag
 
 # --- reachability between all pairs of operators, stored as a few numbers for each operator -------------------
 # The operators are laid out on chains: each operator reaches all later ones on its chain. So the operators that one
-# reaches are described by one number for each chain, the first place reached; the operators that reach it by the last
+# reaches are described by one number for each chain, the first place reached; and those that reach it by the last
 # place. Model graphs are long and narrow: a hundred thousand operators need a few chains, whereas one bit for each
 # pair would need a gigabyte. (H. V. Jagadish, A compression technique to materialize transitive closure, 1990.)
 
@@ -95,7 +95,7 @@ class Chains:
 def _check_memory(count: int, width: int) -> None:
     if count * width * 2 * NOWHERE.itemsize > _MEMORY_BYTES:
         message = f"the graph of {count} operators is more than {width // 2} operators wide"
-        raise EditError(message, hint="`mode=min` takes any graph")
+        raise EditError(message, hint="`mode=min` accepts any graph")
 
 
 _STEP = 10
@@ -115,7 +115,7 @@ class Step:
 
 
 class Effort:
-    """The remaining budget of steps for a graph; some graphs need a number out of proportion to their size.
+    """The remaining budget of steps for a graph; some graphs need disproportionately many.
 
     If candidates overlap in ever new ways, every root grows through most of the graph and then takes nearly all of it
     back. Networks do not have such graphs; this budget refuses them within seconds instead of running for hours.
@@ -131,7 +131,7 @@ class Effort:
         self.left -= units
         if self.left < 0:
             message = f"the graph of {self._operators} operators needs too many steps to grow partitions"
-            raise EditError(message, hint="`mode=min` takes any graph")
+            raise EditError(message, hint="`mode=min` accepts any graph")
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +195,7 @@ class Region:
 
 
 _Bounds = tuple[Matrix, Matrix, int, int]
-"""Bounds of what lies between members: on each chain, and the lowest and highest position of a member."""
+"""Bounds of the operators between members: on each chain, and the lowest and highest position of a member."""
 
 
 class _Growth:
@@ -244,7 +244,7 @@ class _Growth:
     def _accept(self, position: int, after: bool) -> None:
         region = self.region
         first, last, low, high = self._bounds[-1]
-        # What a successor of a member reaches, a member already reached; the same holds for predecessors, reversed.
+        # Whatever a successor of a member reaches, the member already reached; likewise for predecessors, reversed.
         if after:
             last = np.maximum(last, region.chains.reaching[position])
         else:
@@ -262,7 +262,7 @@ class _Growth:
     def _is_doomed(self) -> bool:
         """Return whether the member accepted last is certain to be taken back.
 
-        It is if a neighbour that can be in no partition lies between members, as that neighbour will be visited.
+        This is so if a neighbour that can be in no partition lies between members, as that neighbour will be visited.
         """
         if self.on_step is not None:
             return False

@@ -37,7 +37,7 @@ from circletools.affinity.solvers.rows import IntegerProgram, Solved, add_memory
 _WIDTH = 60_000
 """A program with more columns is not solved."""
 _CUTS = 400
-"""The most cycles and paths added in a round."""
+"""The maximum number of cycles and paths added in a round."""
 _LONGEST, _LEFT_OUT = 100, 12
 """Only cycles of at most this many units are written in advance, in at most this many rows."""
 
@@ -110,7 +110,7 @@ class PartitionProgram:
             program.rows(*into, (u[:, here], -1.0), high=0.0, low=0.0)
             for there in range(devices):
                 program.rows((w[~alone, here, there], 1.0), (x[makers[~alone], here], -1.0), high=0.0)
-            out = [(w[alone, here, there], 1.0) for there in range(devices)]  # a single reader is somewhere
+            out = [(w[alone, here, there], 1.0) for there in range(devices)]  # a single reader is on some device
             program.rows(*out, (x[makers[alone], here], -1.0), high=0.0, low=0.0)
 
     def _add_joins(self) -> None:
@@ -206,7 +206,7 @@ class PartitionProgram:
         return tuple(Partition(int(devices[rows[at][0]]), tuple(rows[at])) for at in order)
 
     def _add_cycle(self, path: Sequence[int]) -> None:
-        """Limit the edges within a cycle to its number of units present minus one."""
+        """Limit the edges within a cycle, on each device, to one fewer than the units there."""
         if len(path) <= _LONGEST:
             self._add_forest(np.unique(self._edges[list(path)]))
 
@@ -250,7 +250,7 @@ class PartitionProgram:
             self._program.rows(*joins, (self._x[between, device], -1.0), high=0.0)
 
     def _add_waits(self, waits: Sequence[tuple[int, int]], forest: Forest) -> None:
-        """Forbid edges to join sets that wait for each other; those on one device may instead become one set."""
+        """Forbid edges from joining sets that wait for each other; sets on one device may become one set instead."""
         columns = [self._f[edge, self.counted.index(device)] for edge, device in waits]
         terms: list[tuple[Sequence[int] | Indices, float]] = [(columns, 1.0)]
         if len({device for _, device in waits}) == 1:

@@ -1,11 +1,11 @@
 """Mode `min`: as few connected partitions as merging finds, in an order in which they can run.
 
-1. Connected operators on the same device form one partition unless a path leaves it and returns. This needs a cycle
-   in the graph of these sets, so the operators on each such cycle are solved as a separate problem.
-2. For it, edges are contracted in post order, as in XLA (MarkForCompilation): each operator, after all operators it
+1. Connected operators on the same device form one partition unless a path leaves it and returns. Such a path needs a
+cycle in the graph of these sets, so the operators on each such cycle are solved as a separate problem.
+2. In each, edges are contracted in post order, as in XLA (MarkForCompilation): each operator, after all operators it
    feeds, is merged with them wherever no cycle results. The same is done in execution order, with edges within a
-   level first: the same number of device changes comes before all operators of a level. The result with fewest
-   partitions is kept.
+   level first: all operators of a level have the same number of device changes before them. The result with the
+   fewest partitions is kept.
 3. Ruin and recreate (G. Schrimpf et al., Record breaking optimization results using the ruin and recreate principle,
    2000): a random share of the partitions, in large graphs a tenth, is broken up, edges are contracted in another
    order, and results that are no worse are kept. This ends when a path proves the minimum or the effort for the model
@@ -35,7 +35,7 @@ from circletools.graph.algorithms import Dag, strong_components
 
 OperatorSets = list[tuple[int, ...]]
 _ORDERS, _EDGES = 128, 96_000
-"""The orders tried per cycle, and the total of edge contractions over all orders for a whole model."""
+"""The number of orders tried per cycle, and of edge contractions in all orders for a whole model."""
 _RUINED = 0.1
 """The share of partitions that are broken up when the effort allows few orders: most of the gain remains."""
 _NEAR = 8

@@ -1,6 +1,6 @@
 """Make partitions from a device for each operator: the modes, and an order in which the partitions can run.
 
-seed     OpenVINO's hetero plugin design, word for word; its partitions may wait for each other
+seed     the design of OpenVINO's hetero plugin, exactly; its partitions may wait for each other
 min      as few connected partitions as merging finds
 """
 
@@ -83,13 +83,13 @@ def _in_order(graph: Dag, partitions: OperatorSets) -> OperatorSets:
         first, second = (min(partitions[index]) for index in cycle[:2])
         raise EditError(
             f"{len(cycle)} partitions wait for each other, for example those of operators {first} and {second}",
-            hint="`mode=min` has no such partitions",
+            hint="`mode=min` makes no such partitions",
         )
     return [partitions[index] for index in order]
 
 
 def with_constants(graph: Dag, partitions: Sequence[Partition]) -> tuple[Partition, ...]:
-    """Return the partitions with each operator on constants added to the partition that first reads its result."""
+    """Return the partitions, with each operator that depends only on constants added to that of its first reader."""
     if not graph.constants:
         return tuple(partitions)
     rows = [list(partition.operators) for partition in partitions]

@@ -23,7 +23,7 @@ _INFEASIBLE = 2
 
 @dataclass(frozen=True, slots=True)
 class Solved:
-    """The best value of each column, or None if no solution was found; a bound; and whether no solution exists."""
+    """The best value of each column, None if none was found; a bound; and whether it is certain that none exists."""
 
     values: Floats | None
     bound: float

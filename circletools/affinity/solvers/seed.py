@@ -146,7 +146,7 @@ class _Rounds:
         return covered
 
     def _dismiss(self, root: int) -> list[int]:
-        """If an operator is a root, make it none, and return the operators that are no longer covered."""
+        """If an operator is a root, make it an ordinary one, and return the operators that are no longer covered."""
         candidate = self._roots.pop(root, None)
         freed = []
         for operator in () if candidate is None else candidate.members:
