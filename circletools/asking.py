@@ -1,4 +1,4 @@
-"""Ask installed programs about a model: provide its file, and find the operators in their answers."""
+"""Ask installed programs about a model: provide the model's file, and find the operators in the answers."""
 
 from __future__ import annotations
 

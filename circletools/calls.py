@@ -22,7 +22,7 @@ _Kind = TypeVar("_Kind", bound=type)
 
 
 def title_of(module: str, name: str) -> str:
-    """Return a public name of a module as programs write it."""
+    """Return a public name of a module as users write it."""
     return f"{_TITLES.get(module, module.replace('circletools', 'ct'))}.{name}"
 
 

@@ -41,14 +41,14 @@ def check(
     structure_only: bool = False,
     timeout_s: float = 600.0,
 ) -> Findings:
-    """Return all findings about a model: indices and external data out of range or, if there are none, all others.
+    """Return all findings about a model: indices and external data out of range or, without any, all others.
 
     `structure_only` omits the others, which concern graph, tensors, operators, signatures, names, outputs and, unless
     metadata lies outside the file, origins and affinity.
 
     `with_` names runtimes and compilers to load the model in, as `PROGRAM` or `PROGRAM:VARIANT` (docs/runtimes.md);
     each may take `timeout_s` seconds. `for_` names the runtimes that should run the model, installed or not: a
-    finding that keeps one of them from running it is an error, a finding that all of them ignore is an info
+    finding that keeps one of them from running the model is an error, a finding that all of them ignore is an info
     (`soundness.refusals.weighed`). Raises ModelFormatError if the structure is broken, UsageError if a program is
     unknown or not installed.
     """

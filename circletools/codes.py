@@ -1,7 +1,7 @@
 """The registry of findings: meaning, severity, remedy and an example of each code.
 
-`codes.json` has the texts, by subject. `Finding` refuses other codes. The tables of docs/findings.md, `--explain`,
-`--select`, `--ignore` and the SARIF rules are made from this file.
+`codes.json` has the texts, by subject. `Finding` refuses codes that it does not list. The tables of docs/findings.md,
+`--explain`, `--select`, `--ignore` and the SARIF rules are generated from this file.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ Severity = Literal["error", "warning", "info"]
 class Explanation(Attributes):
     """The explanation of a code.
 
-    `subject`: the subject of the code, or `check` for all codes that `check` reports. `severity`: one word, or a text
-    if it varies. `example`: location and message of one case. `repair`: whether `repair` fixes it always, or only if
-    asked to.
+    `subject`: the subject of the code, or `check` for all codes that `check` reports. `severity`: one word, or a
+    phrase if the severity varies. `example`: location and message of one case. `repair`: whether `repair` fixes the
+    finding always, or only on request.
     """
 
     code: str

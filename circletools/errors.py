@@ -10,16 +10,16 @@ table (origins, stamp) is malformed └── EditError   (4) the input is fine,
 from __future__ import annotations
 
 _LONGEST_NAME = 200
-_LONGEST = 1500  # characters of each part of an error; a hostile file can have names of any length
+_LONGEST = 1500  # the most characters in each part of an error; a hostile file can have names of any length
 
 
 class CircleToolsError(Exception):
     """An error with a location and a suggestion.
 
     `location` is a path such as `subgraphs[0].operators[5].inputs`, a file and line, or a byte offset; `hint`
-    suggests a remedy. Both are optional and part of `str(error)`. `names_file`: the location begins with a file name,
-    so callers that read several files do not add another. `exit_code` is the exit status of a command that fails with
-    this error.
+    suggests a remedy. Both are optional; `str(error)` includes them. `names_file`: the location begins with a file
+    name, so callers that read several files do not add another. `exit_code` is the exit status of a command that
+    fails with this error.
     """
 
     exit_code = 3
@@ -32,7 +32,7 @@ class CircleToolsError(Exception):
         self.names_file: bool = False
 
     def name_file(self, name: str) -> None:
-        """Put a file's name in front of the location, unless it has a file name already; `-` is standard input."""
+        """Put a file's name in front of the location, unless the location has one already; `-` is standard input."""
         name = "<standard input>" if name == "-" else name
         if not self.names_file and self.location != name:
             self.location = name if self.location is None else f"{name}: {self.location}"
@@ -52,7 +52,7 @@ def shortened(text: str, longest: int = _LONGEST_NAME) -> str:
 
 
 class UsageError(CircleToolsError):
-    """The request is invalid, whatever the file contains."""
+    """The request is invalid, regardless of the file's contents."""
 
     exit_code = 2
 
@@ -85,7 +85,7 @@ class TableFormatError(InvalidInputError):
 
 
 class EditError(CircleToolsError):
-    """The input is sound, but this edit cannot be made on it."""
+    """The input is valid, but this edit cannot be made on it."""
 
     exit_code = 4
 

@@ -19,8 +19,8 @@ __all__ = ["Finding", "Findings", "Severity", "against", "finding_of", "fingerpr
 class Finding(Attributes):
     """One observation about a model.
 
-    `code` is stable, and one of `circletools/codes.json`; `location` is a path such as `subgraphs[0].operators[5]`.
-    Raises ValueError for an unknown code.
+    `code` is stable and defined in `circletools/codes.json`; `location` is a path such as
+    `subgraphs[0].operators[5]`. Raises ValueError for an unknown code.
     """
 
     code: str
@@ -41,20 +41,20 @@ class Findings(Tabular, list[Finding]):
     __repr__ = list.__repr__
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """Return code, severity, location and message of each."""
+        """Return the code, severity, location and message of each finding."""
         return list(map(asdict, self))
 
 
 def finding_of(fields: Mapping[str, Any]) -> Finding:
-    """Return the finding that a JSON object describes. Raises KeyError, TypeError or ValueError if there is none."""
+    """Return the finding in a JSON object. Raises KeyError, TypeError or ValueError if the object is not one."""
     return Finding(*(fields[name] for name in ("code", "severity", "location", "message")))
 
 
 def against(findings: Sequence[Finding], earlier: Sequence[Finding]) -> tuple[tuple[bool, ...], int]:
     """Return which findings are new since an earlier run, and how many earlier findings are gone.
 
-    A finding is identified by code, severity, location and message, ignoring numbers; findings that are equal in this
-    sense are compared by their count.
+    A finding is identified by code, severity, location and message, ignoring numbers; of findings that are equal in
+    this sense, only the number is compared.
     """
     new = [True] * len(findings)
     for key in (_exactly, _but_for_numbers):

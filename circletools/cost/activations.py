@@ -1,4 +1,4 @@
-"""Activation memory: what is live while the operators run in order, and a plan that shares the memory.
+"""Activation memory: the values that are live while operators run in order, and a plan that shares the memory.
 
     order      in ------x
                a  ---------x            peak: the most bytes that are live at one operator
@@ -19,7 +19,7 @@ from circletools.errors import ModelFormatError
 from circletools.graph.algorithms import Indices
 from circletools.graph.graph import Graph
 
-_LARGEST = 1 << 40  # bytes; more means a hostile shape
+_LARGEST = 1 << 40  # bytes; only a hostile shape needs more
 MOST_PLANNED = 20_000
 """The most values that are planned: the time grows with the square of their number."""
 
@@ -30,8 +30,8 @@ class Activations:
 
     `peak_bytes` is the largest number of bytes live at one operator, `peak_operator` the first such operator (-1
     without operators); `planned_bytes` is the arena of the plan, with values aligned to `alignment` bytes, None if a
-    graph has too many values to plan; `variable_bytes` are kept from run to run and included in neither, as are
-    `unproduced_bytes` of tensors that operators read and nothing produces, such as scratch memory that Vela plans.
+    graph has too many values to plan; neither includes `variable_bytes`, kept from run to run, or `unproduced_bytes`,
+    of tensors that operators read but nothing produces, such as scratch memory that Vela plans.
     """
 
     peak_bytes: int
@@ -45,8 +45,8 @@ class Activations:
 def activations(graph: Graph, alignment: int = 16) -> Activations:
     """Return the memory of a graph's activations. Raises ModelFormatError for a tensor that does not exist.
 
-    A value lives from the operator that produces it to the last one that reads it: inputs from the first operator,
-    outputs to the last one. Constants and variables are not included. A dynamic dimension counts as 1.
+    A value lives from the operator that produces it to the last one that reads it; inputs live from the first
+    operator, outputs to the last. Constants and variables are not included. A dynamic dimension counts as 1.
     """
     first, last = lifetimes(graph)
     sizes = graph.values.bytes
@@ -71,7 +71,7 @@ def activations(graph: Graph, alignment: int = 16) -> Activations:
 
 
 def lifetimes(graph: Graph) -> tuple[Indices, Indices]:
-    """Return the first and last operator at which each value is live; the last is smaller if it is never live."""
+    """Return the first and last operator at which each value is live; if it never is, the last precedes the first."""
     graph.check_values()
     count = len(graph.values)
     if max(graph.inputs.max(initial=-1), graph.outputs.max(initial=-1)) >= count:
@@ -91,7 +91,7 @@ def lifetimes(graph: Graph) -> tuple[Indices, Indices]:
 def plan(begins: Indices, ends: Indices, sizes: Indices, order: Indices, fixed: Indices | None = None) -> int:
     """Return the bytes of an arena in which values are placed in this order, each at the lowest free offset.
 
-    `fixed` has given offsets, -1 for values without one.
+    `fixed` has prescribed offsets, -1 for values without one.
     """
     placed = np.zeros((4, len(order)), np.int64)  # offset, end, first and last operator; by offset
     top, given = 0, [-1] * len(order) if fixed is None else fixed[order].tolist()
@@ -101,7 +101,7 @@ def plan(begins: Indices, ends: Indices, sizes: Indices, order: Indices, fixed: 
         if place < 0:
             lows, highs, first, last = placed[:, :count]
             is_live = (first <= end) & (begin <= last)
-            free = np.maximum.accumulate(np.append(0, highs[is_live]))  # the end of all below
+            free = np.maximum.accumulate(np.append(0, highs[is_live]))  # the end of all values placed below
             fits = np.append(lows[is_live] - free[:-1] >= size, True)
             offset = int(free[fits.argmax()])
         at = int(np.searchsorted(placed[0, :count], offset))

@@ -29,10 +29,10 @@ _LARGEST = 1 << 62
 class CostRow(Attributes):
     """The total cost of some operators.
 
-    `name` is their operator code, source or module, or the operator's index, preceded by its subgraph's if that is
-    not 0. `macs` sums the known counts; `unknown` counts the operators without one. `parameters` are the elements of
-    weights, `weight_bytes` the bytes of all constants; each constant counts once, at the first operator that reads
-    it. `read_bytes` and `written_bytes` are bytes of activations. `parent` is the module around a module.
+    `name` is their operator code, source or module, or the operator's index, preceded by the subgraph's index if that
+    is not 0. `macs` sums the known counts; `unknown` counts the operators without one. `parameters` are the elements
+    of weights, `weight_bytes` the bytes of all constants; each constant counts once, at the first operator that reads
+    it. `read_bytes` and `written_bytes` are bytes of activations. `parent` is the module that contains a module.
     """
 
     name: str
@@ -49,7 +49,7 @@ class CostRow(Attributes):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Cost(Tabular):
-    """The costs of a model; `total` is the sum of `rows`, for modules the sum of the top-level ones.
+    """The costs of a model; `total` is the sum of `rows`, or for modules only of the top-level rows.
 
     A subgraph counts once, however often it is called. `activations` has the memory of each subgraph.
     """
@@ -114,7 +114,7 @@ def _columns(graph: Graph, counted: set[int]) -> _Columns:
 
 
 class _Part(NamedTuple):
-    """An equal part of an operator, for all rows of these keys: the index of a source or module, and their number.
+    """An equal part of an operator, for all rows of `keys`; `source`, `module`: index and number of them.
 
     `first` marks the first part of an operator.
     """
@@ -194,7 +194,7 @@ def _weights(graph: Graph, counted: set[int]) -> tuple[Indices, Indices]:
 
 
 def _integers(numbers: NDArray[Any]) -> Indices:
-    """Return whole numbers; a hostile shape gives the largest."""
+    """Return whole numbers; the product of a hostile shape becomes the largest one."""
     whole: Indices = np.minimum(numbers, _LARGEST).astype(np.int64)
     return whole
 

@@ -2,7 +2,7 @@
 
 Products in convolutions, matrix products and recurrent cells are counted, as in torch's FlopCounterMode (which counts
 two FLOPs for each); pooling, elementwise operators, biases and activations count as 0. A dynamic dimension counts as
-1. Circle's and custom operators whose work does not follow from shapes count as `UNKNOWN`.
+1. Operators of Circle and custom operators whose work does not follow from shapes count as `UNKNOWN`.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ Count = Callable[[_Shapes, Indices], Numbers]
 
 
 def _filtered(data: int, filter_: int, channels: int, *, output: bool) -> Count:
-    """Return the count of a convolution: the elements of `data`, each times the filter's elements per channel."""
+    """Return the count of a convolution: the number of elements of `data` times the filter's elements per channel."""
 
     def count(shapes: _Shapes, operators: Indices) -> Numbers:
         per_element = shapes.elements(operators, filter_) / shapes.size(operators, filter_, channels)
@@ -110,7 +110,7 @@ def _batch_matmul(shapes: _Shapes, operators: Indices) -> Numbers:
 
 
 def _recurrent(*weights: int) -> Count:
-    """Return the count of a cell that multiplies each weight by each vector of input 0 once."""
+    """Return the count of a recurrent cell that multiplies each weight once by each vector of input 0."""
 
     def count(shapes: _Shapes, operators: Indices) -> Numbers:
         steps = shapes.elements(operators, 0) / shapes.size(operators, 0, -1)

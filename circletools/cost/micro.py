@@ -2,7 +2,7 @@
 
     head    activations and scratch buffers of kernels, placed by its GreedyMemoryPlanner (micro_allocation_info.cc)
             or at the offsets in OfflineMemoryAllocation; while the model is prepared, lists for planning and copies
-            of one operator's tensors, which take more in models with few operators
+            of one operator's tensors, which need more memory in models with few operators
     tail    persistent structures: tensors, nodes, data of kernels, variables
 
 The plan is the same on every processor. The sizes of structures (micro.json) were measured in the 64-bit build of the
@@ -31,13 +31,13 @@ _OFFLINE, _OFFLINE_HEAD = "OfflineMemoryAllocation", 12
 _CALLS = ("IF", "WHILE", "CALL_ONCE")
 _LARGEST = 1 << 40
 _REQUEST, _MOST_REQUESTS, _ALLOCATION, _PLANNED = 16, 12, 32, 40
-"""sizeof ScratchBufferRequest, requests by an operator, sizeof AllocationInfo, per_buffer_size of the planner."""
+"""sizeof ScratchBufferRequest, requests per operator, sizeof AllocationInfo, the planner's per_buffer_size."""
 _AGAIN = {
     **dict.fromkeys(("CONV_2D", "DEPTHWISE_CONV_2D"), (0, 1, -1)),
     "TRANSPOSE_CONV": (1, 2, -1),
     **dict.fromkeys(("CONCATENATION", "TANH"), (0,)),
 }
-"""The slots that two functions of a kernel copy while it is prepared."""
+"""The slots whose tensors two functions of a kernel copy while the kernel is prepared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +45,9 @@ class MicroMemory:
     """The memory of a model under TensorFlow Lite Micro, in bytes.
 
     `arena_bytes`, a multiple of 16, is the sum of the head, `activation_bytes`, and the tail, `persistent_bytes`.
-    `unknown` lists the operator codes whose share is unknown and missing from the sums; `is_measured` means measured
-    with TFLM's own allocator. `flash_bytes` is the size of the model file, which TFLM reads in place, without code.
-    `is_open`: some tensors have dynamic dimensions, which count as in the file.
+    `unknown` lists the operator codes whose share is unknown and missing from the sums; `is_measured` means that
+    TFLM's own allocator measured them. `flash_bytes` is the size of the model file, which TFLM reads in place; the
+    code is not included. `is_open`: some tensors have dynamic dimensions; the sizes in the file are used for them.
     """
 
     activation_bytes: int
@@ -63,7 +63,7 @@ class MicroMemory:
         return self.activation_bytes + self.persistent_bytes
 
     def measured(self, arena_bytes: int) -> MicroMemory:
-        """Return the memory with the size of an arena that TFLM's own allocator laid out."""
+        """Return the memory, with the arena size that TFLM's own allocator needed."""
         tail = arena_bytes - self.activation_bytes
         return replace(self, persistent_bytes=tail, unknown=(), is_measured=True)
 
@@ -92,7 +92,7 @@ def micro_memory(model: ModelGraph, file_bytes: int) -> MicroMemory | None:
 
 
 def _offline(model: ModelGraph, count: int) -> Indices:
-    """Return the offset of each tensor in a plan that the model contains, as from Vela; -1 for the planner."""
+    """Return the offset of each tensor in a plan that the model contains, such as Vela's; -1: the planner decides."""
     found = bytes(model.metadata_value(_OFFLINE) or b"")[_OFFLINE_HEAD:]
     planned = np.frombuffer(found, "<i4") if len(found) == 4 * count else np.full(count, -1)
     return planned.astype(np.int64)
@@ -101,7 +101,7 @@ def _offline(model: ModelGraph, count: int) -> Indices:
 def _preparing(graphs: tuple[Graph, ...], scratch: int, buffers: int) -> int:
     """Return the bytes in the head before the plan is made, with 64-bit pointers.
 
-    These are requests of scratch buffers, and either the tensors of an operator, as copies for its kernel
+    These are requests for scratch buffers, and either copies of an operator's tensors for its kernel
     (AllocateTempInputTensor), or the lists of tensors and buffers for planning.
     """
     requests = _REQUEST * (scratch + _MOST_REQUESTS)
@@ -117,7 +117,7 @@ def _preparing(graphs: tuple[Graph, ...], scratch: int, buffers: int) -> int:
 
 
 def _scopes_of(graphs: tuple[Graph, ...]) -> dict[int, tuple[Indices, Indices, int]]:
-    """Number the scopes of each subgraph that is run: one for each operator, and those of subgraphs it calls."""
+    """Number the scopes of each subgraph that runs: one for each operator, and those of the subgraphs it calls."""
     scopes: dict[int, tuple[Indices, Indices, int]] = {}
     pending = [_enter(graphs, 0, [0], scopes)]  # calls may nest deeper than Python's
     while pending:
@@ -143,7 +143,7 @@ def _enter(
             if 0 <= callee < len(graphs) and callee not in scopes:
                 scope[0] += 1
                 yield callee, scope
-            elif callee in scopes:  # called again; tensors may live until now
+            elif callee in scopes:  # called again, so tensors may live until now
                 scopes[callee][1][:] = scope[0]
         ends[operator] = scope[0]
 

@@ -2,7 +2,7 @@
 
 Elements at both ends with equal keys match; then elements whose key is unique on both sides, if they keep their order
 (patience diff); then the same recursively between these. The remaining elements are tried with less specific keys. An
-element with a unique specific key at another place has moved.
+element whose specific key is unique on both sides but out of order has moved.
 
     before   a b c d e          a-a, d-d, e-e at the ends; b, c and x between; b is after c on one side:
     after    a c x b d e        c-c stays, b-b has moved, x was added
@@ -26,8 +26,8 @@ Keys = NDArray[Any]
 Levels = Sequence[tuple[Keys, Keys]]
 _Gap = tuple[Indices, Indices]
 
-_ROUNDS = 32  # the recursion depth of unique keys between unique keys; real models need little
-_QUADRATIC = 1 << 20  # the maximum cost, in pairs, of an exact alignment by blunt keys
+_ROUNDS = 32  # the depth of the recursion; real models need little
+_QUADRATIC = 1 << 20  # the most pairs in a gap that is aligned exactly by blunt keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ def align(levels: Levels, blunt: Levels = (), *, by_place: bool = False) -> Alig
 
 
 def _match(keys: tuple[Keys, Keys], gap: _Gap, partner: Indices) -> list[_Gap]:
-    """Pair elements of a gap; return the remaining gaps."""
+    """Pair the elements of a gap; return the gaps that remain."""
     pending, left = [gap], []
     for _ in range(_ROUNDS):
         split: list[_Gap] = []
@@ -93,7 +93,7 @@ def _match(keys: tuple[Keys, Keys], gap: _Gap, partner: Indices) -> list[_Gap]:
 
 
 def _trim(keys: tuple[Keys, Keys], before: Indices, after: Indices, partner: Indices) -> _Gap:
-    """Pair equal elements at both ends; return the gap between."""
+    """Pair equal elements at both ends; return the gap between them."""
     for step in (1, -1):
         old, new = before[::step], after[::step]
         length = min(len(old), len(new))

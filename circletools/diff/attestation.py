@@ -21,7 +21,7 @@ class PartChange(Attributes):
 
 @dataclass(frozen=True, slots=True)
 class Attestation(Attributes):
-    """States that NEW equals OLD except for `changes`, with both digests and the number of equal parts."""
+    """The statement that NEW equals OLD except for `changes`, with both digests and the number of equal parts."""
 
     format: str
     before: str

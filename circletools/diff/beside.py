@@ -1,4 +1,4 @@
-"""Compare two models beside their tables: format, trailing bytes, metadata, affinity and origins.
+"""Compare what is not in the models' own tables: format, trailing bytes, metadata, affinity and origins.
 
 A table that cannot be decoded counts as missing.
 """
@@ -45,7 +45,7 @@ def read_or_note(read: Callable[[Model], T | None], model: Model, what: str, not
 
 
 def between(path: str | tuple[str, str], old: Any, new: Any) -> Difference:
-    """Return the difference of two values, or None; `path` is one path for both models, or a pair."""
+    """Return the difference between two values, or None; `path` is one path for both models, or a pair."""
     kind: Kind = "added" if old is None else "removed" if new is None else "changed"
     return Difference(kind, *((path, path) if isinstance(path, str) else path), old, new)
 
@@ -65,7 +65,7 @@ _Members = dict[str, dict[str, Any]]
 
 
 def file_differences(comparison: ModelComparison, _: list[Finding]) -> Iterator[Difference]:
-    """Yield the differences of format, of the files in an archive (by length and CRC), or of other trailing bytes."""
+    """Yield differences in the format, in the files of an archive (by length and CRC), or in other trailing bytes."""
     models = comparison.before, comparison.after
     if models[0].format != models[1].format:
         yield between("format", models[0].format, models[1].format)
@@ -155,7 +155,7 @@ def _described(found: _Value) -> dict[str, Any]:
 
 
 def affinity_differences(comparison: ModelComparison, notes: list[Finding]) -> Iterator[Difference]:
-    """Yield the differences of affinity: devices, freshness, the device of each operator, partitions.
+    """Yield the differences in affinity: devices, freshness, the device of each operator, partitions.
 
     If only one model has an affinity, that is the only difference.
     """
@@ -204,7 +204,7 @@ def _subgraph(
 
 
 def _device_ids(affinity: Affinity, subgraph: int, operators: Indices) -> Indices:
-    """Return the device id of each operator; NONE for operators beyond a (perhaps stale) table."""
+    """Return the device id of each operator; NONE for operators that the table, perhaps stale, does not cover."""
     ids = np.full(len(operators), NONE, np.int64)
     if subgraph in affinity.subgraphs:
         known = affinity.subgraphs[subgraph].devices
@@ -230,7 +230,7 @@ def _partitions(affinity: Affinity, subgraph: int, partner: Mapping[int, int] | 
 
 
 def origin_differences(comparison: ModelComparison, notes: list[Finding]) -> Iterator[Difference]:
-    """Yield the differences of origins: sources by id, then the names of each operator's sources.
+    """Yield the differences in origins: sources by id, then the names of each operator's sources.
 
     If only one model has origins, that is the only difference. A table that cannot be decoded counts as missing; its
     bytes are compared as a metadata entry.
@@ -280,7 +280,7 @@ def _operators(comparison: ModelComparison, old: Origins, new: Origins) -> Itera
 def _one_sided(
     origins: Origins, subgraphs: Indices, which: tuple[Indices, Indices]
 ) -> Iterator[tuple[str, list[str]]]:
-    """Yield path and origins of operators that only one model has."""
+    """Yield the path and origins of each operator that only one model has."""
     for row, operator in zip(*(side.tolist() for side in which), strict=True):
         subgraph = int(subgraphs[row])
         names = _names(origins, subgraph, operator)

@@ -1,12 +1,12 @@
 """Compare two models: match objects whose index changed, then compare every field of the schema.
 
 Buffers are matched by their data, operator codes by their fields, subgraphs and signatures by name, tensors and
-operators by the paths of their origins if both models have them, else by name and by their outputs. An index (of a
-tensor, a buffer, ...) is compared by its target, so an index shifted by an insertion is not a difference. Neither is
-the layout of the file: external data is compared by its bytes.
+operators by the paths of their origins if both models have origins, else by names and outputs. An index (of a tensor,
+a buffer, ...) is compared by its target, so an index shifted by an insertion is not a difference. Nor is the layout
+of the file: external data is compared by its bytes.
 
-Metadata entries are compared elsewhere, with the buffers that only they refer to. Buffers without data equal each
-other and buffer 0, which means no data.
+Metadata entries, and the buffers that only they refer to, are compared elsewhere. All buffers without data are equal,
+including buffer 0, which means no data.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class ModelComparison:
     """
 
     def __init__(self, before: Model, after: Model) -> None:
-        """Check the structure of both, and align them."""
+        """Check the structure of both models, and align them."""
         self.before: Model = before
         self.after: Model = after
         self._names, self._tensor_names = Interning(), Interning()
@@ -107,7 +107,7 @@ class ModelComparison:
         )
         found = align(levels, blunt, by_place=True)
         pairs = [kept[0][found.before], kept[1][found.after]]
-        # Buffers without data have no order; each is matched with the one that the same tensors use.
+        # Buffers without data have no order; two of them match if the same tensors use both.
         rest = [np.setdiff1d(np.flatnonzero(each)[1:], side) for each, side in zip(own, pairs, strict=True)]
         names = self._both(readers)
         others = align([(names[0][rest[0]], names[1][rest[1]])])
@@ -162,7 +162,7 @@ class ModelComparison:
         kinds = [mixed(*parts) for parts in zip(types, shapes, buffers, strict=True)]
         whole = [mixed(*parts) for parts in zip(names, kinds, strict=True)]
         levels: list[tuple[Keys, Keys]] = [(whole[0], whole[1])]
-        # Converters number generic names: a constant of another type and shape is another one.
+        # Converters number generic names: an equal name with another type and shape is another constant.
         held = [(one > 0) & ~_marked_at(blank, one) for blank, one in zip(self._blank, named, strict=True)]
         for parts in (types, [np.where(own, shape, 0) for own, shape in zip(held, shapes, strict=True)]):
             levels.append((mixed(names[0], parts[0]), mixed(names[1], parts[1])))
@@ -308,9 +308,9 @@ def _ranges(model: Model) -> tuple[Indices, Indices]:
 
 
 def _named_by_structure(model: Model) -> NDArray[np.bool_]:
-    """Return to which buffers anything but a metadata entry refers; buffer 0 counts.
+    """Return which buffers anything other than a metadata entry refers to; buffer 0 counts as referred to.
 
-    The old list of metadata buffers counts only for a buffer without an entry.
+    The old list of metadata buffers counts only for buffers that no entry refers to.
     """
     count = len(model.buffers)
     named = np.zeros(count, np.bool_)
@@ -323,12 +323,12 @@ def _named_by_structure(model: Model) -> NDArray[np.bool_]:
 
 
 def _of_metadata(model: Model) -> NDArray[np.bool_]:
-    """Return to which buffers only metadata entries refer."""
+    """Return which buffers only metadata entries refer to."""
     return _with_entry(model) & ~_named_by_structure(model)
 
 
 def _with_entry(model: Model) -> NDArray[np.bool_]:
-    """Return to which buffers a metadata entry refers."""
+    """Return which buffers a metadata entry refers to."""
     entries = np.zeros(len(model.buffers), np.bool_)
     entries[[entry.buffer for entry in model.metadata if entry.buffer < len(entries)]] = True
     return entries
@@ -347,14 +347,14 @@ def _marked_at(marked: NDArray[np.bool_], indices: Keys) -> NDArray[np.bool_]:
 
 
 def _own_buffers(model: Model, blank: NDArray[np.bool_], which: tuple[Indices, Indices]) -> tuple[Indices, Indices]:
-    """Return the buffers to compare, by row and index: neither those of metadata nor unused empty ones."""
+    """Return the buffers to compare, by row and index: all except those of metadata and unused empty ones."""
     own = _named_by_structure(model) | (~_of_metadata(model) & (_ranges(model)[1] > 0))
     own[1:] &= ~blank[1:]
     return which[0][own[which[1]]], which[1][own[which[1]]]
 
 
 def _type_numbers(before: Schema, after: Schema, old: Keys, new: Keys) -> tuple[Keys, Keys]:
-    """Return tensor types as numbers with the same meaning in both formats."""
+    """Return tensor types as numbers that mean the same in both formats."""
     if before.format == after.format:
         return old, new
     known = {name: value for value, name in before.enums["TensorType"].items()}

@@ -30,7 +30,7 @@ from circletools.origin.read import Origins, current_origins
 
 
 def custom_options(engine: Comparison, pairs: Pairs, before: Model, after: Model) -> Iterator[Difference]:
-    """Compare custom options; for a compiled program in the file, compare the program and not its position."""
+    """Compare custom options; if they give the position of a compiled program, compare the program instead."""
     old, new = _programs(before), _programs(after)
     known = np.isin(pairs.before.at, list(old)) & np.isin(pairs.after.at, list(new))
     rest = pairs.take(np.flatnonzero(~known))
@@ -54,7 +54,7 @@ class _Program(NamedTuple):
 
 
 def _programs(model: Model) -> dict[int, _Program]:
-    """Return the compiled programs, by position of the operator's table."""
+    """Return the compiled programs, by the position of their operator's table."""
     tables, memory = model.operator_columns.tables, model.wire.memory
     programs = {}
     for data in external_data(model):
@@ -107,8 +107,8 @@ _PATH = re.compile(r"[./]|::")
 class InstanceKeys:
     """A key for each tensor and operator of a model; objects without an origin have unique keys.
 
-    `calls` has the number of a tensor's calls, 0 if unknown: equal names of tensors from other calls mean nothing,
-    since converters number them.
+    `calls` has the number of the call that made each tensor, 0 if unknown: equal names from different calls mean
+    nothing, since converters number them.
     """
 
     tensors: Keys
@@ -130,8 +130,8 @@ def instance_keys(before: Model, after: Model) -> tuple[InstanceKeys, InstanceKe
 def _keys(model: ModelGraph, origins: Origins, names: Interning, side: int) -> InstanceKeys:
     """Key an operator by its code, the calls or paths of its sources, and its position among those that share both.
 
-    A source that is a plain name is neither, and gives no key. A tensor is keyed by its producer, a constant by its
-    first reader, and by the slot.
+    A source that is a plain name is neither, and gives no key. A tensor is keyed by its producer and slot, a constant
+    by its first reader and slot.
     """
     texts: dict[int, tuple[str, ...]] = {}
     for source, name in origins.sources.items():
@@ -180,7 +180,7 @@ class Nested:
     added: tuple[Indices, Indices]
 
     def moves(self) -> Iterator[tuple[int, int, int]]:
-        """Yield the row of each moved element, and its index before and after."""
+        """Yield the row of each moved element, and the index before and after the move."""
         columns = (column[self.moved].tolist() for column in (self.rows, self.before, self.after))
         yield from zip(*columns, strict=True)
 
@@ -247,7 +247,7 @@ class Numbering(_Numbers):
 
 
 class TensorNumbering(_Numbers):
-    """The tensor indices of two models; each counts within the subgraph that owns it."""
+    """The tensor indices of two models; each index counts within its subgraph."""
 
     def __init__(self, subgraphs: Alignment, tensors: Nested, splits: tuple[Indices, Indices]) -> None:
         self._subgraphs = Numbering(subgraphs)

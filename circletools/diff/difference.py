@@ -43,7 +43,7 @@ class Pairing(NamedTuple):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ModelDifference(Tabular):
-    """The differences. `identical`: the files are equal byte for byte; `notes` list what was not compared.
+    """The differences. `identical`: the files are equal byte for byte; `notes` lists what was not compared.
 
     `pairing` is None if the files are identical, so nothing was matched.
     """
@@ -54,7 +54,7 @@ class ModelDifference(Tabular):
     pairing: Pairing | None = None
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """Return kind, path and values of each change."""
+        """Return the kind, path and values of each change."""
         return [{"section": section, **one._asdict()} for section, one in self.changes]
 
 
@@ -63,7 +63,7 @@ def compare_models(
 ) -> ModelDifference:
     """Return the differences between two models.
 
-    `sections` are some of structure, metadata, origins, affinity and file; all of them unless given. Changes at or
+    `sections` are some of structure, metadata, origins, affinity and file; by default all of them. Changes at or
     below a path that matches a glob in `ignore` are left out: `*` matches any characters, `?` matches one, and
     brackets are literal.
 

@@ -30,13 +30,13 @@ _MOST_MODULES, _MOST_OPERANDS = 3, 4
 class Summary:
     """The summary of a difference: each change is in at least one count.
 
-    `retyped` counts tensors by role and types, as `weight FLOAT32 -> INT8`; `operands` counts constants of
-    operators in both models by shapes, as `[16, 3, 3, 8] -> [24, 5, 5, 8]`. `changed` counts operators in both
-    models with other fields or tensors, `modules` are their modules, by origins or names; `added` and `removed`
-    count operators by code; an operator with another code counts as both. `tensors` counts tensors by the field
-    that differs (`values`: constants of the same type and shape with other bytes; `buffer`: with equal bytes
-    elsewhere; `type`: those not in `retyped`), and those that are `added` or `removed`. `others` counts all other
-    changes by section or table.
+    `retyped` counts tensors by role and types, as `weight FLOAT32 -> INT8`; `operands` counts, by shapes, constants
+    of operators that both models have, as `[16, 3, 3, 8] -> [24, 5, 5, 8]`. `changed` counts operators of both models
+    whose fields or tensors differ; `modules` are their modules, by origins or names; `added` and `removed` count
+    operators by code; an operator with another code counts as both. `tensors` counts tensors by the field that
+    differs (`values`: constants of the same type and shape with other bytes; `buffer`: with equal bytes elsewhere;
+    `type`: those not in `retyped`), and those that are `added` or `removed`. `others` counts all other changes by
+    section or table.
     """
 
     file_bytes: tuple[int, int]
@@ -142,7 +142,7 @@ def _retyped(tensors: Indices, before: Model, after: Model) -> dict[int, str]:
     for old, new in tensors.tolist():
         kinds = types[0][old], types[1][new]
         held = constant[0][old]
-        if kinds[0] != kinds[1] and held == constant[1][new]:  # else an exporter numbered equal names differently
+        if kinds[0] != kinds[1] and held == constant[1][new]:  # else equal names mean different tensors
             floating = any("FLOAT" in kind for kind in kinds)
             role = "weight" if held and floating else "constant" if held else "activation"
             found[old] = f"{role} {kinds[0]} -> {kinds[1]}"
@@ -176,7 +176,7 @@ def _codes(model: Model) -> list[str]:
 
 
 def _modules(model: Model, rows: set[int]) -> tuple[str, ...]:
-    """Return the modules of operators, or the one that contains all; empty if that is the whole model."""
+    """Return the modules of operators, or the one that contains them all; empty if that is the whole model."""
     whole, splits = model_graph(model), model.operator_columns.splits
     try:
         origins = current_origins(whole) or origins_by_output(whole, range(len(whole)))

@@ -1,1 +1,1 @@
-"""The one editing surface: edits are prepended; the original bytes are never rewritten."""
+"""Editing: changes are written in front of the original file, whose bytes are never rewritten."""

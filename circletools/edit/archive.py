@@ -1,8 +1,8 @@
 """The ZIP archive that TFLite metadata appends to the flatbuffer (labels, vocabularies).
 
-Offsets that count from the start of the file follow every move. Others, such as those from the start of the archive,
-are kept while readers can infer that start from the position of the central directory; an archive that would start
-before the file is refused (by minizip in the TFLite task library, and unzip).
+Offsets that count from the start of the file are adjusted when the archive moves. Others, such as those that count
+from the start of the archive, stay as long as readers can infer that start from the position of the central
+directory; the TFLite task library (minizip) and unzip refuse an archive that would start before the file.
 
 Format: APPNOTE.TXT of PKWARE, 4.3.12 and 4.3.16.
 """
@@ -33,12 +33,12 @@ from circletools.storage.zips import (
 
 
 def move_archive(model: Model, start: int, by: int, end: int | None = None) -> list[Part]:
-    """Return the file from `start`, adjusted for a move by `by` bytes so that an archive at its end stays readable.
+    """Return the file from `start`; an archive at its end is adjusted for a move by `by` bytes.
 
     With `end`, the file ends there. Raises EditError if the archive's offsets need a change that is impossible,
     InvalidInputError if the file changed since it was opened.
     """
-    model.source.check_unchanged()  # a file that is shorter now has no directory to read
+    model.source.check_unchanged()  # in a file that has become shorter there is no directory to read
     rest = Range(model.source, start, model.wire.size if end is None else end)
     directory = directory_start(model.wire.memory) if by and end is None else None
     ends = (int((data.offsets + data.sizes).max()) for data in external_data(model))
@@ -70,7 +70,7 @@ def moved_directory(file: memoryview, by: int) -> bytes:
     start, end = directory_start(file), end_place(file)
     assert start is not None
     assert end is not None
-    before = start - END_FIELDS.unpack_from(file, end)[6]  # bytes that the offsets do not count
+    before = start - END_FIELDS.unpack_from(file, end)[6]  # the number of bytes in front of byte 0 of the offsets
     if before > 0 and before + by >= 0:
         return bytes(file[start:])
     lines = [moved(line, ENTRY_OFFSET, by) for _, line in directory_entries(file, start, end)]
@@ -117,7 +117,7 @@ def has_file(model: Model, name: str, data: bytes) -> bool:
 
 
 def _stored(name: str, data: bytes) -> tuple[bytes, bytes]:
-    """Return an entry of an archive with its data, and its directory record; without a time."""
+    """Return a file as an entry of an archive, and its directory record; neither has a time."""
     stream = io.BytesIO()
     with ZipFile(stream, "w") as archive:
         info = ZipInfo(name)

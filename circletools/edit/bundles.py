@@ -1,4 +1,4 @@
-"""Extract or replace a member of a bundle: all other bytes and their alignment are preserved."""
+"""Extract or replace a member of a bundle; all other bytes and their alignment are preserved."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compact a model file: a minimal flatbuffer, the external data, and trailing data."""
+"""Compact a model file into a minimal flatbuffer, followed by the external and the trailing data."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def compact(
 
 
 def compact_parts(model: Model) -> list[Part]:
-    """Return the minimal file as bytes and ranges of the old one."""
+    """Return the minimal file as a list of bytes and ranges of the old file."""
     check_editable(model)
     parts = _flatbuffer(model, 0)
     size = sum(len(part) for part in parts)
@@ -62,14 +62,14 @@ def _all(wire: Wire, schema: Schema, reachable: Reachable, moved: int = 0) -> tu
 
 
 def _end(wire: Wire, schema: Schema, reachable: Reachable) -> int:
-    """Return the end of the last object, including objects in unknown fields."""
+    """Return the end of the last object, including objects that unknown fields refer to."""
     if is_known(schema, reachable):
         return reachable.end
     return max(reachable.end, end_of(wire, schema, *_all(wire, schema, reachable)))
 
 
 def _rest(model: Model) -> tuple[int, bool]:
-    """Return where the part of the file begins that is kept unchanged, and whether it contains external data."""
+    """Return the start of the part of the file that is kept unchanged, and whether it contains external data."""
     first = min((int(data.offsets.min()) for data in external_data(model)), default=None)
     if first is not None:
         if first < _end(model.wire, model.schema, model.reachable):

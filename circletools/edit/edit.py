@@ -5,7 +5,7 @@
         edit.save("out.circle")
 
 Existing indices never change: tensors, operators, operator codes and buffers are only appended. `index_map` lists the
-added operators, and the operators whose work they continue, for followers (tables that refer to operators by index).
+added operators, with the operators whose work they continue, to update tables that refer to operators by index.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class ModelEdit(Attributes, metaclass=AnsweringType):
         self._new_tensors: Counter[int] = Counter()  # subgraph -> number of added tensors
         self._added: list[AddedOperator] = []
         self.renamed: dict[tuple[int, int], bytes] = {}  # (subgraph, tensor) -> the new name
-        self.new_names: dict[tuple[int, int], bytes] = {}  # the same, with appended tensors
+        self.new_names: dict[tuple[int, int], bytes] = {}  # the same, including appended tensors
         self._ends: dict[tuple[int, Direction], list[int]] = {}  # that were set
         self._files: dict[str, bytes] = {}
         self._end: int | None = None  # of the part of the file that is kept
@@ -103,7 +103,7 @@ class ModelEdit(Attributes, metaclass=AnsweringType):
         self._entries.put(name, value)
 
     def remove_metadata(self, name: str) -> int:
-        """Remove all entries with this name, and data that only they use; return their number."""
+        """Remove all entries with this name, and data that only they use; return the number of entries removed."""
         return self._entries.remove(name)
 
     @property
@@ -131,7 +131,7 @@ class ModelEdit(Attributes, metaclass=AnsweringType):
         return self._entries.pool.reserve(bytes(memoryview(data)))
 
     def drop_empty_data(self, buffer: int) -> bool:
-        """Drop the data vector of a buffer if it is present but empty; return whether it was."""
+        """Drop the data vector of a buffer if it exists but is empty; return whether it was dropped."""
         has_data = self.model.buffers.tables.take(slice(buffer, buffer + 1)).has("data")
         is_empty = bool(has_data.any() and not self.model.buffers.data.count[buffer])
         if is_empty:
@@ -177,7 +177,7 @@ class ModelEdit(Attributes, metaclass=AnsweringType):
         return self._append_tensor(subgraph, table)
 
     def _table(self, type_name: str, /, **fields: FieldValue) -> NewTable:
-        """Return a new table with these fields, except those that are None."""
+        """Return a new table with those of these fields that are not None."""
         table = NewTable(self.model.schema.tables[type_name])
         for name, value in fields.items():
             table.set(name, value)
@@ -190,7 +190,7 @@ class ModelEdit(Attributes, metaclass=AnsweringType):
         return len(tensors) - 1
 
     def add_operator_code(self, name: str, version: int = 1, custom_code: str = "") -> int:
-        """Return the index of this operator code, appended if the model has none like it."""
+        """Return the index of this operator code, which is appended if the model does not have it."""
         code = members.member_number(self.model.schema.enums["BuiltinOperator"], name, "operator code")
         index = self._code_at.setdefault((code, version, custom_code), len(self._codes))
         if index < len(self._codes):
@@ -226,7 +226,7 @@ class ModelEdit(Attributes, metaclass=AnsweringType):
     ) -> int:
         """Append an operator and return its index.
 
-        `options` is an options table's name and fields; `inherits` names operators whose origins and devices it gets.
+        `options` is an options table's name and fields; the operator gets the origins and devices of `inherits`.
         """
         members.check_index("operator code", code, len(self._codes))
         self._check_tensors(subgraph, (*inputs, *outputs), OPTIONAL)
@@ -284,7 +284,7 @@ class ModelEdit(Attributes, metaclass=AnsweringType):
         return list(self._ends.get((subgraph, side), getattr(self.model.subgraphs[subgraph], side).tolist()))
 
     def rename_tensor(self, subgraph: int, tensor: int, name: str | None) -> None:
-        """Rename a tensor, or remove its name (None). Raises UsageError for a missing tensor or an invalid name."""
+        """Rename a tensor; None removes its name. Raises UsageError for a missing tensor or an invalid name."""
         self._check_tensors(subgraph, [tensor])
         if name is not None and (not name or "\0" in name):
             raise UsageError(f"{name!r} is not a name", hint="a name has at least one character, and no NUL")
@@ -308,7 +308,7 @@ class ModelEdit(Attributes, metaclass=AnsweringType):
         members.change_quantized_dimension(self._overlay, self._tensor(subgraph, tensor), axis)
 
     def set_constant(self, subgraph: int, tensor: int, data: bytes | NDArray[Any]) -> None:
-        """Set a tensor's data, without changing tensors and entries that shared the old data; empty removes it.
+        """Set a tensor's data; empty `data` removes it. Tensors and entries that shared the old data keep it.
 
         An array is written unchanged. Raises UsageError if the tensor does not exist or the array has another type,
         EditError if the tensor's data is in another file.
@@ -329,7 +329,7 @@ class ModelEdit(Attributes, metaclass=AnsweringType):
         return Signatures(self.model, self._overlay)
 
     def set_signature(self, key: str, inputs: Ends, outputs: Ends, subgraph: int = 0) -> None:
-        """Write a signature: names, each with its tensor. A signature with the same key is replaced.
+        """Write a signature, which names tensors. A signature with the same key is replaced.
 
         Raises UsageError for a tensor that does not exist.
         """
@@ -372,7 +372,7 @@ class ModelEdit(Attributes, metaclass=AnsweringType):
     ) -> None:
         """Write the result to `target` whole or not at all (`-`: standard output).
 
-        With `erase` it is a minimal file, as from `compact`, without values of removed metadata.
+        With `erase`, this is a minimal file, as from `compact`, without values of removed metadata.
 
         Raises UsageError if the target is the file being read and `in_place` is not set, or if the model is closed;
         EditError if the target cannot be written; InvalidInputError if the file changed since it was opened.

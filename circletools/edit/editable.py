@@ -44,5 +44,5 @@ def original_start(model: Model) -> int:
 
 
 def original_model(model: Model, start: int) -> Model:
-    """Return the model in the original file, which starts at `start`; positions in it count from there."""
+    """Return the model in the original file, which begins at `start`; its positions count from there."""
     return open_model(model.wire.memory[start:]) if start else model

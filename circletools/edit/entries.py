@@ -62,7 +62,7 @@ class BufferPool:
         return index
 
     def restore(self, index: int, data: bytes) -> int | None:
-        """Restore a buffer's data from the original file; None if that data differs, or the buffer is referenced."""
+        """Restore an unreferenced buffer if it had this data in the original file; return its index, else None."""
         if index >= self._original or not self._is_free(index):
             return None
         if self._before.buffers.external[index] or self._before.buffers[index].data != data:
@@ -128,7 +128,7 @@ class BufferPool:
         """Store `data` for a single tensor that refers to buffer `index`; return the buffer that it must refer to.
 
         `original` is the tensor's buffer in the original file, None if the tensor is new. A buffer with several
-        references there keeps its data, so a tensor can return to it.
+        references in the original file keeps its data, so a tensor can return to it.
         """
         if index < len(self._buffers) and self._data(index) == data:
             return index
@@ -178,7 +178,7 @@ class BufferPool:
 
     def trim(self) -> None:
         """Drop free places at the end."""
-        # An added sentinel is not needed either if it is alone.
+        # If only an added sentinel remains, it is not needed either.
         while len(self._buffers) > self._original and (
             self._is_free(len(self._buffers) - 1) or len(self._buffers) == 1
         ):
@@ -187,7 +187,7 @@ class BufferPool:
             self._empty.pop()
 
 
-_SHARING, _MANY = 16, 1 << 16  # one table may be several entries; with more, every change takes too long
+_SHARING, _MANY = 16, 1 << 16  # several entries may share a table, but with many, every change would take too long
 
 
 @dataclass(slots=True)
@@ -228,7 +228,7 @@ class Entries:
         return self._values[name] if name in self._values else self._model.metadata_value(name)
 
     def put(self, name: str, value: bytes) -> None:
-        """Set the value of an entry, and remove others with its name; an entry with this value stays unchanged."""
+        """Set the value of an entry, and remove others with the same name; an entry that has the value is kept."""
         same = [entry for entry in self.now if entry.name == name]
         if len(same) == 1 and self.value(name) == value:
             return
@@ -262,7 +262,7 @@ class Entries:
         self.now.insert(at, Entry(name, buffer, table))
 
     def remove(self, name: str) -> int:
-        """Remove all entries with this name; return their number."""
+        """Remove all entries with this name; return the number of entries removed."""
         same = [entry for entry in self.now if entry.name == name]
         self._values[name] = None
         self._drop(same)

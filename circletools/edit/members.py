@@ -1,4 +1,4 @@
-"""Parts of an edit: check indices and names given by its callers, change options and tensors, and open positions."""
+"""Parts of an edit: check callers' indices and names, change options and tensors, and open tables with positions."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def resize(
 ) -> None:
     """Set the shape of a tensor, and its shape signature, if any.
 
-    `before` is the tensor in the original file, which decides whether an empty vector is present or absent.
+    `before` is the tensor in the original file; it decides whether an empty vector is written or left out.
     """
     shape, shape_signature = list(shape), None if shape_signature is None else list(shape_signature)
     table.set("shape", None if before is not None and not shape and before["shape"] is None else shape)
@@ -110,7 +110,7 @@ def change_quantized_dimension(overlay: Overlay, table: NewTable, axis: int) -> 
 
 
 def constant_bytes(table: NewTable, data: bytes | NDArray[Any], types: Mapping[int, str]) -> bytes:
-    """Return data of a tensor as encoded in a buffer.
+    """Return the bytes of a tensor's new data, as stored in a buffer.
 
     Raises UsageError if the array has another type, EditError if the tensor's data is in another file.
     """
@@ -125,9 +125,9 @@ def constant_bytes(table: NewTable, data: bytes | NDArray[Any], types: Mapping[i
 
 
 def open_file_offsets(model: Model, overlay: Overlay, root: NewTable, put_back: Iterable[int]) -> None:
-    """Open each table that contains a position in the file for changes, since the file is about to move.
+    """Open for changes each table that contains a position in the file, since the file is about to move.
 
-    `put_back` are buffers of the original file that the model lacks and the edit restored.
+    `put_back` are buffers of the original file that the model lacks but the edit restored.
     """
     splits = model.operator_columns.splits
     buffers = set(put_back)

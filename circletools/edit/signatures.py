@@ -65,7 +65,7 @@ class Signatures:
             self.add(key, subgraph, inputs, outputs)
 
     def remove(self, key: str) -> int:
-        """Remove all signatures with this key; return their number."""
+        """Remove all signatures with this key; return the number removed."""
         same = [index for index, one in enumerate(self.now) if one.key == key]
         for index in reversed(same):
             del self._tables()[index]

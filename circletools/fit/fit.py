@@ -43,12 +43,12 @@ __all__ = ["fit"]
 
 _Refusals = Sequence[Refusal | None]
 _INFERRING = {"litert-cpu": True, "onert-cpu": False, "openvino-cpu": True}
-"""Targets that compute the shapes of all tensors but a model's inputs, and whether also what follows from shapes."""
+"""Targets that compute all shapes except those of a model's inputs, and whether they fold values of shapes too."""
 _INFERABLE = r"has rank 0|is INT\d\d unquantized computed"
 
 
 def fit(model: Model, request: FitRequest | FitInputs) -> Fit:
-    """For each target, return whether the whole model runs on it, what prevents that, and what to change.
+    """Return, for each target, whether the whole model runs on it, what prevents that, and what to change.
 
     Raises UsageError if a target has no table, InvalidInputError if a table or baseline cannot be read,
     ModelFormatError if the model is broken.
@@ -88,7 +88,7 @@ def fit(model: Model, request: FitRequest | FitInputs) -> Fit:
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """A target, and known facts about the model on it.
+    """A target, and what is known about the model on it.
 
     `refused` are operators refused regardless of the table; `shaped` returns the model as in `with_shapes`.
     """
@@ -150,7 +150,7 @@ def _target(model: ModelGraph, naming: Naming, question: _Question) -> TargetFit
 
 
 def _depends_on_shapes(refused: _Refusals) -> bool:
-    """Return whether the table does not know an operator, maybe since the file lacks a shape or a computed value."""
+    """Return whether an operator is unknown to the table, maybe since the file lacks a shape or a computed value."""
     return any(one and not one.measured and re.search(_INFERABLE, one.reason) for one in set(refused))
 
 
@@ -176,7 +176,7 @@ def _floats(graph: Graph) -> int:
 
 
 class _Part:
-    """The operators of a subgraph that a target does not support; nothing in it depends on the open file."""
+    """The operators of a subgraph that a target does not support; the object does not depend on the open file."""
 
     def __init__(self, facts: Graph, refusals: _Refusals, naming: Naming) -> None:
         self.subgraph, self.refusals = facts.index, {at: one for at, one in enumerate(refusals) if one is not None}
@@ -185,15 +185,15 @@ class _Part:
         self.bytes = computed_bytes(facts)
 
     def alike(self) -> list[Alike]:
-        """Return the operators in groups that are refused alike."""
-        groups: dict[tuple[int, str, str], list[int]] = {}  # by the refusal itself, which those of one kind share
+        """Return the operators in groups that are refused for the same reason."""
+        groups: dict[tuple[int, str, str], list[int]] = {}  # by the refusal object, which operators of one kind share
         for operator, refusal in self.refusals.items():
             key = id(refusal), self.codes[operator], self.composites.get(operator, "")
             groups.setdefault(key, []).append(operator)
         return [Alike(operators, lambda operator: self.misfit(operator)[0]) for operators in groups.values()]
 
     def misfits(self, known: Counter[Key]) -> Iterator[tuple[Misfit, tuple[Source, ...]]]:
-        """Yield the operators with their sources, and remove them from the known ones."""
+        """Yield the operators with their sources, and remove those in the baseline from `known`."""
         for operator in self.refusals:
             misfit, sources = self.misfit(operator)
             if known:
@@ -222,7 +222,7 @@ class _Part:
 
 
 def _blamed(found: Iterable[tuple[Misfit, tuple[Source, ...]]], parts: Iterable[_Part]) -> Iterator[Blamed]:
-    """Yield the sources to change, except those of operators that are refused only because of another one."""
+    """Yield the sources to change, except those of operators that are refused only because another operator is."""
     of = {part.subgraph: part for part in parts}
     refused = [
         (one, sources)
@@ -238,13 +238,13 @@ def _blamed(found: Iterable[tuple[Misfit, tuple[Source, ...]]], parts: Iterable[
 
 
 def computed_bytes(facts: Graph) -> NDArray[np.float64]:
-    """Return the bytes that each operator computes."""
+    """Return the number of bytes that each operator computes."""
     made = facts.definitions
     return np.bincount(made.operators, facts.values.bytes[made.values], len(facts)).astype(np.float64)
 
 
 def _cuts(subgraphs: Sequence[tuple[Graph, _Refusals]]) -> Cuts:
-    """Return the tensors between the delegated groups, formed as in LiteRT, and other operators."""
+    """Return the tensors that pass between delegated groups, formed as in LiteRT, and the other operators."""
     partitions, tensors, size_bytes = 0, 0, 0
     for facts, refused in subgraphs:
         elsewhere = np.array([refusal is not None for refusal in refused], np.bool_)

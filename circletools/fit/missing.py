@@ -1,4 +1,4 @@
-"""Fills in the shapes that a file leaves out, for programs that compute them."""
+"""Fill in the shapes that a file leaves out, for programs that compute these shapes themselves."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from circletools.shapes.infer import Inference, Place, ShapesRefusedError
 
 
 def with_shapes(model: Model) -> tuple[Model, set[Place]]:
-    """Return the model with the inferred shapes of tensors that have none, and the tensors whose values follow too.
+    """Return the model with inferred shapes for tensors without one, and the tensors whose values follow as well.
 
     A shape that cannot be inferred stays empty.
     """

@@ -20,11 +20,11 @@ from circletools.origin.source import NOTHING, SourceDetails
 
 COMPOSITE = "STABLEHLO_COMPOSITE"
 Source = tuple[int, str]
-"""The id and name of a source in the tables; -1 with the name of an output."""
+"""The id and name of a source in the tables; the id -1 goes with the name of an output."""
 
 
 def composite_names(facts: Graph, operators: Iterable[int]) -> dict[int, str]:
-    """Return the names of the composites among these operators, since their code does not identify them."""
+    """Return the names of the composites among these operators, which their operator code does not distinguish."""
     codes = facts.operators.code_names
     rows = [operator for operator in operators if codes[operator] == COMPOSITE] if COMPOSITE in codes else []
     options = named_options(facts.operators.tables.take(np.array(rows, np.int64)), facts.operators.schema)
@@ -33,7 +33,7 @@ def composite_names(facts: Graph, operators: Iterable[int]) -> dict[int, str]:
 
 @dataclass(frozen=True, slots=True)
 class OperatorNames:
-    """The sources of the operators of one subgraph; nothing in it depends on the open file."""
+    """The sources of the operators of one subgraph; the object does not depend on the open file."""
 
     origins: Origins
     described: Mapping[int, Origin]
@@ -41,7 +41,7 @@ class OperatorNames:
     tensors: Sequence[bytes]
 
     def sources(self, operator: int) -> tuple[Source, ...]:
-        """Return the sources of an operator in the tables, ascending; without any, the name of its first output."""
+        """Return the sources of an operator in the tables, ascending, or else the name of its first output."""
         if ids := self.described.get(operator):
             return tuple((one, self.origins.sources[one]) for one in sorted(ids))
         first = self.outputs[operator]
@@ -78,7 +78,7 @@ class Naming:
             if found is None or origins_freshness(self._model, found).state != "stale":
                 return found or self._nothing()
         except TableFormatError:
-            pass  # which is one of the findings
+            pass  # the error is one of the findings
         self.notes = tuple(replace(note, severity="warning") for note in origin_findings(self._model))
         return self._nothing()
 

@@ -1,4 +1,4 @@
-"""Find the subgraphs that a target must run, and those that are part of an operator that it refuses."""
+"""Find the subgraphs that a target must run, and those that belong to an operator that the target refuses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Refusals = Sequence[Sequence[Refusal | None]]
 
 
 def needed_subgraphs(model: ModelGraph, refused: Refusals) -> list[int]:
-    """Return the subgraphs that run, ascending; `refused` has the refused operators by subgraph.
+    """Return the subgraphs that run, ascending; `refused` holds the refused operators, by subgraph.
 
     Subgraphs called only by supported composites, or only from omitted subgraphs, are omitted.
     """
@@ -40,7 +40,7 @@ def needed_subgraphs(model: ModelGraph, refused: Refusals) -> list[int]:
 def refused_bodies(model: ModelGraph, refused: Refusals) -> frozenset[int]:
     """Return the comparators and reductions that only refused operators call, so that they change with their callers.
 
-    The body of a composite is not among them: without the composite, its operators remain.
+    The body of a composite is not included: without the composite, the operators of the body remain.
     """
     bodies = model.patterns if len(model) > 1 else frozenset[int]()
     kept: set[int] = set()

@@ -1,4 +1,4 @@
-"""Ask the programs themselves, and compare their answers with the capability tables."""
+"""Ask the programs for their own answers, and compare these with the capability tables."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Judge:
 
     `places_each`: it reports where each operator runs, even if it refuses the model as a whole. `runs`: the table was
     measured by running operators, so a model must run too. `explains`: it gives one reason for all refused operators
-    of a code, and may leave out others that it would accept.
+    of a code, and may omit other operators that it would accept.
     """
 
     program: str
@@ -60,7 +60,7 @@ def program_of(target: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ProgramAnswer:
-    """The answer of a program about a model, with located operators. None if it does not read the format."""
+    """A program's answer about a model, with the operators located; None if it does not read the format."""
 
     program: str
     version: str
@@ -110,7 +110,7 @@ def _decides(name: str, targets: Iterable[str]) -> list[tuple[str, str]]:
 
 
 def compare(target: TargetFit, subgraphs: Iterable[int], answer: ProgramAnswer) -> Asked:
-    """Return a program's verdict on these subgraphs, and its disagreements with the table."""
+    """Return a program's verdict on these subgraphs, and where it disagrees with the table."""
     judge, verdict, here = JUDGES[target.name], answer.verdict, set(subgraphs)
     if verdict is None:
         return Asked(answer.program, answer.version, "not_known", "it does not read models of this format", ())

@@ -1,4 +1,4 @@
-"""Remedies: changes to a model, by the reason with which a capability table refuses an operator.
+"""Remedies: how to change a model, by the reason for which a capability table refuses an operator.
 
     input 0 has rank 5, not 0 to 4; input 1 has rank 5, not 0 to 4  ->  reshape input 0 and input 1 to at most rank 4
 
@@ -60,7 +60,7 @@ def _remedy(reason: str, code: str) -> str:
 
 
 def _of_condition(condition: str) -> tuple[str, str]:
-    """Return the remedy of one condition, with @ for the tensor, and the tensor."""
+    """Return the remedy for one condition, in which @ stands for the tensor, and the tensor."""
     for words in (condition.rpartition(": ")[2], condition):  # the program's own message may precede it
         for pattern, remedy in _REMEDIES:
             found = re.fullmatch(pattern, words)
@@ -95,7 +95,7 @@ def _tensor(place: str, tensor: str, allowed: str) -> str:
 
 
 def _covers(allowed: str, tensor: str) -> bool:
-    """Return whether a tensor matches an entry of a table; both are a type followed by other words."""
+    """Return whether a tensor matches an entry of a table; both begin with a type, followed by other words."""
     kind, *words = allowed.split()
     own, *described = tensor.split()
     return kind in ("*", own) and set(words) <= {*described, "unquantized"}

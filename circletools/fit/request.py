@@ -1,4 +1,4 @@
-"""The request of `fit`, and the contents of its files."""
+"""A request to `fit`, and the contents of its files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Key = tuple[str, str, tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """The findings of an earlier run about a target: how often each misfit, and the obstacles."""
+    """The findings of an earlier run about a target: the number of each kind of misfit, and the obstacles."""
 
     misfits: Mapping[Key, int] = field(default_factory=dict)
     obstacles: tuple[Finding, ...] = ()
@@ -85,7 +85,7 @@ def _shipped(name: str) -> Capability:
 
 
 def _targets(document: Mapping[str, Any]) -> dict[str, Known]:
-    """Return the findings of a baseline document by target; the document of an unreadable model has none."""
+    """Return the findings in a baseline document, by target; a document about an unreadable model has none."""
     targets = document.get("targets", []) if "error" in document else document["targets"]
     return {target["target"]: _known(target) for target in targets}
 

@@ -11,9 +11,9 @@ from circletools.fit.naming import Source
 def fewest_sources(origins: Sequence[Sequence[Source]]) -> list[tuple[Source, list[int]]]:
     """Return sources such that each origin contains one of them, each with the positions of its origins.
 
-    The worst come first: sources in the most origins, and in a tie the first. A source that is the only one of an
-    origin must be chosen; otherwise the source in most of the remaining origins is taken first (greedy, so not always
-    the minimum).
+    The worst come first: those in the most origins, and in a tie the first. A source that is alone in an origin must
+    be chosen; otherwise the source in most of the remaining origins is taken first (greedy, so not always the
+    minimum).
     """
     members: dict[Source, list[int]] = {}
     for place, origin in enumerate(origins):
@@ -27,7 +27,7 @@ def fewest_sources(origins: Sequence[Sequence[Source]]) -> list[tuple[Source, li
 
 
 def _greedy(members: Mapping[Source, Sequence[int]], left: set[int]) -> Iterable[Source]:
-    """Yield sources until all origins are covered, the one in most remaining origins first."""
+    """Yield sources until all origins are covered: each time, the one in the most remaining origins."""
     named = list(members) if left else []
     waiting = [(-len(members[source]), number) for number, source in enumerate(named)]
     heapify(waiting)

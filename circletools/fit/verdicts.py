@@ -14,12 +14,12 @@ from circletools.wording import Attributes, Tabular
 
 Verdict = Literal["resident", "not_resident", "not_known"]
 MEASURED_ARENA = 1 << 24
-"""Bytes of the arena with which TFLM was measured."""
+"""The size in bytes of the arena with which TFLM was measured."""
 _Item = TypeVar("_Item")
 
 
 class Later(Sequence[_Item]):
-    """Items that are made when one is first read."""
+    """A sequence whose items are all made when one of them is first read."""
 
     def __init__(self, make: Callable[[], Iterable[_Item]]) -> None:
         """Keep the function that makes them."""
@@ -52,7 +52,7 @@ class Later(Sequence[_Item]):
 
 
 class Alike(NamedTuple):
-    """Misfits that differ only in place and origin, of which there may be many: each is made when it is read."""
+    """Misfits that differ only in place and origin; since there may be many, each is made when it is read."""
 
     places: Sequence[int]
     make: Callable[[int], Misfit]
@@ -63,7 +63,7 @@ class Alike(NamedTuple):
 
 
 class Misfit(NamedTuple):
-    """An operator that a target does not support; not `measured`: the target was never tested with it.
+    """An operator that a target does not support; if not `measured`, the target was never tested with it.
 
     `origin` has the names of its sources or, if the model has none for it (not `from_tables`), the name of its first
     output. `is_new`: it is not in the baseline. `details` has the known details of each source, empty if there are
@@ -83,10 +83,10 @@ class Misfit(NamedTuple):
 
 
 class Misfits(Later[Misfit]):
-    """The misfits of a target without a baseline, grouped in `alike`; `named`: some have origins in tables."""
+    """The misfits of a target without a baseline, grouped in `alike`. `named`: some have origins in the tables."""
 
     def __init__(self, make: Callable[[], Iterable[Misfit]], alike: Sequence[Alike], named: bool) -> None:
-        """Keep the function that makes all of them."""
+        """Keep the function that makes all misfits."""
         super().__init__(make)
         self.alike, self.named = alike, named
 
@@ -95,7 +95,7 @@ class Misfits(Later[Misfit]):
 
     @cached_property
     def refused(self) -> int:
-        """The number of those that the target refuses."""
+        """The number of misfits that the target refuses."""
         return sum(len(group.places) for group in self.alike if group.first(1)[0].measured)
 
 
@@ -109,7 +109,7 @@ class Obstacle(NamedTuple):
 class Blamed(NamedTuple):
     """A source, its refused operators (subgraph, index), and the bytes that they compute.
 
-    Not `from_tables`: it has the name of an output, as in `Misfit`.
+    If not `from_tables`, its name is that of an output, as in `Misfit`.
     """
 
     name: str
@@ -146,9 +146,9 @@ class Disagreement(Attributes):
 
 @dataclass(frozen=True, slots=True)
 class Asked(Attributes):
-    """The answer of the program that decides for a target; unknown if the program did not finish.
+    """The answer of the program that decides for a target; the verdict is unknown if the program did not finish.
 
-    `left` is the number of operators that it named as refused, or as running elsewhere.
+    `left` is the number of operators that the program named as refused, or as running elsewhere.
     """
 
     program: str
@@ -165,8 +165,8 @@ class TargetFit(Tabular):
 
     `sources` are the sources to change so that no operator is refused, the worst first; operators that were not
     measured do not count. `obstacles` keep the runtime from loading the model as a whole. `fixed` is the number of
-    findings that only the baseline has. `memory` is the need of TFLM, None for other targets. `cause` explains the
-    verdict of the whole model, if there is a single cause.
+    findings that only the baseline has. `memory` is what TFLM needs, None for other targets. `cause` explains the
+    verdict on the whole model, if there is a single cause.
     """
 
     name: str
@@ -203,7 +203,7 @@ class TargetFit(Tabular):
 
     @property
     def verdict(self) -> Verdict:
-        """Whether the model runs on the target; unknown if nothing is refused, but some was not measured."""
+        """Whether the model runs on the target; unknown if nothing is refused, but not everything was measured."""
         if self.obstacles or self.refused:
             return "not_resident"
         is_larger = self.memory is not None and self.memory.arena_bytes > MEASURED_ARENA
@@ -252,7 +252,7 @@ class Fit(Tabular):
 
     @property
     def contradictions(self) -> int:
-        """The number of programs that disagree with the table, or refuse operators that were not measured."""
+        """The number of programs that disagree with their table, or refuse operators that were not measured."""
         return sum(
             bool(asked.disagreements) or (asked.verdict, target.verdict) == ("not_resident", "not_known")
             for target in self.targets

@@ -1,13 +1,13 @@
 """The columnar reader: fields of many tables at once, bounds-checked on the whole array.
 
 A Python loop over generated accessors costs microseconds per field. Here the unit is *all tables of one type*: their
-positions are an array, one gather reads all vtables, and one gather reads a field of all tables.
+positions are an array, one gather reads all vtables, and one gather reads one field of all tables.
 
     subgraph = Tables(wire, schema.tables["SubGraph"], positions)
     tensors, owner = subgraph.children("tensors", schema)
     buffers = tensors.scalars("buffer")
 
-Positions are byte offsets from the start of the file (int64); 0 means absent, since the root offset is there.
+Positions are byte offsets from the start of the file (int64); 0, where the root offset is, means absent.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from circletools.errors import EditError, ModelFormatError
 from circletools.flatbuf.schema import OFFSET, Field, Schema, TableType
 
-REPEATS, REPEATED_BYTES = 2, 8 << 20  # repeated reads by all readers: this many times the file, plus this many bytes
+REPEATS, REPEATED_BYTES = 2, 8 << 20  # limit of repeated reads: this many times the file, plus this many bytes
 OBJECT_BYTES = 256  # bytes charged for each further reference to a table, which may become a Python object
 SUBGRAPH_BYTES = 32 << 10  # and for each further reference to a subgraph, which is processed again
 
@@ -31,7 +31,7 @@ SUBGRAPH_BYTES = 32 << 10  # and for each further reference to a subgraph, which
 class Budget:
     """The budget of an open file, charged by all its readers and for everything built from it.
 
-    Each reader may read as many bytes as the file has; the excess is repeated reading of shared objects.
+    Each reader may read as many bytes as the file has; any more are repeated reads of shared objects.
     """
 
     def __init__(self, size: int) -> None:
@@ -91,13 +91,13 @@ def places_in_rows(counts: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def grouped(size: int, keys: NDArray[np.int64], items: list[T]) -> list[list[T]]:
-    """Return the items of each key from 0 to `size` - 1; the keys are in ascending order."""
+    """Return the items of each key from 0 to `size` - 1; `keys` are in ascending order."""
     bounds = np.searchsorted(keys, np.arange(size + 1)).tolist()
     return [items[start:end] for start, end in pairwise(bounds)]
 
 
 class Wire:
-    """The bytes of a file. `size` is its size, `limit` the end of the part that can contain FlatBuffers objects."""
+    """The bytes of a file. `size` is their number, `limit` the end of the part with FlatBuffers objects."""
 
     __slots__ = ("address", "budget", "data", "limit", "memory", "size")
 
@@ -115,7 +115,7 @@ class Wire:
         width = dtype.itemsize
         if positions.size == 0:
             return np.zeros(positions.shape, dtype)
-        bits = int(np.bitwise_or.reduce(positions, axis=None))  # negative where one position is
+        bits = int(np.bitwise_or.reduce(positions, axis=None))  # negative if one of the positions is
         if bits < 0 or positions.max() > self.limit - width:
             bad = (positions < 0) | (positions > self.limit - width)
             raise ModelFormatError(f"a {width}-byte value lies outside the flatbuffer", offset=int(positions[bad][0]))
@@ -196,7 +196,7 @@ class Vectors:
         return np.concatenate(([0], np.cumsum(self.count)))
 
     def rows_where(self, mask: Mask) -> NDArray[np.int64]:
-        """Return the rows with a true element in `mask`, a mask of `flat()`; each row once."""
+        """Return, once each, the rows that have a true element in `mask`, a mask over `flat()`."""
         return np.unique(np.searchsorted(self.splits(), np.flatnonzero(mask), "right") - 1)
 
 
@@ -294,7 +294,7 @@ class Tables:
         return found
 
     def children(self, name: str, schema: Schema) -> tuple[Tables, Vectors]:
-        """Return the tables of a vector-of-tables field, row by row, and the vectors."""
+        """Return the tables in a field that is a vector of tables, row by row, and the vectors."""
         vectors = self.vectors(name)
         at = vectors.element_positions()
         target = schema.tables[str(self.field(name).target)]

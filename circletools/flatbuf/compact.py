@@ -1,10 +1,10 @@
 """Write a minimal flatbuffer: only reachable objects, with equal values written once.
 
 Like the walk, this works on all tables of one type at once. Tables with the same fields share a vtable and are
-adjacent, so each field is written by one assignment. The order makes every reference point forward: header, vtables,
-then for each type (users before used) its tables and their vectors of references, and finally strings and vectors of
-scalars. Within these groups, objects are in the order in which a walk from the root reaches them, so the result does
-not depend on the layout of the old file:
+adjacent, so one assignment writes a field of all of them. The order makes every reference point forward: header,
+vtables, then for each type (users before used) its tables and their vectors of references, and finally strings and
+vectors of scalars. Within these groups, objects are in the order in which a walk from the root reaches them, so the
+result does not depend on the layout of the old file:
 
     [root offset, identifier][vtables]([tables of a type][their vectors of references])*[strings, vectors]
 """
@@ -37,7 +37,7 @@ from circletools.flatbuf.verify import Reachable
 
 _HEADER_BYTES = 8
 _COUNT_BYTES = 4
-_STREAMED_BYTES = 1 << 16  # longer data is not copied through memory
+_STREAMED_BYTES = 1 << 16  # longer data stays a range of the file and is not read into memory
 
 Chunk = bytes | tuple[int, int]
 """Bytes, or a range (start, end) of the old file."""
@@ -48,7 +48,7 @@ def compact(
 ) -> Iterator[Chunk]:
     """Yield the chunks of the minimal flatbuffer. Positions in the file (see `Overlay`) are moved by `moved` bytes.
 
-    All its fields must be in the schema (`is_known`). Raises EditError if the result would exceed 2 GiB.
+    All fields must be in the schema (`is_known`). Raises EditError if the result would exceed 2 GiB.
     """
     return _Compaction(wire, schema, reachable, file_offsets, moved).chunks()
 

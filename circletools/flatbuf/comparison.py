@@ -24,7 +24,7 @@ from circletools.flatbuf.schema import OFFSET, Field, Schema
 
 Rows = NDArray[np.int64]
 Elements = tuple[Rows, Rows]
-"""Row and index of each element of some vectors."""
+"""The row and index of each element of some vectors."""
 
 Kind = Literal["added", "removed", "changed", "moved"]
 Place = Callable[[int], tuple[str, str]]
@@ -33,7 +33,7 @@ Place = Callable[[int], tuple[str, str]]
 class Difference(NamedTuple):
     """One difference. `path` is the place in the first file, `path_after` in the second.
 
-    An added object has a path only in the second file, a removed one only in the first; then both fields have this
+    An added object has a path only in the second file, a removed one only in the first; both fields then hold that
     path. Values are plain (numbers, text, lists, dicts); None means absent.
     """
 
@@ -48,7 +48,7 @@ class Difference(NamedTuple):
 class Pairs:
     """Tables of one type: row i of `before` is matched with row i of `after`; `place(i)` returns both paths.
 
-    `owners` has the owner of each row, a table of another type, for rules that need it.
+    `owners` has the table that owns each row, which is of another type, for rules that need it.
     """
 
     before: Tables
@@ -222,7 +222,7 @@ class Comparison:
     def elements(
         self, pairs: Pairs, name: str, before: Elements, after: Elements, owners: tuple[Rows, Rows] | None = None
     ) -> Iterator[Difference]:
-        """Yield the differences between matched elements of vectors of tables, in the same rows."""
+        """Yield the differences between vectors of tables in the same rows, whose elements are matched."""
         if not before[0].size:
             return
         place = pairs.place

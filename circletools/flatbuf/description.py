@@ -1,4 +1,4 @@
-"""Tables as plain values, for human readers and JSON: the fields that are present; long vectors by their length."""
+"""Tables as plain values, for human readers and JSON: the fields that are present, and the length of long vectors."""
 
 from __future__ import annotations
 
@@ -62,9 +62,9 @@ def _union(tables: Tables, item: Field, schema: Schema, leaf: Leaf | None) -> li
 
 
 def union_members(tables: Tables, item: Field, schema: Schema) -> tuple[NDArray[np.int64], list[str]]:
-    """Return the member of a union field for each table, and the members' names; unknown codes are members too.
+    """Return the member of a union field for each table, and the members' names; unknown codes count as members.
 
-    A table field has its type as the only member.
+    The only member of a table field is its type.
     """
     if item.kind == "table":
         return np.zeros(len(tables), np.int64), [str(item.target)]
@@ -77,7 +77,7 @@ def union_members(tables: Tables, item: Field, schema: Schema) -> tuple[NDArray[
 
 
 def shortened(vectors: Vectors, row: int, item: Field) -> Any:
-    """Return a string or vector of numbers; for a long vector only its `count`."""
+    """Return a string or vector of numbers; of a long vector, only its `count`."""
     count = int(vectors.count[row])
     if item.kind == "string":
         raw = vectors.row(row)[:_SHOWN_CHARACTERS].tobytes().decode("utf-8", "surrogateescape")

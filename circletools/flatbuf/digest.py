@@ -30,8 +30,8 @@ def digest(*parts: bytes | memoryview) -> bytes:
 class Digests:
     """Digests of the tables of a file that passed `walk`.
 
-    Fields in `left_out` are ignored, those in `unless_empty` only if they are vectors with elements; `instead`
-    replaces others by a function of their value, such as indices of objects outside these tables. A field that
+    Fields in `left_out` are ignored, those in `unless_empty` only if they are vectors with elements; `instead` has
+    functions that replace the values of others, such as indices of objects outside these tables. A field that
     contains the schema's default counts as absent.
     """
 

@@ -1,8 +1,8 @@
-"""Unknown fields, which are carried over if they cannot be references.
+"""Unknown fields, which are copied if they cannot be references.
 
 A field of at least four bytes could be a reference. It is not a reference if the bytes, read as an offset, lead
 outside the file, to an odd position, into the middle of another object, or to bytes that form neither a table nor a
-vector. Everything else is independent of its position, and can be copied.
+vector. A field that is not a reference does not depend on its position, so it can be copied.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MOST_ALIGNMENT = 16
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """The bytes of a table from its first unknown field to the end of the last.
+    """The bytes of a table from its first unknown field to the end of its last one.
 
     `slots` maps each unknown field to its offset in the bytes, which begin `phase` past a multiple of `alignment`.
     """
@@ -56,8 +56,8 @@ class _Form:
 class Inert:
     """Finds unknown fields that cannot be references.
 
-    The file must have passed `walk`, which returned `reachable`. An earlier edit wrote everything before `base`, and
-    no unknown field refers to it.
+    The file must have passed `walk`, which returned `reachable`. An earlier edit wrote everything before `base`; no
+    unknown field refers to that part.
     """
 
     def __init__(self, wire: Wire, schema: Schema, reachable: Callable[[], Reachable], base: int = 0) -> None:
@@ -74,7 +74,7 @@ class Inert:
         data = bytearray(self._memory[at + start : at + end])
         for first, last in form.known:
             if start < last <= end:
-                # Padding that cannot form a reference with the bytes before it.
+                # Padding with which the bytes before it cannot form a reference.
                 data[first - start : last - start] = b"\xff" * (last - first)
         slots = tuple((slot, offset - start) for slot, offset, _ in form.unknown)
         return Carried(bytes(data), slots, form.alignment, (at + start) % form.alignment)
@@ -135,7 +135,7 @@ class Inert:
 
     @cached_property
     def _spans(self) -> tuple[Positions, Positions]:
-        """The start positions of objects, ascending, and the largest end of all objects up to each."""
+        """The start positions of objects, ascending, and for each the largest end of the objects up to it."""
         starts: list[Positions] = []
         ends: list[Positions] = []
         for tables in self._reachable().tables.values():
@@ -156,7 +156,7 @@ class Inert:
 
 
 def unknown_field(table: str, at: int, schema_format: str) -> EditError:
-    """Return the error for a field that cannot be carried."""
+    """Return the error for a field that cannot be copied."""
     return EditError(
         f"{table} at byte {at} has a field that the {schema_format} schema does not know",
         hint="it could be a reference; a newer version of circletools may know it",

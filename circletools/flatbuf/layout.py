@@ -10,7 +10,7 @@ import numpy as np
 from circletools.flatbuf.schema import Field
 
 _I4, _U2 = Struct("<i"), Struct("<H")
-DATA_ALIGNMENT = 16  # of byte vectors with at least this length: the schemas have force_align: 16
+DATA_ALIGNMENT = 16  # of byte vectors of at least this length; the schemas require force_align: 16
 
 
 def align(position: int, alignment: int) -> int:
@@ -34,12 +34,12 @@ def field_offsets(memory: memoryview, at: int) -> dict[int, int]:
 def place_fields(fields: Sequence[Field]) -> tuple[list[tuple[Field, int]], int, int]:
     """Place fields after a table's vtable offset with minimal padding.
 
-    Returns the fields with their offsets, the size of the table, and its alignment.
+    Return the fields with their offsets, and the size and alignment of the table.
     """
     order = sorted(fields, key=lambda item: (-item.width, item.slot))
     placed, end = [], 4
     while order:
-        # The first field that needs no padding here, else the widest.
+        # Take the first field that needs no padding here, else the widest one.
         item = next((item for item in order if end % item.width == 0), order[0])
         order.remove(item)
         end = align(end, item.width)

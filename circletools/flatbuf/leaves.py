@@ -14,7 +14,7 @@ _CHUNK_BYTES = 1 << 20
 
 
 def differing_vectors(before: Vectors, after: Vectors) -> NDArray[np.bool_]:
-    """Return in which rows the bytes differ; a pair that occurs in several rows is compared once.
+    """Return the rows in which the bytes differ; a pair that occurs in several rows is compared once.
 
     Raises ModelFormatError if rows overlap so much that the comparison would exceed the budget.
     """
@@ -64,7 +64,7 @@ def first_differing_byte(before: memoryview, after: memoryview) -> int:
 
 def _first(before: NDArray[Any], after: NDArray[Any]) -> int:
     length, step = min(len(before), len(after)), _CHUNK_BYTES // before.itemsize
-    bits = np.dtype(f"u{before.itemsize}")  # so that NaN equals itself
+    bits = np.dtype(f"u{before.itemsize}")  # compared as bits, so that NaN equals itself
     for at in range(0, length, step):
         end = min(at + step, length)
         unequal = before[at:end].view(bits) != after[at:end].view(bits)

@@ -1,7 +1,7 @@
 """A file with replaced parts: new tables that refer to old tables in place.
 
-A changed table is opened: copied with references to the same children. So is each table above it, up to the root
-(path copying, as in a persistent tree). Everything else stays untouched in its place.
+A changed table is opened, that is, copied with references to the same children. Each table above it, up to the root,
+is opened too (path copying, as in a persistent tree). Everything else stays untouched in its place.
 
 A file that was edited before begins with a prefix (see `prefix`). That prefix is not kept: `settle` copies the live
 objects out of it, and drops objects that equal those of the original file. The output depends only on the result, not
@@ -34,9 +34,9 @@ FieldValue: TypeAlias = "float | str | bytes | ArrayLike | NewTable | None"
 
 @dataclass(eq=False, slots=True)
 class NewTable:
-    """A table to be written: slot -> value. A missing slot is absent in the file.
+    """A table to be written: slot -> value. A field without a slot here is absent in the file.
 
-    `carried` are the unknown fields.
+    `carried` holds the unknown fields.
     """
 
     type: TableType
@@ -66,7 +66,7 @@ class NewTable:
                 raise UsageError(f"{self.type.name}.{name} cannot hold this: {error}") from error
 
     def share(self, name: str, other: NewTable) -> None:
-        """Refer to the same object as `other` does, or to none if `other` refers to none."""
+        """Refer to the same object as `other`, or to none if `other` refers to none."""
         self.set(name, None)
         if (value := other[name]) is not None:
             self.fields[self.type.by_name[name].slot] = value
@@ -87,10 +87,10 @@ class Overlay:
     """A file with replaced parts. `root` is the root table, open for changes.
 
     `file_offsets` names the fields (table type, field name) that can hold a position in the *file* rather than a
-    reference; its functions move the position in a field's bytes by a distance, or return None if there is no
+    reference; its functions move the position in a field's bytes by a given distance, or return None if it has no
     position. In a NewTable these positions count from the start of the original file.
 
-    `base` is where the original file starts. The file and the original in it must both have passed `walk`.
+    `base` is where the original file starts. The file, and the original file in it, must both have passed `walk`.
     """
 
     def __init__(
@@ -142,7 +142,7 @@ class Overlay:
         return copy
 
     def references(self, table: NewTable, name: str) -> References:
-        """Return a vector of tables of a new table, as a list that can be changed."""
+        """Return a new table's vector of tables, as a list that can be changed."""
         item = table.type.by_name[name]
         value = table.fields.get(item.slot, 0)
         if not isinstance(value, list):
@@ -212,7 +212,7 @@ class Overlay:
             comparable = item.kind != "union" or twin.get(item.type_slot) == fields.get(item.type_slot)
             settled = self._settle_field(value, item, there if comparable and isinstance(there, int) else 0)
             if settled == [] and not there:
-                del fields[item.slot]  # the vector is empty again
+                del fields[item.slot]  # the vector has become empty again
             else:
                 fields[item.slot] = settled
         same = original and fields == twin and value.carried == before.carried

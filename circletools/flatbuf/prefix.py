@@ -68,7 +68,7 @@ def _written(overlay: Overlay, root: NewTable, alignment: int) -> bytes:
     try:
         prefix = _Writer(overlay, 0, alignment).write(root)
         if overlay.moves:
-            # Only now is the length of the prefix known. Positions in the file have a fixed width.
+            # The prefix's length is known only now. Positions in the file have a fixed width.
             prefix = _Writer(overlay, len(prefix), alignment).write(root)
     except BuilderSizeError as error:
         raise too_large() from error
@@ -86,7 +86,7 @@ class _Writer:
     def write(self, table: NewTable) -> bytes:
         root = self.table(table)
         builder = self.builder
-        # Not by builder.Prep, which would write the padding byte by byte.
+        # builder.Prep would write the padding byte by byte.
         padding = -(builder.Offset() + _MARKER_BYTES + _HEADER_BYTES) % self.alignment
         builder.Prep(1, padding)
         self.place(bytes(padding))
@@ -137,13 +137,13 @@ class _Writer:
             builder.current_vtable[slot] = builder.Offset() - offset
 
     def place(self, raw: bytes) -> None:
-        """Prepend bytes; `Prep` has made the room."""
+        """Prepend bytes, for which `Prep` has made room."""
         head = self.builder.Head() - len(raw)
         self.builder.head = head
         self.builder.Bytes[head : head + len(raw)] = raw
 
     def moved(self, table: NewTable, item: Field) -> bytes:
-        """Return the bytes of a field, in which a position in the file is moved to its new value."""
+        """Return the bytes of a field; a position in the file is changed to its new value."""
         raw = cast(bytes, table.fields[item.slot])
         mover = self.overlay.file_offsets.get((table.type.name, item.name))
         moved = None if mover is None else mover(raw, self.shift)

@@ -31,7 +31,7 @@ _DTYPES: Mapping[str, np.dtype[Any]] = {
     "float32": np.dtype("<f4"),
     "float64": np.dtype("<f8"),
 }
-_NAMED_BY = {"vector": "element", "table": "type", "union": "union"}  # the kind of a field's value or target
+_NAMED_BY = {"vector": "element", "table": "type", "union": "union"}  # the kind of a field's value or of its target
 OFFSET = np.dtype("<u4")
 """The encoding of a reference in a table or vector."""
 
@@ -55,7 +55,7 @@ class Field:
 
     @property
     def width(self) -> int:
-        """The number of bytes of the field in its table, and its alignment in the file."""
+        """The size of the field in its table, in bytes, which is also its alignment in the file."""
         return self.dtype.itemsize if self.kind == "scalar" else OFFSET.itemsize
 
     @property
@@ -81,7 +81,7 @@ class TableType:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Schema:
-    """One file format. `order` lists the table types reachable from the root, users before used."""
+    """One file format. `order` lists the table types reachable from the root, topologically sorted."""
 
     format: str
     identifier: bytes
@@ -137,7 +137,7 @@ def table_type(name: str, slots: int, fields: Sequence[Field]) -> TableType:
 
 
 def _order(schema: Schema) -> tuple[str, ...]:
-    """Sort the reachable types topologically; the engine relies on the types not being recursive."""
+    """Sort the reachable types topologically; other modules rely on types not being recursive."""
     users: TopologicalSorter[str] = TopologicalSorter()
     pending, seen = [schema.root], {schema.root}
     while pending:
@@ -155,7 +155,7 @@ def schema_document(name: str) -> dict[str, Any]:
     """Return the contents of schema/<name>.json."""
     try:
         text = resources.files("circletools.schema").joinpath(f"{name}.json").read_text(encoding="utf-8")
-    except ModuleNotFoundError:  # a checkout that is not installed: the folder is next to the package
+    except ModuleNotFoundError:  # in a checkout that is not installed, the folder is next to the package
         text = (Path(__file__).parents[2] / "schema" / f"{name}.json").read_text(encoding="utf-8")
     document: dict[str, Any] = json.loads(text)
     return document
@@ -204,7 +204,7 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """The target of a field; a value in `none` refers to nothing.
+    """The target of an index field; a value in `none` refers to nothing.
 
     A subgraph that is a `pattern` is not executed: runtimes recognize it by its operators.
     """
@@ -242,9 +242,9 @@ def keys_with_role(*kinds: RoleKind) -> frozenset[Key]:
 
 @cache
 def types_below(schema: Schema, kinds: frozenset[RoleKind]) -> Mapping[str, frozenset[str]]:
-    """For each table type, return the types that it reaches (itself included) that have fields with such a role."""
+    """For each table type, return the types that it reaches, itself included, that have fields with such a role."""
     below: dict[str, frozenset[str]] = {}
-    for name in reversed(schema.order):  # users come before what they use
+    for name in reversed(schema.order):  # types come before those that they refer to
         table_type = schema.tables[name]
         own = {name} if fields_with_role(table_type, *kinds) else set[str]()
         below[name] = frozenset(

@@ -1,7 +1,7 @@
-"""Write a flatbuffer with some objects of another: only the objects that a tree of tables refers to are copied.
+"""Write a flatbuffer that contains, of another one, only the objects that a tree of tables refers to.
 
 The tree consists of `Altered` tables. Each represents a table of the old file (or none) with some fields replaced;
-all other fields are copied, with everything they refer to. An object that is referred to twice is copied once.
+all other fields are copied, with everything they refer to. An object with several references to it is copied once.
 
 The file is written from its end to its start, as by `flatbuffers.Builder`: a reference only points forward, so its
 target is written first. Places are therefore distances from the end. The inline bytes of a table are copied, and the
@@ -29,7 +29,7 @@ _U2, _I4, _U4 = Struct("<H"), Struct("<i"), Struct("<I")
 _HEADER_BYTES, _LARGEST_ALIGNMENT = 8, 16
 _MAX_DEPTH = 128
 _STREAMED_BYTES = 1 << 16  # longer data is not copied through memory
-_SMALL_BYTES = 64  # equal data up to this is written once
+_SMALL_BYTES = 64  # equal data up to this length is written once
 
 
 @dataclass(eq=False, slots=True)
@@ -62,7 +62,7 @@ class _Form:
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """The policy if indices do not change: unknown fields are kept, and positions are moved."""
+    """The policy for copies whose indices do not change: unknown fields are kept, and positions are moved."""
 
     inert: Inert
     file_offsets: FileOffsets
@@ -115,7 +115,7 @@ class _Writer:
         return self.size
 
     def pad(self, length: int, alignment: int, phase: int = 0) -> None:
-        """Pad so that `length` bytes in front start `phase` past a multiple of `alignment`."""
+        """Pad so that `length` bytes in front of the output begin `phase` past a multiple of `alignment`."""
         missing = -(self.size + length + phase) % alignment
         if missing:
             self.put(bytes(missing))
@@ -141,7 +141,7 @@ class _Writer:
         return self.fresh(table_type, table.fields)
 
     def carried(self, table_type: TableType, at: int, changes: Mapping[int, Value]) -> int:
-        """Write a table of the old file in its old form, unless the changes add or remove fields."""
+        """Write a table of the old file with its old layout, unless the changes add or remove fields."""
         form = self.form(table_type, at)
         fields: dict[int, Value] = {}
         if form.unknown and self.keep:
@@ -171,7 +171,7 @@ class _Writer:
         return position + distance
 
     def fresh(self, table_type: TableType, fields: Mapping[int, Value]) -> int:
-        """Write a table in a new form."""
+        """Write a table with a new layout."""
         placed, size, alignment = place_fields([i for i in table_type.fields if fields.get(i.slot) is not None])
         return self.inline(table_type, _Form(vtable_bytes(placed, size), size, alignment, placed), fields, 0)
 
@@ -196,7 +196,7 @@ class _Writer:
         return self.put(inline)
 
     def form(self, table_type: TableType, at: int) -> _Form:
-        """Return the form of a table of the old file."""
+        """Return the layout of a table of the old file."""
         limit = self.wire.limit
         vtable = at - _I4.unpack_from(self.memory, at)[0] if at % 4 == 0 and at + 4 <= limit else -1
         length = _U2.unpack_from(self.memory, vtable)[0] if _HEADER_BYTES <= vtable <= limit - 4 else None

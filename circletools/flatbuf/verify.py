@@ -1,8 +1,8 @@
-"""Walk all reachable objects along the schema, and check them like the official C++ verifier.
+"""Walk all reachable objects by the schema, and check them like the official C++ verifier.
 
 The walk is a worklist of table type -> positions. The schema's types form a DAG, so processing users first visits
 each distinct table once, however often it is shared. The official verifier visits a table once per reference, and
-gives up after a number of visits; these are counted as weights, so the verdicts agree.
+gives up after a certain number of visits; the walk counts visits as weights, so that the verdicts agree.
 
 Rules: flatbuffers/include/flatbuffers/verifier.h, version 2.0.8.
 """
@@ -27,7 +27,7 @@ _U2 = np.dtype("<u2")
 
 
 class _Edges(NamedTuple):
-    """References to tables of one type: their targets, numbers of visits and own positions."""
+    """References to tables of one type: their targets, numbers of visits, and own positions."""
 
     at: Positions
     visits: NDArray[np.float64]
@@ -41,9 +41,9 @@ class _Edges(NamedTuple):
 class Reachable:
     """The result of the walk: each distinct table once, by type, and the end of the last reachable object.
 
-    `visits` counts tables as the official verifier does, once per reference; `places` does so by type. `described`
-    has the total bytes of tables with their vtables, by type, and of strings and vectors, by type and field
-    (`Tensor.name`), as if none were shared.
+    `visits` counts tables as the official verifier does, once per reference; `places` counts them by type.
+    `described` has the total bytes of tables with their vtables, by type, and of strings and vectors, by type and
+    field (`Tensor.name`), as if none were shared.
     """
 
     tables: Mapping[str, Tables]
@@ -82,7 +82,7 @@ class _Outside(NamedTuple):
     ends: Positions
 
     def hint(self, size: int) -> str | None:
-        """Return a hint with the original file size if an object ends outside the file. No flatbuffer has 2 GiB."""
+        """Return a hint with the original file size if an object ends outside the file; all ends are below 2 GiB."""
         needed = int(self.ends.max())
         return f"truncated? it has {size:,} bytes, and needs at least {needed:,}" if size < needed < 1 << 31 else None
 
@@ -237,7 +237,7 @@ class _Walk:
         rows: Positions | None = None,
         field: str = "",
     ) -> None:
-        """Raise ModelFormatError for the first row that is false in `good`."""
+        """Raise ModelFormatError for the first row for which `good` is false."""
         if good.all():
             return
         index = int(np.argmin(good))
@@ -263,11 +263,11 @@ class _Walk:
 
 
 def _distinct(at: Positions, visits: NDArray[np.float64]) -> tuple[Positions, NDArray[np.int64], NDArray[np.float64]]:
-    """Return the distinct positions in ascending order, the first row of each, and the sum of its visits."""
+    """Return the distinct positions in ascending order, with the first row and the sum of visits of each."""
     steps = np.diff(at)
     if (steps > 0).all():
         return at, np.arange(len(at)), visits
-    if (steps < 0).all():  # the usual order: a builder writes from the end of the file
+    if (steps < 0).all():  # the usual order, since a builder writes from the end of the file
         return at[::-1], np.arange(len(at))[::-1], visits[::-1]
     distinct, first, inverse = np.unique(at, return_index=True, return_inverse=True)
     return distinct, first, np.bincount(inverse, visits, len(distinct)).astype(np.float64)
