@@ -21,7 +21,7 @@ from circletools.wording import Attributes, Items, Tabular
 
 @dataclass(frozen=True, slots=True)
 class BufferSummary(Attributes):
-    """The number of buffers, and their bytes inside the flatbuffer."""
+    """The number of buffers, and of their bytes inside the flatbuffer."""
 
     count: int
     inside_bytes: int
@@ -38,7 +38,7 @@ class ExternalSummary(Attributes):
 
 @dataclass(frozen=True, slots=True)
 class TensorSummary(Attributes):
-    """An input or output; if the tensor does not exist, only its index. -1 in `shape` is a dynamic dimension."""
+    """An input or output; only its index if the tensor does not exist. -1 in `shape` means a dynamic dimension."""
 
     tensor: int
     name: str
@@ -73,8 +73,8 @@ class Inspection(Tabular):
     """The contents of a model file.
 
     `flatbuffer_bytes` is the end of the flatbuffer, `prefix_bytes` the size of the prefix that edits put in front of
-    the original file, `trailing_bytes` the size of the data after everything that the model uses. `tables` counts
-    each table once per reference.
+    the original file, `trailing_bytes` the size of the data after everything that the model uses. `tables` counts a
+    table once for each reference to it.
     """
 
     format: str
@@ -115,8 +115,8 @@ def inspect_model(
 ) -> Inspection:
     """Return the contents of a model file.
 
-    With `operators` and `tensors`, also return a row for each, as from `to_rows`; with `subgraph`, only for this
-    subgraph. Raises ModelFormatError if the structure is broken, UsageError if the subgraph does not exist.
+    With `operators` or `tensors`, also return a row for each of them, as from `to_rows`; with `subgraph`, only those
+    of this subgraph. Raises ModelFormatError if the structure is broken, UsageError if the subgraph does not exist.
 
     >>> with ct.open("in.tflite") as model:
     ...     ct.inspect(model).operators

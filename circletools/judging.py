@@ -29,9 +29,9 @@ _FAILING: Mapping[str, frozenset[str]] = {
 class CheckRequest(Attributes):
     """The selection of findings of `check`.
 
-    `select`: report only these codes, or all if empty; `ignore`: do not report these codes. `baseline`: the JSON of
-    an earlier run, whose findings are not new; models are matched by path, relative to the baseline's folder or to
-    the current one. `fail_on`: the lowest severity for which a model fails, or `never`.
+    `select`: report only these codes, or all codes if it is empty; `ignore`: do not report these codes. `baseline`:
+    the JSON of an earlier run, whose findings are not new; models are matched by path, relative to the folder of the
+    baseline or to the current folder. `fail_on`: the lowest severity that makes a model fail, or `never`.
     `per_file_ignores`: more codes to ignore, by `fnmatch` patterns for paths relative to `folder`, or for file names.
     """
 
@@ -50,7 +50,7 @@ class CheckRequest(Attributes):
                     raise UsageError(f"`check` never reports {code}", hint=f"it is a note about {subject}")
 
     def ignored(self, file: str) -> frozenset[str]:
-        """Return the codes that do not count for a file."""
+        """Return the codes that are ignored for a file."""
         return frozenset(self.ignore).union(*map(self.per_file_ignores.__getitem__, self.patterns_of(file)))
 
     def patterns_of(self, file: str) -> frozenset[str]:
@@ -99,13 +99,13 @@ class Judgement(Tabular):
         return any(finding.severity in self.fails for finding in self.new)
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """Return the findings, and which are new."""
+        """Return the findings, and mark which of them are new."""
         rows = Findings(self.findings).to_rows()
         return [row | {"is_new": new} for row, new in zip(rows, self.is_new, strict=True)]
 
 
 def _findings(document: Mapping[str, Any]) -> list[Finding]:
-    """Return the findings of a document; a file that could not be read has none."""
+    """Return the findings in a document; there are none about a file that could not be read."""
     return list(map(finding_of, () if "exit_status" in document else document["findings"]))
 
 

@@ -17,7 +17,7 @@ LazyExports = tuple[Callable[[str], object], Callable[[], list[str]], list[str]]
 
 
 class Answering(ModuleType):
-    """A module that answers wrong calls: of itself, as one calls a function, and of what it lacks."""
+    """A module that explains mistakes: calling the module itself, and using a name that it lacks."""
 
     if not TYPE_CHECKING:
 
@@ -33,10 +33,10 @@ class Answering(ModuleType):
 def lazy_exports(module: str, *, checks_first: bool = True) -> LazyExports:
     """Return `__getattr__`, `__dir__` and `__all__` of a module, from its stub.
 
-    Type checkers and editors read the stub. `from a.b import c as c` makes `c` of `a.b` a name of the exports, and `d
-    = c` another name of it. A name that is also a module of the package (`edit` is a function and a folder) stays
-    what the stub declares, whoever imports the module. Calls check their arguments before they run or, with
-    `checks_first` false, once Python has raised an error.
+    Type checkers and editors read the stub. `from a.b import c as c` exports `c` of `a.b`, and `d = c` exports it
+    under another name too. A name that is also a module of the package (`edit` is a function and a folder) stays what
+    the stub declares, whoever imports the module. Functions check their arguments before they run or, if
+    `checks_first` is false, after Python has raised an error.
     """
     places = places_of(Path(str(sys.modules[module].__file__)).with_suffix(".pyi"))
     hidden = {f"{module}.{name}" for name, place in places.items() if place != (module, name)}

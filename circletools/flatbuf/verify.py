@@ -82,7 +82,7 @@ class _Outside(NamedTuple):
     ends: Positions
 
     def hint(self, size: int) -> str | None:
-        """Return a hint with the original file size if an object ends outside the file; all ends are below 2 GiB."""
+        """Return a hint with the original file size if an object ends outside the file, but below the 2 GiB limit."""
         needed = int(self.ends.max())
         return f"truncated? it has {size:,} bytes, and needs at least {needed:,}" if size < needed < 1 << 31 else None
 

@@ -1,1 +1,1 @@
-"""Shared by origins and affinity: the stamp of the operators that a table describes, and the table encoding."""
+"""What origins and affinity share: the stamp of the operators that a table describes, and the table encoding."""

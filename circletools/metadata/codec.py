@@ -1,4 +1,4 @@
-"""Encode and decode u32 little-endian tables in metadata entries, both the ONE compiler's and ours."""
+"""Encode and decode u32 little-endian tables in metadata entries: those of the ONE compiler and our own."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ def encode_names(names: Mapping[int, str]) -> bytes:
 
 def encode_ascending(ids: Sequence[int], texts: Sequence[str]) -> bytes:
     """Like `encode_names`, for ascending ids. Raises UsageError if a name contains a NUL."""
-    # All names are joined, with room for numbers in front of each, and encoded at once.
+    # All names are joined, each after room for its numbers, and encoded in one step.
     text = "".join((_ROOM[: _U4.size], _ROOM, f"\0{_ROOM}".join(texts), "\0") if texts else _ROOM[: _U4.size])
     try:
         table = bytearray(text, "utf-8", "surrogateescape")
     except UnicodeEncodeError:
         table = bytearray()
-    if table.count(0) != len(texts):  # find the name at fault
+    if table.count(0) != len(texts):  # find the name that caused the error
         for number, name in zip(ids, texts, strict=True):
             encode_name(name, f"the name of source {number}")
     lengths = np.fromiter(map(len, texts if text.isascii() else map(encode_name, texts)), np.int64, len(texts)) + 1
     ends = _U4.size + np.cumsum(lengths + _PAIR.size)
     _U4.pack_into(table, 0, len(texts))
     if texts:
-        numbers = np.ndarray((len(table) - _U4.size + 1,), "<u4", table, 0, (1,))  # one starts at every byte
+        numbers = np.ndarray((len(table) - _U4.size + 1,), "<u4", table, 0, (1,))  # a number can begin at any byte
         numbers[ends - lengths - _PAIR.size] = ids
         numbers[ends - lengths - _U4.size] = lengths
     return bytes(table)
@@ -64,7 +64,7 @@ def check_ids(numbers: Collection[int]) -> None:
 
 
 def decode_names(data: bytes | memoryview, table: str) -> dict[int, str]:
-    """Decode id -> name (UTF-8, anything else kept by surrogate escapes). Raises TableFormatError."""
+    """Decode id -> name (UTF-8; other bytes become surrogate escapes). Raises TableFormatError."""
     names: dict[int, str] = {}
     reader = TableReader(data, table)
     for number, length, at in reader.entries():
@@ -103,7 +103,7 @@ class TableReader:
             raise self.error("bytes left over", self.position)
 
     def entries(self) -> Iterable[tuple[int, int, int]]:
-        """Yield (id, count, offset) of each entry; the caller must take its data before the next one."""
+        """Yield (id, count, offset) of each entry; the caller must read the entry's data before the next entry."""
         if len(self.data) < _U4.size:
             raise self.error("shorter than its entry count (4 bytes)", 0)
         declared = int(_U4.unpack(self.take(_U4.size))[0])

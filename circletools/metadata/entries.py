@@ -11,7 +11,7 @@ from circletools.metadata.stamp import encode_stamp, make_stamp, operator_record
 
 
 def write_entries(edit: ModelEdit, entries: Mapping[str, bytes | None]) -> RewriteResult:
-    """Set metadata entries, and remove those with None; return the changes from the model."""
+    """Set metadata entries, and remove those whose value is None; return the changes from the model."""
     changes = []
     for name, value in entries.items():
         old = edit.model.metadata_value(name)

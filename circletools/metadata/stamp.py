@@ -1,6 +1,6 @@
-"""The stamp: a fingerprint of the operators when the tables were written, to detect stale tables.
+"""The stamp: a fingerprint of the operators, taken when the tables are written, to detect stale tables.
 
-Other tools move operators without updating the tables. `CIRCLETOOLS_stamp` is for origins,
+Other tools move operators but do not update the tables. `CIRCLETOOLS_stamp` is for origins,
 `CIRCLETOOLS_affinity_stamp` for affinity, since both may be written at different times (little-endian u32 unless
 noted otherwise):
 
@@ -59,7 +59,7 @@ class Freshness(Attributes):
 
     @property
     def place(self) -> str:
-        """The location of the first difference."""
+        """The path of the first difference."""
         operator = "" if self.operator is None else f".operators[{self.operator}]"
         return f"subgraphs[{self.subgraph}]{operator}"
 
@@ -103,7 +103,7 @@ def encode_stamp(stamp: Stamp) -> bytes:
 
 
 def decode_stamp(data: bytes | memoryview, entry: str = STAMP) -> Stamp:
-    """Decode a stamp. Raises TableFormatError with the name of the metadata entry."""
+    """Decode a stamp. Raises TableFormatError, which contains the name of the metadata entry."""
     reader, subgraphs = TableReader(data, entry), []
     for _ in range(reader.header(_VERSION)):
         operators, fingerprint = _SUBGRAPH.unpack(reader.take(_SUBGRAPH.size, "a subgraph's entry is truncated"))
@@ -114,7 +114,7 @@ def decode_stamp(data: bytes | memoryview, entry: str = STAMP) -> Stamp:
 
 
 def compare(then: Stamp, now: Stamp) -> Freshness:
-    """Compare the stamp in a file with the file's operators."""
+    """Compare a stamp with the current operators."""
     if len(then) != len(now):
         reason = f"there were {len(then)} subgraphs, now there are {len(now)}"
         return Freshness("stale", min(len(then), len(now)), 0, reason)

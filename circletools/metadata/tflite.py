@@ -1,7 +1,7 @@
 """TFLITE_METADATA: a flatbuffer that describes a model and its inputs and outputs, for applications.
 
-tflite-support and MediaPipe read it; files such as labels are in a ZIP archive appended to the model. It is read as a
-JSON document, and rewritten from one. Schema: tensorflow_lite_support/metadata/metadata_schema.fbs.
+tflite-support and MediaPipe read it; files such as labels are in a ZIP archive appended to the model. It is converted
+to a JSON document, and written from one. Schema: tensorflow_lite_support/metadata/metadata_schema.fbs.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _SINCE = {
     "AssociatedFile.type=SCANN_INDEX_FILE": (1, 4, 0),
     "AssociatedFile.version": (1, 4, 1),
 }
-"""The schema version that introduced a field or enum member; all others are in 1.0.0."""
+"""The schema version that introduced a field or enum member; those that are not listed are in 1.0.0."""
 
 
 def leaves(tables: Tables, item: Field) -> list[Any]:
@@ -74,7 +74,7 @@ def leaves(tables: Tables, item: Field) -> list[Any]:
 
 
 def _plain(numbers: NDArray[Any]) -> list[Any]:
-    """Return Python numbers; 32-bit floats get the shortest digits that identify them."""
+    """Return Python numbers; a 32-bit float gets the fewest digits that identify it."""
     return [float(str(one)) for one in numbers] if numbers.dtype == np.float32 else numbers.tolist()
 
 

@@ -1,1 +1,1 @@
-"""Both formats through one read-only interface: models, subgraphs, operators, tensors, buffers, signatures."""
+"""One read-only interface for both formats: models, subgraphs, operators, tensors, buffers, signatures."""

@@ -1,4 +1,4 @@
-"""The values of constants as numpy arrays, also of sparse tensors."""
+"""The values of constants as numpy arrays, including those of sparse tensors."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ DTYPES = {
     "COMPLEX64": "<c8",
     "COMPLEX128": "<c16",
 }
-"""The types whose encoding in a file is a numpy type."""
+"""The tensor types that are stored in a file as numpy stores them."""
 _PACKED_BITS = {"INT2": 2, "INT4": 4, "UINT4": 4}
 _FLOATS = {"BFLOAT16": "<u2", "FLOAT8_E5M2": "u1", "FLOAT8_E4M3FN": "u1"}  # numpy lacks these types
 
 
 def array_of(tensor: Tensor, data: memoryview, tables: Tables, schema: Schema) -> NDArray[Any]:
-    """Return the values of a tensor, read only; `data` are its bytes, `tables` contains only its table.
+    """Return a tensor's values as a read-only array; `data` are its bytes, `tables` contains only its table.
 
     Raises UsageError if numpy cannot represent the type, ModelFormatError if data, shape and sparsity disagree.
     """
@@ -74,7 +74,7 @@ def _values(kind: str, data: memoryview, count: int) -> NDArray[Any] | None:
     if len(data) != count * dtype.itemsize:
         return None
     raw = np.frombuffer(data, dtype)
-    if kind == "BOOL":  # a byte other than 0 and 1 would become a bool that equals neither
+    if kind == "BOOL":  # a byte other than 0 or 1 would become a bool that equals neither
         numbers = raw.view(np.uint8)
         return raw if not (numbers > 1).any() else numbers != 0
     return _floats(kind, raw) if kind in _FLOATS else raw
@@ -133,10 +133,10 @@ _DENSE, _SPARSE = 0, 1
 
 
 def sparse_elements(tensor: Tables, schema: Schema) -> int | str:
-    """Return the number of stored elements of a sparse tensor by its sparsity, or the error in the sparsity.
+    """Return how many elements of a sparse tensor are stored according to its sparsity, or the error in the sparsity.
 
     The levels are walked in storage order: a dense level multiplies the number by its size; a sparse level has as
-    many elements as indices, which its segments divide.
+    many elements as indices, which its segments divide into groups.
     """
     sparsity, _ = tensor.child("sparsity", schema)
     order, levels = sparsity.vectors("traversal_order"), sparsity.children("dim_metadata", schema)[0]

@@ -1,7 +1,7 @@
-"""Models in bundles: `.task` of MediaPipe, a ZIP archive of stored files, and `.litertlm` of LiteRT-LM, sections.
+"""Models in bundles: `.task` of MediaPipe (a ZIP archive of uncompressed files), `.litertlm` of LiteRT-LM (sections).
 
 The member's name follows the bundle's, as in `face.task!face_detector.tflite`: a file of the archive, or a section by
-its number or `model_type`. It is mapped in place; nothing is ever decompressed. Formats: APPNOTE.TXT of PKWARE,
+its number or `model_type`. A member is mapped in place; nothing is ever decompressed. Formats: APPNOTE.TXT of PKWARE,
 4.3.7; schema/litertlm.json, for a header that begins at byte 32 and whose end is stored at byte 24.
 """
 
@@ -43,7 +43,7 @@ class Member:
     """A file of an archive, or a section: its bytes `start` to `end` in the bundle, and the position of its entry.
 
     `entry`: the position of its directory record in an archive, whose positions count from `shift`; or the positions
-    of a section's two offsets. `reason`: why it cannot be read, else empty.
+    of a section's two offsets. `reason`: why the member cannot be read; empty if it can.
     """
 
     name: str
@@ -68,7 +68,7 @@ def bundle_members(memory: memoryview) -> list[Member]:
 
 
 def split_member(name: str) -> tuple[str, str] | None:
-    """Return bundle and member of `BUNDLE!MEMBER`, or None for a plain file name."""
+    """Return the bundle and the member in `BUNDLE!MEMBER`, or None for a plain file name."""
     if "!" not in name or os.path.exists(name):
         return None
     for at in (at for at, character in enumerate(name) if character == "!"):
@@ -107,7 +107,7 @@ def find_member(members: list[Member], bundle: str, words: str) -> Member:
 
 
 def archive_files(memory: memoryview) -> Iterator[tuple[Member, bytes]]:
-    """Yield the files of an archive at the end of `memory`, with their records in its directory; none without one.
+    """Yield the files of an archive at the end of `memory`, if there is one, with their records in its directory.
 
     Raises ModelFormatError for a broken archive.
     """

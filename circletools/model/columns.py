@@ -22,7 +22,7 @@ Indices = NDArray[np.int32]
 Mentions = Iterable[tuple[NDArray[np.int64], int]]
 
 MOST_SUBGRAPHS = 1_500
-"""Each subgraph costs a fixed amount of time."""
+"""The limit exists since every subgraph costs a fixed amount of time."""
 _DIMENSION = 8  # bytes charged for each dimension of a tensor in a place where the tensor occurs
 _OPERAND_TIMES = 15  # bytes charged for an operand besides its own four: it becomes Python objects in many lists
 
@@ -49,7 +49,7 @@ class TensorColumns(_Columns):
         """The names, as bytes in the file. Raises ModelFormatError.
 
         Tensors are used through indices, so a long name or shape may appear in very many places of the output. All
-        these uses are charged to the budget here, once for all readers.
+        these uses are charged to the budget here, once, on behalf of all readers.
         """
         lengths = self.tables.vectors("name").count
         whole, shown = int(lengths.sum()), lengths + _DIMENSION * self.shapes.count
@@ -70,7 +70,7 @@ class TensorColumns(_Columns):
 
     @cached_property
     def variable(self) -> NDArray[np.uint8]:
-        """Whether the runtime keeps each tensor's value between runs (0: no)."""
+        """Whether the runtime keeps a tensor's value between runs, for each tensor (0: no)."""
         return self.tables.scalars("is_variable")
 
     @cached_property
@@ -114,9 +114,9 @@ class OperatorColumns(_Columns):
 
 
 class ModelColumns(Attributes):
-    """A model's tables by type; `Model` adds views of single ones.
+    """A model's tables by type; `Model` adds views of single objects.
 
-    `root` is the Model table, of length 1. Everything is read at first use, and then cached.
+    `root` is the Model table, of length 1. Everything is read at first use and then cached.
     """
 
     def __init__(self, wire: Wire, schema: Schema, root: Tables) -> None:
@@ -126,16 +126,16 @@ class ModelColumns(Attributes):
 
     @cached_property
     def reachable(self) -> Reachable:
-        """All reachable objects in the file, with a checked structure. Raises ModelFormatError."""
+        """All reachable objects in the file, whose structure has been checked. Raises ModelFormatError."""
         return walk(self.wire, self.schema)
 
     @cached_property
     def root(self) -> Tables:
-        """The Model table, of length 1, from which everything is read. Raises ModelFormatError.
+        """The Model table (of length 1), from which all reading starts. Raises ModelFormatError.
 
-        The described data is charged to the budget here, once for all readers: objects may be shared, so a small file
-        can describe gigabytes. Buffer data, in the flatbuffer or after it, counts once for each range of the file,
-        since readers read each range once.
+        The described data is charged to the budget here, once for all readers: since objects may be shared, a small
+        file can describe gigabytes. Buffer data, in the flatbuffer or after it, counts once for each range of the
+        file, since readers read each range once.
         """
         found = self.reachable
         whole = sum(size for what, size in found.described.items() if what != "Buffer.data")
@@ -200,7 +200,7 @@ class ModelColumns(Attributes):
         return OperatorColumns(*self.subgraph_tables.children("operators", self.schema))
 
     def _mentioned(self) -> Mentions:
-        """Yield the rows of tensors in operators, subgraphs and signatures, and the bytes of their objects."""
+        """Yield the rows of tensors that operators, subgraphs and signatures use, and the bytes that objects take."""
         splits, subgraphs = self.tensor_columns.splits, self.subgraph_tables
         firsts, counts = splits[:-1], np.diff(splits)
         operators = self.operator_columns
@@ -229,7 +229,7 @@ class ModelColumns(Attributes):
 
     @property
     def patterns(self) -> frozenset[int]:
-        """The subgraphs that options refer to, but no runtime executes. Raises ModelFormatError."""
+        """The subgraphs that options refer to but no runtime executes. Raises ModelFormatError."""
         return self._called[1]
 
     @cached_property
@@ -288,7 +288,7 @@ class ModelColumns(Attributes):
 def _rows(
     tensors: NDArray[Any], subgraphs: NDArray[np.int64], firsts: NDArray[np.int64], counts: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Return the rows of those tensors of subgraphs that exist."""
+    """Return the rows of tensors, given by subgraph and index, without those that do not exist."""
     here = (subgraphs >= 0) & (subgraphs < len(firsts))
     indices, owners = tensors[here].astype(np.int64), subgraphs[here]
     there = (indices >= 0) & (indices < counts[owners])

@@ -16,7 +16,7 @@ DEBUG_METADATA = "debug_metadata"
 
 
 class DebugMetadata:
-    """The debug metadata of the first conversion: `subgraphs` has a table for each described subgraph."""
+    """The debug metadata of the first conversion: `subgraphs` has a table for each subgraph that it describes."""
 
     def __init__(self, data: memoryview) -> None:
         """Read the top-level tables. Raises ModelFormatError if there are none."""

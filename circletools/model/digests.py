@@ -1,8 +1,8 @@
 """Digests of a model's contents: equal for equal contents, whatever the layout of the files.
 
-A part is a tensor with its data, an operator with its code, a subgraph without both, a signature, a metadata entry
-with its value, a file of the archive after the flatbuffer, or the rest of the model. docs/digest.md defines the
-digested bytes. Other data after the flatbuffer that no table refers to belongs to no part.
+A part is a tensor with its data, an operator with its code, a subgraph without its tensors and operators, a
+signature, a metadata entry with its value, a file of the archive after the flatbuffer, or the rest of the model.
+docs/digest.md defines the digested bytes. Other data after the flatbuffer, to which no table refers, is in no part.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class _Parts:
         self.charge = model.wire.budget.tally("all uses of large custom options")
         self.digests = Digests(model.wire, model.schema, _LEFT_OUT, self.instead, _UNLESS_EMPTY)
         self.values: dict[tuple[int, int], bytes] = {}
-        self.options: dict[bytes, bytes] = {}  # as they are without the position of a program
+        self.options: dict[bytes, bytes] = {}  # -> the options without a program's position
         self.programs: dict[int, bytes] = {}
         self.large: dict[int, memoryview] = {}
         memory, options = model.wire.memory, model.operator_columns.tables.vectors("custom_options")
@@ -135,7 +135,7 @@ class _Parts:
         return self.values[place]
 
     def unread(self, buffer: int) -> list[bytes]:
-        """Return a mark for data in buffer 0: to a runtime, a tensor with buffer 0 has no data."""
+        """Return a mark for data in buffer 0, since a runtime treats a tensor with buffer 0 as one without data."""
         return [b"0"] if buffer == 0 and self.value(0) not in (digest(), digest(b"")) else []
 
 

@@ -1,11 +1,11 @@
-"""Data outside the flatbuffer: positions in the *file*, which an edit moves.
+"""Data outside the flatbuffer, located by positions in the *file*, which an edit changes.
 
     Buffer.offset, size                               large constants
     Operator.large_custom_options_offset, _size       large custom options
     `bytecode_offset`, `bytecode_size`                compiled NPU programs that LiteRT appends to the file: fields
                                                       of a FlexBuffers map in Operator.custom_options
 
-Positions up to 1 mean "none", the schema's convention.
+By the schema's convention, positions 0 and 1 mean "none".
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _UNREADABLE = (ValueError, KeyError, IndexError, TypeError, OverflowError, struc
 
 @dataclass(frozen=True, slots=True)
 class ExternalData:
-    """File ranges of one kind, for `rows` of the buffers or of the operators of all subgraphs."""
+    """File ranges of one kind of data, for `rows` of the buffers, or of the operators of all subgraphs."""
 
     kind: str
     rows: NDArray[np.int64]
@@ -37,7 +37,7 @@ class ExternalData:
 
 
 def external_data(model: Model) -> Iterator[ExternalData]:
-    """Yield the ranges of each kind of data outside a model's flatbuffer."""
+    """Yield the ranges of data outside a model's flatbuffer, by kind."""
     tables = model.operator_columns.tables
     of_buffers = model.buffers.offsets, model.buffers.sizes
     of_options = [tables.scalars(f"large_custom_options_{name}") for name in ("offset", "size")]
@@ -88,7 +88,7 @@ def _move_bytecode(options: bytes, distance: int) -> bytes | None:
     if place is None:
         return None
     moved = bytearray(options)
-    # LiteRT writes the position eight bytes wide, so it can be filled in once the layout is known.
+    # LiteRT gives the position eight bytes, so it can be filled in once the layout is known.
     fields: Any = flexbuffers.GetRoot(moved).AsMap
     if not fields[_BYTECODE_OFFSET].MutateInt(place[0] + distance):
         raise EditError("the custom options have no room for the new offset of the compiled program")
@@ -100,7 +100,7 @@ FILE_OFFSETS: Mapping[tuple[str, str], Callable[[bytes, int], bytes | None]] = {
     ("Operator", "large_custom_options_offset"): _move_position,
     ("Operator", "custom_options"): _move_bytecode,
 }
-"""By table type and field, a function that moves the position in its bytes, or returns None if there is none."""
+"""By table type and field, a function that moves the position in the field's bytes, or returns None without one."""
 
 
 def buffer_sizes(model: Model) -> NDArray[np.int64]:

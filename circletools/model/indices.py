@@ -1,8 +1,8 @@
 """Every index in a model, in columns: its target, path and subgraph.
 
-schema/roles.json lists which fields are indices. The walk descends from the root through the table types that lead to
-these fields, all tables of one level at once. A shared table is visited once for each path to it, since a tensor
-index means different tensors in different subgraphs.
+schema/roles.json lists the fields that are indices. The walk descends from the root through the table types that lead
+to these fields, all tables of one level at once. A shared table is visited once for each path to it, since the same
+tensor index means different tensors in different subgraphs.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ Rows = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Level:
-    """Tables at the end of one path of fields from the root: the targets of a field of the tables in `parent`.
+    """Tables at the end of one path of fields from the root: those that a field of the tables in `parent` refers to.
 
     For a vector field, `counts` has the length of each vector; otherwise `chosen` has the rows of `parent` with this
-    field and a member of this type. `subgraphs` has the subgraph of each table, None outside of subgraphs.
+    field and a member of this type. `subgraphs` has the subgraph of each table, or is None outside of subgraphs.
     """
 
     tables: Tables
@@ -59,7 +59,7 @@ class Level:
         return [*above, (self.field, self, row)]
 
     def rows_of(self, name: str) -> Rows | None:
-        """For each row, return the row of its ancestor of type `name` (or itself); None if there is none."""
+        """Return, for each row, the row of its ancestor of type `name` (or the row itself); None if there is none."""
         if self.tables.type.name == name:
             return np.arange(len(self.tables))
         above = None if self.parent is None else self.parent.rows_of(name)
@@ -83,7 +83,7 @@ class Indices:
 
     @cached_property
     def rows(self) -> Rows:
-        """The row in `level` of each value."""
+        """The row of each value in `level`."""
         count = np.arange(len(self.level.tables))
         return count if self.counts is None else np.repeat(count, self.counts)
 
@@ -165,7 +165,7 @@ def _children(model: Model, level: Level, item: Field, leading: frozenset[str]) 
 
 
 def _elements(model: Model, level: Level, item: Field) -> tuple[Tables, Rows]:
-    """Return the tables of a vector field, and their number in each row; reuse tables that the model has read."""
+    """Return the tables of a vector field, and their number in each row; tables already read are reused."""
     if level.tables is model.subgraph_tables and item.name in ("tensors", "operators"):
         columns = model.tensor_columns if item.name == "tensors" else model.operator_columns
         return columns.tables, np.diff(columns.splits)
@@ -176,7 +176,7 @@ def _elements(model: Model, level: Level, item: Field) -> tuple[Tables, Rows]:
 
 
 def _subgraphs(level: Level, children: Tables, counts: Rows) -> Rows | None:
-    """Return the subgraph of each table: for a SubGraph, itself; for a signature, the one it refers to."""
+    """Return the subgraph of each table: a SubGraph is its own, a signature has the one it refers to."""
     if children.type.name == "SubGraph":
         return np.arange(len(children))
     if children.type.name == "SignatureDef":

@@ -1,6 +1,6 @@
 """Integer keys to align two models: equal objects have equal keys.
 
-Interned numbers are exact. Mixed numbers are 64-bit hashes: a collision affects an alignment, never a comparison.
+Interned numbers are exact. Mixed numbers are 64-bit hashes: collisions affect alignments, never comparisons.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def mixed(*columns: NDArray[Any] | int) -> NDArray[np.uint64]:
 
 
 def row_keys(flat: NDArray[Any], counts: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Return a key for each row of elements (rows concatenated), by the elements and their order."""
+    """Return a key for each row of elements, by the elements and their order; the rows are concatenated."""
     splits = np.concatenate(([0], np.cumsum(counts)))
     keys = mixed(flat, places_in_rows(counts))
     sums = np.concatenate((np.zeros(1, np.uint64), np.cumsum(keys, dtype=np.uint64)))
@@ -80,7 +80,7 @@ def alone_in_both(before: NDArray[Any], after: NDArray[Any]) -> tuple[NDArray[np
 
 
 def sample_keys(data: NDArray[np.uint8], start: NDArray[np.int64], count: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Return a key for each range of bytes, from its length and evenly spaced sample bytes."""
+    """Return a key for each range of bytes, made from its length and from bytes sampled at even distances."""
     keys = np.zeros(len(start), np.uint64)
     spread = np.arange(_SAMPLES)
     for first in range(0, len(start), _ROWS_AT_ONCE):

@@ -1,4 +1,4 @@
-"""A model in its file: lazy views by index, and columns over all subgraphs."""
+"""A model in its file: views by index, created on demand, and columns over all subgraphs."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from circletools.storage.files import Source, open_source
 from circletools.wording import AnsweringType, BufferIndex, Items
 
 # --- recognize files of other formats by their first bytes or archive members, and suggest a remedy -----------
-# The first bytes are from the formats' documents. ONNX and TensorFlow write protobufs, which have no magic number but
-# begin with field 1, the version: 1 in a SavedModel, 3 or more in a current ONNX model.
+# The first bytes are those in the formats' documents. ONNX and TensorFlow write protobufs, without a magic number,
+# that begin with field 1, the version: 1 in a SavedModel, 3 or more in a current ONNX model.
 
 
 _HEAD_BYTES, _TAIL_BYTES = 512, 1 << 16
@@ -68,7 +68,7 @@ def foreign_format(data: memoryview) -> tuple[str, str] | None:
     """Return the format of a file and a remedy, or None for an unknown format."""
     head = bytes(data[:_HEAD_BYTES])
     if head.startswith(b"PK\x03\x04"):
-        names = head + bytes(data[-_TAIL_BYTES:])  # the list of members is at the end
+        names = head + bytes(data[-_TAIL_BYTES:])  # the list of members is at the end of the file
         found = next(((what, how) for name, what, how in _MEMBERS if re.search(name, names)), None)
         return found or ("a ZIP archive", _UNPACK)
     matching = ((what, how) for beginning, what, how in _BEGINNINGS if re.match(beginning, head, re.DOTALL))
@@ -160,7 +160,7 @@ class Model(ModelColumns, metaclass=AnsweringType):
     def metadata_value(self, name: str) -> memoryview | None:
         """Return the value of a metadata entry, or None.
 
-        If several entries have the same name, the last one counts, as in LiteRT and the ONE compiler.
+        If several entries have the same name, the last one counts, as for LiteRT and the ONE compiler.
         """
         entry = next((entry for entry in reversed(self.metadata) if entry.name == name), None)
         if entry is None:

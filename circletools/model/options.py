@@ -1,4 +1,4 @@
-"""Options of operators, as named values and as numbers, and the quantization of tensors."""
+"""The options of operators, as named values and as numbers, and the quantization of tensors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OPTION_ENUMS = {
     "weights_format": "FullyConnectedOptionsWeightsFormat",
     "kernel_type": "LSTMKernelType",
 }
-"""The enum types of option fields, except fields whose name is that of another enum in the format."""
+"""The enum types of option fields; a field is not listed if its name is that of another enum in the format."""
 
 
 def enum_of(path: str) -> str:
@@ -55,7 +55,7 @@ def options_of(operators: Tables, name: str, schema: Schema) -> NDArray[np.float
 
 
 def union_tables(owners: Tables, field: str, schema: Schema) -> Iterator[tuple[NDArray[np.int64], Tables]]:
-    """Yield the tables that a union field refers to, by known type, with the rows that have them."""
+    """Yield the tables of known types that a union field refers to, type by type, with the rows that have them."""
     if field not in owners.type.by_name:
         return  # Circle has only one union of options
     members, targets = owners.union_codes(owners.field(field)), owners.targets(field)
@@ -93,7 +93,7 @@ def _column(tables: Tables, field: Field, schema: Schema) -> list[Any]:
         vectors = tables.vectors(field.name)
         return [vectors.row(row).tolist() for row in range(len(tables))]
     values = tables.scalars(field.name)
-    if values.dtype == np.uint8:  # no table of options or details has small unsigned numbers
+    if values.dtype == np.uint8:  # no table of options or details has unsigned numbers of 8 or 16 bits
         return list((values != 0).tolist())
     members = schema.enums.get(enum_of_field(tables.type.name, field.name), {})
     return [members.get(value, value) for value in values.tolist()]

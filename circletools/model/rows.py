@@ -70,7 +70,7 @@ class Rows(Attributes, Sequence[_Row]):
         return f"<{counted(len(self), 'item')}: {', '.join(shown)}>"
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """Return each item as a dict of plain values, as for `pandas.DataFrame`."""
+        """Return each item as a dict of plain values, for example for `pandas.DataFrame`."""
         return [item.to_row() for item in self]
 
     def _repr_html_(self) -> str:
@@ -152,7 +152,7 @@ class Subgraph(Attributes):
         return attach(view, self)
 
     def __repr__(self) -> str:
-        """Show index, name and numbers of operators and tensors."""
+        """Show the index, the name, and the numbers of operators and tensors."""
         sizes = f"{counted(len(self.operators), 'operator')}, {counted(len(self.tensors), 'tensor')}"
         return f"<Subgraph {self.index} {self.name!r}: {sizes}>"
 
@@ -160,7 +160,7 @@ class Subgraph(Attributes):
         return f"<p>{escape(repr(self))}</p>{self.operators._repr_html_()}"
 
     def to_row(self) -> dict[str, Any]:
-        """Return index, name, numbers of operators and tensors, inputs and outputs."""
+        """Return the index, the name, the numbers of operators and tensors, the inputs and the outputs."""
         return {
             "index": self.index,
             "name": self.name,
@@ -179,7 +179,7 @@ class Subgraph(Attributes):
         return self._quantizations.get(tensor)
 
     def producer_of(self, tensor: int) -> Operator | None:
-        """Return the operator that produces a tensor; if there are several, the last."""
+        """Return the operator that produces a tensor (the last one, if several do)."""
         makers = self._users[1][tensor]
         return self.operators[makers[-1]] if makers else None
 
@@ -228,7 +228,7 @@ class Subgraph(Attributes):
 
     @cached_property
     def _users(self) -> tuple[Items[list[int]], ...]:
-        """The readers and producers of each tensor, without duplicates."""
+        """The operators that read and that produce each tensor, without duplicates."""
         columns, count = self.columns.operator_columns, len(self.tensors)
         rows = columns.rows_of(self.index)
         found = []

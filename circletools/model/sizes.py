@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from circletools.flatbuf.columns import Vectors
 
 MOST_DIMENSIONS = 32
-"""NumPy 1's maximum, and so that of values here; kernels accept fewer."""
+"""NumPy 1's maximum, which therefore limits values here; kernels accept fewer."""
 _LARGEST = 1 << 62  # a hostile shape must not become infinite
 
 
@@ -34,9 +34,9 @@ def element_count(shape: Iterable[int]) -> int:
 def least_bytes(
     shapes: Vectors, signatures: Vectors, kinds: NDArray[np.int8], types: Mapping[int, str]
 ) -> NDArray[np.float64]:
-    """Return the bytes of each tensor's value; a dynamic dimension counts as 1, a type of unknown size as 0 bytes.
+    """Return the bytes of each tensor's value; a dynamic dimension counts as 1, an unknown type as 0 bytes.
 
-    `kinds` are their type numbers; `types` has the names.
+    `kinds` holds the tensors' type numbers, `types` the names of the types.
     """
     sizes = closed_sizes(shapes, signatures)
     some_kinds, which = np.unique(kinds, return_inverse=True)

@@ -20,7 +20,7 @@ from circletools.model.external import ExternalData, external_data
 from circletools.model.indices import Indices, indices_as_read, model_indices
 from circletools.model.model import Model
 
-SHOWN = 20  # findings of one kind that are listed individually
+SHOWN = 20  # the number of findings of one kind that are listed individually
 
 
 def place_of(field: str, splits: NDArray[np.int64], row: int) -> str:
@@ -57,16 +57,16 @@ def check_model(model: Model) -> Findings:
 
 
 def check_indices(model: Model) -> list[Finding]:
-    """Return a finding `INDEX_OUT_OF_RANGE` for each index that is out of range.
+    """Return an `INDEX_OUT_OF_RANGE` finding for each index that is out of range.
 
-    The severity is warning: LiteRT refuses most of these models, but onert, which follows the index, runs some.
+    The severity is `warning`: LiteRT refuses most of these models, but onert, which follows the index, runs some.
     """
     _ = model.reachable  # the structure
     return _checked(model, model_indices(model, *_INDICES, "debug_metadata"))
 
 
 def check_indices_as_read(model: Model) -> list[Finding]:
-    """Like `check_indices`, without debug metadata, and check the structure only where indices are stored.
+    """Do the same as `check_indices`, without debug metadata, and check the structure only where indices are stored.
 
     Raises ModelFormatError if it is broken there.
     """
@@ -79,17 +79,17 @@ def _checked(model: Model, found: Iterable[Indices]) -> list[Finding]:
 
 
 def is_index(finding: Finding) -> bool:
-    """Return whether a finding is about an out-of-range index that the graph needs."""
+    """Return whether a finding is about an out-of-range index other than one into debug metadata."""
     return finding.code == _INDEX and not finding.location.endswith("debug_metadata_index")
 
 
 def breaks_graph(finding: Finding) -> bool:
-    """Return whether a finding is about an out-of-range index of a subgraph: not of a signature or of metadata."""
+    """Return whether a finding is about an out-of-range index in a subgraph, not in a signature or in metadata."""
     return is_index(finding) and finding.location.startswith("subgraphs[") and "external_" not in finding.location
 
 
 def is_dangling(finding: Finding) -> bool:
-    """Return whether a finding is about an index or a file position out of range, which an edit could make valid."""
+    """Return whether a finding is about an out-of-range index or file position, which an edit could make valid."""
     return is_index(finding) or finding.code == _EXTERNAL
 
 
@@ -135,7 +135,7 @@ class _Bounds:
         yield from findings_at(_INDEX, bad, indices.place, message)
 
     def _check_debug_metadata(self, indices: Indices) -> Iterator[Finding]:
-        """Check the indices into debug metadata, if it exists and can be read."""
+        """Check the indices into the debug metadata, if these exist and can be read."""
         described = self.described
         if described is None:
             return
@@ -154,7 +154,7 @@ def _count(model: Model, name: str) -> int:
 
 
 def _bounds(indices: Indices, counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the number of objects in each index's subgraph; a missing subgraph is a separate finding."""
+    """Return the number of objects in the subgraph of each index; a missing subgraph is a separate finding."""
     owners = indices.subgraphs
     assert owners is not None
     known = (owners >= 0) & (owners < len(counts))

@@ -14,7 +14,7 @@ from circletools.wording import Attributes
 
 
 def text(raw: bytes) -> str:
-    """Decode a name: names are bytes, usually UTF-8; other bytes survive as surrogate escapes."""
+    """Decode a name, which is usually UTF-8; bytes that are not become surrogate escapes."""
     return raw.decode("utf-8", "surrogateescape")
 
 
@@ -29,13 +29,13 @@ class OperatorCode(Attributes):
     name: str
 
     def __eq__(self, other: object) -> bool:
-        """Compare all fields; with a string, the name."""
+        """Compare all fields; a string is compared with the name."""
         if isinstance(other, OperatorCode):
             return astuple(self) == astuple(other)
         return self.name == other if isinstance(other, str) else NotImplemented
 
     def __hash__(self) -> int:
-        """Return the hash of the name, which equals the code."""
+        """Return the hash of the name, since a code equals its name."""
         return hash(self.name)
 
 
@@ -44,8 +44,8 @@ class Quantization(Attributes):
     """The quantization of a tensor: value = (number - zero_point) * scale.
 
     There is one scale and zero point for all elements, or one for each index of the dimension `axis`. `minimum` and
-    `maximum` are the observed range, often empty. `kind` is the name of other details (`BlockwiseQuantization`), or
-    empty; `details` has their fields, of which `scales` and `zero_points` are tensor indices.
+    `maximum` are the observed range, often empty. `kind` names the table of other details (`BlockwiseQuantization`),
+    or is empty; `details` has their fields, of which `scales` and `zero_points` are tensor indices.
     """
 
     scale: tuple[float, ...]
@@ -104,7 +104,7 @@ class Operator(_Placed):
     outputs: tuple[int, ...]
 
     def __repr__(self) -> str:
-        """Show index, code and tensors."""
+        """Show the index, the code and the tensors."""
         return f"<Operator {self.index} {self.code.name} {list(self.inputs)} -> {list(self.outputs)}>"
 
     @property
@@ -140,7 +140,7 @@ class Tensor(_Placed):
     is_variable: bool
 
     def __repr__(self) -> str:
-        """Show index, name, type and shape."""
+        """Show the index, the name, the type and the shape."""
         return f"<Tensor {self.index} {self.name!r} {self.type}[{','.join(map(str, self.open_shape))}]>"
 
     @property
@@ -155,7 +155,7 @@ class Tensor(_Placed):
 
     @property
     def producer(self) -> Operator | None:
-        """The operator that produces the tensor (the last, if several do), or None."""
+        """The operator that produces the tensor (the last one, if several do), or None."""
         return self._context.producer_of(self.index)
 
     @property
@@ -169,7 +169,7 @@ class Tensor(_Placed):
         return not self.is_variable and self._context.has_data(self.index)
 
     def numpy(self) -> NDArray[Any]:
-        """Return the tensor's values in the file, read only, without a copy if the type allows it.
+        """Return the tensor's values in the file as a read-only array, without a copy if the type allows it.
 
         INT2, INT4 and UINT4 become bytes, BFLOAT16 and FLOAT8 become float32, STRING becomes objects of bytes, and
         sparse tensors become dense. Quantized numbers are returned unchanged. Raises UsageError if there are no
@@ -217,13 +217,13 @@ class Buffer(Attributes):
     external: bool
 
     def to_row(self) -> dict[str, Any]:
-        """Return the index, the number of bytes, and whether they lie outside the flatbuffer."""
+        """Return the index, the number of bytes, and whether the bytes lie outside the flatbuffer."""
         return {"index": self.index, "bytes": len(self.data), "external": self.external}
 
 
 @dataclass(frozen=True, slots=True)
 class Metadata(Attributes):
-    """A metadata entry: a name and the index of the buffer with its value. Names may repeat."""
+    """A metadata entry: a name and the index of the buffer with its value. Several entries may have the same name."""
 
     index: int
     name: str

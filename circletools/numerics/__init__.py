@@ -1,1 +1,1 @@
-"""Where numbers go wrong: compare a model in several programs, or two models, operator by operator."""
+"""Find where numbers go wrong: compare a model in several programs, or two models, operator by operator."""

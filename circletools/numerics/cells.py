@@ -1,4 +1,4 @@
-"""The cell of one operator in one program: the operator is cut out and fed the reference's values."""
+"""The result (cell) for one operator in one program: the operator is cut out and fed the reference's values."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from circletools.wording import numbered
 HALF_PRECISION = ("litert-gpu",)
 """Programs that compute with FLOAT16 unless configured otherwise."""
 
-_SIGMAS = 5.0  # a chance that is not met in millions of values
+_SIGMAS = 5.0  # a probability too small to matter in millions of values
 _HALF_OF_DIGITS = {"FLOAT16": sqrt(2.0**-10), "BFLOAT16": sqrt(2.0**-7)}
 _SINGLE = sqrt(2.0**-23)
 _FLOATS = ("FLOAT", "BFLOAT", "COMPLEX")
@@ -45,7 +45,7 @@ _FLOATS = ("FLOAT", "BFLOAT", "COMPLEX")
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """The largest difference that rounding explains: of one value, and of the root mean square."""
+    """The largest differences that rounding explains: of a single value, and in the root mean square."""
 
     max_abs: float
     rms: float
@@ -65,7 +65,7 @@ def allowance(expected: Array, kind: str, step: float, sensitivity: Difference |
     digits = _HALF_OF_DIGITS.get(kind, _SINGLE) * float(finite.max(initial=0.0)) if kind.startswith(_FLOATS) else 0.0
     largest, mean = (sensitivity.max_abs, sensitivity.rms) if sensitivity is not None else (0.0, 0.0)
     number = float(max(1, finite.size))
-    if step and sensitivity is not None:  # equal values round alike; Kish's effective number of independent ones
+    if step and sensitivity is not None:  # equal values are rounded equally: Kish's effective sample size
         number /= max(1, float(np.square(np.unique(finite, return_counts=True)[1]).sum())) / number
     # The number of values midway between two steps follows the binomial distribution.
     ties = step**2 * (0.5 + _SIGMAS * sqrt(0.25 / number))
@@ -84,7 +84,7 @@ def nearly(real: Array, kind: str, rng: np.random.Generator) -> Array:
 
 
 def rounded(real: Array, step: Array | float, rng: np.random.Generator) -> Array:
-    """Return values that are off by up to a step, twice the effect of rounding."""
+    """Return values that differ by up to a step, which is twice the effect of rounding."""
     return real + rng.uniform(-1, 1, real.shape) * step
 
 
@@ -94,7 +94,7 @@ _DRAWN, _MOST_DRAWS = 256, 16
 
 @dataclass(frozen=True)
 class Judge:
-    """Makes cells: compares `second` with `first` in the program `reference`; the two may be the same model."""
+    """Makes cells: compares `second` with `first`, run in the program `reference`; both may be the same model."""
 
     request: CompareRequest
     first: Subject
@@ -104,7 +104,7 @@ class Judge:
     def cell(self, runner: Runner, task: Task, given: Known, whole: Known | None) -> Cell:
         """Return the cell of an operator in a program; `given` are values of the reference.
 
-        `whole` holds the values in the whole model, if it ran.
+        `whole` has the values from a run of the whole model, if there was one.
         """
         known = None if task.skipped else whole
         inherited = None if known is None else self.largest(task, task.expected(given), known)
@@ -116,7 +116,7 @@ class Judge:
             return Cell("skipped", inherited=inherited, words=f"{self.reference.name}: {error}")
         try:
             found = runner.part(self.second, task.own, fed)
-        except NotRunError as error:  # if the whole model runs, the operator runs as a part of it
+        except NotRunError as error:  # if the whole model runs, this operator runs as a part of the model
             return Cell(
                 "not_run" if whole is None else "skipped", inherited=inherited, words=" ".join(str(error).split())
             )
@@ -141,7 +141,7 @@ class Judge:
     def _fed(self, task: Task, given: Known) -> tuple[Known, Known]:
         """Return the inputs of a region of the second model, and its expected outputs. Raises NotRunError.
 
-        If the inputs cannot represent the reference's values, the reference runs with the values that they represent.
+        If the inputs cannot represent the reference's values, the reference runs with those that they can.
         """
         fed, again = Known(), Known()
         for tensor, partner in zip(task.own.inputs, task.fed, strict=True):
@@ -157,7 +157,7 @@ class Judge:
     def _difference(
         self, task: Task, tensor: int, partner: int, expected: Known, found: Known
     ) -> tuple[Difference, Array, Array, float]:
-        """Return the difference of an output, the expected and found values, and the step of its quantization."""
+        """Return the difference in an output, the expected and the actual values, and its quantization step."""
         form, theirs = self.second.form(tensor), self.first.form(partner)
         wanted = theirs.real(joined(expected[tensor]))
         step = _step(self.second, task.own, tensor) or _step(self.first, task.theirs, partner)
@@ -169,7 +169,7 @@ class Judge:
     ) -> tuple[Difference, Allowance]:
         """Return the difference that exceeds its tolerance most, and the tolerance. Raises NotRunError.
 
-        If one kernel of a program computes both models, the first model is also run in that program.
+        If the same kernel of a program computes both models, the first model is also run in that program.
         """
         worst: list[tuple[bool, bool, float, Difference, Allowance]] = []
         is_one = self.first is not self.second and self._is_one_kernel(task)
@@ -208,7 +208,7 @@ class Judge:
         return False
 
     def _is_one_kernel(self, task: Task) -> bool:
-        """Return whether one kernel computes both, and so rounds alike whatever its constants and options."""
+        """Return whether the same kernel computes both, and so rounds equally whatever its constants and options."""
         kernels = [
             [(of.graph.operators.code_names[at], [of.form(to).type for to in of.reach.operands[at]]) for at in some]
             for of, some in ((self.second, task.own.operators), (self.first, task.theirs.operators))
@@ -219,7 +219,7 @@ class Judge:
     def _sensitivity(self, task: Task, given: Known, output: int, *, is_one: bool) -> tuple[Difference, Array] | None:
         """Return how much an output of the reference changes with small changes of its inputs and constants.
 
-        Also return which of its values become finite, infinite or NaN under such changes, as at a pole. Raises
+        Also return which values change to finite, infinite or NaN, as at a pole. Raises
         NotRunError if values differ without a change: LiteRT's INT16 kernels read beyond an INT32 bias, for example.
         """
         quantized = [] if is_one else list(real_constants(self.second, task.own.operators))
@@ -278,7 +278,7 @@ class Judge:
         return found
 
     def _rounded(self, task: Task, quantized: Sequence[tuple[int, Array, Array]], seed: int) -> dict[int, bytes]:
-        """Return randomly rounded contents for buffers of float constants of the reference."""
+        """Return randomly rounded contents for the buffers of the reference's float constants."""
         found: dict[int, bytes] = {}
         values = self.first.graph.values
         for tensor in dict.fromkeys(self.first.reach.read_by(task.theirs.operators)):
@@ -291,7 +291,7 @@ class Judge:
 
 
 def _step(subject: Subject, region: Region, tensor: int) -> float:
-    """Return the step of a tensor's quantization, or of a region's value that is then dequantized; else 0."""
+    """Return the quantization step of a tensor, or of the value in the region that is dequantized to it; else 0."""
     maker = subject.reach.producer[tensor]
     if maker in region.operators and subject.graph.operators.code_names[maker] == "DEQUANTIZE":
         tensor = next((one for one in subject.reach.operands[maker] if one not in region.inputs), tensor)

@@ -1,7 +1,7 @@
-"""Compare the results of programs, or of two models: each operator's own error, and the error it inherits.
+"""Compare the results of programs, or of two models: each operator's own error, and the error in its inputs.
 
-The whole model runs with exposed tensors, slice by slice, in every program. Then each operator is cut out and fed the
-values of the reference: any error that remains is its own.
+The whole model runs in every program, with its inner tensors exposed as outputs, some of them at a time. Then each
+operator is cut out and fed the values of the reference: any error that remains is its own.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from circletools.origin.source import NOTHING
 from circletools.runtimes.operators import located
 from circletools.wording import suggestion
 
-_SLICE_BYTES = 1 << 25  # of tensors that are exposed together
+_SLICE_BYTES = 1 << 25  # the most bytes of tensors that are exposed together
 
 
 def compare(model: Model, request: CompareRequest | None = None, *, other: Model | None = None) -> Comparison:
@@ -76,7 +76,7 @@ def _subgraph(model: Model, request: CompareRequest) -> int:
 
 @dataclass(frozen=True)
 class _Comparing:
-    """The two models, which may be the same, and the programs."""
+    """The two models, which may be the same one, and the programs."""
 
     request: CompareRequest
     first: Subject
@@ -86,7 +86,7 @@ class _Comparing:
 
     @cached_property
     def pairs(self) -> tuple[Partners, dict[int, int]]:
-        """The second model's tensors and operators, with the corresponding ones of the first."""
+        """The second model's tensors and operators, each with its counterpart in the first."""
         if self.first is self.second:
             return {tensor: tensor for tensor in range(len(self.first.graph.values))}, {}
         return partners(self.first, self.second)
@@ -115,7 +115,7 @@ class _Comparing:
             try:
                 known = self.reference.exposed(self.first, self._wanted(some), inputs, plain)
             except NotRunError as error:
-                if len(some) > 1:  # find the one that stops the reference
+                if len(some) > 1:  # find the operator that stops the reference
                     waiting += (some[len(some) // 2 :], some[: len(some) // 2])
                     continue
                 words = f"{self.reference.name} does not run with its inner values as outputs: {error}"
@@ -186,7 +186,7 @@ class _Comparing:
         return file_inputs(self.request, self.first.graph, signature, answer.inputs)
 
     def _others(self, inputs: Runs) -> Runs:
-        """Return the inputs of the second model that represent the same numbers. Raises NotRunError."""
+        """Return inputs for the second model that represent the same numbers. Raises NotRunError."""
         if self.first is self.second:
             return inputs
         places = {tensor: place for place, tensor in enumerate(self.first.graph.inputs.tolist())}
@@ -216,7 +216,7 @@ class _Comparing:
         for runner, plain in zip(self.runners, plains, strict=True):
             whole = None
             if plain is not None:
-                with suppress(NotRunError):  # with these as outputs, though it runs without them
+                with suppress(NotRunError):  # it fails with these as outputs, but runs without
                     whole = runner.exposed(self.second, wanted, inputs, plain)
             columns.append([self._judge.cell(runner, task, given, whole) for task in some])
         return {task.operator: cells for task, cells in zip(some, zip(*columns, strict=True), strict=True)}

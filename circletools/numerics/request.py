@@ -22,10 +22,10 @@ class CompareRequest(Attributes):
     """The programs, as in `litert:xnnpack`, the reference first, and the inputs.
 
     `inputs` are files, one for each run: `.npz` with arrays named after signatures, tensors or positions, or the raw
-    bytes of the only input. Without files, each of `runs` runs gets random inputs from `seed`, increased by one each
-    time; a model with a state keeps it from run to run. `signature` is the key of a signature; the default is the
-    main subgraph. The thresholds `min_snr_db`, `max_abs`, and `max_steps` (of the quantization) replace the allowance
-    for rounding. No program may take longer than `timeout_s` seconds for a request.
+    bytes of a model's only input. Without files, each of `runs` runs gets random inputs from `seed`, increased by one
+    each time; a model with state keeps it from run to run. `signature` is the key of a signature; the default is
+    the main subgraph. The thresholds `min_snr_db`, `max_abs`, and `max_steps` (of the quantization) replace the
+    allowance for rounding. No program may take longer than `timeout_s` seconds for a request.
     """
 
     on: tuple[str, ...] = ("litert:reference", "litert:xnnpack")
@@ -51,7 +51,7 @@ class CompareRequest(Attributes):
         return (self.min_snr_db, self.max_abs, self.max_steps) != (None, None, None)
 
     def forbids(self, own: Difference) -> bool:
-        """Return whether a difference is beyond the thresholds."""
+        """Return whether a difference exceeds the thresholds."""
         return (
             own.non_finite > 0
             or (self.min_snr_db is not None and own.snr_db is not None and own.snr_db < self.min_snr_db)

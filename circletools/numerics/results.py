@@ -1,4 +1,4 @@
-"""Differences between arrays, and results of comparisons: rows of operators, with a cell for each program."""
+"""Differences between arrays, and results of comparisons: a row for each operator, with a cell for each program."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _LARGEST = float(np.finfo(np.float32).max)
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """The type of a tensor and, if a number represents `(stored - zero) * scale`, that scale; else 0."""
+    """The type of a tensor, and its scale if a stored number represents `(stored - zero) * scale`, else 0."""
 
     type: str
     scale: float = 0.0
     zero: int = 0
 
     def real(self, stored: Array) -> Array:
-        """Return the real numbers that stored ones represent, as doubles; strings are unchanged."""
+        """Return the real numbers that stored numbers represent, as doubles; strings are unchanged."""
         if stored.dtype.kind in "OS":
             return stored
         if self.type == "BFLOAT16" and stored.dtype == np.uint16:
@@ -37,7 +37,7 @@ class Form:
         return real
 
     def stored(self, real: Array) -> Array:
-        """Return real numbers in stored form: rounded to the nearest, and clamped to the range of the type."""
+        """Return real numbers as they are stored: rounded to nearest, and clamped to the range of the type."""
         dtype = np.dtype({"STRING": "O", "BFLOAT16": "u2"}.get(self.type, self.type.lower()))
         if self.type == "BFLOAT16":
             return (real.astype(np.float32).view(np.uint32) + 0x8000 >> 16).astype(dtype)
@@ -57,7 +57,7 @@ class Difference:
     `unequal` of `size` values differ, by at most `max_abs`, and by `rms` in the root mean square. `max_steps` is
     `max_abs` in steps of the quantization, None without one. `snr_db` is the ratio of signal to difference in
     decibels, None if nothing differs, or there is no signal; `cosine` is the cosine of the angle between the two.
-    Values that are not finite in just one of the two, or not finite and different, count only in `non_finite`; the
+    A value that is not finite on one side, or not finite on both and different, counts only in `non_finite`; the
     largest number of FLOAT32 counts as infinite.
     """
 
@@ -97,14 +97,14 @@ def difference(expected: Array, found: Array, step: float = 0.0) -> Difference:
 
 
 def changes_kind(expected: Array, found: Array) -> Array:
-    """Return where one of two numbers is not finite and the other differs from it."""
+    """Return where one of two numbers is not finite, and the other differs from it."""
     both_finite, both_nan = np.isfinite(expected) & np.isfinite(found), np.isnan(expected) & np.isnan(found)
     changed: Array = ~(both_finite | both_nan | (expected == found))
     return changed
 
 
 def _unclamped(real: Array) -> Array:
-    """Return numbers with infinity in place of the largest of FLOAT32, to which LiteRT's kernels clamp it."""
+    """Return numbers with infinity in place of FLOAT32's largest number, to which LiteRT's kernels clamp infinity."""
     if real.dtype.kind != "f":
         return real
     return np.where(np.abs(real) >= _LARGEST, np.copysign(inf, real), real)
@@ -171,7 +171,7 @@ class Column(Attributes):
 
 @dataclass(frozen=True, slots=True)
 class Group(Attributes):
-    """Operators that a delegate runs together, and their common difference from the reference."""
+    """Operators that a delegate runs as a unit, and the difference of their results from the reference."""
 
     program: str
     device: str
@@ -184,7 +184,7 @@ class Group(Attributes):
 class Comparison(Tabular):
     """Programs compared with a reference; `other` is the name of the second model, empty for one model.
 
-    `runs` is how often each model ran, with other inputs each time.
+    `runs` is how often each model ran, with different inputs each time.
     """
 
     file: str
@@ -197,15 +197,15 @@ class Comparison(Tabular):
     notes: tuple[Finding, ...]
 
     def first_own(self, column: int = 0) -> OperatorCells | None:
-        """Return the first operator that is at fault in a program: its inputs are correct, its outputs wrong.
+        """Return the first operator that is at fault in a program: its inputs are correct, but its outputs are wrong.
 
-        Wrong values come before a different shape, which a rewritten model may have on purpose.
+        Wrong values take precedence over a different shape, which a rewritten model may have on purpose.
         """
         wrong = [row for row in self.operators if row.cells[column].verdict == "fault"]
         return next((row for row in wrong if row.cells[column].own), wrong[0] if wrong else None)
 
     def first_not_run(self, column: int = 0) -> OperatorCells | None:
-        """Return the first operator that a program does not run, or crashes on, when it is cut out."""
+        """Return the first operator that, once cut out, a program does not run or crashes on."""
         return next((row for row in self.operators if row.cells[column].verdict == "not_run"), None)
 
     @property

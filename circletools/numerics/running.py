@@ -32,15 +32,15 @@ _MOST_CRASHES = 20
 
 
 class NotRunError(Exception):
-    """A program does not run a model, or a part of it; with the reason."""
+    """A program does not run a model, or a part of it; the message is the reason."""
 
 
 @dataclass
 class Runner:
     """A program that runs files on request; use as a context manager.
 
-    `failure` is why the whole model does not run there, `runs` how often each part runs. After twenty crashes, no
-    further requests are made.
+    `failure` is why the program does not run the whole model, `runs` how often it runs each part. After twenty
+    crashes, no further requests are made.
     """
 
     name: str
@@ -104,7 +104,7 @@ class Runner:
 
 @contextmanager
 def _refusing() -> Iterator[None]:
-    """Treat a part that cannot be made as one that does not run."""
+    """Treat a part that cannot be made as a part that does not run."""
     try:
         yield
     except CircleToolsError as error:
@@ -126,15 +126,15 @@ def _by_tensor(tensors: Sequence[int], found: Runs, places: Sequence[int]) -> Kn
 
 _RANDOM = ("MULTINOMIAL", "RANDOM_STANDARD_NORMAL", "RANDOM_UNIFORM")
 WITH_RESOURCE = "it uses a resource, whose contents cannot be fed"
-_MOST_IN_REGION = 64  # operators without partners that may be joined to one with a partner
+_MOST_IN_REGION = 64  # the most operators without partners that may be joined to one with a partner
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
     """An operator, the region that is cut out for it, and the corresponding region of the reference.
 
-    The inputs of `own` are fed the tensors of the reference in `fed`. `skipped` is why nothing is compared, `alone`
-    why the operator cannot be cut out although its values are compared.
+    The inputs of `own` are fed the tensors of the reference in `fed`. `skipped` is why nothing is compared; `alone`
+    is why the operator cannot be cut out, although its values are compared.
     """
 
     operator: int
@@ -155,15 +155,15 @@ class Task:
 
 
 Partners = dict[int, int]
-"""For each tensor of the model, the corresponding tensor of the reference."""
+"""The corresponding tensor of the reference, for each tensor of the model."""
 
 
 def partners(reference: Subject, subject: Subject) -> tuple[Partners, dict[int, int]]:
     """Return which tensors of two models correspond, and which operators were paired.
 
     Computed tensors with the same name and shape correspond, unless the producer in the reference was paired with a
-    later operator: converters reuse the names of other tensors. Then the results of paired operators with the same
-    code and fused activation correspond; and the inputs, in order if tracking does not match them.
+    later operator: converters reuse the names of other tensors. The results of paired operators with the same code
+    and fused activation correspond too; so do the inputs, in order if tracking does not match them.
     """
     tracked = track_models(reference.whole.graph, subject.whole.graph, tags_of(reference.whole.graph))
     old, new = reference.graph, subject.graph
@@ -197,7 +197,7 @@ def partners(reference: Subject, subject: Subject) -> tuple[Partners, dict[int, 
 
 
 def _made_by_name(graph: Graph) -> dict[bytes, int]:
-    """Return the computed tensors by name, if the name is unique."""
+    """Return the computed tensors whose names are unique, by name."""
     names = {tensor: graph.values.names[tensor] for tensor in np.unique(graph.definitions.values).tolist()}
     count = Counter(names.values())
     return {name: tensor for tensor, name in names.items() if name and count[name] == 1}

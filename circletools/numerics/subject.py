@@ -40,7 +40,7 @@ NO_REGION = Region()
 class Subject:
     """A model whose subgraph 0 is compared; it is subgraph `subgraph` of the user's model `named`.
 
-    If `is_real`, parts of it compute with the numbers that quantized tensors represent, in FLOAT32.
+    If `is_real`, its parts compute in FLOAT32, with the numbers that quantized tensors represent.
     """
 
     model: Model
@@ -51,7 +51,7 @@ class Subject:
 
     @cached_property
     def real(self) -> Subject:
-        """The same with real numbers."""
+        """The same model, computing with real numbers."""
         return replace(self, is_real=True)
 
     @cached_property
@@ -66,7 +66,7 @@ class Subject:
 
     @cached_property
     def quantizations(self) -> dict[int, Quantization]:
-        """The quantization of each tensor that has one."""
+        """The quantization of each quantized tensor."""
         return quantizations(self.graph.values.tables, self.graph.values.schema)
 
     def form(self, tensor: int) -> Form:
@@ -80,7 +80,7 @@ class Subject:
         return Form(kind, found.scale[0], found.zero_point[0] if found.zero_point else 0)
 
     def constant(self, tensor: int) -> Array:
-        """Return the values of a constant. Raises UsageError and ModelFormatError as `array_of` does."""
+        """Return the values of a constant. Raises UsageError and ModelFormatError like `array_of`."""
         return self.model.subgraphs[0].array_of(tensor)
 
     def region(self, operators: Sequence[int]) -> Region:

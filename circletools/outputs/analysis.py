@@ -1,4 +1,4 @@
-"""Find outputs of a subgraph that share their tensor with something else.
+"""Find outputs of a subgraph whose tensor has another use.
 
 A runtime lets its user pass a separate buffer for every input and output, so each output needs its own tensor,
 computed by an operator. Files can violate this:
@@ -31,7 +31,7 @@ from circletools.wording import Attributes, Word
 
 
 class AliasKind(Word):
-    """How the tensor of an output is shared; the value is the finding's code."""
+    """How an output's tensor is used otherwise; the value is the code of the finding."""
 
     CONSTANT = "CONSTANT_OUTPUT"
     INPUT = "INPUT_ALIASED_OUTPUT"
@@ -53,10 +53,10 @@ _MESSAGES = {
 
 @dataclass(frozen=True, slots=True)
 class AliasedOutput(Attributes):
-    """An output slot whose tensor is not its own.
+    """An output slot whose tensor is not used for that slot alone.
 
     `producer` is the operator that computes the tensor. `other` is the index of the input (INPUT), the earlier output
-    (DUPLICATE) or the last reading operator (TAP) with which it is shared. Both are -1 for none.
+    (DUPLICATE) or the last reading operator (TAP) that uses the tensor too. -1 means none for both.
     """
 
     kind: AliasKind
@@ -74,7 +74,7 @@ class AliasedOutput(Attributes):
 
 
 def choose_subgraphs(model: ModelGraph, choice: str | Iterable[int]) -> list[int]:
-    """Return the subgraphs given as `entry`, `all`, a textual index, or indices. Raises UsageError."""
+    """Return the subgraphs given as `entry`, `all`, an index as text, or several indices. Raises UsageError."""
     if not isinstance(choice, str):
         return list(choice)
     if choice == "entry":
@@ -92,11 +92,11 @@ def choose_subgraphs(model: ModelGraph, choice: str | Iterable[int]) -> list[int
 def aliased_outputs(
     model: Model, subgraphs: str | Iterable[int] = "entry", *, constants: bool = True, copies: bool = False
 ) -> list[AliasedOutput]:
-    """Return the outputs of these subgraphs whose tensor is not their own, by subgraph and slot.
+    """Return the outputs of these subgraphs whose tensor is used otherwise too, by subgraph and slot.
 
-    `subgraphs` are indices, or a choice as in `choose_subgraphs`. Without `constants`, a constant counts as a
-    computed tensor, and reading it is not a tap. With `copies`, the first of equal outputs counts as a tap, because
-    the copies for the others will read it.
+    `subgraphs` are indices, or a choice as in `choose_subgraphs`. Without `constants`, a constant is reported only if
+    it is an earlier output too. With `copies`, the first of equal outputs counts as a tap, because the copies for the
+    others will read it.
     """
     return outputs_aliased_in(model_graph(model), subgraphs, constants=constants, copies=copies)
 
@@ -158,7 +158,7 @@ def output_findings(model: ModelGraph) -> list[Finding]:
     """Return the aliased outputs as findings.
 
     In bodies of While and If, all kinds except UNPRODUCED_OUTPUT are normal, and a tap is harmless in most runtimes:
-    both have severity info. In Circle, the format of onert, a tap whose memory may be reused is a warning.
+    both have severity info. In Circle, the format of onert, an OUTPUT_TAP whose memory may be reused is a warning.
     """
     entries, patterns = set(model.entries), model.patterns
     findings = []
@@ -178,7 +178,7 @@ def reused_outputs(graph: Graph) -> frozenset[int]:
 
     onert frees a tensor after its last reader, even an output, unless the caller binds it. Its execution order
     depends on hash tables, so any operator whose results are unread may run last: an output is safe if no operator
-    reads it, or if all these operators do.
+    reads it, or if all operators that may run last do.
     """
     operators, values = graph.uses
     is_read = np.zeros(len(graph.values), np.bool_)

@@ -2,9 +2,9 @@
 
 The table is made by `tools/measure/copyops.py` in LiteRT and onert; docs/copy-operators.md explains the table and the
 results on whole models. RESHAPE is preferred: onert folds the leading dimensions of some results into one, and then
-refuses a TRANSPOSE with the rank in the file. For LiteRT alone TRANSPOSE is preferred: it lets a user resize every
-dimension, RESHAPE only the first. A scalar in the file is reshaped to the shape computed by a SHAPE operator: it may
-have dimensions at run time, and Arm's Vela rejects an empty operand, such as a scalar's shape.
+refuses a TRANSPOSE of the rank in the file. For LiteRT alone TRANSPOSE is preferred: it lets a user resize every
+dimension, RESHAPE only the first. A tensor without dimensions in the file is reshaped to the result of a SHAPE
+operator: it may have some at run time, and Arm's Vela rejects an empty operand, such as a scalar's shape.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from circletools.outputs.analysis import AliasedOutput, AliasKind
 
 CopyChoice = Literal["auto", "transpose", "reshape", "concatenation"]
 CopyRuntime = Literal["auto", "litert", "onert", "both", "vela"]
-"""The runtimes in which copies must be exact; `auto`: the runtime of the format, and onert if possible."""
+"""The runtimes in which copies must be exact; `auto` is the runtime of the format, and also onert if possible."""
 
 _ORDER = ("RESHAPE", "TRANSPOSE", "CONCATENATION")
 _RUNTIME_OF = {"tflite": "litert", "circle": "onert"}
@@ -43,7 +43,7 @@ class CopyOperator:
     """An operator that copies: its code and version, and the value of its second input, if it has one.
 
     `options` is the name of its options table, or None. With `reads_shape`, the second input is the tensor's actual
-    shape, computed by a SHAPE operator. `inexact_in` names a runtime in which it does not copy exactly.
+    shape, computed by a SHAPE operator. `inexact_in` names a runtime in which the copy is not exact.
     """
 
     code: str
@@ -63,7 +63,7 @@ class _Traits:
     kind: str
     quantization: str
     rank_unknown: bool
-    """If true, `rank` is 1 as a substitute for any rank."""
+    """If true, the rank is unknown, and `rank` is 1 as a substitute."""
 
 
 def choose_copy_operator(
@@ -83,7 +83,7 @@ def choose_copy_operator(
         where = " and ".join(_TITLES[judge] for judge in judges if judge in _asked(model.format, runtime))
         raise _refusal(model, output, choice, legal, f"{' in ' if where else ''}{where}: {_described(traits)}{place}")
     inexact_in = dict.fromkeys(wanted, "")
-    if runtime == choice == "auto" and "onert" in _able(traits):  # a TFLite model may be meant for it too
+    if runtime == choice == "auto" and "onert" in _able(traits):  # a TFLite model may be meant for onert too
         inexact_in = {code: "" if _outcome(code, "onert", traits) == "exact" else "onert" for code in wanted}
     code = min(wanted, key=lambda code: bool(inexact_in[code]))
     return replace(_operator(code, traits, model, output), inexact_in=inexact_in[code])
@@ -92,7 +92,7 @@ def choose_copy_operator(
 def _candidates(
     model: ModelGraph, output: AliasedOutput, traits: _Traits, runtime: CopyRuntime
 ) -> tuple[tuple[str, ...], str]:
-    """Return the candidate operators, the preferred one first, and the reasons against the others as text."""
+    """Return the candidate operators, the preferred one first, and a text with the reasons against the others."""
     if traits.rank_unknown and _dynamic_shapes_crash(model, output):
         return (), " in a model with IF"
     if traits.rank_unknown:
@@ -104,7 +104,7 @@ def _candidates(
 
 
 def _judges(form: str, runtime: CopyRuntime, traits: _Traits) -> tuple[str, ...]:
-    """Return the runtimes that decide: the requested ones, or the other one if they do not support such tensors."""
+    """Return the runtimes that decide: those requested, or the other runtime if these do not support such tensors."""
     able = _able(traits)
     asked = _asked(form, runtime)
     return tuple(judge for judge in able if judge in asked) or able
@@ -145,7 +145,7 @@ def _refusal(model: ModelGraph, output: AliasedOutput, choice: CopyChoice, legal
 
 
 def _dynamic_shapes_crash(model: ModelGraph, output: AliasedOutput) -> bool:
-    """Return whether onert may crash on a dynamic shape: in IF, when it allocates the model's outputs itself."""
+    """Return whether onert may crash on a dynamic shape, as for IF when it allocates the model's outputs itself."""
     return model.format == "circle" and output.subgraph not in model.entries and bool(_branches(model))
 
 
@@ -166,9 +166,9 @@ def _branches(model: ModelGraph) -> set[int]:
 def _rank_is_unknown(tensor: Tables, model: ModelGraph, output: AliasedOutput) -> bool:
     """Return whether an empty shape can mean that the rank is unknown.
 
-    `has_rank` marks a known rank, but older converters never wrote it. Tensors of unknown rank are common in loop
-    bodies and among computed tensors. In Circle, an input of a subgraph that a user calls has the shape that the user
-    sees.
+    The field `has_rank` marks a known rank, but older converters never wrote it. Tensors of unknown rank are common
+    in loop bodies and among computed tensors. In Circle, an input of a subgraph that users call has the shape that
+    they see.
     """
     if tensor.scalars("has_rank")[0] or _is_stored(output):
         return False
@@ -197,7 +197,7 @@ def _operator(code: str, traits: _Traits, model: ModelGraph, output: AliasedOutp
 
 
 def _outcome(code: str, runtime: str, traits: _Traits) -> str:
-    """Return the outcome in the table: `exact`, another word, or empty if not measured."""
+    """Return the outcome in the table: `exact` or another word, or an empty string if it was not measured."""
     operator = _table()["operators"][code]
     ranks = operator["exact"].get(runtime, {}).get(traits.type, {}).get(traits.quantization, {}).get(traits.kind, "")
     if _holds(ranks, traits.rank):
@@ -243,7 +243,7 @@ def _quantization(tensor: Tables, schema: Schema) -> str:
         return "none"
     scales, zero_points = (tables.vectors(name).row(0) for name in ("scale", "zero_point"))
     if tables.scalars("details_type")[0]:
-        return "detailed"  # blockwise and the like: not in the table
+        return "detailed"  # blockwise and similar: not in the table
     if len(scales) > 1:
         return "per_channel"
     if not len(scales):

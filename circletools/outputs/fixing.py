@@ -1,4 +1,4 @@
-"""Fix outputs, and ask programs whether they still take the model."""
+"""Fix outputs, and ask programs whether they still accept the model."""
 
 from __future__ import annotations
 
@@ -35,15 +35,14 @@ from circletools.outputs.copyops import CopyChoice, CopyOperator, CopyRuntime, c
 #     0. an output that is a constant gets a copy of it
 #     1. an output that is an input gets a copy, read from the input
 #     2. the first of equal outputs keeps the tensor, each later one gets a copy read from it; in a subgraph that a
-#        user calls, the first gets one too where IF or WHILE computes the tensor: when onert allocates the model's
+# user calls, the first gets a copy too if IF or WHILE computes the tensor: when onert allocates the model's
 #        outputs itself, other operators read zeros from such an output
 #     3. on request, an output that an operator also reads gets a copy
-#
-# All copies read the original tensor (a star, not a chain) and are appended, so operator indices do not change. Order
+# All copies read the original tensor (not another copy) and are appended, so operator indices do not change. Order
 # and number of outputs never change, and inputs are never renamed.
 
 
-_COPY_BYTES = 4 << 10  # bytes charged for each copy, which takes time
+_COPY_BYTES = 4 << 10  # bytes charged for each copy, because it takes time
 _DONE = {
     AliasKind.CONSTANT: "a copy of the constant",
     AliasKind.INPUT: "a copy of the input",
@@ -97,7 +96,7 @@ def copy_outputs(edit: ModelEdit, options: FixOptions) -> RewriteResult:
 
 
 def _to_copy(model: ModelGraph, outputs: list[AliasedOutput], detach_taps: bool) -> Iterator[AliasedOutput]:
-    """Yield the outputs to copy, among the results of `aliased_outputs` with `copies`."""
+    """Yield those results of `aliased_outputs` (with `copies`) that are to be copied."""
     entries = set(model.entries)
     shared = {(output.subgraph, output.tensor) for output in outputs if output.kind is AliasKind.DUPLICATE}
     for output in outputs:
@@ -118,7 +117,7 @@ class _SubgraphFix:
         self.charge = edit.model.wire.budget.tally(f"the names of copies in subgraphs[{subgraph.index}]")
         self.names = set(graph_of(edit.model, subgraph.index).values.names)
         self.numbers: dict[str, int] = {}  # a name -> the last number appended to it
-        self.operands: dict[tuple[int, ...], int] = {}  # the value of a second input -> its tensor
+        self.operands: dict[tuple[int, ...], int] = {}  # the value of a second input -> the constant tensor with it
         self.shapes: dict[int, int] = {}  # a tensor -> the tensor with its shape
 
     def apply(self, copies: list[tuple[AliasedOutput, CopyOperator]]) -> list[str]:
@@ -161,7 +160,7 @@ class _SubgraphFix:
         return shape
 
     def operand(self, value: tuple[int, ...]) -> int:
-        """Return the constant tensor with this value; equal values share a tensor."""
+        """Return a constant tensor with this value; equal values share a tensor."""
         if value not in self.operands:
             self.operands[value] = self.edit.add_tensor(
                 self.subgraph.index,
@@ -173,7 +172,7 @@ class _SubgraphFix:
         return self.operands[value]
 
     def unique(self, name: str) -> str:
-        """Return the name, with a number appended if a tensor already has it."""
+        """Return the name, with a number appended if a tensor already has the name."""
         number = self.numbers.get(name, 1)
         candidate = name if number == 1 else f"{name}_{number}"
         while (raw := candidate.encode("utf-8", "surrogateescape")) in self.names:
@@ -224,8 +223,8 @@ def fix_outputs(
     `subgraphs` are indices, `entry` (the main subgraph and those that a signature names) or `all` (except those that
     runtimes recognize by their operators). Copies are exact in `runtime`. With `keep_constants`, a constant is copied
     only for its second and later slots; with `detach_taps`, outputs that an operator reads are copied too. `with_`
-    names programs (docs/runtimes.md): a program that loaded and ran the model must do the same with the result, with
-    the same outputs, or the next copy operator is tried. Programs do not see other changes of the edit.
+    names programs (docs/runtimes.md): a program that loaded and ran the model must load and run the result, with the
+    same outputs; otherwise the next copy operator is tried. Programs do not see other changes of the edit.
 
     Raises EditError, before any change, if no operator copies an output exactly, or none keeps the model running in a
     program; UsageError if a subgraph does not exist or a program is not installed. The notes list unchanged outputs
@@ -243,7 +242,7 @@ def fix_outputs(
 
 
 def _witnessed(model: Model, options: FixOptions, names: Sequence[str]) -> tuple[FixOptions, list[Finding]]:
-    """Return the options with a copy operator that these programs take, and notes on their refusals."""
+    """Return the options with a copy operator that these programs accept, and notes on their refusals."""
     with ExitStack() as stack:
         path = stack.enter_context(as_file(model))
         workers = [stack.enter_context(runtimes.Worker(name)) for name in names]
@@ -254,7 +253,7 @@ def _witnessed(model: Model, options: FixOptions, names: Sequence[str]) -> tuple
             if words
         ]
         tried = Path(stack.enter_context(TemporaryDirectory())) / path.name
-        refusals: dict[tuple[str, str], list[str]] = {}  # a program and its words -> copy operators
+        refusals: dict[tuple[str, str], list[str]] = {}  # a program and its message -> copy operators
         for trial in _choices(options):
             try:
                 with ModelEdit(model) as edit:
@@ -292,7 +291,7 @@ def _choices(options: FixOptions) -> Iterator[FixOptions]:
 
 
 Behaviour = tuple[str, list[bytes]]
-"""The reason why a program does not accept a model (or empty), and the bytes of its outputs if it runs."""
+"""The reason why a program does not accept a model, empty if it does, and the bytes of the outputs if it runs."""
 
 
 def behaviour(worker: runtimes.Worker, path: Path) -> Behaviour:
@@ -305,7 +304,7 @@ def behaviour(worker: runtimes.Worker, path: Path) -> Behaviour:
 
 
 def difference(was: Behaviour, now: Behaviour) -> str:
-    """Return why a program that took one model refuses the other, or how outputs differ; empty if neither."""
+    """Return why a program that accepted one model refuses the other, or how the outputs differ; else empty."""
     return now[0] or ("the outputs differ" if was[1] != now[1] else "")
 
 
