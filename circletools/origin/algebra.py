@@ -1,4 +1,4 @@
-"""The origin of an operator: a set of source ids; an operator that stands for several has all of theirs.
+"""The origin of an operator: a set of source ids; an operator that stands for several has the ids of all.
 
 An empty set means an unknown origin, and has no entry in a table.
 """

@@ -142,7 +142,7 @@ def _selected_sources(origins: Origins, selection: Selection) -> frozenset[int]:
 def _by_source(origins: Origins, rows: list[OperatorRow], selection: Selection) -> dict[int, list[tuple[int, int]]]:
     """Return all operators of each shown source.
 
-    A source is shown if its name matches; if operators or a subgraph are selected, also if one of them has it.
+    A source is shown if its name matches and, if operators or a subgraph are selected, an operator of these has it.
     """
     shown = _selected_sources(origins, selection)
     if selection.operators is not None or selection.subgraph is not None:

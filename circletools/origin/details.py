@@ -23,7 +23,7 @@ DETAILS_TABLE = "CIRCLETOOLS_sources"
 _VERSION = 2
 _PAIR = Struct("<II")
 _CHECK = Struct("<H")
-_MOST_BITS = 35  # the bits of a u32, or of a difference of two
+_MOST_BITS = 35  # the bits of a u32, or of a difference of two u32
 
 
 def encode_details(details: Mapping[int, SourceDetails], sources: Mapping[int, str]) -> bytes:
@@ -73,7 +73,7 @@ def decode_details(data: bytes | memoryview, sources: Mapping[int, str]) -> dict
     for _ in range(reader.header(_VERSION)):
         shared, length = _number(reader), _number(reader)
         if shared > len(last):
-            raise reader.error("a string shares more characters with the previous one than that has", reader.position)
+            raise reader.error("a string shares more characters with the previous one than that one has", reader.position)
         last = last[:shared] + bytes(reader.take(length))
         strings.append(last.decode("utf-8", "surrogateescape"))
     details: dict[int, SourceDetails] = {}

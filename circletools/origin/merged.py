@@ -1,4 +1,4 @@
-"""What names by litert-torch say wrongly: a source of another module, and one source for several modules.
+"""Errors in the names that litert-torch writes: a source of another module, and one source for several modules.
 
 The converter stores equal constants once, named after the first module that reads one, and appends that name to the
 names of all operators that it fuses the constant with. Lists that contain modules are omitted from names:
@@ -37,8 +37,8 @@ with that number, and its connected component."""
 def own_sources(graph: Graph, named: Sequence[Sequence[AnySource]]) -> list[list[AnySource]]:
     """Return the sources of operators, `named` after their outputs, without those that only a shared constant has.
 
-    The first source is the operator's own. Another one must lead, through operators that share it, to an operator
-    that has it first, if there is any; and have a class of its own, unless no earlier operator has that source.
+    The first source is the operator's own. Any other must lead, through operators that share it, to an operator whose
+    own source it is, if there is one; it must have a class of its own, unless no earlier operator has it.
     """
     pairs = [(row, source) for row, own in enumerate(named) for source in own]
     number = {pair: at for at, pair in enumerate(pairs)}

@@ -48,8 +48,8 @@ Scope = Literal["exact", "main", "shared"]
 class Origins(Attributes):
     """Sources (id -> name) and, for each subgraph, operator index -> origin; `details` of sources, if known.
 
-    `scope` is how subgraphs are distinguished: `exact` by a table for each, `main` because only subgraph 0 is
-    described, `shared` not at all (the ONE compiler's reading: one table for every subgraph).
+    `scope` is how subgraphs are distinguished: `exact` (one table for each), `main` (only subgraph 0 is described),
+    or `shared` (not at all: one table for every subgraph, as the ONE compiler reads it).
     """
 
     sources: Mapping[int, str]

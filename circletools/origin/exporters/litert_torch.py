@@ -58,7 +58,7 @@ def recording(note: Callable[[bytes, Origins], None], guard: Guard) -> Iterator[
 
 
 _Tagged = tuple[bytes, list[Any], Calls]
-"""A model with tags as names, the nodes that the tags stand for, and what these lose while they are converted."""
+"""A model with tags as names, the nodes that the tags stand for, and what the nodes lose during conversion."""
 
 
 def _tagged(

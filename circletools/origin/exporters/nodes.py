@@ -44,10 +44,10 @@ class Root:
 
 
 Calls = dict[Any, Any]
-"""What nodes of a program lose while it is converted.
+"""What nodes of a program lose during its conversion.
 
-Keys are the names in `uncalled_modules`, with paths of modules; and the identity of a graph, the name of a node in it
-that calls another graph, and that of a node there, with both nodes: the first keeps the graph, and so the identity.
+Names in `uncalled_modules` map to paths of modules. The identity of a graph, the name of a node in it that calls
+another graph, and the name of a node there map to both nodes; the first keeps the graph, and so its identity.
 """
 
 NO_CALLS: Calls = {}
@@ -170,7 +170,7 @@ def name_roots(roots: Iterable[Root]) -> Iterator[Source]:
 
     A source is named after its module and the call, `layers.0.attn.q::linear`; if a module makes the same call twice,
     the later one has a number, `layers.0::add_1`. A call in the top-level module is named after the class. If several
-    roots stand for one node, the one with the most details is used.
+    roots have the same name, the one with the most details is used.
     """
     roots = list(roots)
     details: dict[str, SourceDetails] = {}

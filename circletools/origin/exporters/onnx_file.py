@@ -1,8 +1,8 @@
 """Origins from the ONNX file from which a model was converted.
 
 Converters such as onnx2tf keep hardly any names. So nodes and operators are matched by weights that equally many of
-each read, and by surviving names; the rest if they lie between the same matched neighbours, where those of one kind
-are matched one to one if equally many, else to every candidate.
+each read, and by surviving names; others must lie between the same matched neighbours: one to one if there are
+equally many of a kind, else each to all candidates.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def from_onnx(model: Model, path: str | os.PathLike[str]) -> Origins:
 
 
 def _charge_external(graph: Any, folder: str) -> None:
-    """Raise ModelFormatError if weights in other files have far more bytes together than these files."""
+    """Raise ModelFormatError if weights stored in other files total far more bytes than these files."""
     weights = (one for one in graph.initializer if one.external_data)
     places = [{entry.key: entry.value for entry in one.external_data} for one in weights]
     sizes = {name: os.path.getsize(os.path.join(folder, name)) for name in {place["location"] for place in places}}

@@ -2,15 +2,15 @@
 
 A converter gives a fused operator the tags of most of its operators. It also adds the tags of equal constants that it
 merged, of layout changes that it moved, and of the operator's producers. So the last tag of an operator names its
-result, and the graph of nodes determines the others: an operator computes all nodes on the way from other operators'
-results to its own.
+result, and the graph of nodes determines its other nodes: an operator computes all nodes on the way from other
+operators' results to its own.
 
 * Nodes that only change the layout belong only to operators that only change the layout.
-* If several operators have one last tag, the later ones compute only that node and values of parameters. The first
+* If operators have the same last tag, the later ones compute only that node and values of parameters. The first
   one also computes earlier nodes if it holds their parameters: a linear layer is tagged as the norm after it.
 * If equal operators were merged, the merged operator has the nodes of all of them.
-* A node whose parameters were folded into a later operator is one of its sources: a norm's into a linear layer, a
-  bias into the sum after it.
+* A node whose parameters were folded into a later operator is one of its sources, as for a norm before a linear
+layer, or a bias before a sum.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _tags(name: str, count: int) -> list[int]:
 class _Nodes:
     """The graph of the nodes, by their numbers.
 
-    `first` is the first node that computes the same value from the program's inputs; it stands for all of them.
+    `first` is the first node that computes the same value from the program's inputs; it stands for all such nodes.
     """
 
     def __init__(self, nodes: Sequence[Any], calls: Calls) -> None:
@@ -86,7 +86,7 @@ class _Nodes:
             self.equal[first].append(number)
 
     def with_equals(self, found: Iterable[int], others: Container[int]) -> list[int]:
-        """Return nodes together with the nodes that compute the same and are not in `others`."""
+        """Return nodes together with the nodes that compute the same values and are not in `others`."""
         result: set[int] = set()
         for number in found:
             result.update([one for one in self.equal[number] if one not in others] or [number])
@@ -161,7 +161,7 @@ def _sizes(main: Graph) -> list[int]:
 
 
 def _inner(main: Graph, tags: Sequence[Sequence[int]]) -> set[int]:
-    """Return the operators that read results only of operators with the same last tag."""
+    """Return the operators that read only results of operators with the same last tag."""
     ends = set(main.inputs.tolist())
     found = set()
     for operator, inputs in enumerate(main.operands.lists()):

@@ -187,11 +187,11 @@ def name_moved(
         FULLY_CONNECTED "a" -> MUL "b", "a" also read elsewhere  FULLY_CONNECTED "a", FULLY_CONNECTED "b"
         ADD "a" -> TRANSPOSE "b"                                 ADD "b"
 
-    An operator without an origin gets those on the chain from the value of its name up to the first of its code.
+    An operator without an origin gets those on the chain from its name's value to the first operator of its code.
     """
     named = {name: index for index, name in enumerate(before.operators.first_result_names)}
     names, codes = after.operators.first_result_names, before.operators.code_names
-    behind: dict[int, int] = {}  # the layout change that stood before an operator and stands behind it now
+    behind: dict[int, int] = {}  # the layout change that was before an operator and is now after it
     for index, (code, inputs) in enumerate(zip(after.operators.code_names, after.operands.lists(), strict=True)):
         at = named.get(names[index], -1)
         layout = next((behind[one] for one in feeding(after, inputs) if one in behind), at)

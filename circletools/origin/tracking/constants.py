@@ -5,7 +5,7 @@
               folding a batch normalization
 
 Close constants are found by the correlation of 256 dequantized elements (Pearson; cosine for scaled channels): two
-match if they correlate, each is the other's best match, and no second one comes close (mutual nearest neighbours with
+match if they correlate, each is the other's best match, and no other comes close (mutual nearest neighbours with
 a margin, as in the matching of image features).
 """
 
@@ -119,7 +119,7 @@ Payloads = dict[int, Payload]
 
 @dataclass(frozen=True, slots=True)
 class Constants:
-    """For each class of constants: whether both models have it, not exactly but closely, and hardly by chance."""
+    """For each class of constants: whether both models have it, only similar data, and hardly by chance."""
 
     shared: Mask
     close: Mask

@@ -45,7 +45,7 @@ def pair_by_name(views: Views, pairs: Pairs, sizes: list[Indices], *, tagged: bo
 
 
 def _operators_by_name(side: Side) -> dict[bytes, int]:
-    """Return the operator of each unique name of a first output."""
+    """Return operators by the name of their first output, for names that occur only once."""
     named = [(side.names[value], row) for row, value in enumerate(side.first) if value != NONE]
     counts = Counter(name for name, _ in named)
     return {name: row for name, row in named if name and counts[name] == 1}

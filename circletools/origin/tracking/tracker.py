@@ -88,7 +88,7 @@ def _constants_in_common(graphs: Sequence[Tracked]) -> tuple[int, int]:
 
 
 def _names_in_common(graphs: Sequence[Tracked]) -> float | None:
-    """Return the share of names with a path that both models have, of the model that has fewer; None without any."""
+    """Return the share of names with a path, of the model with fewer, that both models have; None without any."""
     named: tuple[set[bytes], set[bytes]] = set(), set()
     for one in graphs:
         for names, view in zip(named, one.views, strict=True):
@@ -229,7 +229,7 @@ def _carried_along(before: ModelGraph, after: ModelGraph) -> bool:
 
 
 def _by_source(found: Found, origin_of: Mapping[int, Origin], least: float, same: bool) -> dict[int, Grounds]:
-    """Return the sources of the operators found; of two ways to one source the more confident counts."""
+    """Return the sources of the operators found; if a source is found twice, the more confident one counts."""
     best: dict[int, Grounds] = {}
     for row, one in found.items():
         grounds = one if same else Grounds(one.evidence, 0.0)

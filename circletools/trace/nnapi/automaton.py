@@ -23,7 +23,7 @@ from circletools.trace.nnapi.marks import (
 )
 
 END = -1
-"""The symbol of an end; the symbol of a begin is the number of its mark."""
+"""The symbol of an end event; the symbol of a begin event is the number of its mark."""
 
 BUCKETS = tuple((layer, phase) for layer in LAYERS for phase in PHASES)
 BUCKET = {pair: number for number, pair in enumerate(BUCKETS)}
@@ -35,7 +35,7 @@ _INNER_LAYERS = {"LA": ("LR",), "LR": ("LI", "LC"), "LI": ("LD",), "LD": (), "LC
 _HOLDERS = {"LA": (), "LR": ("LA",), "LI": ("LR",), "LD": ("LI",), "LC": ("LR", "LI")}
 _MAIN_PHASES = ("PP", "PC", "PE", "PT", *SUBPHASES)
 _FAMILIES = (("PI",), ("PP",), ("PC",), ("PE", *SUBPHASES), ("PT",))
-# Which phases pause while a phase runs: main phases that it is not part of. Legal only for PI; the same for all.
+# The phases that pause while a phase runs: main phases that do not contain it. Legal only for PI; the same for all.
 _PAUSED = {
     phase: sum(1 << BUCKET[pair] for pair in BUCKETS if pair[1] in sum(_FAMILIES, ()) and pair[1] not in family)
     for family in _FAMILIES
@@ -181,7 +181,7 @@ class Automaton:
         return len(self.marks) - 1
 
     def follow(self, number: int, symbols: Iterable[int]) -> Iterator[int]:
-        """Yield the path after each symbol, from path `number` on; make the paths after begins that are new."""
+        """Yield the path after each symbol, from path `number` on; make new paths after begin events."""
         for symbol in symbols:
             move = self.moves[number]
             number = move[symbol] if symbol in move else move.setdefault(symbol, self._enter(number, symbol))

@@ -34,7 +34,7 @@ _OF_DRIVERS = (*_SERVED, Role.DRIVER, Role.CALLBACK)
 
 @dataclass(frozen=True, slots=True)
 class EventBatch(Columns):
-    """Begins and ends of marks that show executions, in time order: places in the batch, roles, times, threads."""
+    """Begin and end events of marks that show executions, in time order: place in the batch, role, time, thread."""
 
     at: Numbers
     roles: Numbers
@@ -48,7 +48,7 @@ class EventBatch(Columns):
 class Execution:
     """An execution. `segment` is the run and application phase in which it began; `end_ns` is -1 while it runs.
 
-    `number` counts executions in the order of their begins.
+    `number` counts executions in the order of their starts.
     """
 
     number: int
@@ -84,7 +84,7 @@ class ExecutionColumns(Columns):
         return len(self.numbers)
 
     def __iter__(self) -> Iterator[Execution]:
-        """Yield all executions in the order of their begins."""
+        """Yield all executions in the order of their starts."""
         numbers, processes, threads, kinds, *others = (getattr(self, name).tolist() for name in self.__slots__)
         return map(Execution, numbers, processes, threads, map(KINDS.__getitem__, kinds), *others)
 
@@ -118,11 +118,11 @@ class Executions:
     def __init__(self, ignored: frozenset[int], processes: list[int], runs: Runs) -> None:
         self.unmatched_waits: list[int] = []
         self._ignored, self._processes, self._runs = ignored, processes, runs
-        # Number of the begin, process, thread, role, start, and place of each execution.
+        # The number of the begin event, process, thread, role, start, and place of each execution.
         self._begun = _Rows(6)
-        # Its end, _NONE if it runs; and its thread, _NONE if no other thread waits for it.
+        # The end, _NONE while the execution runs; and the thread, _NONE if no other thread waits for it.
         self._ends, self._starters = array("q"), array("q")
-        # Executions to wait for, by process; those of open marks, by thread; how many of a thread are in flight.
+        # Executions yet to be waited for, by process; those of open marks, by thread; how many are in flight.
         self._pending: dict[int, deque[int]] = defaultdict(deque)
         self._open: dict[int, list[int]] = defaultdict(list)
         self._in_flight: dict[int, int] = defaultdict(int)
@@ -192,7 +192,7 @@ class Executions:
         return ExecutionColumns(places + 1, processes, threads, roles, starts, segments, wheres, ends)
 
     def unpaired(self) -> set[int]:
-        """Return the starts whose waits have not ended, by their order among all executions."""
+        """Return the starts whose waits have not ended, as positions among all executions."""
         some = chain(*self._pending.values(), *self._open.values())
         return {number for number in some if number != _NONE and self._starters[number] != _NONE}
 
@@ -215,7 +215,7 @@ class Evidence:
         self._found.add(some.at + first, some.roles, some.begins, some.times, some.threads, some.wheres)
 
     def _outermost(self, *wanted: Role) -> tuple[EventBatch, Numbers]:
-        """Return the begins of the outermost marks of certain roles on each thread, and their ends, in order."""
+        """Return the begin and end events of the outermost marks of certain roles on each thread, in order."""
         events = EventBatch(*self._found.arrays())
         events = events.only(np.isin(events.roles, wanted))
         order = by_thread(events.threads)

@@ -1,7 +1,7 @@
 """Export a trace's marks to viewers: slices in Chrome JSON, or `ftrace/print` events in a Perfetto trace.
 
-Threads without NN marks are omitted. Marks that are open at the end of the trace stay open, and unmatched ends are
-kept, so that an export gives the same analysis as its trace.
+Threads without NN marks are omitted. Marks that are open at the end of the trace stay open, and unmatched end events
+are kept, so that an export gives the same analysis as its trace.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ def export_trace(
 
 
 def _events(trace: Trace, analysis: Analysis) -> Iterator[tuple[Event, bool]]:
-    """Yield the begins and ends to write in time order, and whether each end has a begin.
+    """Yield the events to write in time order, and whether each end event has a begin event.
 
-    If the trace is longer than its marks, meaningless marks record its start and end.
+    If the trace is longer than its marks, placeholder marks record its start and end.
     """
     depths: dict[int, int] = defaultdict(int)
     last = Event(-1, min(analysis.marked, default=0), 0, "E", b"", -1)
@@ -99,7 +99,7 @@ def chrome_parts(trace: Trace, analysis: Analysis) -> Iterator[bytes]:
 
 
 def _named(text: bytes) -> str:
-    """Return the end of the line of a begin: the name, layer and phase of its mark."""
+    """Return the end of the line of a begin event: the name, layer and phase of its mark."""
     mark = classify(text)
     name = mark.name if mark.layer and mark.name else text.decode("utf-8", "backslashreplace")
     where = {"layer": mark.layer, "phase": mark.phase} if mark.layer else {}

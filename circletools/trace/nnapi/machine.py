@@ -223,7 +223,7 @@ class Machine:
         least = np.minimum.reduceat(depths, walk.firsts)
         for thread, depth in zip(walk.threads[walk.firsts].tolist(), least.tolist(), strict=True):
             del self._places[thread][depth:]
-        # The least depth from here to the end of the thread; later threads are offset above all of this one's.
+        # The least depth from here to the end of the thread; later threads are offset above all depths of this one.
         index = np.repeat(np.arange(len(walk.firsts)), np.diff(walk.firsts, append=len(depths)))
         levels = depths + index * (int(depths.max()) + 1)
         later = np.append(np.minimum.accumulate(levels[::-1])[::-1][1:], levels[-1])

@@ -1,4 +1,4 @@
-"""The meaning of a begin's text: layer, phase, and role.
+"""The meaning of a begin event's text: layer, phase, and role.
 
     [SW]?[SUB]?[NN_<layer>_<phase>]detail      marks of NNAPI
     HIDL::<interface>::<method>::<side>        calls of the HAL, from generated code
@@ -38,7 +38,7 @@ class Role(IntEnum):
     """The role of a mark besides its time: it sets the run or application phase, or shows executions.
 
     The runtime's marks, up to COMPUTE, show these best; the others are evidence in clients and in drivers. A request
-    is a call that returns before the execution has ended; a callback then has the result.
+    is a call that returns before the execution has ended; a callback then delivers the result.
     """
 
     NONE = 0
@@ -74,7 +74,7 @@ class HalSide(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A begin. `layer` is empty if it adds no time; `fault` is the diagnostic code of an invalid tag.
+    """A begin event. `layer` is empty if it adds no time; `fault` is the diagnostic code of an invalid tag.
 
     `in_process` is set for driver code that runs outside a driver process, and so counts as CPU.
     """
@@ -104,7 +104,7 @@ class Mark:
 
 
 FOREIGN = Mark()
-"""A begin that is not an NNAPI mark."""
+"""A begin event that is not an NNAPI mark."""
 
 _TAG = re.compile(rb"(\[SW\])?(\[SUB\])?\[NN_(L[A-Z]*)_(P[A-Z]*)\](.*)", re.DOTALL)
 _BEGINNING = re.compile(rb"\s*(?:\[(?:SW|SUB)\]\s*)*\[NN_")
@@ -149,7 +149,7 @@ def role_of(mark: Mark) -> Role:
 
 
 def classify(text: bytes) -> Mark:
-    """Return the mark for a begin's text."""
+    """Return the mark for the text of a begin event."""
     start = text[:1]
     if start in (b"H", b"A"):
         call = _HIDL.fullmatch(text) or _AIDL.fullmatch(text)

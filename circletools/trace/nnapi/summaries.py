@@ -61,7 +61,7 @@ class RunPart:
 class RunSummary:
     """A run, or None for the time outside any run; the first part covers the whole run.
 
-    `shares` divide its elapsed time, by wall clock.
+    `shares` divide its elapsed wall-clock time.
     """
 
     run: Run | None
@@ -116,7 +116,7 @@ def _median(ordered: Sequence[int]) -> int:
 
 
 def summarise_executions(executions: ExecutionColumns) -> ExecutionSummary | None:
-    """Return the summary of executions in the order of their begins; None if there are none."""
+    """Return the summary of executions in the order of their starts; None if there are none."""
     elapsed = (executions.ends - executions.starts).tolist()
     times, rest = summarise(elapsed), sorted(elapsed[1:])
     if times is None:

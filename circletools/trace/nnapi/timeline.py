@@ -50,8 +50,8 @@ class Runs:
         self.all: list[Run] = []
         self.misplaced: list[tuple[int, str]] = []
         self._latest: dict[int, Run] = {}
-        # From which event (`now`) and time on which process, and any without runs, is in which segment; how much of
-        # this is of earlier batches, and the segments then.
+        # For each change of segment: event (`now`), time, process, its new segment, and that of processes without
+        # runs; the length of this before the batch, and the segments then.
         self.now = 0
         self._changes, self._earlier, self._before = array("q"), 0, dict[int, int]()
         self._open: dict[int, list[tuple[int, int]]] = {}
@@ -62,7 +62,7 @@ class Runs:
         return list(self._latest)
 
     def timeline(self, process: int | None) -> tuple[Numbers, Numbers]:
-        """Return the segments of this batch, of a process with runs or (None) without: their starts, and which."""
+        """Return the starts and indices of this batch's segments, for a process with runs or (None) without."""
         changes = np.array(self._changes[self._earlier :], np.int64).reshape(-1, 5)
         if process is None:
             first, column = self._changes[self._earlier - 1] if self._earlier else OUTSIDE, 4
@@ -94,11 +94,11 @@ class Runs:
         self._earlier = len(self._changes)
 
     def latest(self, process: int) -> Run | None:
-        """Return the current run of a process; for a process without runs, the one that began last."""
+        """Return the current run of a process; for a process without runs, the run that began last."""
         return self._latest.get(process, self.all[-1] if self.all else None)
 
     def began(self, mark: Mark, t_ns: int, thread: int, process: int, where: int) -> None:
-        """Process the begin of an application mark."""
+        """Process the beginning of an application mark."""
         if mark.role is Role.RUN:
             if self._open.pop(process, None):
                 self.misplaced.append((where, "a run begins while warm-up or benchmark is open"))

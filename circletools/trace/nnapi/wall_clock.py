@@ -187,7 +187,7 @@ class _Moments:
             np.append(0, np.cumsum(self._changes(word, masks, drivers, follows, closes)[order]))
             for word in range(-(-len(self.keys) // self._per_word))
         ]
-        # From which moments on each key is active.
+        # The moments from which each key is active.
         self.at_work: list[npt.NDArray[np.bool_]] = []
         for number in range(len(self.keys)):
             place = number % self._per_word * width

@@ -1,6 +1,6 @@
 """ExecuTorch's ETDump, as written by `ETDumpGen` (executorch/devtools/etdump).
 
-The events of a method's run are in the order of their ends. An instruction that calls an operator has an event
+The events of a method's run are in the order in which they end. An instruction that calls an operator has an event
 `native_call_<operator>` and, around it, `OPERATOR_CALL`; one that calls a delegate has events of the delegate's own
 operators, and `DELEGATE_CALL` around them. Times are in nanoseconds if ExecuTorch's clock counts nanoseconds, as it
 does on computers. A delegate may use a different clock.

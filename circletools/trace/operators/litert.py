@@ -1,10 +1,10 @@
 """LiteRT's events, as atrace marks and as JSON.
 
-A mark of atrace is a begin `TAG@<number>/<subgraph index>` and an end, one for every event of the interpreter. For an
-operator the tag is the name of its code (for a custom operator the custom code, for a delegate's node the name of the
-delegate) and the number is its operator index: tensorflow/lite/profiling/atrace_profiler.cc, GetTFLiteOpName in
-tensorflow/lite/core/subgraph.cc. Operators run within `Invoke`, and the outermost is one inference; a subgraph that
-an operator calls has another `Invoke`. Marks inside an operator's mark are parts of the operator.
+An atrace mark is a begin event `TAG@<number>/<subgraph index>` and an end event, for every event of the interpreter.
+For an operator the tag is the name of its code (for a custom operator the custom code, for a delegate's node the name
+of the delegate) and the number is its operator index: tensorflow/lite/profiling/atrace_profiler.cc, GetTFLiteOpName
+in tensorflow/lite/core/subgraph.cc. Operators run within `Invoke`; the outermost one is an inference; a subgraph
+that an operator calls has another `Invoke`. Marks inside an operator's mark are parts of the operator.
 
 The JSON document has the fields of the events that `LiteRtGetProfilerEvents` returns:
 
@@ -12,7 +12,7 @@ The JSON document has the fields of the events that `LiteRtGetProfilerEvents` re
                  "event_metadata1": 3, "event_metadata2": 0}, ...]}
 
 The names are those of `ProfiledEventData` in litert/c/litert_profiler_event.h. LiteRT has no program that writes this
-document; the recording program has to do it (docs/trace.md shows how). Events are in the order of their begins. An
+document; the recording program has to do it (docs/trace.md shows how). Events are in the order of their starts. An
 operator's numbers are its index and its subgraph. A delegate's own operators follow the end of its run, with their
 times but without their starts. `end_mem_usage`, if present, is the memory in bytes at the end of an event.
 """
@@ -43,7 +43,7 @@ class _Mark(NamedTuple):
 
 
 class _Open(NamedTuple):
-    """A begin without its end so far.
+    """A begin event whose end has not come yet.
 
     `execution` is the inference around it, `operator` whether an operator runs since the last `Invoke`; `role` is the
     mark itself, None for a foreign mark.

@@ -29,7 +29,7 @@ _Event = tuple[str, str, str, str]
 
 
 class _Span(NamedTuple):
-    """A begin with its end; `begun` is how many runs of the session's main subgraph precede it in the file.
+    """A pair of begin and end events; `begun` is how many runs of the session's main subgraph precede it in the file.
 
     The events of a whole subgraph have no backend.
     """
@@ -103,7 +103,7 @@ def _elapsed(spans: Sequence[_Span]) -> tuple[int, ...]:
 
 
 def _spans(events: list[_Event]) -> tuple[list[_Span], dict[int, list[int]], int]:
-    """Pair begins and ends with the same track and name.
+    """Pair begin and end events with the same track and name.
 
     Return the pairs, the starts of the main subgraph's runs (by session), and the number of unpaired events.
     """

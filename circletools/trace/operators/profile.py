@@ -61,7 +61,7 @@ class OperatorTrace(Tabular):
 
     `averaged` means that only averages are known: there is one `OperatorRun` for each operator, with the time of all
     its `calls` in all executions. `inside` are the parts that a delegate reports of its own run: their time is
-    already in the run of the delegate. `incomplete` counts unpaired begins and ends, `skipped` the omitted
+    already in the run of the delegate. `incomplete` counts unpaired begin and end events, `skipped` the omitted
     executions. `name` is the name of the source.
     """
 
@@ -113,7 +113,7 @@ def only_executions(trace: OperatorTrace, kept: Mapping[int, int]) -> OperatorTr
 def warm_up(trace: OperatorTrace) -> int:
     """Return how many initial executions are slower than chance explains, compared with the second half.
 
-    Slower means by a tenth, and by five times the spread. At least four executions are needed, and half of them stay.
+    Slower means by a tenth, and by five times the spread. At least four executions are needed; half of them are kept.
     """
     if trace.averaged or trace.executions < _FEWEST:
         return 0

@@ -1,4 +1,4 @@
-"""Traces of every encoding as one stream of begins and ends.
+"""Traces of every encoding as one stream of begin and end events.
 
     trace = open_trace("trace.html")
     for event in events(trace):

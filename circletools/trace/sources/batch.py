@@ -31,10 +31,10 @@ def place_at(t_ns: _Place) -> _Place:
 
 
 class Event(NamedTuple):
-    """A begin or an end on a thread.
+    """A begin or end event on a thread.
 
-    `tgid` is the process, -1 if the trace does not record it; `text` is the text of a begin without the process id,
-    and empty for an end; `where` is a line number or a byte offset (see `Trace.place`).
+    `tgid` is the process, -1 if the trace does not record it; `text` is a begin event's text without the process id,
+    and empty for an end event; `where` is a line number or a byte offset (see `Trace.place`).
     """
 
     t_ns: int
@@ -49,7 +49,7 @@ class Event(NamedTuple):
 class Batch:
     """Events in the order of the trace, as columns of the same length.
 
-    `texts` holds an index into `names` for a begin, and -1 for an end. Names are distinct within a batch.
+    `texts` holds an index into `names` for begin events, and -1 for end events. Names are distinct within a batch.
     """
 
     times: Numbers

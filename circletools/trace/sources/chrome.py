@@ -2,8 +2,8 @@
 
     {"ph":"B","ts":         1234567.890,"tid":      5143,"pid":      5143,"name":"f","args":{"mark":"[NN_LR_PE]f"}},
 
-`ts` is in microseconds; `args.mark` holds the text of a mark. An unmatched end is an instant event, as viewers reject
-unmatched ends. All other lines only serve viewers.
+`ts` is in microseconds; `args.mark` holds the text of a mark. An unmatched end event becomes an instant event, as
+viewers reject it otherwise. All other lines only serve viewers.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ for _number, (_first, _last) in enumerate(((0, 19), (19, 29), (29, 39))):
 
 
 def read_chrome(trace: Trace, pieces: Pieces) -> Iterator[Batch]:
-    """Yield the begins and ends. Raises InvalidInputError for JSON that is not such an export."""
+    """Yield the begin and end events. Raises InvalidInputError for JSON that is not such an export."""
     line, known = 1, False
     for left_out, data in lines(pieces):
         line += left_out

@@ -1,4 +1,4 @@
-"""Parse many places of a text at once: numbers, and the texts of begins, each distinct one once.
+"""Parse many places of a text at once: numbers, and the texts of begin events, each distinct text once.
 
 Eight characters form one 64-bit word.
 """
@@ -144,10 +144,10 @@ def interned(data: bytes, starts: Numbers, ends: Numbers) -> tuple[Numbers, list
 def read_names(
     data: bytes, begins: npt.NDArray[np.bool_], starts: Numbers, ends: Numbers
 ) -> tuple[Numbers, list[bytes], Numbers]:
-    """Parse `PID|TEXT` of the events that are begins, each from `starts` to `ends`.
+    """Parse `PID|TEXT` of the begin events, each from `starts` to `ends`.
 
-    For each event, return its text as an index into the names, -1 for an end; the names; and for each event its
-    process, -1 for an end and for a begin without a process id or text.
+    For each event, return its text as an index into the names, -1 for an end event; the names; and for each event its
+    process, -1 for an end event and for a begin event without a process id or text.
     """
     codes, raw = interned(data, starts[begins], ends[begins])
     names: dict[bytes, int] = {}

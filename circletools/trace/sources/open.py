@@ -90,7 +90,7 @@ def _after(pieces: Pieces, count: int) -> Pieces:
 
 
 def _is_perfetto(start: bytes) -> bool:
-    """Return whether it begins like a packet, and is not text with an empty first line."""
+    """Return whether the data begins like a packet, and is not text with an empty first line."""
     return start[0] == 0x0A and any(byte < 32 and byte not in b"\t\n\r" for byte in start[1:])
 
 

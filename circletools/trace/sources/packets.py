@@ -22,7 +22,7 @@ from circletools.trace.sources.wire import CONTENT, BrokenMessage, contents, fie
 _COMPRESSED, _COMPRESSED_ZSTD = 50, 133
 _MACHINE, _MACHINE_TAG = 98, b"\x90\x06"
 _HEADER_BYTES = 20
-_PACKET_BYTES = 16  # counted for each packet, which takes time, with the bytes that may be unpacked
+_PACKET_BYTES = 16  # charged for each packet, which takes time, to the bytes that may be unpacked
 
 SEQUENCE, FTRACE_STATS, TRACE_STATS, PREVIOUS_DROPPED = 10, 34, 35, 42
 LOSSES = frozenset({SEQUENCE, FTRACE_STATS, TRACE_STATS, PREVIOUS_DROPPED})

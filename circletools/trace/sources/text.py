@@ -264,7 +264,7 @@ class _Reader:
         self.trace.fault(FaultKind.MALFORMED, self.line + index, self.data[start:end])
 
     def _note_processes(self, found: _Lines, threads: Numbers, pids: Numbers) -> None:
-        """Record the process of each new thread: from the line's column, or from its first begin."""
+        """Record the process of each new thread: from the line's column, or from its first begin event."""
         trace = self.trace
         for tid in set(distinct(threads)) - trace.processes.keys():
             of_thread = np.flatnonzero(threads == tid)
