@@ -179,7 +179,7 @@ def shortened(value: Any) -> Any:
 
 
 def origins_shown(model: ModelGraph) -> tuple[Origins, dict[str, Any]]:
-    """Return a model's origins, else the names of its operators, and which of both."""
+    """Return a model's origins, else the names of its operators, and which of the two."""
     state: dict[str, Any] = {"from": "output_names", "scope": "exact", "state": "absent", "reason": ""}
     try:
         found = origins_in(model)

@@ -1,7 +1,7 @@
 """The page: the document, the style and the script in one HTML file that loads nothing; links to source lines.
 
-The Content-Security-Policy allows only the style and the script, by hash, so a name that got into the markup would
-stay text. The document is in a data block of ASCII JSON with `<`, `>` and `&` escaped, so no name can end it early.
+The Content-Security-Policy allows only the style and the script, by hash, so a name that ended up in the markup would
+remain text. The document is in a data block of ASCII JSON with `<`, `>` and `&` escaped, so no name can end it early.
 """
 
 from __future__ import annotations

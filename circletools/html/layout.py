@@ -25,7 +25,7 @@ from circletools.graph.algorithms import dag_from_edges
 Numbers = NDArray[np.int64]
 _SWEEPS = 8
 _MOST_LANES = 48
-"""Tensors beyond these share lanes."""
+"""The maximum number of lanes; further tensors share them."""
 
 STRAIGHT = -1
 """The lane of an edge that needs none."""

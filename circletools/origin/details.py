@@ -73,7 +73,7 @@ def decode_details(data: bytes | memoryview, sources: Mapping[int, str]) -> dict
     for _ in range(reader.header(_VERSION)):
         shared, length = _number(reader), _number(reader)
         if shared > len(last):
-            raise reader.error("a string shares more characters with the previous one than that one has", reader.position)
+            raise reader.error("a string shares more characters with the previous one than exist", reader.position)
         last = last[:shared] + bytes(reader.take(length))
         strings.append(last.decode("utf-8", "surrogateescape"))
     details: dict[int, SourceDetails] = {}

@@ -55,8 +55,8 @@ class OperatorTime(Attributes):
 class AddedTime(Attributes):
     """Time that belongs to no operator of the model.
 
-    `inserted` by the runtime; a `delegate`, or an operator of one; `inside`: part of another row that already
-    includes its time.
+    Kinds: `inserted` by the runtime; a `delegate` or an operator of one; `inside`, a part of another row, which
+    already includes its time.
     """
 
     kind: AddedKind

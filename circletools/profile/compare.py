@@ -3,9 +3,9 @@
     executions of a recording -> mean of the fastest tenth -> mean of the fastest recordings of a side -> ratio
 
 Other work on a machine only ever adds time, so the fastest executions are nearest to what the model needs, and of
-four recordings or more the slowest fourth is left out. Two variations bound the error. One is between the recordings
-of a side, and those of a history of the same model; recordings made alternately are also compared in pairs. The other
-is between the fastest executions of five parts of each recording, because executions that follow each other are slow
+four recordings or more the slowest fourth is left out. Two kinds of variation bound the error: between the recordings
+of a side, and those of a history of the same model; recordings made alternately are also compared in pairs; and
+between the fastest executions of five parts of each recording, because executions that follow each other are slow
 together (the method of batch means). The variation between processes, such as in memory placement, is added: an
 assumed one, or more if the recordings show it. A change is significant by any of these, at its share of the level.
 """
@@ -28,7 +28,7 @@ Samples = npt.NDArray[np.float64]
 """The time of every execution of a recording, in nanoseconds."""
 
 NO_TIME: Samples = np.zeros(1)
-"""The times of what a recording lacks."""
+"""The times of a row that a recording lacks."""
 
 _One = TypeVar("_One")
 _Row = TypeVar("_Row")
@@ -54,10 +54,10 @@ _POWER = 0.9
 class ComparedTime:
     """A time before and after; `low` and `high` bound the ratio, with a confidence of 95 %.
 
-    All three are None if there was no time before, and the bounds also if there is none after. The verdicts `slower`
-    and `faster` are significant and exceed the threshold; `same` is within it; with `only before` and `only after`,
-    one side lacks the operator. With equally many recordings that vary equally, nine of ten comparisons find a change
-    by the ratio `visible` or more.
+    The ratio and the bounds are None without a time before; the bounds also without a time after. The verdicts
+    `slower` and `faster` are significant and exceed the threshold; `same` is within it; with `only before` and `only
+    after`, one side lacks the operator. With equally many recordings that vary equally, nine of ten comparisons find
+    a change by the ratio `visible` or more.
     """
 
     before_ns: int
@@ -139,7 +139,7 @@ class _Estimate:
         return len(self.errors) * min(tail(sign * logarithm / error, freedom) for error, freedom in self.errors)
 
     def reach(self) -> float:
-        """Return how far the logarithm may be off, with a confidence of 95 %."""
+        """Return the error of the logarithm that is not exceeded with a confidence of 95 %."""
         level = LEVEL / 2 / len(self.errors)
         return min(700.0, *(quantile(1 - level, freedom) * error for error, freedom in self.errors))
 

@@ -38,7 +38,7 @@ start) the number of the delegate's part, from 1, and of the row in it.
 """
 
 _Times = dict[_Key | None, Samples]
-"""The self time of each operator, and (None) of all, in every execution."""
+"""The self times in every execution: of each operator, and of all together under the key None."""
 
 
 @dataclass(frozen=True, slots=True)

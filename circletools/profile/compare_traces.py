@@ -67,10 +67,10 @@ def compare_traces(
 ) -> TraceComparison:
     """Compare two sides; a side is one or several recordings, preferably three or more for better intervals.
 
-    `history` are more recordings of the earlier model, which show how much recordings vary. With `paired`, the
+    `history` holds further recordings of the earlier model, which show how much they vary. With `paired`, the
     recordings of both sides were made alternately, and each is compared with its partner.
 
-    If all recordings have executions, the phases of execution are compared per execution, by wall clock, and the
+    If all recordings have executions, the phases of execution are compared per execution, in wall-clock time, the
     others per run, in self time of threads. Warm-up is excluded. `low` and `high` bound the ratio with a confidence
     of 95 %. A row is slower only if that is significant: see `compare_times`.
     """

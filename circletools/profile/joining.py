@@ -31,7 +31,7 @@ Place = tuple[int, int]
 _MOST_KINDS = 64
 _FINER = 3  # a mean resolves more than the steps of the clock
 _NEAR = 0.1  # of the greater time: closer times change order from one recording of a model to the next
-_TRIMMED = 10  # of this many executions, one at each end but at least one of three
+_TRIMMED = 10  # one of this many executions is dropped at each end, and at least one if there are three
 
 
 @dataclass(frozen=True, slots=True)

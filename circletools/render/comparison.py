@@ -22,7 +22,7 @@ from circletools.wording import SCHEMA_VERSION, counted, microseconds, milliseco
 
 Comparison = TraceComparison | ProfileComparison
 
-_UNKNOWN = 100  # a ratio that is bounded by this says nothing
+_UNKNOWN = 100  # a ratio known only to be within this factor means nothing
 _TIME_HEAD = ("before", "after", "delta", "ratio", "low", "high", "visible", "verdict")
 
 

@@ -291,7 +291,7 @@ def _disagreement(found: Fit, target: str, asked: Asked, one: Disagreement) -> d
 
 def _result(found: Fit, target: str, misfit: Misfit) -> dict[str, Any]:
     origin = _origin(misfit)
-    verb = "does not support" if misfit.measured else "was never asked about"
+    verb = "does not support" if misfit.measured else "was not tested with"
     code, reason, names = key_of(misfit.code, misfit.reason, misfit.origin)
     key = "\0".join((target, code, reason, *names)).encode("utf-8", "surrogatepass")
     result: dict[str, Any] = {

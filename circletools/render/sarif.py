@@ -122,7 +122,7 @@ def _artifact(file: str) -> dict[str, str]:
 
 
 def host_path(file: str) -> str:
-    """Return the path of a file as code hosts expect it: from the current directory, if it is there or below."""
+    """Return the path of a file as code hosts expect it: relative to the current directory if it is below that."""
     with suppress(ValueError):  # on another drive
         path = os.path.relpath(file).replace(os.sep, "/")
         return file if path.startswith("../") else path

@@ -85,7 +85,7 @@ def _summary_blocks(document: Document) -> Iterator[_Block]:
         some = f", the first {TOP_RUNS} of {count}" if count > TOP_RUNS else ""
         rows = [_RUN_HEAD, *map(_run_cells, shown)]
         yield f"runs{some}, in ms", rows, number_columns(rows)
-        yield "all runs by the clock, in ms", _share_rows(runs["wall_clock"], runs["elapsed_ns"]), _BEHIND_TWO
+        yield "all runs, by wall-clock time, in ms", _share_rows(runs["wall_clock"], runs["elapsed_ns"]), _BEHIND_TWO
     else:
         for run in shown:
             yield "thread time in ms", _bucket_rows(run["parts"][0]), _BEHIND_TWO
@@ -101,7 +101,7 @@ def _summary_blocks(document: Document) -> Iterator[_Block]:
 def _executions_title(kinds: list[str]) -> str:
     """Return the title of executions, with their kind of mark unless it is the runtime's."""
     by = {"application": " ([NN_LA_PE] marks)", "HAL call": " (HAL calls)"}.get(kinds[0], "")
-    return f"executions{by} by the clock, in ms"
+    return f"executions{by}, by wall-clock time, in ms"
 
 
 def _run_cells(run: Document) -> _Row:
@@ -117,12 +117,12 @@ def _run_blocks(run: Document) -> Iterator[_Block]:
     name += f" (process {run['process']})" if run["index"] >= 0 else ""
     name += ", cut short" if run["partial"] else ""
     if run["wall_clock"]:
-        yield f"{name} by the clock, in ms", _share_rows(run["wall_clock"], run["elapsed_ns"]), _BEHIND_TWO
+        yield f"{name}, by wall-clock time, in ms", _share_rows(run["wall_clock"], run["elapsed_ns"]), _BEHIND_TWO
     for part in run["parts"]:
         title = name if part["app_phase"] == WHOLE else f"run {run['index']}, {_phase_title(part['app_phase'])}"
         if part["wall_clock"]:
             rows = _share_rows(part["wall_clock"], part["executions"]["total_ns"])
-            yield f"{title}: executions by the clock, in ms", rows, _BEHIND_TWO
+            yield f"{title}: executions, by wall-clock time, in ms", rows, _BEHIND_TWO
         yield f"{title}: thread time in ms", _bucket_rows(part), _BEHIND_TWO
     rows = [
         [_phase_title(part["app_phase"]), *_execution_cells(part["executions"])]

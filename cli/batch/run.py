@@ -22,7 +22,7 @@ _HELD_BYTES = 64 << 20
 
 
 def run(tasks: Iterable[Task], batch: BatchOptions) -> int:
-    """Run tasks as `batch` says; return the highest exit status of all, where UNKNOWN ranks below 1."""
+    """Run tasks with the options `batch`; return the highest exit status of all, where UNKNOWN ranks below 1."""
     statuses: list[int] = []
     with closing(_workers(batch)) as workers:
         printer = _Printer()

@@ -19,7 +19,7 @@ from ..console.terminal import fail, show
 from ..signature import Command
 
 Heading = Literal["name", "own", "line"]
-"""The heading above a file's text: its name; none, since the text has one; or not even an empty line."""
+"""The heading above a file's text: its name; none, as the text has its own; or none and no empty line either."""
 
 Message = tuple[str | None, str]
 """The kind of a message (error, warning, note), or None; and its text."""

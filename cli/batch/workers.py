@@ -102,8 +102,8 @@ class _Process:
             name = signal.Signals(-code).name
         except ValueError:
             name = str(-code)
-        reason = ", perhaps for lack of memory" if name == "SIGKILL" else ""
-        return f"the process working on it was ended by {name}{reason}"
+        reason = ", perhaps because memory ran out" if name == "SIGKILL" else ""
+        return f"the process working on it was killed by {name}{reason}"
 
 
 class Processes:

@@ -44,7 +44,7 @@ def naming(source: str) -> Iterator[None]:
 def read_bytes(path: str | Path) -> bytes:
     """Return the bytes of a file; - is standard input. Raises InvalidInputError."""
     try:
-        if Path(path).is_char_device() and str(path) != os.devnull:  # it may have no end
+        if Path(path).is_char_device() and str(path) != os.devnull:  # a device may have no end
             raise OSError(ENODEV, "it is a device")
         return sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
     except (OSError, ValueError) as error:

@@ -13,7 +13,7 @@ from tests.kit.program import TRACE, put, run
 def test_trace_stats_in_every_form(tmp_path: Path) -> None:
     forms = {form: run("trace-stats", TRACE, "--format", form) for form in ("text", "json", "csv")}
     assert {(ran.status, ran.err) for ran in forms.values()} == {(0, "")}
-    assert b"all runs by the clock, in ms\n" in forms["text"].out
+    assert b"all runs, by wall-clock time, in ms\n" in forms["text"].out
     title = b"run 0 model_0 (process 5143): thread time in ms\n"
     assert title in run("trace-stats", TRACE, "--by", "bucket").out
     document = json.loads(forms["json"].out)

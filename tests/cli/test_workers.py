@@ -80,9 +80,9 @@ def worker(process: Ended, pipe: object = None) -> Any:
         (None, "ended with exit status 0"),
         (0, "ended with exit status 0"),
         (1, "ended with exit status 1"),
-        (-1, "was ended by SIGHUP"),
-        (-9, "was ended by SIGKILL, perhaps for lack of memory"),
-        (-11, "was ended by SIGSEGV"),
+        (-1, "was killed by SIGHUP"),
+        (-9, "was killed by SIGKILL, perhaps because memory ran out"),
+        (-11, "was killed by SIGSEGV"),
         (-99, "was ended by 99"),
     ],
 )

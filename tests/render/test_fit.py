@@ -229,7 +229,7 @@ def test_sarif() -> None:
         {
             "ruleId": "NOT_MEASURED",
             "level": "note",
-            "message": {"text": "npu was never asked about COS from s2: rank. To do: do rank."},
+            "message": {"text": "npu was not tested with COS from s2: rank. To do: do rank."},
             "locations": place("subgraphs[0].operators[2]"),
         },
     ]
