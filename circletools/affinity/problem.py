@@ -50,7 +50,7 @@ class Limit(Attributes):
 
     @property
     def is_upper(self) -> bool:
-        """Whether it is an upper limit on the size of each partition."""
+        """Whether this is an upper limit on the size of each partition."""
         return self.kind in ("max-operators", "max-bytes")
 
     @property

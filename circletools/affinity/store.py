@@ -48,7 +48,7 @@ def annotate(edit: ModelEdit, what: Affinity | Planned) -> RewriteResult:
 
 
 def follow(edit: ModelEdit) -> None:
-    """Update the affinity, an existing or a newly written one, when `edit` is saved.
+    """Update the affinity, whether existing or newly written, when `edit` is saved.
 
     An added operator gets the device of the first operator whose work it continues, or else the device of most
     operators. A fresh stamp stays fresh.
@@ -87,7 +87,7 @@ def _most_used(devices: Ids) -> int:
 
 
 class _Follower:
-    """Updates the tables. It remembers the table that it last wrote, as an edit may be saved twice."""
+    """Updates the tables, and remembers the table last written, as an edit may be saved twice."""
 
     def __init__(self) -> None:
         self._affinity: Affinity | None = None  # without the added operators

@@ -59,7 +59,7 @@ class _Joined(Graph):
         return self._moved(vectors, np.diff(self.model.operator_columns.splits))
 
     def _moved(self, vectors: Vectors, rows: Indices | int = 1) -> Slots:
-        """Return slots of the joined graph; each subgraph has `rows` vectors."""
+        """Return slots of the joined graph, in which each subgraph has `rows` vectors."""
         firsts = np.repeat(np.repeat(self.model.tensor_columns.splits[:-1], rows), vectors.count)
         values = vectors.flat().astype(np.int64)
         return Slots(np.where(values < 0, values, values + firsts), vectors.splits())

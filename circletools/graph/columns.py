@@ -116,7 +116,7 @@ class Operators:
         return [name.decode("utf-8", "surrogateescape") if len(name) <= _LONG_NAME else long[name] for name in raw]
 
     def option(self, name: str, chosen: Indices | slice = slice(None)) -> NDArray[np.float64]:
-        """Return an option of operators, 0 if an operator lacks it; a string is returned as its number."""
+        """Return an option of operators, 0 if an operator lacks it; strings are returned as numbers."""
         return options_of(self.tables.take(chosen), name, self.schema)
 
 

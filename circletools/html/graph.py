@@ -166,7 +166,7 @@ def module_parts(numbers: NDArray[np.int64], groups: NDArray[np.int64]) -> list[
 
 
 def or_none(number: int) -> int | None:
-    """Return the number of a device or a partition, None for none."""
+    """Return the number of a device or a partition, None if there is none."""
     return None if number == NONE else number
 
 

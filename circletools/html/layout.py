@@ -28,7 +28,7 @@ _MOST_LANES = 48
 """The maximum number of lanes; further tensors share them."""
 
 STRAIGHT = -1
-"""The lane of an edge that needs none."""
+"""The lane number of an edge that needs no lane."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from circletools.origin.tables import OP_TABLE, encode_op_table
 
 
 def follow(edit: ModelEdit) -> None:
-    """Update the origin tables, existing or newly written ones, when `edit` is saved.
+    """Update the origin tables, whether existing or newly written, when `edit` is saved.
 
     An added operator inherits the origins of the operators whose work it continues. A fresh stamp stays fresh; a
     stale stamp is kept, as the tables remain stale.
@@ -39,7 +39,7 @@ def _named(edit: ModelEdit, origins: Origins) -> bool:
 
 
 class _Follower:
-    """Updates the tables; it recognizes the stamp that it wrote last, as an edit may be saved twice."""
+    """Updates the tables, and recognizes the stamp last written, as an edit may be saved twice."""
 
     def __init__(self) -> None:
         self._stamp: bytes | None = None

@@ -41,7 +41,7 @@ class CostInputs(Attributes):
 
     @property
     def devices(self) -> tuple[str, ...]:
-        """The devices with known times, those of the document first."""
+        """The devices with known times; those of the document come first."""
         return tuple(dict.fromkeys((*self.document.devices, *self.traces)))
 
     @property

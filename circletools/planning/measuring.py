@@ -199,7 +199,7 @@ def times_of(chains: Sequence[Chain], worker: Worker, request: MeasureRequest) -
         if not timed.failure:
             found |= zip(left, timed.times_us, strict=True)
             break
-        if timed.failed is None and len(left) > 1:  # the process ended, and the step is not known
+        if timed.failed is None and len(left) > 1:  # the process ended at an unknown step
             return [times_of([chain], worker, request)[0] for chain in chains]
         number, step = timed.failed or (0, _ending(asked[0], worker, request))
         failed = asked[number][step]

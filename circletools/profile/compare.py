@@ -7,7 +7,7 @@ four recordings or more the slowest fourth is left out. Two kinds of variation b
 of a side, and those of a history of the same model; recordings made alternately are also compared in pairs; and
 between the fastest executions of five parts of each recording, because executions that follow each other are slow
 together (the method of batch means). The variation between processes, such as in memory placement, is added: an
-assumed one, or more if the recordings show it. A change is significant by any of these, at its share of the level.
+assumed one, or more if the recordings show it. A change is significant by any of these, each at part of the level.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class _Estimate:
     errors: tuple[tuple[float, float], ...]
 
     def chance(self, sign: int) -> float:
-        """Return the probability of such a time after, or a longer one (-1: a shorter one), if nothing changed."""
+        """Return the probability of such a time after, or of a longer one (-1: a shorter one), if nothing changed."""
         change = bool(self.after) - bool(self.before)
         logarithm = math.log(self.after / self.before) if self.before and self.after else change
         return len(self.errors) * min(tail(sign * logarithm / error, freedom) for error, freedom in self.errors)

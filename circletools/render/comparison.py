@@ -22,7 +22,7 @@ from circletools.wording import SCHEMA_VERSION, counted, microseconds, milliseco
 
 Comparison = TraceComparison | ProfileComparison
 
-_UNKNOWN = 100  # a ratio known only to be within this factor means nothing
+_UNKNOWN = 100  # ratios and bounds beyond this factor are not shown
 _TIME_HEAD = ("before", "after", "delta", "ratio", "low", "high", "visible", "verdict")
 
 

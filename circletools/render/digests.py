@@ -25,7 +25,7 @@ def digests_text(found: ContentDigests) -> Iterator[str]:
 
 
 def attestation_statement(found: Attestation, before: Model, after: Model) -> dict[str, Any]:
-    """Return the in-toto statement (version 1) whose subject is the second model and whose predicate is the JSON.
+    """Return the in-toto statement (version 1) about the second model, with the attestation as JSON.
 
     It has the names of the files, and SHA-256 digests of all their bytes.
     """

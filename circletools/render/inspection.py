@@ -27,7 +27,7 @@ def inspection_json(found: Inspection) -> dict[str, Any]:
         for signature in found.signatures
     ]
     document = {"schema_version": SCHEMA_VERSION} | fields_json(found) | {"signatures": signatures}
-    rows = ("operator_rows", "tensor_rows")  # which are left out unless requested
+    rows = ("operator_rows", "tensor_rows")  # tables left out unless requested
     return {name: value for name, value in document.items() if value is not None or name not in rows}
 
 

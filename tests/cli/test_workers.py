@@ -83,7 +83,7 @@ def worker(process: Ended, pipe: object = None) -> Any:
         (-1, "was killed by SIGHUP"),
         (-9, "was killed by SIGKILL, perhaps because memory ran out"),
         (-11, "was killed by SIGSEGV"),
-        (-99, "was ended by 99"),
+        (-99, "was killed by 99"),
     ],
 )
 def test_how_a_process_ended(code: int | None, how: str) -> None:

@@ -42,7 +42,7 @@ class Constraints:
 class Assignment:
     """The device number of each operator of each subgraph (an index into `devices`), and what decided it.
 
-    `decided_by` holds the rule, the earlier device or the default, and None if a capability table decided. If a
+    `decided_by` holds the rule, the earlier device or the default; it is None if a capability table decided. If a
     solver chose the devices, `placed` holds its solution and `least_us` a lower bound on the time of any choice, by
     subgraph.
     """

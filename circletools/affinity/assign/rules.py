@@ -118,7 +118,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A device that no specific rule decided: the default, or the operator's earlier device.
+    """A device chosen without a specific rule: the default, or the operator's earlier device.
 
     `words` is the human-readable description; `place` is the location of a default, for errors.
     """
@@ -174,7 +174,7 @@ def _matching(rule: Rule, chooser: Chooser) -> Rule | UsageError:
 
 
 def make_default(device: str, place: str = "") -> Decision:
-    """Return the decision for operators that no rule decides; `place` is where a document sets it."""
+    """Return the decision for operators without a rule; `place` is the line of a document that sets it."""
     return Decision(device, f"default ({place})" if place else "default", place)
 
 

@@ -99,8 +99,8 @@ class Places:
 class Form:
     """One form in which a device accepts an operator; docs/capabilities.md describes each condition.
 
-    A field that is None allows anything. `open` is how many dimensions may be unknown: none (0), only the first (1),
-    any (2). All comparisons in `where` must hold.
+    A field that is None allows anything. `open` states which dimensions may be unknown: none (0), only the first (1),
+    or any (2). All comparisons in `where` must hold.
     """
 
     types: Patterns | None

@@ -159,7 +159,7 @@ class Costs:
     defaults: Defaults
 
     def assumed(self, devices: Sequence[str]) -> bool:
-        """Return whether the default is used for a copy between two of these devices."""
+        """Return whether any copy between two of these devices has the default cost."""
         return any(self.document.listed(*pair) is None for pair in permutations(dict.fromkeys(devices), 2))
 
 

@@ -78,7 +78,7 @@ def best_of_two(problem: CostTable, devices: Indices, first: int, second: int) -
 def _prices_of_third(
     problem: CostTable, devices: Indices, concerned: NDArray[np.bool_], first: int, second: int
 ) -> tuple[Floats, Floats]:
-    """Return the cost of copies to third devices, for each producer, if it is on `first` and if on `second`."""
+    """Return the cost of copies to third devices for each producer, if it is on `first` and if it is on `second`."""
     outside = ~concerned[problem.readers] & concerned[problem.producers[problem.read]]
     count = problem.times_us.shape[1]
     pairs = np.unique(problem.read[outside] * count + devices[problem.readers[outside]])
@@ -250,7 +250,7 @@ _MANY = 20_000
 """Larger problems with more than two devices use a single start, as each start costs seconds."""
 _SHARE = 0.5
 _HALVINGS, _RANGE = 16, 1e-15
-"""The tolerance of the search for the logarithm of a price, as a share of the highest: leaves an error of 0.05 %."""
+"""The tolerance of the search for the logarithm of a price, relative to the highest; the error is 0.05 %."""
 _BETTER = 1 - 1e-9
 
 

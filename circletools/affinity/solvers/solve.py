@@ -75,7 +75,7 @@ def _is_proven(problem: Problem, found: _Found) -> bool:
 
 
 def _heuristic(problem: Problem) -> Iterator[Candidate]:
-    """Yield candidates of the heuristics for limits and memory; they are not all valid."""
+    """Yield candidates of the heuristics for limits and memory; some may not be valid."""
     starts, fitting = flow(problem)[:_STARTS], list[Candidate]()
     for found in priced(problem) if problem.caps else ():
         if not violations(problem, found):

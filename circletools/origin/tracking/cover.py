@@ -166,7 +166,7 @@ def _share_out(views: Views, parts: list[Region], region: Region, opaque: set[in
     olds = sorted({row for part in parts for row in part.operators})
     news = sorted(opaque.intersection(region.operators)) or region.operators
     same = [new for new in news if views[1].side.codes[new] == views[0].side.codes[olds[0]]]
-    if len(olds) == len(same) == 1:  # that one still exists, and the others are new
+    if len(olds) == len(same) == 1:  # this one still exists, and the others are new
         news = same
     several = min(len(olds), len(news))
     unknown = len(news) > 1 and not opaque.isdisjoint(news)  # where one ends and the next begins

@@ -108,7 +108,7 @@ class Contexts:
         if phase in SUBPHASES:
             running |= 1 << BUCKET[layer, "PE"]
         if (running, bucket) == (base.running, base.owner):
-            return base, tuple(faults)  # more detail on the same bucket
+            return base, tuple(faults)  # more detail within the same bucket
         return self._add(base, running, bucket, layer), tuple(faults)
 
     def _add(self, base: Context, running: int, bucket: int, layer: str) -> Context:

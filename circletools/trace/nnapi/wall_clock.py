@@ -196,7 +196,7 @@ class _Moments:
     def _changes(
         self, word: int, masks: Numbers, drivers: Numbers, follows: npt.NDArray[np.bool_], closes: Numbers
     ) -> Numbers:
-        """Return the changes of a word of counters at the start of each row, and at the end of those that close."""
+        """Return the changes of a word of counters at the start of each row, and at the end of rows that close."""
         counts = np.zeros_like(masks)
         for field, key in enumerate(self.keys[word * self._per_word : (word + 1) * self._per_word]):
             at_work = masks & _BITS[key[:2]] != 0

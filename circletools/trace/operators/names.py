@@ -1,6 +1,6 @@
 """Match a runtime's name of an operator with the operator code in the model.
 
-names.json has the names that differ from the code's by more than spelling, with the codes whose work they do. For
+names.json lists the names that differ from the code's in more than spelling, with the codes whose work they do. For
 `onert`: runtime/onert/core/src/loader/BaseLoader.h has the operation that each code becomes, `name()` in
 runtime/onert/core/src/ir/operation/ the operation's name (`Squre` too). For `openvino`: layer types; `Reorder`
 belongs to no code. For `xnnpack`: rows named `Convolution (NHWC, F32) IGEMM` (kind, layout and types, kernel), as

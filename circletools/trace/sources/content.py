@@ -56,7 +56,7 @@ def inflated(packed: Pieces, name: str, window_bits: int, most: int) -> Pieces:
 
     def read() -> Iterator[bytes]:
         engine, left, begun = zlib.decompressobj(window_bits), most, True
-        # In small slices, as what is left after each of many members is copied.
+        # In small slices, as the remainder after each of many members is copied.
         for piece in (whole[at : at + _SLICE] for whole in packed() for at in range(0, len(whole), _SLICE)):
             rest = bytes(piece)
             while rest:
