@@ -293,8 +293,6 @@ class _Pass:
             if shown:
                 message = f"{explain(code).meaning}: {shown.text.strip()}"
                 add(code, shown.where, message, count=trace.fault_counts[fault])
-        for where, message in self.runs.misplaced:
-            add("T031", where, message)
         self._judge_processes()
         self._judge_scopes()
         for run in self.runs.all:

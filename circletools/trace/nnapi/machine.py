@@ -55,7 +55,7 @@ class Machine:
         self.unmatched: dict[int, tuple[int, int]] = {}
         self.events = 0
         self.processes: list[int] = []
-        self.runs = Runs()
+        self.runs = Runs(collector)
         self.executions = Executions(ignored, self.processes, self.runs)
         self.evidence = Evidence(self.processes, self.runs)
         self._collector, self._place = collector, place

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from circletools.trace.nnapi.diagnostics import Collector
 from circletools.trace.nnapi.marks import Mark, Role
 from circletools.trace.sources.names import Numbers
 
@@ -46,9 +47,9 @@ def run_of(segment: int) -> tuple[int, str]:
 class Runs:
     """Follows application marks. The time of a process without runs belongs to the run that began last."""
 
-    def __init__(self) -> None:
+    def __init__(self, collector: Collector) -> None:
         self.all: list[Run] = []
-        self.misplaced: list[tuple[int, str]] = []
+        self._collector = collector
         self._latest: dict[int, Run] = {}
         # For each change of segment: event (`now`), time, process, its new segment, and that of processes without
         # runs; the length of this before the batch, and the segments then.
@@ -101,16 +102,16 @@ class Runs:
         """Process the beginning of an application mark."""
         if mark.role is Role.RUN:
             if self._open.pop(process, None):
-                self.misplaced.append((where, "a run begins while warm-up or benchmark is open"))
+                self._collector.add("T031", where, "a run begins while warm-up or benchmark is open")
             self._begin(mark.name, t_ns, process, where)
             return
         phase = _PHASE[mark.role]
         if process not in self._latest:
-            self.misplaced.append((where, f"{APP_PHASES[phase]} begins outside a run, and starts one"))
+            self._collector.add("T031", where, f"{APP_PHASES[phase]} begins outside a run, and starts one")
             self._begin("", t_ns, process, where)
         stack = self._open.setdefault(process, [])
         if stack:
-            self.misplaced.append((where, f"{APP_PHASES[phase]} begins before {APP_PHASES[stack[-1][1]]} ends"))
+            self._collector.add("T031", where, f"{APP_PHASES[phase]} begins before {APP_PHASES[stack[-1][1]]} ends")
         if len(stack) < _MOST_OPEN:
             stack.append((thread, phase))
         self._latest[process].seen.add(phase)

@@ -73,6 +73,9 @@ _FIGURES: tuple[tuple[re.Pattern[str], tuple[str, ...], int], ...] = tuple(
     )
 )
 
+_MOST_SEARCHED = 1000
+"""The characters of a line that are searched: figures stand at its start, and searching takes cubic time."""
+
 
 class _Row(NamedTuple):
     kind: str
@@ -119,7 +122,7 @@ def _whole(lines: list[str]) -> Whole:
     found = Whole()
     for line in lines:
         for pattern, names, unit in _FIGURES:
-            if match := pattern.search(line):
+            if match := pattern.search(line, 0, _MOST_SEARCHED):
                 values: Any = (int(Decimal(value) * unit) for value in match.groups())
                 found = replace(found, **dict(zip(names, values, strict=True)))
     return found
