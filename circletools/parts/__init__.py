@@ -1,4 +1,4 @@
-"""A part of a model as a model: selected by partitions, between tensors, or as everything that is used.
+"""Make a model of a part of a model: partitions, the operators between tensors, or everything that is used.
 
     request -> selection -> excerpt -> contents -> bytes
                (cut, plan,  (+ names,  (new indices (writer)

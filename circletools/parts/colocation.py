@@ -24,7 +24,7 @@ from circletools.graph.resources import Resource, State
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """The partition of each operator of a graph, -1 if it has none; the operators' devices, and device names."""
+    """The partition of each operator of a graph, -1 for none; the operators' devices, and the devices' names."""
 
     partitions: Indices
     devices: Indices
@@ -40,14 +40,14 @@ class Placement:
 
 
 def colocated(graph: Graph, state: State, placed: Placement) -> Indices:
-    """Return partitions that keep the users of each resource together: the given ones if they do, else new ones.
+    """Return partitions that keep the users of each resource together: the given ones if they do so, else new ones.
 
-    Operators between two users are in the same partition. Raises EditError if these have different devices.
+    Operators between two users join their partition. Raises EditError if these operators have different devices.
     """
     if all((placed.partitions[users] == placed.partitions[users[0]]).all() for users in state.users.values()):
         return placed.partitions
     operators = np.flatnonzero(placed.partitions >= 0)
-    position = np.full(len(graph) + 1, -1, np.int64)  # the last element is for values without a producer
+    position = np.full(len(graph) + 1, -1, np.int64)  # the last element serves values without a producer
     position[operators] = np.arange(len(operators))
     sources, targets = position[graph.producer[graph.uses.values]], position[graph.uses.operators]
     fed = (sources >= 0) & (targets >= 0)
@@ -64,9 +64,9 @@ def colocated(graph: Graph, state: State, placed: Placement) -> Indices:
 
 
 def _sets(count: int, sources: Indices, targets: Indices, users: Sequence[Sequence[int]]) -> Indices:
-    """Return the set of each operator as its lowest member: users of one resource, and all between, run together.
+    """Return each operator's set, as its lowest member: users of a resource, and operators between, run together.
 
-    The users of a resource are contracted to one node; all nodes on a cycle then join them (strong components).
+    The users of a resource are contracted to one node; so are then the nodes of each cycle (strong components).
     """
     together = UnionFind(count)
     for some in users:
@@ -88,7 +88,7 @@ def _check_devices(graph: Graph, state: State, placed: Placement, sets: Sequence
 def _contradictions(
     users: Mapping[Resource, Sequence[int]], members: Sequence[int], placed: Placement
 ) -> Iterator[str]:
-    """Yield the reasons why operators that must run together cannot."""
+    """Yield the reasons why operators that must run together cannot do so."""
     here = {resource: some for resource, some in users.items() if some[0] in set(members)}
     for resource, some in here.items():
         other = next((one for one in some if placed.devices[one] != placed.devices[some[0]]), None)

@@ -1,7 +1,7 @@
-"""Check that the files of a split agree, and together equal the source: every operator once, with equal connections.
+"""Check that the files of a split agree, and together equal the source: each operator once, with equal connections.
 
-An operator whose input differs from the source differs too. Only operators whose inputs the other side also computes
-are reported: the others differ because of them.
+If an input of an operator differs from the source, the operator differs too. Only operators whose inputs the other
+side also computes are reported: the others differ because of these.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _UNKNOWN = "is not in the source with these options, constants, inputs and outpu
 
 @dataclass(frozen=True, slots=True)
 class SplitFiles:
-    """A directory that holds a split, its connections, and the source."""
+    """The directory of a split, its connections, and the source."""
 
     directory: Path
     name: str
@@ -57,7 +57,7 @@ class SplitFiles:
 
 
 def open_split(directory: Path, source: Path | None = None) -> SplitFiles:
-    """Find the files of a split; `source` is by default the model of that name in the directory or next to it.
+    """Find the files of a split; by default, `source` is the named model in the directory or next to it.
 
     Raises InvalidInputError if there is no split, UsageError if the source is not found.
     """
@@ -84,7 +84,7 @@ def open_split(directory: Path, source: Path | None = None) -> SplitFiles:
 
 
 def check_files(files: SplitFiles, subgraph: int = 0) -> list[Finding]:
-    """Compare the files of a split with each other and with the source; an empty list means no difference.
+    """Compare the files of a split with each other and with the source; return the differences as findings.
 
     Raises InvalidInputError if a model cannot be read or is broken.
     """
@@ -98,7 +98,7 @@ def check_files(files: SplitFiles, subgraph: int = 0) -> list[Finding]:
         gone = {ENDS_TABLE, EXECUTION_PLAN_TABLE, *read_annotations(whole.graph).stale}
         names = frozenset(entry.name for entry in model.metadata)
         parts = _Parts(files, whole, subgraph, names - gone)
-        del whole  # its graphs use memory, and are no longer needed
+        del whole  # its graphs take memory, and are no longer needed
     for index in range(len(connections.parts)):
         findings += parts.check(index)
     if not findings:
@@ -129,7 +129,7 @@ def _opened(path: Path) -> Iterator[Model]:
 
 
 class _Parts:
-    """The source, the parts checked so far, and the tensors they produce by name."""
+    """The source, the parts checked so far, and the tensors that these produce, by name."""
 
     def __init__(self, files: SplitFiles, whole: ModelDigests, subgraph: int, expected: frozenset[str]) -> None:
         self._files, self._entries = files, expected
@@ -207,7 +207,7 @@ def _listed(names: object) -> str:
 
 
 def _unlinked(connections: Connections) -> list[Finding]:
-    """Report dangling connections: an earlier part must produce every input, and names must be unique."""
+    """Report invalid connections: an earlier part must produce each input, and names must be unique."""
     findings: list[Finding] = []
     makers = Counter(name for part in connections.parts for name in set(part.outputs))
     fed = set(connections.source.inputs)
@@ -221,7 +221,7 @@ def _unlinked(connections: Connections) -> list[Finding]:
                 place = f"parts[{index}].inputs[{slot}]"
                 findings.append(Finding("NOT_MADE_BEFORE", "error", place, f"{name!r} is an input, but {why}"))
         for slot, name in enumerate(part.outputs):
-            # A part may pass an input of the whole model on.
+            # A part may pass on an input of the whole model.
             if name in known and not (name in fed and name in part.inputs):
                 place = f"parts[{index}].outputs[{slot}]"
                 findings.append(Finding("MADE_TWICE", "error", place, f"{name!r} is produced by two parts"))
@@ -259,7 +259,7 @@ class Comparison:
                 yield Finding("OPERATORS_DIFFER", "error", where, f"{codes[index]} of {file} {problem}")
 
     def lacking(self, part: Computed, file: str) -> Iterator[Finding]:
-        """Yield resources of a part's operators that are named or initialised in another part."""
+        """Yield the resources that a part's operators use, but that operators of another part name or initialize."""
         source, there = self._source.operators, set(part.operators.values())
         for operator, users in self._state.copied.items():
             if source[operator] not in there and any(source[user] in there for user in users):
@@ -278,7 +278,7 @@ class Comparison:
 
 
 def manifest_findings(directory: Path, connections: Connections, *, expected: bool) -> Iterator[Finding]:
-    """Compare the manifest with the connections; `expected`: it must exist unless the connections rule it out."""
+    """Compare the manifest with the connections; if `expected`, it must exist unless the connections rule it out."""
     path = directory / MANIFEST
     if not os.path.lexists(path):
         if expected and package_obstacle(connections) is None:
@@ -300,7 +300,7 @@ def manifest_findings(directory: Path, connections: Connections, *, expected: bo
 
 
 def stray_files(files: SplitFiles) -> Iterator[Finding]:
-    """Yield files that the split did not write; the source is allowed. A directory is reported as one."""
+    """Yield files that the split did not write, except the source. A directory is reported as a single file."""
     ours, whole = written(files.name, files.connections), os.path.realpath(files.source)
     stray: set[Path] = set()
     for path in sorted(files.directory.rglob("*")):

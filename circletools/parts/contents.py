@@ -25,7 +25,7 @@ from circletools.parts.excerpt import Excerpt, Section
 
 Owner = Literal["Operator", "Tensor"]
 NewIndices = Mapping[RoleKind, Mapping[int, int]]
-"""The new index of each old index, by kind; indices that are not listed stay unchanged."""
+"""The new index for each old one, by kind; indices that are not listed do not change."""
 
 _KINDS: tuple[RoleKind, ...] = ("tensor", "buffer", "operator_code", "subgraph")
 _CODES = {"i1": "b", "u1": "B", "i2": "h", "u2": "H", "i4": "i", "u4": "I", "i8": "q", "u8": "Q"}
@@ -39,7 +39,7 @@ Way = tuple[tuple[str, TableType, int], ...]
 class _Inner:
     """The indices in one field of a table below an operator or a tensor.
 
-    `way` is the path from there to the table: the field, the type and the place of each table on it.
+    `way` is the path from there to the table: the field, type and place of each table along it.
     """
 
     way: Way
@@ -49,7 +49,7 @@ class _Inner:
 
 
 class References:
-    """The indices in all operators and tensors of a model, by their row among those of all subgraphs.
+    """The indices in all operators and tensors of a model, by row among the operators or tensors of all subgraphs.
 
     `entries` holds the buffer of each metadata entry, `always` the buffers in every part of the model.
     """
@@ -60,7 +60,7 @@ class References:
             "Operator": model.operator_columns.splits.tolist(),
             "Tensor": model.tensor_columns.splits.tolist(),
         }
-        old_metadata = model.root.vectors("metadata_buffer").row(0).tolist()  # an old form of metadata
+        old_metadata = model.root.vectors("metadata_buffer").row(0).tolist()  # the old way to store metadata
         self.entries: list[int] = [entry.buffer for entry in model.metadata]
         self.always: set[int] = {0, *old_metadata} if len(model.buffers) else set()
         self._columns: dict[Owner, list[tuple[RoleKind, Field, list[list[int]]]]] = {owner: [] for owner in _OWNERS}
@@ -87,7 +87,7 @@ class References:
         return range(first, end) if chosen is None else [first + index for index in chosen]
 
     def named(self, kind: RoleKind, owner: Owner, rows: Iterable[int]) -> set[int]:
-        """Return the indices of one kind in these operators or tensors and the tables below; -1 may be among them."""
+        """Return the indices of one kind (-1 included) in these operators or tensors and in the tables below them."""
         found: set[int] = set()
         columns = [lists for of_kind, _, lists in self._columns[owner] if of_kind == kind]
         for row in rows:
@@ -114,7 +114,7 @@ def _by_row(indices: Indices) -> list[list[int]]:
 
 
 def _altered(inner: Sequence[tuple[Way, _Inner]], new: NewIndices) -> dict[str, Value]:
-    """Return the changed tables that hold these indices, each by the field that leads to it."""
+    """Return the changed tables that contain these indices, each by the field that leads to it."""
     found: dict[str, Value] = {}
     for name, table_type, at in {way[0][0]: way[0] for way, _ in inner}.values():
         inside = [(way[1:], one) for way, one in inner if way[0][0] == name]
@@ -130,14 +130,14 @@ def _packed(item: Field, values: Sequence[int], new: Mapping[int, int]) -> bytes
 
 
 NewIndex = Mapping[int, int]
-"""The new index of each old index, ascending."""
+"""The new index for each old index, ascending."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """The contents of an excerpt: operators (rows in the model) and tensors of each section; whole called subgraphs.
+    """The contents of an excerpt: each section's operators (rows in the model) and tensors; called subgraphs.
 
-    `values` holds the buffer of each metadata entry with a new value: they come after the old model's buffers.
+    `values` has the buffer of each metadata entry with a new value; these buffers follow those of the old model.
     """
 
     operators: Sequence[Sequence[int]]

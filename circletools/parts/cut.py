@@ -1,9 +1,9 @@
 """The operators between tensors: the smallest part of a graph that can run as a separate model.
 
 Operators lie between inputs and outputs if they depend on the inputs and the outputs depend on them. Anything else
-that they read and none of them produces becomes a further input; operators that depend on no input are included.
+that they read but none of them produces becomes an additional input; operators without inputs are included.
 
-    x -> A -> b -> B -> c -> C -> y         between b and c: B and D; d is a further input,
+    x -> A -> b -> B -> c -> C -> y         between b and c: B and D; d is one more input,
     d ------------ ^                        as D depends on constants only, e is none
     k -> D -> e -- ^
 """
@@ -28,7 +28,7 @@ _LISTED = 20  # the most operators that a hint names
 class Cut:
     """Operators of a graph, ascending, and the tensors that enter and leave them.
 
-    `further` are inputs that were not requested, `between` operators that were not requested.
+    `further` are inputs, and `between` operators, that were not requested.
     """
 
     operators: tuple[int, ...]
@@ -42,7 +42,7 @@ class Cut:
 class Cutter:
     """Finds cuts of a graph; each method raises EditError if there is no such cut.
 
-    `state` is the state that the graph's operators share, which a cut must not separate.
+    `state` is what the graph's operators share, such as variables; a cut must not separate its users.
     """
 
     graph: Graph
@@ -65,7 +65,7 @@ class Cutter:
                 raise self._refusal("it depends on none of the inputs", tensor, "name others with `from_=` or `to=`")
         needed = reach.behind(wanted, set(inputs))
         chosen = needed & ahead
-        # Operators that these need and that depend on no input and no state are included.
+        # Operators that these need are included if they depend on no input and no state.
         fed = reach.ahead([*self._given, *inputs]).union(*self.state.users.values())
         chosen |= reach.behind(reach.read_by(chosen), set(inputs), only=needed - fed)
         read = set(reach.read_by(chosen))
@@ -79,7 +79,7 @@ class Cutter:
         for tensor in outputs:
             self._check_output(tensor, ())
         chosen = self._reach.behind(outputs, self._given)
-        while (divided := self._divided_resource(chosen)) is not None:  # users of a state belong together
+        while (divided := self._divided_resource(chosen)) is not None:  # users of the same state belong together
             chosen = chosen.union(divided[1], self._reach.behind(self._reach.read_by(divided[1]), self._given))
         return self._cut(chosen, (), outputs)
 
@@ -119,7 +119,7 @@ class Cutter:
     def _cut(
         self, chosen: set[int], inputs: Sequence[int], outputs: Sequence[int], between: tuple[int, ...] = ()
     ) -> Cut:
-        """Complete operators and inputs, and check the conditions for every cut."""
+        """Add the operators and inputs that are missing, and check the conditions that hold for every cut."""
         chosen = chosen | {one for one, users in self.state.copied.items() if not chosen.isdisjoint(users)}
         self._check_state(chosen)
         reach, made = self._reach, set(self._reach.made_by(chosen))
@@ -137,7 +137,7 @@ class Cutter:
         return Cut(tuple(sorted(chosen)), (*inputs, *further), tuple(outputs), tuple(further), between)
 
     def _divided_resource(self, chosen: set[int]) -> tuple[str, list[int]] | None:
-        """Return a resource with some users chosen and others not, and its users."""
+        """Return a resource of which some users are chosen and others are not, and its users."""
         users = self.state.users.items()
         return next((use for use in users if 0 < len(chosen.intersection(use[1])) < len(use[1])), None)
 
@@ -172,6 +172,6 @@ class Cutter:
 
 
 def ordered(tensors: Iterable[int], first: Iterable[int]) -> list[int]:
-    """Return the distinct tensors: those of `first` in its order, then the others, ascending."""
+    """Return each tensor once: those in `first` in its order, then the others, ascending."""
     rank = {tensor: index for index, tensor in enumerate(dict.fromkeys(first))}
     return sorted(set(tensors), key=lambda tensor: (rank.get(tensor, len(rank)), tensor))

@@ -34,14 +34,14 @@ _LEFT_OUT = {
 
 _number = Struct("<q").pack
 _MAX_DEPTH = 64  # nesting of calls
-_MAX_NAMED = 4  # tensors that refer to tensors; scales refer to none
+_MAX_NAMED = 4  # the depth of tensors that refer to tensors; scales refer to none
 
 
 @dataclass(frozen=True, slots=True)
 class Computed:
     """The digests of a graph's operators and tensors, by index; operators are in execution order.
 
-    `reads` holds the inputs of each operator, without constants.
+    `reads` has the inputs of each operator, without constants.
     """
 
     operators: Mapping[int, bytes]
@@ -53,7 +53,7 @@ class ModelDigests:
     """The digests of one model. Raises what `check_editable` raises, and ModelFormatError for a cycle."""
 
     def __init__(self, model: Model) -> None:
-        """Read everything except operators and tensors."""
+        """Read everything except the operators and tensors."""
         check_editable(model)
         self.graph: ModelGraph = model_graph(model)
         self.resources = Resources(self.graph)
@@ -77,7 +77,7 @@ class ModelDigests:
     def form(self, index: int, tensor: int, deep: int = _MAX_NAMED) -> bytes:
         """Return the digest of a tensor's declaration: everything but its name and its data.
 
-        It covers the tensors in its quantization, with their data, to a depth of `deep`.
+        The digest covers the tensors in its quantization, with their data, to a depth of `deep`.
         """
         values = self.graph.graphs[index].values
         own = self._digests.table("Tensor", int(values.tables.at[tensor]))
@@ -114,7 +114,7 @@ class ModelDigests:
         for resource, users in state.users.items():
             for user in users:
                 used[user].append(resource)
-        before: dict[str, bytes] = {}  # the last user of a resource: the next one finds its values
+        before: dict[str, bytes] = {}  # the last user of each resource, whose values the next user finds
         set_before: dict[str, bytes] = {}
         for operator in graph.dag.order:
             inputs, outputs = graph.operands.of(operator), graph.results.of(operator)

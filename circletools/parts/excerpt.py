@@ -1,7 +1,7 @@
-"""The contents of a part: some operators of subgraphs, with everything that they use and nothing else.
+"""What a part contains: some operators of subgraphs, everything that they use, and nothing else.
 
 Tensors, buffers, operator codes and subgraphs get new indices, in their old order. The sections of an excerpt come
-first; subgraphs that their operators call follow as a whole. Every excerpt that reads a constant contains it.
+first; subgraphs that their operators call follow as a whole. An excerpt contains all constants that it reads.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from circletools.graph.reach import Reach
 class Section:
     """A selection from a subgraph: operators, ascending, and the tensors that become inputs and outputs.
 
-    `names` gives tensors of the subgraph other names, `further` are tensors to include although nothing here uses
+    `names` has new names for tensors of the subgraph, `further` has tensors to include although nothing here uses
     them, `real` those that become FLOAT32, without a quantization. If an operator of the excerpt calls the subgraph,
     it calls all of it, or this section if `replaces` is set.
     """
@@ -36,7 +36,7 @@ class Section:
 
 
 NamedTensors = Sequence[tuple[bytes, int]]
-"""Names in a signature, each with the tensor of the old subgraph that it names."""
+"""The names in a signature, each with a tensor of the old subgraph."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +53,8 @@ class NewSignature:
 class Excerpt:
     """The selection for a part: a section for each subgraph that is not included because it is called.
 
-    `metadata` are the entries (by index in the old model) to keep, with a new value or None for the old one;
-    `signatures` are the ones to keep, by index, or new ones. They refer to the first section of their subgraph.
+    `metadata` has the entries to keep, by index in the old model, with a new value or None for the old one;
+    `signatures` are those to keep, by index, or new ones. Signatures refer to the first section of their subgraph.
     `data` are replacement contents for buffers. An `anonymous` part has no description and no names of the old model,
     except in signatures.
     """
@@ -79,17 +79,17 @@ class Needs:
     def of(self, index: int, tensors: Iterable[int]) -> list[int]:
         """Return the operators that tensors of a graph depend on, and those with side effects, ascending.
 
-        Raises ModelFormatError for a broken structure, a tensor that two operators make, and a cycle.
+        Raises ModelFormatError for a broken structure, a tensor that two operators produce, and a cycle.
         """
         graph, (own, with_effects) = self._model.graphs[index], self._with_effects
-        _ = graph.dag  # checks for a broken structure
+        _ = graph.dag  # this raises for a broken structure
         calling = {operator for operator in graph.callees if not with_effects.isdisjoint(graph.called([operator]))}
         chosen, reach = own[index] | calling, Reach(graph)
         return sorted(chosen | reach.behind([*tensors, *reach.read_by(chosen)]))
 
     @cached_property
     def _with_effects(self) -> tuple[list[set[int]], set[int]]:
-        """The operators of each graph with side effects, and the graphs that contain or call such operators."""
+        """The operators with side effects, by graph, and the graphs that contain or (indirectly) call them."""
         own = [_with_effects(graph) for graph in self._model.graphs]
         return own, self._model.reaching(index for index, operators in enumerate(own) if operators)
 

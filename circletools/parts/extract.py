@@ -1,4 +1,4 @@
-"""Extracts a part of a model as a newly written, separate model."""
+"""Extract a part of a model as a separate model, written anew."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from circletools.storage.files import Part, Progress, write
 from circletools.wording import Attributes, counted, ranges, suggestion
 
 # --- pruning: writes a minimal file without unused tensors, buffers, operator codes and subgraphs -------------
-# Subgraph 0, the subgraphs of signatures, and those that they call count as used; in these, all operators or those
-# that outputs need, and everything they refer to. The remaining items get new indices in their old order.
+# Subgraph 0, the subgraphs of signatures, and those that they call count as used; in these subgraphs, all operators
+# or those that outputs need, and everything they refer to. The remaining items get new indices in their old order.
 
 
 def prune(
@@ -41,7 +41,7 @@ def prune(
     in_place: bool = False,
     progress: Progress | None = None,
 ) -> RewriteResult:
-    """Write the model to `target` as a minimal file without unused items; return what these were.
+    """Write the model to `target` as a minimal file without unused items; return a list of these.
 
     With `outputs`, operators that no output needs are dropped too, unless they have side effects. Raises EditError
     and UsageError as `compact` does, ModelFormatError for operators in a cycle, TableFormatError for broken origins.
@@ -90,7 +90,7 @@ def _written(model: Model, parts: Sequence[Part]) -> Iterator[Model]:
 
 
 def used(whole: Whole, *, outputs: bool) -> tuple[Excerpt, tuple[Finding, ...]]:
-    """Return everything used in a model as an excerpt, and notes on dropped metadata."""
+    """Return an excerpt of everything that a model uses, and notes on dropped metadata."""
     model, needs = whole.graph, Needs(whole.graph)
     named: dict[int, set[int]] = {}
     for signature in model.signatures:
@@ -121,9 +121,9 @@ class ExtractRequest(Attributes):
     """The operators to extract, given in one of four ways.
 
     Between tensors: the tensors `from_` become inputs, the tensors `to` become outputs (names, or `index:12`); by
-    default these are the inputs and the outputs of the subgraph. By operators: `operators` are indices as in
-    `0-10,15`, `origin` is a glob over the names of sources; both together select the union. By signature: `signature`
-    is its key. `subgraph` is where to look; a signature determines its own.
+    default, the inputs and outputs of the subgraph. By operators: `operators` are indices as in `0-10,15`, `origin`
+    is a glob over the names of sources; if both are given, the operators of either are selected. By signature:
+    `signature` is its key. `subgraph` is the subgraph to look in; a signature determines its own.
     """
 
     from_: tuple[str, ...] = ()
@@ -173,7 +173,7 @@ def extract(
 
 
 def extraction(whole: Whole, request: ExtractRequest) -> tuple[Excerpt, RewriteResult]:
-    """Return the excerpt for a request, and its description. Raises what `extract` raises."""
+    """Return the excerpt for a request, and its description. Raises the errors of `extract`."""
     index, cut = select(whole, request)
     graph, signatures = whole.graph.graphs[index], whole.graph.signatures
     section = Section(index, cut.operators, cut.inputs, cut.outputs)
@@ -201,7 +201,7 @@ def extraction(whole: Whole, request: ExtractRequest) -> tuple[Excerpt, RewriteR
 
 
 def select(whole: Whole, request: ExtractRequest) -> tuple[int, Cut]:
-    """Return the subgraph of a request, and the cut. Raises what `extract` raises."""
+    """Return the subgraph of a request, and the cut. Raises the errors of `extract`."""
     if request.signature is not None:
         signature = _signature(whole.graph.signatures, request.signature)
         index, inputs, outputs = signature.subgraph, *_tensors(signature)
@@ -218,7 +218,7 @@ def select(whole: Whole, request: ExtractRequest) -> tuple[int, Cut]:
 
 def _cutter(whole: Whole, index: int) -> Cutter:
     graph = whole.graph.graphs[index]
-    _ = graph.dag  # checks for a tensor that two operators make, and a cycle
+    _ = graph.dag  # this raises for a cycle, and a tensor that two operators produce
     return Cutter(graph, whole.resources.state(index))
 
 
@@ -236,7 +236,7 @@ def _signature(signatures: Iterable[Signature], key: str) -> Signature:
 
 
 def _operators(whole: Whole, request: ExtractRequest) -> set[int]:
-    """Return the operators that the request names."""
+    """Return the operators that a request selects."""
     chosen: set[int] = set()
     if request.operators is not None:
         selector = parse_selector(f"{request.subgraph}/index:{request.operators}")

@@ -1,4 +1,4 @@
-"""The metadata of a part: tables about operators are adapted, and entries that cannot be are dropped with a note."""
+"""The metadata of a part: tables about operators are adapted; what cannot be adapted is dropped with a note."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ENDS_TABLE = "TFLITE_METADATA"
 """The metadata entry that describes the inputs and outputs of subgraphs, by their order."""
 
 SubgraphSelection = Sequence[tuple[int, Sequence[int] | None]]
-"""The subgraphs of a new model: the old subgraph of each, and the operators taken from it; None means all."""
+"""The subgraphs of a new model: the old subgraph of each, and the operators taken from there; None means all."""
 
 Entries = Mapping[int, bytes | None]
 """The metadata entries to keep, by index, each with a new value or None for the old one."""
@@ -46,8 +46,8 @@ Entries = Mapping[int, bytes | None]
 class Annotations:
     """The tables of a model that refer to operators.
 
-    `records` are the data that stamps cover, by subgraph and operator. `stale` are the names of entries in tables
-    that no longer fit; `notes` explain why they are dropped.
+    `records` has the data that stamps cover, by subgraph and operator. `stale` are the names of entries with tables
+    that are out of date; `notes` explain why these are dropped.
     """
 
     records: tuple[Sequence[bytes], ...]
@@ -76,7 +76,7 @@ def read_annotations(model: ModelGraph) -> Annotations:
 
 
 def about_the_whole(names: Collection[str], *, same_order: bool, same_ends: bool) -> dict[str, Finding]:
-    """Return the entries of these names that describe the whole model and not a part, each with a note."""
+    """Return those of these entries that describe the whole model and not a part, each with a note."""
     gone = {}
     if ENDS_TABLE in names and not same_ends:
         gone[ENDS_TABLE] = "it describes the inputs and outputs of the whole model"
@@ -111,9 +111,9 @@ def _chosen(rows: Sequence[bytes], chosen: Sequence[int] | None) -> Sequence[byt
 
 
 def _origins(origins: Origins, kept: SubgraphSelection, *, every_source: bool) -> dict[str, bytes]:
-    """Return the tables of operators under their new indices, and of sources.
+    """Return the tables of operators, with new indices, and of sources.
 
-    If one table stands for all subgraphs, as in the ONE compiler, each operator keeps its entries in it.
+    If one table applies to all subgraphs, as in the ONE compiler, each operator keeps its entries in that table.
     """
     operators = []
     for subgraph, chosen in kept:
@@ -133,7 +133,7 @@ def _origins(origins: Origins, kept: SubgraphSelection, *, every_source: bool) -
 def _affinity(
     affinity: Affinity, kept: SubgraphSelection, device: int | None
 ) -> Iterator[tuple[int, SubgraphAffinity]]:
-    """Yield the affinity by new subgraph; the remaining partitions are renumbered from 0, in their order."""
+    """Yield the affinity of each new subgraph; the remaining partitions are renumbered from 0, in their old order."""
     for index, (subgraph, chosen) in enumerate(kept):
         known = affinity.subgraphs.get(subgraph)
         if known is None:

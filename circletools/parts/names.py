@@ -1,4 +1,4 @@
-"""Finds tensors by their name, or by `index:12` (also `0/index:12`) if a name is ambiguous; names signatures."""
+"""Find tensors by name, or by `index:12` (also `0/index:12`) if a name is ambiguous; choose names for signatures."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class TensorNames:
         return int(index[2])
 
     def shown(self, tensor: int) -> str:
-        """Return a tensor's name in messages, in a form that also identifies it."""
+        """Return the name for a tensor in messages, which also identifies the tensor."""
         name = self.names[tensor]
         return quoted(name) if name and len(self.found[name]) == 1 else f"index:{tensor}"
 
@@ -102,7 +102,7 @@ def with_ends(
 def new_signature(
     signatures: Iterable[Signature], graph: Graph, inputs: Sequence[int], outputs: Sequence[int]
 ) -> NewSignature:
-    """Return a signature for these inputs and outputs, with the key and names of the subgraph's first signature."""
+    """Return a signature for these inputs and outputs, with the key and the names from the subgraph's first one."""
     ours = [one for one in signatures if one.subgraph == graph.index]
     key = ours[0].key if ours else DEFAULT_KEY
     return NewSignature(
@@ -113,7 +113,7 @@ def new_signature(
 def _named(
     graph: Graph, signatures: Sequence[Signature], side: Direction, tensors: Sequence[int]
 ) -> list[tuple[bytes, int]]:
-    """Name tensors after signatures, else after the tensors, else by position; names are unique."""
+    """Name tensors as signatures do, else by their own names, else by position; the names are unique."""
     known: dict[int, str] = {}
     for one in signatures:
         for name, tensor in (*(one.inputs if side == "inputs" else one.outputs), *one.inputs, *one.outputs):
@@ -123,7 +123,7 @@ def _named(
 
 
 def proper(name: str) -> str:
-    """Return a name if every program can read it, that is, if it is UTF-8; else an empty name."""
+    """Return a name if it is valid UTF-8, so that every program can read it; else an empty name."""
     try:
         name.encode()
     except UnicodeEncodeError:

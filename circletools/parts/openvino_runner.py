@@ -1,7 +1,7 @@
 """A Python program that runs the parts of a split in OpenVINO, each compiled for its device.
 
-HETERO places nodes by their names after conversion, which match the model's operators only for some of them. A part
-that is compiled for a device runs there as a whole, whatever its nodes are named.
+HETERO places nodes by their names after conversion, only some of which match operators of the model. A part that is
+compiled for a device runs there as a whole, regardless of the names of its nodes.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ def encode_connections(connections: Connections) -> bytes:
 
 
 def decode_connections(data: bytes, name: str) -> Connections:
-    """Parse such a document. Raises InvalidInputError with the file and the mistake."""
+    """Parse such a document. Raises InvalidInputError, with the file and the error in it."""
     document = read_json(data, name)
     if not isinstance(document, dict) or not isinstance(document.get("parts"), list):
         raise InvalidInputError(
@@ -114,7 +114,7 @@ def package_obstacle(connections: Connections) -> str | None:
 
 
 def manifest_difference(found: bytes, expected: bytes) -> str | None:
-    """Return the first difference of a manifest from the expected one, None if there is none."""
+    """Return the first difference between a manifest and the expected one, None if they are equal."""
     try:
         ours, theirs = read_json(found, "manifest"), read_json(expected, "manifest")
     except InvalidInputError as error:
@@ -128,7 +128,7 @@ def manifest_difference(found: bytes, expected: bytes) -> str | None:
 
 
 def _difference(place: str, ours: object, theirs: object) -> str | None:
-    """Return the first difference of two values; None is a missing value."""
+    """Return the first difference between two values; None is a missing value."""
     if isinstance(ours, list) and isinstance(theirs, list):
         pairs = enumerate(zip_longest(ours, theirs))
         return next(

@@ -44,8 +44,8 @@ class PlannedPart:
 class SplitPlan:
     """The parts of a subgraph in an order in which they can run.
 
-    `inputs` and `outputs` are the subgraph's, `names` the names of all inputs and outputs of parts, `renamed` the
-    names that differ from the model's.
+    `inputs` and `outputs` are those of the subgraph, `names` the names of all inputs and outputs of parts, `renamed`
+    the names that differ from the model's.
     """
 
     subgraph: int
@@ -65,7 +65,7 @@ def plan_split(model: Model, subgraph: int = 0) -> SplitPlan:
 
 
 def checked_affinity(model: ModelGraph, subgraph: int) -> Affinity:
-    """Return the affinity of a model if it is current, and complete in a subgraph.
+    """Return the affinity of a model if it is up to date, and complete in a subgraph.
 
     Raises EditError if it is not, TableFormatError for a broken table, UsageError for a subgraph that does not exist.
     """
@@ -84,7 +84,7 @@ def checked_affinity(model: ModelGraph, subgraph: int) -> Affinity:
 
 
 def planned(graph: Graph, state: State, affinity: Affinity) -> SplitPlan:
-    """Return the split of a graph, given an affinity that is complete there.
+    """Return the split of a graph by an affinity that is complete in it.
 
     Raises EditError if operators that share a state are on several devices, ModelFormatError for a cycle.
     """
@@ -94,7 +94,7 @@ def planned(graph: Graph, state: State, affinity: Affinity) -> SplitPlan:
     work[[*graph.dag.constants, *state.copied]] = False
     if not work.any():
         raise EditError("the operators only name resources", location=graph.place())
-    partition[~work] = -1  # each part that needs it has a copy
+    partition[~work] = -1  # each part that needs the operator gets a copy
     partition = colocated(graph, state, Placement(partition, ids.devices.astype(np.int64), affinity.devices))
     _, partition[work] = np.unique(partition[work], return_inverse=True)
     members = _members(graph, state, partition)
@@ -113,7 +113,7 @@ def planned(graph: Graph, state: State, affinity: Affinity) -> SplitPlan:
 
 
 def _members(graph: Graph, state: State, partition: Indices) -> list[list[int]]:
-    """Return the operators of each part; one without a partition is in each part that needs it, or in the first."""
+    """Return the operators of each part; one without a partition is in all parts that need it, or in the first."""
     parts = [{int(number)} for number in partition]
     charge = graph.operators.budget.tally("the operators of all parts")
     for operator in reversed(graph.dag.order):
@@ -131,7 +131,7 @@ def _members(graph: Graph, state: State, partition: Indices) -> list[list[int]]:
 def _ends(
     graph: Graph, partition: Indices, inputs: Sequence[int], outputs: Sequence[int]
 ) -> tuple[list[list[int]], list[list[int]]]:
-    """Return the inputs and the outputs of each part: those of the graph first, in its order."""
+    """Return the inputs and the outputs of each part: those of the graph come first, in the graph's order."""
     (makers, made), (readers, read) = (
         (uses.operators[is_work], uses.values[is_work])
         for uses in (graph.definitions, graph.uses)
@@ -151,7 +151,7 @@ def _ends(
             given[maker[tensor]].add(tensor)
     for tensor in fed - first_reader.keys():
         taken[0].add(tensor)  # unused, but still an input of the whole
-    for tensor in outputs:  # without a producer: output of the first part that reads it, else of the last
+    for tensor in outputs:  # without a producer: an output of the first part that reads it, else of the last part
         number = maker.get(tensor, first_reader.get(tensor, 0 if tensor in fed else last))
         given[number].add(tensor)
     for tensor, number in maker.items():

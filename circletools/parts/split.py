@@ -1,4 +1,4 @@
-"""Writes a split: the parts, their connections, and the manifest that makes the directory an nnpackage."""
+"""Write a split: the parts, their connections, and the manifest that makes the directory an nnpackage."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ from circletools.storage.directories import check_directory, write_directory
 from circletools.storage.files import Part, view
 from circletools.wording import Attributes
 
-_MOST_TIMES, _MOST_BYTES = 10, 128 << 20  # what all parts may take: this many times the file, plus this many bytes
+_MOST_TIMES, _MOST_BYTES = 10, 128 << 20  # the limit for all parts: this many times the file, plus this many bytes
 _FEWER = "each partition has a copy of the constants that it reads: make fewer (--min-size)"
 
 
 @dataclass(frozen=True, slots=True)
 class Split(Attributes):
-    """The result of a split: plan, connections, `sizes` of the parts in bytes, `notes` on what they leave out."""
+    """The result of a split: plan, connections, `sizes` of the parts in bytes, `notes` on what no part contains."""
 
     plan: SplitPlan
     connections: Connections
@@ -64,8 +64,8 @@ def split(
     """Write a model for each partition of a subgraph to the directory `target`, or nothing on failure.
 
     With `force`, a directory written by an earlier split is replaced. With a `runner`, a program that runs each part
-    on its device is written too. Raises EditError if the model cannot be split (see `plan_split`), or the runner does
-    not read it; UsageError if the directory is not empty (with `force`, if it contains files that no split wrote),
+    on its device is also written. Raises EditError if the model cannot be split (see `plan_split`), or the runner
+    cannot read it; UsageError if the directory is not empty (with `force`, if it contains files that no split wrote),
     OutputError if it cannot be written.
 
     >>> with ct.open("annotated.circle") as model:
@@ -133,7 +133,7 @@ def _stem(path: Path | None) -> str:
 
 
 def excerpts_of(whole: Whole, plan: SplitPlan) -> tuple[list[Excerpt], list[Finding]]:
-    """Return the parts of a plan as excerpts, and notes on what they leave out."""
+    """Return the parts of a plan as excerpts, and notes on what these leave out."""
     annotations = _renamed(whole, plan)
     gone = about_the_whole(whole.names, same_order=False, same_ends=False)
     inherited = [
@@ -156,7 +156,7 @@ def excerpts_of(whole: Whole, plan: SplitPlan) -> tuple[list[Excerpt], list[Find
 
 
 def _notes(whole: Whole, plan: SplitPlan, signed: set[int]) -> Iterator[Finding]:
-    """Yield notes on what no part contains; `signed` are the signatures in some part."""
+    """Yield notes on what no part contains; `signed` are the signatures that some part contains."""
     for signature in whole.graph.signatures:
         if signature.index not in signed:
             why = "no part has all its inputs and outputs"
@@ -188,7 +188,7 @@ def _open_shape(graph: Graph, plan: SplitPlan) -> str | None:
 
 
 def _renamed(whole: Whole, plan: SplitPlan) -> Annotations:
-    """Return the metadata of a model with the tensor names of the parts, which stamps cover."""
+    """Return the metadata of a model, based on the tensor names in the parts, which stamps cover."""
     graph, records = whole.graph.graphs[plan.subgraph], list(whole.annotations.records)
     own, old = list(records[plan.subgraph]), [*graph.values.names, b""]  # the last element is for omitted slots
     for operator, tensors in enumerate(graph.results.lists()) if plan.renamed else ():

@@ -1,4 +1,4 @@
-"""Check that the parts of a split together equal the original: first their files, then their values in a runtime.
+"""Check that the parts of a split together equal the original: first by their files, then by values in a runtime.
 
 The source and the parts run with the same inputs, and every bit of the outputs is compared.
 """
@@ -35,13 +35,13 @@ Runs = list[list[Array]]
 
 Runtime = Literal["litert", "onert", "none"]
 
-# XNNPACK fuses operators, and the cuts determine which ones it can fuse.
+# XNNPACK fuses operators, and the cuts between parts determine which ones it can fuse.
 _ONE_BY_ONE = {"litert": "litert:builtin", "onert": "onert"}
 
 
 @dataclass(frozen=True, slots=True)
 class SplitVerification(Attributes):
-    """The findings about a split, and the runtime used to run it. Without findings, it equals the source."""
+    """The findings about a split, and the runtime that ran it. Without findings, the split equals the source."""
 
     runtime: Runtime
     findings: tuple[Finding, ...]
@@ -60,7 +60,7 @@ def verify_split(
 
     First the files are compared, operator by operator; if that finds no error, the source and the parts are run with
     the same random inputs, made from `seed`, and every bit of their outputs is compared. `source` is the model that
-    was split; by default, the file of that name in the directory or next to it. `runtime` is by default litert for
+    was split; by default, the file with its name in the directory or next to it. `runtime` is by default litert for
     .tflite and onert for .circle; `none` compares only the files. No model may run longer than `timeout_s` seconds.
 
     Raises InvalidInputError if there is no split or one of its files is broken, UsageError if the source is not
@@ -82,9 +82,9 @@ def verify_split(
 
 
 def compare_runs(files: SplitFiles, worker: Worker, *, seed: int = 0) -> list[Finding]:
-    """Run the source, then the parts one after another, and in onert the package too.
+    """Run the source, then the parts one after another; in onert, run the package too.
 
-    A model with a state is loaded once and run several times, with other inputs each time. Other inputs are tried if
+    A model with state is loaded once and run several times, with other inputs each time. Other inputs are tried if
     a part does not run, and if a tensor between parts is empty (computed shapes can cause this): an empty tensor
     proves nothing, and not every runtime accepts it. `verify_split` must have found no error in `files`. Raises
     UsageError if the runtime does not start.
@@ -128,7 +128,7 @@ def _compare(
 
 
 def _other_inputs(inputs: list[Array], seed: int, run: int) -> list[Array]:
-    """Return different values for the same inputs."""
+    """Return how values differ for the same inputs."""
     return [
         make_input(seed, f"{position} of run {run}", array.dtype, array.shape)
         for position, array in enumerate(inputs)
@@ -154,7 +154,7 @@ def _difference(first: Runs, second: Runs) -> str | None:
 
 
 def _nondeterminism(files: SplitFiles, worker: Worker, inputs: Runs, expected: Runs) -> Finding | None:
-    """Run the source again, then a copy with other file offsets; report if its values change."""
+    """Run the source again, then a copy with other file offsets; report whether values change."""
     with TemporaryDirectory() as directory, open_model(files.source) as model:
         written = Path(directory) / files.source.name
 

@@ -1,4 +1,4 @@
-"""A model read into the values that parts are made of. Only this module takes a model."""
+"""A model, read into the values that parts are made from. Only this module accepts a model."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _LEAST_ALIGNMENT, _MOST_ALIGNMENT = 16, 64  # alignment of external data
 _OFFSETS = {"large_custom_options": "large_custom_options_offset", "bytecode": "custom_options"}
 
 Ranges = Mapping[tuple[str, int], tuple[int, int]]
-"""Data outside the flatbuffer: its kind and row, and its start and end in the file."""
+"""A piece of data outside the flatbuffer: its kind and row, and its start and end in the file."""
 
 Moves = Mapping[tuple[str, int], int]
 
@@ -64,7 +64,7 @@ class Writer:
         ranges = {key: self.external[key] for key in named if key in self.external and key not in given}
         if not ranges:
             return parts
-        # Only now is the place of external data known. The positions in the flatbuffer have a fixed width.
+        # The place of external data is known only now. Its positions in the flatbuffer have a fixed width.
         moves, behind = _placed(self.model.source, ranges, sum(map(len, parts)))
         return [*self._flatbuffer(excerpt, contents, moves), *behind]
 
@@ -244,7 +244,7 @@ def _i4s(values: Iterable[int]) -> bytes:
 
 @dataclass(frozen=True)
 class Whole:
-    """A model that passed `check_editable`: its graphs, the indices in its tables, its metadata, and its file.
+    """A model that passed `check_editable`: its graphs, the indices in its tables, its metadata and its file.
 
     `names` are the names of its metadata entries.
     """
@@ -277,8 +277,8 @@ class Whole:
     def entries(self, kept: SubgraphSelection, *, same_ends: bool) -> tuple[Entries, tuple[Finding, ...]]:
         """Return the metadata of a model with these subgraphs, and notes on dropped entries.
 
-        With `same_ends`, the subgraphs have their old inputs and outputs. If they are all subgraphs with all their
-        operators, the tables are kept unread.
+        With `same_ends`, the subgraphs have their old inputs and outputs. If all subgraphs are kept with all their
+        operators, the tables are copied without reading them.
         """
         counts = list(map(len, self.graph.graphs))
         moved = any(index != subgraph for index, (subgraph, _) in enumerate(kept))
@@ -293,7 +293,7 @@ class Whole:
         return entries, (*notes, *self.annotations.notes)
 
     def notes(self, kept: SubgraphSelection) -> Iterator[Finding]:
-        """Yield what a model with these subgraphs lacks: operators that write its resources, and attached files."""
+        """Yield what a model with these subgraphs lacks: operators that set its resources, and attached files."""
         used = set[str]()
         for index, chosen in kept:
             naming = self.resources.uses(index).naming
@@ -309,7 +309,7 @@ class Whole:
 
 
 def read_whole(model: Model) -> Whole:
-    """Read a model. Raises what `check_editable` raises."""
+    """Read a model. Raises the errors of `check_editable`."""
     check_editable(model)
     references = References(model)
     return Whole(

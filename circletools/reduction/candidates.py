@@ -1,4 +1,4 @@
-"""Smaller variants of a model: with fewer operators or outputs of a subgraph, or constants set to zero."""
+"""Smaller variants of a model: with fewer operators or outputs in a subgraph, or with constants set to zero."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from circletools.runtimes.protocol import Array
 from circletools.storage.files import view
 
 _STRUCTURE = {"INT32": 64, "INT64": 128, "BOOL": 16}
-"""The most bytes of shapes, axes and paddings, which define an operator: two numbers for each of 8 dimensions."""
+"""The most bytes in a constant with shapes, axes or paddings, which define an operator: 2 numbers by 8 dimensions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The kept parts of a subgraph: operators, ascending, outputs (None: all possible ones), buffers set to zero."""
+    """The kept parts of a subgraph: operators, ascending; outputs (None: all possible ones); buffers set to zero."""
 
     subgraph: int
     operators: tuple[int, ...]
@@ -34,7 +34,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Candidates:
-    """Makes the models of choices."""
+    """Makes models from choices."""
 
     whole: Whole
 
@@ -54,14 +54,14 @@ class Candidates:
         return sorted({buffer for _, buffer in self.free(self.graph(choice), read)})
 
     def free(self, graph: Graph, tensors: Iterable[int]) -> list[tuple[int, int]]:
-        """Return the constants among tensors that are not shapes, axes or paddings, each with its buffer."""
+        """Return the constants among these tensors, except shapes, axes and paddings, each with its buffer."""
         constants = [tensor for tensor in tensors if graph.values.is_constant[tensor]]
         pairs = zip(constants, graph.values.buffers[constants].tolist(), strict=True)
         return [(tensor, buffer) for tensor, buffer in pairs if buffer not in self._fixed]
 
     @cached_property
     def _fixed(self) -> set[int]:
-        """The buffers of shapes, axes and paddings; if a weight shares one of them, it is kept unchanged."""
+        """The buffers of shapes, axes and paddings; a weight that shares one of them is kept unchanged."""
         found = set[int]()
         for values in (graph.values for graph in self.whole.graph.graphs):
             is_short = values.bytes <= [_STRUCTURE.get(kind, -1) for kind in values.types]
@@ -82,7 +82,7 @@ class Candidates:
         return made if kept > len(stored) else bytes(stored[:kept]) + made[kept:]
 
     def excerpt(self, choice: Choice) -> Excerpt | None:
-        """Return the part; None if there is none, as it would read or return a resource, or return nothing."""
+        """Return the part; None if it cannot exist, since it would read or return a resource, or return nothing."""
         graph = self.graph(choice)
         inputs = Reach(graph).given(choice.operators)
         outputs = list(self.outputs(choice) if choice.outputs is None else choice.outputs)
@@ -116,7 +116,7 @@ def anonymous(candidates: Candidates, choice: Choice, excerpt: Excerpt, seed: in
             stored = len(candidates.data(buffer))
             try:
                 made = _random_like(model.subgraphs[index].array_of(tensor), rng).tobytes()
-            except CircleToolsError:  # numpy has no such type, or the data are not what the shape says
+            except CircleToolsError:  # numpy has no such type, or the data does not match the shape
                 made = b""
             # In sparse or packed data, and in strings, any bytes are valid.
             made = made if len(made) == stored else rng.integers(0, 256, stored, np.uint8).tobytes()
@@ -132,7 +132,7 @@ def anonymous(candidates: Candidates, choice: Choice, excerpt: Excerpt, seed: in
 
 
 def _random_like(array: Array, rng: np.random.Generator) -> Array:
-    """Return random values with the mean, deviation and range of the given ones."""
+    """Return random values with the mean, the deviation and the range of the given values."""
     if array.dtype.kind not in "iufb":
         return np.zeros(0)
     real = array.astype(np.float64)

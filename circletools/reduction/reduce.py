@@ -1,7 +1,7 @@
 """Make the smallest model that still fails in the same way as a given one.
 
-First operators are removed, then outputs, then constants become zero; this is repeated until nothing can be removed.
-The results of removed operators become inputs. In the end, inputs become smaller.
+First operators are removed, then outputs, then constants are set to zero; this is repeated until nothing can be
+removed. The results of removed operators become inputs. At the end, inputs are made smaller.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from circletools.wording import Attributes
 class ReduceRequest(Attributes):
     """The condition that a reduced model must meet, given in one of three ways.
 
-    `while_` is a command with `{}` for the model, whose status 0 means that the failure persists; `while_refused` is
-    a program that refuses the model or crashes; `while_differs` are programs, the first of them the reference. With
-    `share_safe`, weights become random and names are removed. `log` is a file of answers, to resume from.
+    `while_` is a command with `{}` for the model; its exit status 0 means that the failure persists; `while_refused`
+    is a program that refuses the model or crashes; `while_differs` are programs, the first of them the reference.
+    With `share_safe`, weights become random and names are removed. `log` has results to resume from.
     """
 
     while_: str | None = None
@@ -101,7 +101,7 @@ def _comes_and_goes() -> EditError:
 
 
 class _Trials:
-    """Tests files, each once; answers are logged immediately, and those in the log are not tested again."""
+    """Tests each file once; results are logged immediately, and files in the log are not tested again."""
 
     def __init__(self, ask: Ask, folder: Path, kind: str, log: str | None) -> None:
         self._ask, self._folder, self._kind, self._log = ask, folder, kind, log
@@ -172,7 +172,7 @@ def _smallest(candidates: Candidates, trials: _Trials) -> Choice:
 
 
 def _fewer(candidates: Candidates, choice: Choice, fails: Callable[[Choice], bool]) -> Choice:
-    """Return a choice with fewer operators, outputs and constants, each reduced as far as possible now."""
+    """Return a choice with fewer operators, outputs and constants; each kind is reduced once, as far as possible."""
     order = [one for one in candidates.graph(choice).dag.order if one in set(choice.operators)]
 
     def operators(some: list[int]) -> Choice:

@@ -1,8 +1,8 @@
-"""Delta debugging: a minimal part of a list for which a test still fails.
+"""Delta debugging: find a minimal part of a list for which a test still fails.
 
-1..222 in order     bisect the shortest head that fails, then its shortest failing tail: one guilty operator
-                    takes 2 log2(222) trials
-the rest            leave out halves, quarters, ... single ones (Zeller and Hildebrandt's ddmin, by complements),
+1..222 in order     bisect the shortest head that fails, then its shortest failing tail: one faulty operator takes 2
+log2(222) trials the rest            leave out halves, quarters, ... single ones (Zeller and Hildebrandt's ddmin, by
+complements),
                     until no single one can be left out
 """
 
@@ -16,7 +16,7 @@ Fails = Callable[[Sequence[Item]], bool]
 
 
 def window(items: Sequence[Item], fails: Fails[Item]) -> Sequence[Item]:
-    """Return a consecutive run of items that fails, given that all fail; both ends are found by bisection."""
+    """Return a run of consecutive items that fails, given that the list fails; both ends are found by bisection."""
     head = items[: _shortest(len(items), lambda size: fails(items[:size]))]
     return head[len(head) - _shortest(len(head), lambda size: fails(head[len(head) - size :])) :]
 
@@ -31,7 +31,7 @@ def _shortest(size: int, fails: Callable[[int], bool]) -> int:
 
 
 def minimal(items: Sequence[Item], fails: Fails[Item], *, least: int = 1) -> Sequence[Item]:
-    """Return items that fail and of which none can be left out, given that all fail; at least `least` are kept."""
+    """Return items that fail, none of which can be left out, given that the list fails; `least` or more are kept."""
     size = max(1, len(items) // 2)
     while True:
         place, is_changed = 0, False

@@ -1,4 +1,4 @@
-"""Makes the inputs of a model as small as possible while it still fails."""
+"""Make the inputs of a model as small as possible while the model still fails."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from circletools.surgery.setting import set_shape
 
 
 def smaller(data: bytes, fails: Callable[[bytes], bool]) -> bytes:
-    """Return a failing file whose input sizes are 1, or halved while it still fails; other shapes follow."""
+    """Return a failing file whose input sizes are 1 or as small as halving makes them; other shapes are inferred."""
     while True:
         with open_model(data) as model:
             found = next((made for made in _with_one_smaller(model) if fails(made)), None)
@@ -39,6 +39,6 @@ def _with_one_smaller(model: Model) -> Iterator[bytes]:
                         parts = edit.parts()
                     with open_model(b"".join(map(view, parts))) as changed:
                         made = b"".join(map(view, compact_parts(changed)))
-                except CircleToolsError:  # an operator refuses it, or its rule is not known
+                except CircleToolsError:  # an operator refuses the size, or its rule is not known
                     continue
                 yield made

@@ -1,13 +1,13 @@
-"""The lowest version of an operator code that supports the form of an operator (forms.json).
+"""The lowest version of an operator code that supports an operator's form: its types and options (forms.json).
 
 A line of the file is `VERSION INPUT TYPES [> OUTPUT TYPES] [CONDITION...]`; `|` separates the types of a slot, a
-comma separates slots; slots that are not listed may have any type. The first line that fits applies. Conditions:
+comma separates slots; slots that are not listed may have any type. The first line that matches applies. Conditions:
 `rank=N` and `rank<N` of input 0, `inputs=N`, `quantized` (input 0 has a scale), `channels`, `channels0` and
-`channelsout` (a scale for each channel of input 1, input 0, output 0), `tensor` and `tensor0` (one scale of input 1,
-of input 0), `ungrouped` (a convolution's filter has as many channels as the input), `rescaled` (scales of a product
-of 1 and more), and `OPTION=VALUE` or `OPTION!=VALUE`. `tools/measure/lowering.py` added the lines for which the first
-runtime that resolves the version runs the form, and today's runtime gives the same bits; version 0 marks forms that
-are not lowered. A form that fits no line is not known, nor is one with sparse tensors.
+`channelsout` (a scale for each channel of input 1, input 0, output 0), `tensor` and `tensor0` (a single scale of
+input 1, input 0), `ungrouped` (a convolution's filter has as many channels as the input), `rescaled` (the scales of a
+product give a factor of at least 1), and `OPTION=VALUE` or `OPTION!=VALUE`. `tools/measure/lowering.py` added the
+lines for which the first runtime that resolves the version runs the form, and the newest runtime gives the same bits;
+version 0 marks forms that are not lowered. A form that matches no line is not known, nor is one with sparse tensors.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from circletools.graph.graph import Graph
 
 _OPTION = re.compile(r"(\w+)(!?=)(\d+)")
 Option = Callable[[str], int]
-"""Returns the number of an option, 0 if it is not written."""
+"""Returns the number of an option, 0 if the model does not have it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """The properties of a value in a slot that forms test; `scales` are those of its quantization."""
+    """The properties of a value in a slot that conditions of forms test; `scales` are those of its quantization."""
 
     type: str
     shape: tuple[int, ...]
@@ -59,7 +59,7 @@ def lowest_version(graph: Graph, operator: int) -> int | None:
 
 
 def form_of(graph: Graph, operator: int) -> Form | None:
-    """Return the first form of its code that an operator matches, None if there is none."""
+    """Return the first form that an operator matches among those of its code, None if there is none."""
     inputs, outputs = (_operands(graph, slots.of(operator)) for slots in (graph.operands, graph.results))
     if not inputs or inputs[0] is None or not outputs:
         return None
@@ -76,7 +76,7 @@ def form_of(graph: Graph, operator: int) -> Form | None:
 
 
 def _operands(graph: Graph, values: Sequence[int]) -> Operands:
-    """Return the values in slots; a missing or sparse value has a type that no form names."""
+    """Return the values in slots; a missing or sparse value gets a type that no form lists."""
     count = len(graph.values)
     known = [value if value < count else -2 for value in values]
     tables = graph.values.tables.take(np.array([value for value in known if value >= 0], np.int64))

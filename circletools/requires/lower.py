@@ -1,4 +1,4 @@
-"""Lowers operator versions and corrects min_runtime_version of a model.
+"""Lower operator versions and correct min_runtime_version in a model.
 
 with ct.open("in.tflite") as model, ct.edit(model) as edit:
     ct.rewrite_requirements(edit, lower=True, write=True)
@@ -32,11 +32,11 @@ def rewrite_requirements(edit: ModelEdit, *, lower: bool = False, write: bool = 
 
 
 def lower_versions(edit: ModelEdit) -> RewriteResult:
-    """Give each operator code the lowest version for all its operators' forms, if older runtimes resolve it.
+    """Give each operator code the lowest version that covers its operators' forms, if older runtimes resolve it.
 
     Only forms that were measured are lowered: the first runtime that resolves the version runs them, and the newest
-    one computes the same bits with either version. A code keeps its version, with a note, if one of its operators has
-    another form. Raises UsageError for a Circle model.
+    runtime computes the same bits with either version. A code keeps its version, with a note, if one of its operators
+    has another form. Raises UsageError for a Circle model.
     """
     graph = model_graph(edit.model)
     if graph.format != "tflite":
@@ -64,7 +64,7 @@ def lower_versions(edit: ModelEdit) -> RewriteResult:
 
 
 def _lowest(model: ModelGraph, code: int) -> int | None:
-    """Return the lowest version that suits all operators of a code; None if there are none or one is unknown."""
+    """Return the lowest version that suits all operators of a code; None without operators, or if one is unknown."""
     versions = [
         lowest_version(graph, operator)
         for graph in model.graphs

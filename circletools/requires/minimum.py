@@ -1,7 +1,7 @@
 """The metadata entry `min_runtime_version`: the TensorFlow release whose runtime has all operators of a model.
 
-It is sixteen bytes of text, padded with NULs, as TensorFlow's converter writes it. It names TensorFlow releases, so
-it cannot express an operator that exists only in LiteRT, whose numbering restarts from 1.0.
+The entry is sixteen bytes of text, padded with NULs, as TensorFlow's converter writes it. It contains a TensorFlow
+release, so it cannot account for an operator that only LiteRT has, whose numbering restarts from 1.0.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ Release = tuple[int, ...]
 class Minimum:
     """The entry in the file and the correct value.
 
-    `declared` is the entry's text, None if there is none. `needed` is the necessary TensorFlow release, None if none
-    is known to have all operators. `is_bound` means that a release older than `needed` may suffice, as `needed` is
-    the oldest that was measured. `state` compares the two.
+    `declared` is the entry's text, None if there is none. `needed` is the necessary TensorFlow release, None if no
+    release is known to have all operators. `is_bound` means that a release older than `needed` may suffice, since no
+    older one was measured. `state` compares the two.
     """
 
     declared: str | None
@@ -59,7 +59,7 @@ def minimum_of(model: ModelGraph, table: RuntimeTable, codes: Sequence[OperatorC
     known = [release for release in needed if release is not None]
     highest = max([oldest, *known])
     if len(known) < len(needed):
-        # A release that is too low for some operator is too low for the model.
+        # A release that is too old for some operator is too old for the model.
         low = declared is not None and (_number(declared) or (0,)) < highest
         return Minimum(declared, None, False, "too low" if low else "unknown")
     return Minimum(
@@ -79,7 +79,7 @@ def _state(declared: str | None, needed: Release, is_bound: bool) -> State:
 
 
 def write_minimum(edit: ModelEdit) -> RewriteResult:
-    """Set `min_runtime_version` to the correct value; nothing changes if it has that already.
+    """Set `min_runtime_version` to the correct value; nothing changes if it has that value already.
 
     Raises EditError if no TensorFlow release is known to have all operators, UsageError for a Circle model.
     """
@@ -97,7 +97,7 @@ def write_minimum(edit: ModelEdit) -> RewriteResult:
 
 
 def _release(table: RuntimeTable, code: OperatorCode) -> Release | None:
-    """Return the TensorFlow release that an operator version needs; the oldest measured one covers earlier ones."""
+    """Return the TensorFlow release that an operator version needs; the oldest measured one includes earlier ones."""
     known = _releases().get(code.name, {}).get(str(code.version))
     return _release_of(table, table.first_for_operator(code.name, code.version)) if known is None else _number(known)
 
@@ -133,7 +133,7 @@ def minimum_findings(model: ModelGraph) -> Iterator[Finding]:
         return
     try:
         found = minimum_of(model, runtime_table())
-    except ModelFormatError:  # the entry names a buffer that does not exist, which has its own finding
+    except ModelFormatError:  # the entry refers to a buffer that does not exist; there is another finding for that
         return
     if found.state in ("true", "unknown") or (found.state == "missing" and found.is_bound):
         return

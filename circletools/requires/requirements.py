@@ -1,4 +1,4 @@
-"""The TFLite runtimes that load a model: the first that supports all its operators, types and features, and why."""
+"""The TFLite runtimes that load a model: the first that supports its operators, types and features, and why."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ class RuntimeVerdict(Attributes):
 class Requirements(Tabular):
     """The requirements of a model.
 
-    `first` is the first measured runtime that supports all of the model, None if none does; `is_oldest` means that it
-    is the oldest measured one, so older ones may do as well. `rows` are the features that the oldest one does not
-    support, the most demanding first. `verdicts` are for the requested runtimes, or for all. `minimum` is the file's
-    min_runtime_version together with the correct value.
+    `first` is the first measured runtime that supports all of the model, None if none does; `is_oldest` means that
+    `first` is the oldest measured runtime, so older ones may do as well. `rows` are the features that the oldest one
+    does not support, those that need the newest runtime first. `verdicts` are for the requested runtimes, or for all.
+    `minimum` is the file's min_runtime_version together with the correct value.
     """
 
     first: str | None
@@ -122,7 +122,7 @@ def _needs(model: ModelGraph, table: RuntimeTable) -> Iterator[tuple[int, Requir
 def _sources_by_code(model: ModelGraph, codes: Collection[int]) -> dict[int, tuple[str, ...]]:
     """Return, by the index of an operator code, the names of the first sources of its operators.
 
-    If the origin tables have none, or are stale or broken: the names of the operators' first outputs.
+    If the origin tables have no sources, or are stale or broken, return the names of the operators' first outputs.
     """
     found: dict[int, list[str]] = {code: [] for code in codes}
     origins = current_origins(model) if codes else None

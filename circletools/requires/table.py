@@ -1,8 +1,8 @@
-"""The measured table of TFLite runtimes (table.json): what each one resolves, oldest runtime first.
+"""The measured table of TFLite runtimes (table.json): the operators that each one resolves, oldest runtime first.
 
 `tools/measure/requirements.py` makes it by testing the runtimes in the package index: `tflite-runtime` up to 2.14,
 and `ai-edge-litert`, whose numbering restarts from 1.0. A newer runtime supports everything that an older one does,
-so a single index, that of the first runtime, is enough, except for a feature that a later release lost (`early`).
+so the index of the first runtime is enough, except for a feature that a later release lost (`early`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from circletools.errors import UsageError
 from circletools.wording import suggestion
 
 NEVER = 1 << 30
-"""Used instead of the index of a runtime: no runtime supports it."""
+"""In place of the index of a runtime: no runtime supports the feature."""
 _NAMES = {"tflite": "TFLite", "litert": "LiteRT"}
 _WANTED = re.compile(r"(?:ai-edge-)?(tflite|litert)(?:-runtime)?-(\d+(?:\.\d+){0,2})")
 
@@ -56,7 +56,7 @@ class RuntimeTable:
         return None if first == NEVER else self.runtimes[first]
 
     def index_of(self, wanted: str) -> int:
-        """Return the index of a runtime by name; for litert-2.1, of the first 2.1.x. Raises UsageError."""
+        """Return the index of a runtime by name; for litert-2.1, that of the first 2.1.x. Raises UsageError."""
         match = _WANTED.fullmatch(wanted.strip().lower())
         if match:
             for at, name in enumerate(self.runtimes):

@@ -1,8 +1,8 @@
-"""Time models that run one after another, each in its runtime, in one process.
+"""Time chains of models that run one after another in one process, each in its runtime.
 
-The clock stops while other work has the processors. Other slowdowns come and go, so chains take turns, forward and
-backward, and are slowed equally. Turns in which the processor itself was slow are discarded and, for a limited time,
-repeated.
+The clock stops while other processes have the processors. Other slowdowns come and go, so chains take turns, in this
+and the opposite order, to be slowed equally. Turns in which the processor itself was slow are discarded and, for a
+limited time, repeated.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from circletools.runtimes.protocol import Array, ChainsRequest, Step, Timed
 from circletools.runtimes.running import Running, words_of
 
 _WARM_TURNS, _LEAST_TURNS, _MOST_TURNS = 3, 7, 1000
-_PATIENCE = 10.0  # up to this multiple of the seconds may pass while the processor is slow
+_PATIENCE = 10.0  # while the processor is slow, up to this multiple of the requested seconds may pass
 _TURN_S = 0.001
-"""A faster chain runs several times in a turn, since a thousand single runs would take only a moment."""
+"""The shortest duration of a turn: a faster chain runs several times in it."""
 Seconds = NDArray[np.float64]
 Durations = list[float]
-"""The seconds for copying inputs, running, and copying outputs."""
+"""The seconds that copying inputs, running, and copying outputs took."""
 
 
 class _StoppedError(Exception):
-    """A step does not run: the reason, and the indices of chain and step."""
+    """A step does not run: the reason, and the indices of its chain and of the step."""
 
 
 def measure(request: ChainsRequest, pace: Pace) -> Timed:
-    """Return the times of chains, or where and why one does not run; `pace` is shared by the whole process."""
+    """Return the times of chains, or where and why one does not run; the whole process shares `pace`."""
     clock = Clock()
     try:
         return _measure(request, clock, pace)
@@ -74,14 +74,14 @@ class _Turns:
     """Chains that run one after another, and their seconds by turn, step and action."""
 
     def __init__(self, chains: list[list[_Loaded]], known: list[dict[str, Array]], clock: Clock) -> None:
-        """Store the loaded steps, and for each chain its known tensors by name."""
+        """Store the loaded steps, and the known tensors of each chain by name."""
         self._chains, self._known, self._clock = chains, known, clock
         self._repeats = [1] * len(chains)
         self._forward = False
         self.rows: list[list[Seconds]] = [[] for _ in chains]
 
     def warm_up(self) -> None:
-        """Run every chain, and determine its number of runs in a turn."""
+        """Run every chain, and determine how many times it runs in a turn."""
         for number, taken in self._turn():
             self._repeats[number] = max(1, round(_TURN_S / max(float(taken.sum()) / len(taken), 1e-6)))
 
@@ -102,7 +102,7 @@ class _Loaded:
     """A step whose model is loaded; its failures name the step."""
 
     def __init__(self, step: Step, place: tuple[int, int], known: dict[str, Array], seed: int) -> None:
-        """Load the model and run it once, since the next steps get the shapes of its outputs."""
+        """Load the model and run it once, since the next steps need the shapes of its outputs."""
         self._step, self._place = step, place
         try:
             self._adapter = import_module(f"circletools.runtimes.{step.program}")

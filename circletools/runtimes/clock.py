@@ -1,8 +1,8 @@
 """A clock that stops while the process is ready to run but waits for a processor.
 
 Linux counts that time for each thread (`schedstat`: time on a processor, time waiting for one, slices). On other
-systems, the clock is an ordinary one. It cannot detect another virtual machine on the same core, which can take a
-third of the speed for seconds; `Pace` does.
+systems, the clock is an ordinary one. The clock cannot detect another virtual machine on the same core, which can
+take a third of its speed for seconds; `Pace` can.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from time import perf_counter, process_time
 from circletools.storage.platform import read_at
 
 _THREADS = "/proc/self/task"
-_LOOKS, _STEPS = 3, 2000  # about a tenth of a millisecond, so cold caches do not matter
+_LOOKS, _STEPS = 3, 2000  # takes about a tenth of a millisecond, so cold caches do not matter
 _NEAR = 1.15
 
 
 class Clock:
-    """Measures the time of calls; call `watch` after threads were started."""
+    """Measures the time of calls; call `watch` when new threads have been started."""
 
     def __init__(self, folder: str = _THREADS) -> None:
-        """Watch the existing threads; `folder` has a subfolder for each."""
+        """Watch the existing threads; `folder` has a subfolder for each thread."""
         self._folder = folder
         self._files: dict[str, int] = {}
         self._waited_ns: dict[str, int] = {}
         self.watch()
 
     def watch(self) -> None:
-        """Watch the threads that were started since."""
+        """Watch the threads that were started since the last call."""
         with suppress(OSError):
             for thread in os.listdir(self._folder):
                 if thread not in self._files:
@@ -41,8 +41,8 @@ class Clock:
         """Return the seconds of each of several consecutive calls.
 
         The time that this process waited is subtracted from the longest call, since checking after each call would
-        slow down short ones. Threads may wait while another runs, so the time with processor work is never
-        subtracted.
+        slow down short ones. Threads may wait while another one runs, so no time that the process spent on a
+        processor is subtracted.
         """
         waited, worked = self._seconds_waited(), process_time()
         marks = [perf_counter()]
@@ -71,7 +71,7 @@ class Clock:
 
 
 class Pace:
-    """Stores the best time of a small loop, and checks whether the processor is currently as fast."""
+    """Stores the best time of a small loop, and checks whether the processor is still as fast."""
 
     def __init__(self) -> None:
         """Start without a best time."""

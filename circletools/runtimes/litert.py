@@ -1,7 +1,7 @@
 """LiteRT's interpreter: with XNNPACK, its default delegate, or with its own kernels alone.
 
-XNNPACK fuses operators, depending on the cuts; the variants `builtin` and `reference` compute operators one by one.
-Importing this module imports the runtime, which is an optional package.
+XNNPACK fuses operators, so its results depend on where a model is cut; the variants `builtin` and `reference` compute
+operators one by one. Importing this module imports the runtime, which is an optional package.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def loads(request: Request) -> Verdict:
 
 
 def placement(request: Request) -> Verdict:
-    """Return the operators that XNNPACK takes, by the execution plan; the others run on LiteRT's own kernels.
+    """Return the operators that XNNPACK takes in the execution plan; the others run on LiteRT's own kernels.
 
     The delegate chooses operators even if tensors cannot be allocated.
     """
@@ -57,7 +57,7 @@ def placement(request: Request) -> Verdict:
 
 
 def _not_delegated(found: Sequence[Placed], words: str) -> tuple[Placed, ...]:
-    """Return the operators, without the one that the delegate chose but then failed to prepare."""
+    """Return the operators that the delegate chose, without the one that it then failed to prepare."""
     named = _FAILED.search(words)
     if named is None:
         return tuple(found)

@@ -27,7 +27,7 @@ import numpy as np
 from circletools.runtimes.protocol import Array, Make, RefusedError
 
 KERNELS = {"xnnpack": 0, "reference": 1, "builtin": 2}
-"""The kernel mode of each variant."""
+"""The kernel mode for each variant."""
 
 _CPU = c_int(1)
 _WRITE = c_int(1)
@@ -90,7 +90,7 @@ class LiteRt:
         return handle
 
     def add_options(self, options: c_void_p, identifier: bytes, text: bytes) -> None:
-        """Add options of a kind, encoded as TOML text as by the library."""
+        """Add options of a kind, encoded as TOML text, as the library does."""
         self._kept.append(create_string_buffer(text))
         self("AddOpaqueOptions", options, self.make("CreateOpaqueOptions", identifier, self._kept[-1], _NO_DELETER))
 
@@ -156,7 +156,7 @@ def _buffers(lite: LiteRt, environment: c_void_p, model: c_void_p, compiled: c_v
         tensor_type = _TensorType()
         lite("GetRankedTensorType", tensor, byref(tensor_type))
         rank = tensor_type.rank & 0x7F
-        for at in range(rank):  # a dynamic dimension is 1, as converters write it for the interpreter
+        for at in range(rank):  # a dynamic dimension counts as 1, as converters write it for the interpreter
             tensor_type.dimensions[at] = max(1, tensor_type.dimensions[at])
         needs = lite.make(f"GetCompiledModel{kind}BufferRequirements", compiled, c_size_t(0), c_size_t(position))
         buffer = lite.make("CreateManagedTensorBufferFromRequirements", environment, byref(tensor_type), needs)

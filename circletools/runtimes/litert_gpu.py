@@ -1,8 +1,8 @@
-"""LiteRT's GPU delegate: run a model on the GPU alone, with the system's Vulkan or OpenCL.
+"""LiteRT's GPU delegate: runs a model on the GPU alone, with the system's Vulkan or OpenCL.
 
-LiteRT's C interface accepts other accelerators: one that takes no operators, applied after the GPU's, sees which
-operators the GPU took (see `plan`). Values come from the Python interface. Importing this module imports the runtime,
-which is an optional package.
+LiteRT's C interface accepts additional accelerators: one that takes no operators (the spy), applied after the GPU's,
+sees which operators the GPU took (see `plan`). Values come from the Python interface. Importing this module imports
+the runtime, which is an optional package.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def _environment() -> tuple[Any, c_void_p, Spy]:
     if not files:
         raise NoDeviceError("this package of LiteRT has no GPU accelerator")
     for accelerator in files:
-        ctypes.CDLL(str(accelerator))  # the library searches it by its bare name
+        ctypes.CDLL(str(accelerator))  # the library searches for it by its bare name
     library, environment, spy = ctypes.CDLL(str(folder / "libLiteRt.so")), c_void_p(), Spy()
     _call(library, "LiteRtCreateEnvironment", 0, None, byref(environment))
     _register(library, environment, spy)
@@ -175,4 +175,4 @@ def _register(library: Any, environment: c_void_p, spy: Spy) -> None:
 
 
 _KEPT: list[object] = []
-"""Objects that the library still points to."""
+"""Objects that the library still refers to."""

@@ -1,4 +1,4 @@
-"""onert: load, compile, and run models with inputs and outputs bound by the caller.
+"""onert: load and compile models, and run them with inputs and outputs that the caller binds.
 
 Importing this module loads the runtime's library, which comes with an optional package.
 """
@@ -25,7 +25,7 @@ from circletools.runtimes.running import run_with, words_of
 
 FAILURES = (StatusError, KeyError, ValueError, RefusedError)
 
-# A shape can be known only after the run, and a declared one can be wrong.
+# Some shapes are known only after the run, and a declared shape can be wrong.
 _OPEN_OUTPUT_BYTES = 1 << 24
 _LEAST_OUTPUT_BYTES = 1 << 16
 # Bytes that a runtime leaves untouched must not look like a plausible zero.
@@ -89,9 +89,9 @@ placement = loads
 
 
 def called(request: Request) -> Verdict:
-    """Return whether outputs allocated by the runtime (as in onert's Python package) equal outputs bound by a caller.
+    """Return whether outputs that the runtime allocates (as for onert's Python package) equal those a caller binds.
 
-    If it does not run with bound outputs, nothing is compared.
+    If the model does not run with bound outputs, nothing is compared.
     """
     own = run_with(sys.modules[__name__], request)
     if own.failure or not CAN_ALLOCATE:
@@ -109,10 +109,10 @@ def called(request: Request) -> Verdict:
 
 
 def profile(request: Request) -> Recorded:
-    """Run a model with onert's tracing; its `trace.chrome.json` is complete when the process has ended."""
+    """Run a model with onert's tracing; the file `trace.chrome.json` is complete when the process has ended."""
     folder = mkdtemp()
     settings = {"TRACING_MODE": "1", "WORKSPACE_DIR": folder, "NUM_THREADS": "1"}
-    os.environ |= settings  # a session reads them when it is created
+    os.environ |= settings  # a session reads the environment when it is created
     begun, given = perf_counter(), request.inputs[0] if request.inputs else None
     try:
         running = Running(request.variant, request.model, given, partial(make_input, request.seed))
@@ -140,7 +140,7 @@ class Running:
         *,
         allocate: bool = False,
     ) -> None:
-        """Compile it. Raises one of `FAILURES`."""
+        """Compile the model. Raises one of `FAILURES`."""
         self._session = session = Session()
         _load(session, variant, model)
         if allocate:

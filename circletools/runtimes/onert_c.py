@@ -5,7 +5,7 @@
     session("prepare")
 
 onert's Python session lets the runtime allocate the outputs, and then returns buffers that the runtime keeps using;
-it calls `let_it_allocate` and `allocated`.
+`let_it_allocate` and `allocated` make the same calls.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class TensorInfo(Structure):
         return tuple(self.dims[: self.rank])
 
     def numpy(self) -> np.dtype[Any]:
-        """Return the dtype. Raises KeyError if the interface does not have it."""
+        """Return the dtype. Raises KeyError for a type that the interface does not have."""
         return np.dtype(dict(enumerate(_DTYPES))[self.dtype])
 
 
@@ -72,7 +72,7 @@ _INTERNAL_OUTPUT_ALLOC = 1
 
 
 def _load() -> CDLL:
-    # The package is only located, not imported, since an import loads a second copy of the library.
+    # The package is only located, not imported, since an import would load a second copy of the library.
     spec = importlib.util.find_spec("onert")
     if spec is None or spec.submodule_search_locations is None:
         raise ModuleNotFoundError("onert is not installed")
@@ -84,7 +84,7 @@ CAN_ALLOCATE: Final = hasattr(_LIBRARY, _GET_OUTPUT)
 
 
 class Session:
-    """One `nnfw_session`; keeps the bound buffers alive as long as itself.
+    """One `nnfw_session`; bound buffers stay alive as long as the session.
 
     Once `prepare` has failed, the session can only be closed: any other call crashes.
     """
@@ -105,11 +105,11 @@ class Session:
             raise StatusError(name, status)
 
     def let_it_allocate(self) -> None:
-        """Let the runtime allocate the outputs; before `prepare`."""
+        """Let the runtime allocate the outputs; call this before `prepare`."""
         self("set_prepare_config", c_int(_INTERNAL_OUTPUT_ALLOC), None)
 
     def infos(self, side: str) -> list[TensorInfo]:
-        """Return dtype and shape of each `input` or `output`; after a run, the actual ones of outputs."""
+        """Return the dtype and shape of each `input` or `output`; after a run, outputs have their actual shapes."""
         count = c_uint32()
         self(f"{side}_size", byref(count))
         found = [TensorInfo() for _ in range(count.value)]
@@ -118,7 +118,7 @@ class Session:
         return found
 
     def fix_shapes(self, shapes: Sequence[tuple[int, ...]]) -> None:
-        """Give the inputs these shapes; before `prepare`."""
+        """Give the inputs these shapes; call this before `prepare`."""
         for position, (info, shape) in enumerate(zip(self.infos("input"), shapes, strict=True)):
             if info.shape() != shape:
                 info.rank = len(shape)

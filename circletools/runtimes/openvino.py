@@ -30,7 +30,7 @@ def loads(request: Request) -> Verdict:
 
 
 def placement(request: Request) -> Verdict:
-    """Return the operators that the device takes: all that it compiles, except those that `query_model` omits."""
+    """Return the operators that a device takes: all that it compiles, without those that `query_model` omits."""
     core, model, _ = _compiled(request)
     taken = core.query_model(model, request.variant)
     left = [one for one in model.get_ordered_ops() if one.get_friendly_name() not in taken]
@@ -96,7 +96,7 @@ class Running:
 
 
 def _form(end: Any) -> tuple[Any, list[int]]:
-    """Return type and shape of an input; open sizes are 1."""
+    """Return the type and shape of an input; open sizes count as 1."""
     sizes = [1 if size.is_dynamic else size.get_length() for size in end.get_partial_shape()]
     return end.get_element_type().to_dtype(), sizes
 

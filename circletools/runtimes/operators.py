@@ -15,12 +15,12 @@ _Place = tuple[int, int]
 
 
 def located(verdict: Verdict, subgraphs: Sequence[Operators]) -> Verdict:
-    """Return a verdict whose operators have indices of the model.
+    """Return a verdict whose operators have the model's indices.
 
     A reason for an operator code alone is assigned to the refused operators of that code, or to all operators of the
-    code if there is one reason for each. Answers that still fit several operators, or none, come last and without an
-    index; subgraphs that the program created are left out. Unnamed operators follow if the verdict has a device for
-    `others`.
+    code if there is one reason for each. Answers that still match several operators, or none, come last and without
+    an index; subgraphs that the program created are left out. Unnamed operators follow if the verdict has a device
+    for `others`.
     """
     index, shown = _Index(subgraphs), _shown(verdict.operators, [len(codes) for codes, _ in subgraphs])
     found: dict[_Place, Placed] = {}
@@ -82,7 +82,7 @@ class _Index:
     ) -> _Place | None:
         """Return the operator that an answer refers to; among several with this index, the first not yet found.
 
-        `alone` counts, by code, answers that name only a code.
+        `alone` has, by code, the number of answers that name only that code.
         """
         if placed.subgraph is not None and placed.operator is not None:
             place = shown.get(placed.subgraph, -1), placed.operator
@@ -100,7 +100,7 @@ class _Index:
 
 
 def _shown(operators: Iterable[Placed], counts: Sequence[int]) -> dict[int, int]:
-    """Return the model's subgraph for each one that the program showed: the next with as many operators."""
+    """Return the model's subgraph for each one that the program reports: the next one with as many operators."""
     sizes = Counter(one.subgraph for one in operators if one.subgraph is not None)
     rest = iter(enumerate(counts))
     found: dict[int, int] = {}

@@ -3,7 +3,7 @@
 A delegate sees the execution plan when it is applied. So a second delegate that takes no operators is applied after
 the others: in its plan, an operator created by a delegate lists the operators that it replaced.
 
-The structures are from the C interface (`tflite/core/c/common.h`), as far as they are read.
+The structures are those of the C interface (`tflite/core/c/common.h`), up to the last field that is read.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class _Delegate(ctypes.Structure):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A step of a plan: the operators that a delegate replaced and its name, or a single operator without a name."""
+    """A step of a plan: a delegate's name and the operators that it replaced, or a single operator without a name."""
 
     operators: tuple[int, ...]
     delegate: str = ""
@@ -103,7 +103,7 @@ def _read(context: int) -> Plan:
 class Spy:
     """A delegate that takes no operators; `plans` collects the plan of each subgraph to which it is applied.
 
-    It must outlive the interpreter to which it is applied, which uses it again at the end.
+    It must outlive the interpreter to which it is applied, which uses it once more when it is destroyed.
     """
 
     def __init__(self) -> None:
@@ -134,7 +134,7 @@ def nodes(text: str) -> list[Placed]:
 
 
 def placed(plans: Iterable[Plan], devices: Mapping[str, str]) -> tuple[Placed, ...]:
-    """Return the operators of plans. `devices` maps delegates to devices; "" is the key for no delegate."""
+    """Return the operators of plans. `devices` maps delegates to devices; the key "" means no delegate."""
     return tuple(
         Placed(devices.get(step.delegate, step.delegate), "", subgraph, operator)
         for subgraph, plan in enumerate(plans)

@@ -1,4 +1,4 @@
-"""The supported programs: their packages, and how to choose a Python that has them."""
+"""The supported programs: their packages, and how to choose a Python that has a program."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from circletools.wording import suggestion
 class Program:
     """A program: the module to import, the distribution that provides it, and its variants.
 
-    The first variant is the default. `limit` is the limited kind of memory: the address space, or only data if
-    drivers reserve more addresses than there is memory.
+    The first variant is the default. `limit` is the kind of memory that is limited: the address space, or only data
+    if drivers reserve more addresses than there is memory.
     """
 
     module: str
@@ -44,7 +44,7 @@ PROGRAMS = {
 
 
 def named(name: str) -> tuple[str, str]:
-    """Return program and variant of `PROGRAM` or `PROGRAM:VARIANT`. Raises UsageError if it does not exist."""
+    """Return the program and variant in `PROGRAM` or `PROGRAM:VARIANT`. Raises UsageError if one does not exist."""
     program, _, variant = name.partition(":")
     if program not in PROGRAMS:
         raise UsageError(
@@ -77,7 +77,7 @@ def variable(program: str) -> str:
 
 
 def command(program: str) -> list[str]:
-    """Return the command for a Python that has this program: the current one, or that of its environment variable.
+    """Return the command for a Python that has this program: this one, or that in its environment variable.
 
     Raises UsageError if this Python does not have the program.
     """

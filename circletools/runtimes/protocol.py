@@ -1,4 +1,4 @@
-"""Requests to a child process with a program, and its answers."""
+"""Requests to a child process that has a program, and the child's answers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from circletools.storage.platform import read_at
 
 Array = NDArray[Any]
 Make = Callable[[int, np.dtype[Any], Sequence[int]], Array]
-"""Makes the values of an input: its position, type and shape."""
+"""Makes the values of an input from its position, type and shape."""
 Question = Literal["loads", "called", "placement", "run", "profile"]
 Status = Literal["ok", "refused", "crash", "timeout", "memory", "differs"]
 
@@ -25,7 +25,7 @@ class Request:
     """A request about a model, which runs once with each of `inputs`, or `repeat` times with inputs from `seed`.
 
     `variant` chooses a part of the program: kernels, a backend, an accelerator. The model is loaded once for all
-    runs, so state kept between runs has an effect.
+    runs, so state that is kept between runs has an effect.
     """
 
     question: Question
@@ -90,7 +90,7 @@ class Answer:
 class Recorded:
     """The output of a program's own profiler, in its format, and the time to load and prepare the model.
 
-    `file` will contain the output once the process has ended.
+    If `file` is given, it contains the output once the process has ended.
     """
 
     data: bytes
@@ -104,7 +104,7 @@ class Timed:
     """The times of chains in microseconds: an array for each chain, by round, step and action.
 
     The actions are copying inputs, running, and copying outputs. `failed` has the chain and step that did not run,
-    None if the process ended.
+    None if this is unknown because the process ended.
     """
 
     times_us: list[NDArray[np.float64]]
@@ -114,10 +114,10 @@ class Timed:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """The device of an operator, as far as the program identifies the operator.
+    """The device of an operator, which the program may identify only partly.
 
     `device` is empty if the program refuses the operator; `words` are its reasons. `code` and `tensor` (an output)
-    are the program's names. `subgraph` counts the subgraphs in the order in which the program showed them.
+    are its own names. `subgraph` counts the subgraphs in the order in which the program reports them.
     """
 
     device: str = ""
@@ -132,8 +132,8 @@ class Placed:
 class Verdict:
     """Whether a program loads and prepares a model, or why not, and its answers about operators.
 
-    `others` is the device of unnamed operators, empty if unknown. `arena_bytes` is the memory for tensors that the
-    program needs, if it reports that.
+    `others` is the device of unnamed operators, empty if unknown. `arena_bytes` is the memory that the program needs
+    for tensors, if it reports that.
     """
 
     status: Status
@@ -174,5 +174,5 @@ def printed(since: int = 0) -> str:
 
 
 def plain(array: Array) -> Array:
-    """Return an array that any process can read: some dtypes are known only if their package is imported."""
+    """Return an array that any process can read, since some dtypes are known only if their package is imported."""
     return array if array.dtype.kind in "biufcOSU" else array.view(np.dtype(f"u{array.dtype.itemsize}"))

@@ -11,7 +11,7 @@ from circletools.runtimes.protocol import Answer, Array, RefusedError, Request, 
 
 
 class Running(Protocol):
-    """A loaded model; each adapter has a class with this name, and `FAILURES`, the exceptions of its methods.
+    """A loaded model; each adapter has a class with this name, and `FAILURES`, the exceptions that its methods raise.
 
     Its arguments are a variant, a file, the given inputs (None to generate them), and a function that makes inputs.
     """

@@ -25,15 +25,15 @@ _INVALID = re.compile(r"Error: (\w+) '(.*?)' Does not have|operation \((\w+)\) c
 
 
 def loads(request: Request) -> Verdict:
-    """Return whether Vela compiles the model, even if operators fall back to the CPU."""
+    """Return whether Vela compiles the model; operators may fall back to the CPU."""
     _compile(request)
     return Verdict("ok")
 
 
 def placement(request: Request) -> Verdict:
-    """Return the operators that run on the NPU; for the others, the reason that Vela gives."""
+    """Return the operators that run on the NPU, and for the others the reason that Vela gives."""
     text = _compile(request)
-    if _NONE_LEFT.search(text):  # the refused operator is not needed: it only computed a shape that Vela knows
+    if _NONE_LEFT.search(text):  # the refused operator is not needed, since it only computed a shape that Vela knows
         return Verdict("ok", "", (), "npu")
     operators = list(_reasons(text, "cpu"))
     operators += [Placed("cpu", tensor=name) for name in _CPU.findall(text) if not _MADE_UP.fullmatch(name)]
@@ -66,7 +66,7 @@ def _compile(request: Request) -> str:
         os.dup2(2, 1)
         try:
             status = vela.main([str(Path(request.model)), *options])
-        except BaseException as error:  # of any kind: the compiler raises its own errors, asserts and exits
+        except BaseException as error:  # of any kind, since the compiler raises its own errors, asserts and exits
             raise _refused(printed(since), error) from error
         finally:
             sys.stdout.flush()

@@ -44,7 +44,7 @@ _PACKAGE = Path(__file__).parents[1]
 # Packages next to circletools must not hide the child's own: they may be for another Python.
 _CHILD = """
 import sys
-sys.path[:] = [one for one in sys.path if one]  # not the folder that a user happens to be in
+sys.path[:] = [one for one in sys.path if one]  # not the user's current folder
 from importlib.util import module_from_spec, spec_from_file_location
 spec = spec_from_file_location("circletools", {0!r} + "/__init__.py", submodule_search_locations=[{0!r}])
 sys.modules["circletools"] = package = module_from_spec(spec)
@@ -61,8 +61,8 @@ class Worker:
     """A process that runs a program; use it as a context manager. Raises UsageError if the program is not installed.
 
     `name` is a program or `PROGRAM:VARIANT` (see `programs`). After a crash, or if `seconds` pass without an answer,
-    the next request starts another process. A child may use at most `memory_bytes` beyond the model, if the system
-    can limit memory (not macOS).
+    the next request starts a new process. A child may use at most `memory_bytes` beyond the model, if the system can
+    limit memory (not macOS).
     """
 
     def __init__(self, name: str, seconds: float = 600.0, memory_bytes: int = MEMORY_BYTES) -> None:
@@ -94,7 +94,7 @@ class Worker:
         return self._judge("loads", model)
 
     def called(self, model: Path) -> Verdict:
-        """Ask whether the program loads a model, and whether all its ways to run it return the same values."""
+        """Ask whether the program loads a model, and whether all its interfaces return the same values."""
         verdict = self.loads(model)
         return self._judge("called", model) if verdict.status == "ok" and self.runtime == "onert" else verdict
 
@@ -129,7 +129,7 @@ class Worker:
         if isinstance(found, Timed):
             return found
         assert isinstance(found, Verdict)
-        words = found.words.removeprefix(f"{self.runtime} ")  # which names only one of the programs
+        words = found.words.removeprefix(f"{self.runtime} ")  # which the error attributes to only one of the programs
         return Timed([], self._failure(words))
 
     def _run(self, request: Request) -> Answer:
@@ -174,9 +174,9 @@ class Worker:
                 return answer
             self._stop(0.0)
             return Verdict("timeout", f"no answer in {self._seconds:g} s")
-        except (EOFError, OSError):  # it ended before its answer, or within it
+        except (EOFError, OSError):  # it ended before or while it answered
             return self._ended(self._stop())
-        except BaseException:  # an interrupt: a late answer must not be mistaken for the answer to another request
+        except BaseException:  # interrupted: a late answer must not be taken for the answer to another request
             self._stop()
             raise
 
@@ -202,7 +202,7 @@ class Worker:
             try:
                 self._process = subprocess.Popen(  # noqa: S603 - our own program, in a Python chosen by the user
                     [*self._command, "-c", _CHILD.format(*arguments)],
-                    # The order of summation must not depend on the machine's load.
+                    # The order of summation, and so the result, must not depend on the machine's load.
                     env=os.environ | {"NUM_THREADS": "1", "TMPDIR": self._scratch.name},
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
@@ -218,7 +218,7 @@ class Worker:
         try:
             ready: Ready | Missing = ours.recv()
         except (EOFError, OSError) as error:
-            if self.version:  # it is installed: it has started before
+            if self.version:  # the program is installed, since it has started before
                 raise
             self._stop()
             raise not_installed(self.runtime, f"its process ended at once: {self._last_line()}") from error
