@@ -116,7 +116,7 @@ def _of_one_module(
     for source, own in rows.items():
         outer, leaf = _around(source)[-2:]
         each = calls.get(leaf) or calls.get(outer) or {}
-        places = {each.get(row) for row in own if row in each or near[row].isdisjoint(each)}
+        places = {each.get(row) for row in own if row in each or not any(one in each for one in near[row])}
         connected = (
             leaf not in calls and len(classes[source.name]) > 1 and len({one and one[-1] for one in places}) == 1
         )
