@@ -92,13 +92,16 @@ def split(
         notes.append(Finding("NO_MANIFEST", "info", "", obstacle))
     program = openvino_runner(connections, plan) if runner == "openvino" else None
 
-    most, sizes = _MOST_TIMES * len(whole.file.memory) + _MOST_BYTES, list[int]()
+    most = _MOST_TIMES * len(whole.file.memory) + _MOST_BYTES
+    sizes: list[int] = []
 
     def files() -> Iterator[tuple[str, list[Part]]]:
+        left = most
         for excerpt, piece in zip(excerpts, connections.parts, strict=True):
             data = whole.bytes_of(excerpt)
             sizes.append(sum(len(view(one)) for one in data))
-            if sum(sizes) > most:
+            left -= sizes[-1]
+            if left < 0:
                 raise EditError(f"the parts take more than {most} bytes in total", hint=_FEWER)
             yield piece.file, data
         yield f"{_stem(whole.file.path)}{CONNECTIONS}", [encode_connections(connections)]
