@@ -123,8 +123,9 @@ def _paces(series: Sequence[Sequence[Sequence[Samples]]]) -> list[float]:
     known = np.sort([change for change in changes[1:] if change is not None])
     found = []
     for own in (None, *changes[1:]):
-        others = known if own is None else np.delete(known, np.searchsorted(known, own))
-        found.append(float(np.median(others)) / NORMAL_QUARTILE if len(others) else 0.0)
+        at, left = (len(known), len(known)) if own is None else (int(np.searchsorted(known, own)), len(known) - 1)
+        middle = [known[one + (one >= at)] for one in ((left - 1) // 2, left // 2)] if left else [0.0]
+        found.append(float(sum(middle)) / len(middle) / NORMAL_QUARTILE)
     return found
 
 
@@ -222,14 +223,16 @@ def _times(trace: OperatorTrace) -> _Times:
     """Return the times of an operator in every execution; the mean if only that is known."""
     averaged, count = trace.averaged, 1 if trace.averaged else trace.executions
     own = [run.duration_ns / trace.executions for run in trace.runs] if averaged else self_times(trace.runs)
-    found: _Times = {None: np.zeros(count)}
+    found: dict[_Key | None, list[float]] = {None: [0.0] * count}
     first = min((run.subgraph for run in trace.runs), default=0)
     for run, key, time in zip(trace.runs, _keys(trace.runs), own, strict=True):
         at = 0 if averaged else run.execution
-        found.setdefault(key, np.zeros(count))[at] += time
+        if key not in found:
+            found[key] = [0.0] * count
+        found[key][at] += time
         if not averaged or run.subgraph == first:  # averages of a caller include what it calls
             found[None][at] += time
-    return found
+    return {key: np.array(times) for key, times in found.items()}
 
 
 def _keys(runs: Sequence[OperatorRun]) -> list[_Key]:

@@ -67,8 +67,8 @@ def _is_allowed(code: int) -> bool:
 
 
 Tally = Mapping[tuple[str, str], int]
+"""The number of new findings by severity and code, and of `_KNOWN` ones."""
 _KNOWN = "known", ""
-"""The number of new findings by severity and code."""
 
 _SPECIAL = "%\r\n"
 _COMMANDS = {"error": "error", "warning": "warning", "info": "notice"}

@@ -73,8 +73,10 @@ class _Subgraph:
             self._constants[tensor] = value
         return self._constants[tensor]
 
-    def is_vector(self, tensor: int, shape: Shape | None) -> bool:
-        return shape is not None and len(shape) == 1 and self.view.tensors[tensor].type == "INT32"
+    def vector(self, tensor: int, shape: Shape | None) -> Shape | None:
+        """Return the shape of a tensor, from the file if it is not known; None unless it is a vector of INT32."""
+        shape = self.shapes[tensor] if shape is None and tensor >= 0 else shape
+        return shape if shape is not None and len(shape) == 1 and self.view.tensors[tensor].type == "INT32" else None
 
     def is_open(self, tensor: int) -> bool:
         return -1 in self.shapes[tensor] or -1 in self.signatures[tensor]
@@ -164,8 +166,9 @@ class Inference:
 
     def _results(self, subgraph: _Subgraph, operator: int, call: Call, depth: int) -> list[Shape | None]:
         try:
-            if self._strict and call.code == "STABLEHLO_COMPOSITE":
-                raise UnknownError  # the XNNPACK delegate may take it, whatever its decomposition
+            # The XNNPACK delegate may take a composite, whatever its decomposition; BITCAST also depends on types.
+            if self._strict and call.code in ("STABLEHLO_COMPOSITE", "BITCAST"):
+                raise UnknownError
             if call.code in _CALLING:
                 found = self._called(subgraph, operator, call, depth)
             elif call.code in RULES:
@@ -211,8 +214,8 @@ class Inference:
     def _call(self, subgraph: _Subgraph, operator: int, found: Shapes) -> Call:
         slots, sizes = subgraph.operands[operator], found.options.get((subgraph.index, operator))
         shapes = [self._shape(subgraph, tensor, found) for tensor in slots]
-        if subgraph.codes[operator] == "RESHAPE" and len(slots) == 2 and not subgraph.is_vector(slots[1], shapes[1]):
-            shapes[1] = None  # then LiteRT takes the new shape from the options
+        if subgraph.codes[operator] == "RESHAPE" and len(slots) == 2:
+            shapes[1] = subgraph.vector(slots[1], shapes[1])  # without one, LiteRT takes the options
         return Call(
             subgraph.codes[operator],
             {**subgraph.view.options_of(operator), **({} if sizes is None else {"new_shape": sizes})},
