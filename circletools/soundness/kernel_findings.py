@@ -8,8 +8,8 @@ For each kernel, `needs` in schema/litert.json has its table of `options`; `same
 its first input; by the type of the first input, the slots that need `scales`, those that need `zeros` as zero points,
 -1 for the output; by type, scale and zero point to which the output is `fixed`; the types for which input and output
 need an `equal` quantization; the `slot_types` of inputs, and of the output at -1; the
-number of `required` inputs, of which `least` must be present (a bias may be absent); and the axis of the weights with
-the size of the bias (`channels`).
+number of `required` inputs, of which `least` must be present (a bias may be absent), and slots among these that are
+`optional`; and the axis of the weights with the size of the bias (`channels`).
 """
 
 from __future__ import annotations
@@ -53,7 +53,9 @@ def kernel_findings(model: Model, whole: Whole, kernels: Mapping[str, Any]) -> I
             continue
         slots, needs = first_slots(whole.graph, rows, _INPUTS), kernels[code.name].get("needs", {})
         required = needs.get("required", (kernels[code.name]["inputs"] or (0,))[0])
-        yield from _left_out(whole, code.name, rows, required, needs.get("least", 0))
+        if required <= _MOST_FIXED:
+            fixed = np.setdiff1d(np.arange(required), needs.get("optional", ()))
+            yield from _left_out(whole, code.name, rows, fixed, needs.get("least", 0))
         yield from _without_options(whole, code.name, rows, needs.get("options", ""))
         equal = needs.get("equal", ())
         yield from _not_joined(whole, code.name, rows, given, equal) if code.name in _JOINING else ()
@@ -98,12 +100,10 @@ def _quantization(model: Model) -> _Quantization:
     return found
 
 
-def _left_out(whole: Whole, name: str, rows: Indices, required: int, least: int) -> Iterator[Finding]:
-    """Find omitted inputs among the required ones."""
-    if required > _MOST_FIXED:
-        return
+def _left_out(whole: Whole, name: str, rows: Indices, required: Indices, least: int) -> Iterator[Finding]:
+    """Find omitted inputs among the required slots."""
     operands = whole.graph.operands
-    slots = operands.splits[rows, None] + np.arange(required)
+    slots = operands.splits[rows, None] + required
     there = slots < operands.splits[rows + 1, None]
     few = there.sum(axis=1) < least
     lacking = few | (there & (np.append(operands.values, 0)[np.where(there, slots, -1)] < 0)).any(axis=1)
