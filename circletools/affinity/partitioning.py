@@ -116,7 +116,7 @@ def _assign(
 def _open_times(
     table: CostTable, given: Constraints, subgraph: int, decided: Sequence[Rule | Decision | None]
 ) -> tuple[Floats, NDArray[np.bool_]]:
-    """Return the times on the devices that may still be chosen, and which operators are undecided."""
+    """Return the times on the devices that may still be chosen, and the undecided operators."""
     devices = given.devices
     refused = np.array([[said is not None for said in given.refusals[device][subgraph]] for device in devices]).T
     times = np.where(refused.reshape(table.times_us.shape), np.inf, table.times_us)

@@ -96,7 +96,7 @@ def check_limits(limits: Sequence[Limit], devices: Sequence[str], *, has_costs: 
 class Problem:
     """Units 0..n-1 of a subgraph, devices 0..d-1, and the constraints on partitions.
 
-    `graph` has the edges between units. Operators that stay together form one unit; operators that depend on
+    `graph` holds the edges between units. Operators that stay together form one unit; operators that depend on
     constants only are in no unit. `table` holds the costs, with infinite times on devices that a unit may not use.
     `contents` are the values that units read and make, `operators` the number of operators in each unit. `limits` are
     paired with their device's number; `caps` are bytes of memory by device, `names` the names of the devices.
@@ -191,8 +191,8 @@ class Sizing:
 
     Partitions of fewer than `min_size` operators move to `fallback` (by default the last device), or to another
     device that is known to accept all their operators and has enough memory within `caps` (bytes, by device number);
-    partitions without such a device remain. `units` are by subgraph; without them every operator is a unit. `seconds`
-    is the time for the integer program to search for devices or partitions, in total.
+    partitions without such a device remain. `units` has an item per subgraph; without it, every operator is a unit.
+    `seconds` is the time for the integer program to search for devices or partitions, in total.
     """
 
     mode: Mode = "min"

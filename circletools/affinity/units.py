@@ -1,7 +1,7 @@
 """The units of partitioning: operators or sets of operators that stay together, and which units may be joined.
 
 Operators that stay together: a QUANTIZE and the DEQUANTIZE next to it, or operators that share a large tensor.
-Operators on a path between two members belong to the unit, too; otherwise the unit could not run in one go.
+Operators on a path between two members also belong to the unit; otherwise it could not run without interruption.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def make_units(
     colocation: Colocation = Colocation(),
     users: Iterable[Sequence[int]] = (),
 ) -> Units:
-    """Return the units of a subgraph; each of `users` is a set of operators that stay together, too.
+    """Return the units of a subgraph; each item of `users` is also a set of operators that stay together.
 
     Raises ModelFormatError for a missing tensor, and for a cycle.
     """

@@ -148,9 +148,9 @@ class Dag:
     """Operators 0..n-1; `successors` and `predecessors` of each ascend without duplicates.
 
     `order` is a valid execution order: the order in the file if it is valid. `constants` are the operators that
-    depend only on constants, ascending: they do not count as work, and belong to their readers. `beside` has sets of
-    operators; operators of one device in the same set may form a partition even if they are not connected. `share` is
-    the graph's fraction of the model's operators, and so of the search effort for the model.
+    depend only on constants, ascending: they do not count as work, and belong to their readers. `beside` holds sets
+    of operators; operators of a device in the same set may form a partition even if they are not connected. `share`
+    is the graph's fraction of the model's operators, and so of the search effort for the model.
     """
 
     successors: list[list[int]]

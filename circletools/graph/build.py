@@ -32,7 +32,7 @@ def joined_graph(model: Model) -> Graph:
 
 
 class _Joined(Graph):
-    """All subgraphs as one graph: values count from the first value of their subgraph."""
+    """All subgraphs as one graph: values are numbered from the first value of their subgraph."""
 
     @cached_property
     def operators(self) -> Operators:

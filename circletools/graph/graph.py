@@ -40,7 +40,7 @@ class Graph:
     """The operators of subgraph `index` of a model, 0..len-1, and its values, 0..len(values)-1.
 
     `inputs` and `outputs` are the values of the graph's inputs and outputs, as in the file: they may be -1 or out of
-    range, and so may values of slots; methods that need existing values raise ModelFormatError. `callees` has the
+    range, and so may values of slots; methods that need existing values raise ModelFormatError. `callees` lists the
     subgraphs in the options of each operator, in the order of their fields; -1 means none.
     """
 

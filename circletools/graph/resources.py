@@ -58,9 +58,9 @@ class Uses:
 class State:
     """The resources that operators of a graph share.
 
-    `users` has the operators that use a written resource, ascending. `copied` maps operators that name a resource or
-    set its initial value to the users of the resource: each model with one of these users needs its own copy of the
-    operator. `initialised` maps operators to the resources whose initial value they set.
+    `users` lists the operators that use a written resource, ascending. `copied` maps operators that name a resource
+    or set its initial value to the users of the resource: each model with one of these users needs its own copy of
+    the operator. `initialised` maps operators to the resources whose initial value they set.
     """
 
     users: Mapping[Resource, list[int]]

@@ -91,7 +91,7 @@ def parse_ranges(words: str) -> Ranges:
 class Chooser:
     """Finds the operators of a model that match selectors.
 
-    `origins` has the source names of each operator, by subgraph; without it no origins are known.
+    `origins` holds the source names of each operator, by subgraph; without it, no origins are known.
     """
 
     def __init__(self, model: ModelGraph, origins: Sequence[Mapping[int, Iterable[str]]] = ()) -> None:

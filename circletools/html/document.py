@@ -46,7 +46,7 @@ MOST_FINDINGS = 500
 
 
 def fit_document(found: Fit, links: SourceLinks) -> list[dict[str, Any]]:
-    """Return the page's document of each target; `at` has all operators that are refused or were not measured."""
+    """Return the page's document of each target; `at` holds all operators that are refused or were not measured."""
     documents: list[dict[str, Any]] = fit_json(found)["targets"]
     for target, verdict in zip(documents, found.targets, strict=True):
         sides = {
@@ -80,7 +80,7 @@ def page_document(
 ) -> dict[str, Any]:
     """Return the document of the model `name`; `version` is the version of circletools, for readers of the page.
 
-    `fitted` has the verdicts of targets, if requested; `links` has addresses for the lines of sources.
+    `fitted` holds the verdicts of targets, if requested; `links` holds addresses for the lines of sources.
 
     Broken indices and tables are findings, and their targets are left out. Raises ModelFormatError if the structure
     is broken, InvalidInputError if a trace belongs to another model.
@@ -135,7 +135,7 @@ def _graph(
 def origin_columns(
     counts: Sequence[int], origins: Origins, modules: ModuleTree, links: SourceLinks
 ) -> dict[str, Any]:
-    """Return sources, sets of sources and modules; `of` has the number of each operator's set, by subgraph."""
+    """Return sources, sets of sources and modules; `of` holds the number of each operator's set, by subgraph."""
     sets = Interned()
     of = [[sets(origins.of(index, operator)) for operator in range(count)] for index, count in enumerate(counts)]
     used = Counter(number for subgraph in of for number in subgraph)

@@ -128,7 +128,7 @@ def fed(graph: Graph) -> NDArray[np.bool_]:
 
 
 def module_groups(graphs: Sequence[Graph], origins: Origins, modules: ModuleTree) -> list[list[int]]:
-    """Return a module for each operator: the outermost with few enough operators to show at once, or ROOT.
+    """Return a module for each operator: the outermost one small enough to be shown whole, or ROOT.
 
     The graphs are variants of each other with the same modules.
     """

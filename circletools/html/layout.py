@@ -61,7 +61,7 @@ class Layout:
 
 
 def lay_out(groups: Numbers, edges: Edges, fed: NDArray[np.bool_]) -> Layout:
-    """Lay out operators: `groups` has the group of each operator, `fed` marks the operators that read an input."""
+    """Lay out operators: `groups` holds the group of each operator, `fed` marks operators that read an input."""
     count, parts = len(groups), int(groups.max(initial=-1)) + 1
     inside = groups[edges.source] == groups[edges.target]
     within, across = edges.where(inside), edges.where(~inside)
@@ -132,7 +132,7 @@ def _columns(groups: Numbers, level: Numbers, edges: Edges) -> Numbers:
 
 
 def _lanes(first: Numbers, last: Numbers, tensors: Numbers, groups: Numbers) -> Numbers:
-    """Return the lane of each edge from level `first` to `last`; edges of one tensor in one group share a lane."""
+    """Return the lane of each edge from level `first` to `last`; edges of a tensor in the same group share a lane."""
     far = np.flatnonzero(last - first > 1)
     spans: dict[tuple[int, int], tuple[int, int]] = {}
     keys = list(zip(groups[far].tolist(), tensors[far].tolist(), strict=True))

@@ -99,8 +99,8 @@ def _of_one_module(
 ) -> set[Source]:
     """Return the sources whose operators all belong to one call, with all modules inside, or are fused beside it.
 
-    If modules of different classes have one name, such as `0` in an encoder and a decoder, the class decides, and
-    the operators of one class are those of one module if they are connected.
+    If modules of different classes have the same name, such as `0` in an encoder and a decoder, the class decides:
+    connected operators of a class belong to one module.
     """
     above = {".".join(parts[:end]) for parts in (name.split(".") for name, _ in several) for end in range(len(parts))}
     rows, classes = defaultdict[Source, set[int]](set), defaultdict[str, set[str]](set)

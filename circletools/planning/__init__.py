@@ -1,6 +1,6 @@
 """From a request to a plan: devices, partitions, and what they cost.
 
-`ct.plan` makes a plan; `ct.planning` has related functions: costs from files, traces and measurements.
+`ct.plan` makes a plan; `ct.planning` contains related functions: costs from files, traces and measurements.
 """
 
 from circletools.lazy import lazy_exports

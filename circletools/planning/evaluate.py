@@ -47,7 +47,7 @@ class Transfers:
 
 
 def transfers(facts: Graph, partitions: Sequence[int], devices: Sequence[int]) -> Transfers:
-    """Return the transfers between the partitions of a subgraph; both sequences are by operator."""
+    """Return the transfers between the partitions of a subgraph; both sequences have an item for each operator."""
     producer = dict(zip(facts.definitions.values.tolist(), facts.definitions.operators.tolist(), strict=True))
     for operator in facts.folded:  # every partition holds the results it reads
         for tensor in facts.results.of(operator):
@@ -73,7 +73,7 @@ def transfers(facts: Graph, partitions: Sequence[int], devices: Sequence[int]) -
 def _cut(
     values: Values, tensor: int, producer: int, readers: set[int], homes: tuple[Sequence[int], Sequence[int]]
 ) -> Cut:
-    """Return the cut of a tensor; `homes` has the partition and the device of each operator."""
+    """Return the cut of a tensor; `homes` holds the partition and the device of each operator."""
     partitions, devices = homes
     consumers = tuple(sorted({partitions[reader] for reader in readers}))
     others = {devices[reader] for reader in readers} - {devices[producer]}
@@ -89,7 +89,7 @@ _EXACT = 1e-6
 class Evaluation:
     """The costs of a subgraph's partitions: times if they are known, memory if it was requested.
 
-    `memory` is by device number. `least_us` is a lower bound on the time of any choice of devices, if known.
+    `memory` has an item per device. `least_us` is a lower bound on the time of any choice of devices, if known.
     """
 
     transfers: Transfers

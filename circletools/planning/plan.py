@@ -25,7 +25,7 @@ from circletools.graph.selectors import Chooser
 from circletools.planning.evaluate import Evaluation
 from circletools.wording import Attributes, Tabular, suggestion
 
-# --- summary of a plan: the operators of each device, and why the preferred devices do not run the others -----
+# --- summary of a plan: the operators of each device, and why the preferred devices do not run the rest -----
 
 
 _Place = tuple[int, int]

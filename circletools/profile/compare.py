@@ -36,7 +36,7 @@ _Row = TypeVar("_Row")
 Verdict = Literal["slower", "faster", "same", "cannot tell", "only before", "only after"]
 
 ASSUMED_SPREAD = 0.25
-"""The assumed standard deviation between recordings of one model if nothing shows it."""
+"""The assumed standard deviation between recordings of a model, used if nothing shows it."""
 
 PROCESS_SPREAD = 0.1
 """The assumed variation between processes in addition to the spread of their executions."""
@@ -190,7 +190,7 @@ def sides_of(
     if paired and len(before) != len(after):
         raise UsageError(f"alternating recordings come in pairs: {len(before)} before, {len(after)} after")
     if paired and history:
-        raise UsageError("a history has no pairs", hint="leave out the history, or the pairs")
+        raise UsageError("recordings with a history cannot form pairs", hint="leave out the history, or the pairs")
     return before, after, history
 
 

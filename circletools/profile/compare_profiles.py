@@ -70,7 +70,7 @@ class ProfileComparison(Comparison[ComparedProfile, ComparedOperator], Tabular):
 
     @property
     def unpaired(self) -> int:
-        """The number of operators with time on one side only; if most are, another model or runtime was recorded."""
+        """The number of operators with time on one side only; if that is most, the model or runtime differs."""
         return sum(bool(row.time.before_ns) != bool(row.time.after_ns) for row in self.rows[1:])
 
 

@@ -365,7 +365,7 @@ def _table(
     *,
     top: int,
 ) -> Iterator[str]:
-    """Yield a table: times, then further columns, the last of which has a label of any length."""
+    """Yield a table: times, then further columns, the last with a label of any length."""
     yield ""
     header = _AVERAGES if attribution.averaged else _NUMBERS
     found = ranks([row[0] for row in rows], attribution.tick_ns, work)

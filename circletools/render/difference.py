@@ -26,7 +26,7 @@ from circletools.wording import SCHEMA_VERSION, counted
 
 _SIGNS = {"added": "+", "removed": "-", "changed": "~", "moved": ">"}
 _MOST_LINES = 40
-_ALIKE = 4  # differences of one kind that are shown; others are only counted
+_ALIKE = 4  # differences of a kind that are shown; further ones are only counted
 _WIDEST_PATH = 48
 _VALUE_CHARACTERS = 100
 _OBJECT = re.compile(r"subgraphs\[(\d+)\]\.(operators|tensors)\[(\d+)\]")

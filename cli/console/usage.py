@@ -1,4 +1,4 @@
-"""Make typer commands from annotated functions, with our own help and usage errors."""
+"""Make typer commands from annotated functions, with custom help and usage errors."""
 
 from __future__ import annotations
 

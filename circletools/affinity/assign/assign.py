@@ -18,7 +18,7 @@ from circletools.graph.selectors import Chooser
 from circletools.wording import ranges, suggestion
 
 Refusals = Mapping[str, Sequence[Sequence[Refusal | None]]]
-"""For each device with a capability table, by subgraph and operator: the reason for a refusal, or None."""
+"""The reason for each refusal, or None, by device with a capability table, subgraph and operator."""
 
 
 @dataclass(frozen=True, slots=True)

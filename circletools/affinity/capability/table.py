@@ -256,7 +256,7 @@ def untried(found: Sequence[str], code: str) -> str:
 def _distance(found: Sequence[str]) -> tuple[int, int, int, int]:
     """Return the distance to a form: types count less than the number of inputs, and UINT8 is nearest to INT8.
 
-    Among equally near forms, one that leaves constants constant and computed tensors computed is nearest.
+    Among equally near forms, one that keeps constants constant and computed tensors computed is the nearest.
     """
     unsigned = filter(None, map(_UNSIGNED.fullmatch, found))
     of_count = sum(words[0].isdigit() for words in found)

@@ -95,7 +95,7 @@ class SubgraphTraits:
     def kinds(self) -> tuple[NDArray[np.int64], list[int]]:
         """Return the kind of each operator, with the constants marked so far, and the first of each kind.
 
-        No table distinguishes operators of one kind.
+        No table distinguishes operators of the same kind.
         """
         alike = self._alike() if self._unpacks else self._once.alike
         if alike is None:
@@ -123,7 +123,7 @@ class SubgraphTraits:
         return np.array([number.setdefault(data[start:end], len(number)) for start, end in ends], np.int64)
 
     def key(self, index: int) -> Key:
-        """Return a key that operators share if and only if they are of one kind in the current state."""
+        """Return a key that operators share if and only if they are now of the same kind."""
         both = (self.inputs, self.outputs)
         inputs, outputs = (self._words(np.array(slots.of(index), np.int64)).tobytes() for slots in both)
         return self._codes[index], int(self._setting_of[index]), inputs, outputs

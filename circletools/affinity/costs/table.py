@@ -137,11 +137,11 @@ def crossings(problem: CostTable, devices: Indices) -> tuple[Indices, Indices]:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """The tensors of a subgraph, as far as they matter for memory.
+    """The tensors of a subgraph, as needed to compute memory.
 
-    `constants` are distinct pairs of an operator and a buffer that it reads; `buffer_bytes` is by buffer. `producers`
-    is by tensor, -1 for inputs; `read` and `readers` are pairs of a tensor and an operator that reads it; `kept`
-    tensors are outputs of the subgraph.
+    `constants` are distinct pairs of an operator and a buffer that it reads; `buffer_bytes` has an item per buffer,
+    `producers` per tensor, -1 for inputs; `read` and `readers` are pairs of a tensor and an operator that reads it;
+    `kept` tensors are outputs of the subgraph.
     """
 
     constants: tuple[Indices, Indices]
@@ -259,7 +259,7 @@ def _peaks(what: Contents, home: Indices, place: Indices, begins: Indices, devic
 
 
 def constants_us(what: Contents, problem: CostTable, home: Sequence[int], devices: Sequence[int]) -> float:
-    """Return the time to load each partition's constants; `home` and `devices` are by operator."""
+    """Return the time to load each partition's constants; `home` and `devices` have an item for each operator."""
     rate = problem.links.constant_us_per_byte
     if rate is None:
         return 0.0

@@ -50,7 +50,7 @@ def onert_environment(model: ModelGraph, affinity: Affinity) -> dict[str, str]:
     used, reused = set(), False
     for graph in model.graphs:
         devices = every_device_of(graph, affinity, "onert would choose one")
-        for index in graph.folded:  # not run: they have the device of their reader
+        for index in graph.folded:  # on constants only: they have the device of their reader
             devices[index] = BACKENDS[0] if devices[index] == "ruy" else devices[index]
         read = flows(graph)
         for operator, device in enumerate(devices):

@@ -54,7 +54,7 @@ class Detours:
             for group in order:
                 for other in rows[group]:
                     place_of[group] = better(place_of[group], place_of[other])
-        self._stretch_end = list(range(len(path)))  # the end of each run of groups of one device on the path
+        self._stretch_end = list(range(len(path)))  # the end of each run of groups of the same device
         for place in range(len(path) - 2, -1, -1):
             if self._devices[place] == self._devices[place + 1]:
                 self._stretch_end[place] = self._stretch_end[place + 1]

@@ -101,7 +101,7 @@ def _add_copies(
     first, second = pair
     inside = concerned[problem.readers]
     tensors, readers = problem.read[inside], vertex[problem.readers[inside]]
-    # Readers that are at a terminal share one vertex.
+    # Readers at the same terminal share a vertex.
     pairs = np.unique(np.stack([tensors, readers], axis=1), axis=0)
     tensors, readers = pairs[:, 0], pairs[:, 1]
     producers = problem.producers

@@ -40,7 +40,7 @@ class Forest:
         return len(seen) == len(inside)
 
     def path(self, start: int, end: int) -> list[int]:
-        """Return the edges of the path between two operators of one set."""
+        """Return the edges of the path between two operators of the same set."""
         came: dict[int, tuple[int, int]] = {start: (-1, -1)}
         pending = [start]
         for operator in pending:
@@ -76,7 +76,7 @@ def ways_around(graph: Dag, devices: Indices, forest: Forest) -> Iterator[tuple[
 
 
 def all_between(graph: Dag, first: int, last: int) -> set[int]:
-    """Return the operators on paths from one to another; at most a limited number of them."""
+    """Return the operators on paths from one operator to another, up to a limited number."""
     found = []
     for rows, start in ((graph.successors, first), (graph.predecessors, last)):
         seen, pending = {start}, [start]

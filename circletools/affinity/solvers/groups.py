@@ -16,7 +16,7 @@ from circletools.graph.algorithms import Dag, components, distinct_edges
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """Operators, ascending, that one device (given by its number) runs in one go."""
+    """Operators, ascending, that one device (given by its number) runs without interruption."""
 
     device: int
     operators: tuple[int, ...]
@@ -82,7 +82,7 @@ def working(graph: Dag) -> tuple[list[int], Dag]:
 
 
 def sets_beside(graph: Dag, labels: Sequence[int]) -> list[list[int]]:
-    """Return the sets of at least two operators of one label that may be together without being connected."""
+    """Return the sets of at least two operators of the same label that may be together without being connected."""
     found: list[list[int]] = []
     for row in graph.beside:
         rows: dict[int, list[int]] = {}

@@ -215,7 +215,7 @@ class _Growth:
         self._rejected = _Places(region)
         self._log: list[int] = []  # rejected operators, for the steps
         self._untakeable = _Places(region)  # neighbours of members that can be in no partition
-        self._noted = 0  # how many members this covers; the others are added on demand
+        self._noted = 0  # how many members are covered; further ones are added on demand
         self._agenda = [(0, iter(region.neighbours[root]))]
 
     def run(self) -> None:

@@ -16,8 +16,8 @@ number of its units minus the edges of a spanning forest among them. This counts
     max-operators=N     every larger set contains two partitions:          sum of f within it <= size - 2
 
 Exponentially many rows state that f is a forest, that no path leaves a partition and returns to it, that partitions
-do not wait for each other, and what limits require of each set. Only rows that a solution violates are added, round
-after round (cutting planes); the optimum of the rows so far is always a lower bound.
+do not wait for each other, and that each set is within the limits. Only rows that a solution violates are added,
+round after round (cutting planes); the optimum of the rows so far is always a lower bound.
 """
 
 from __future__ import annotations
@@ -260,7 +260,7 @@ class PartitionProgram:
         self._program.row(*terms, high=len(columns) - 1.0)
 
     def _border(self, units: Sequence[int], at: int) -> Indices:
-        """Return the columns of the edges between some units and others."""
+        """Return the columns of the edges between some units and other units."""
         inside = set(units)
         edges = {edge for unit in units for edge in self._around[unit]}
         out = sorted(edge for edge in edges if len(inside.intersection(self._edges[edge].tolist())) == 1)

@@ -39,7 +39,7 @@ _ORDERS, _EDGES = 128, 96_000
 _RUINED = 0.1
 """The share of partitions that are broken up when the effort allows few orders: most of the gain remains."""
 _NEAR = 8
-"""Among siblings, each operator is merged with one of this many before it, or with none."""
+"""A sibling is merged with one of at most this many siblings before it, or with none."""
 
 
 def minimum_partitions(graph: Dag, devices: Sequence[int]) -> OperatorSets:

@@ -201,7 +201,7 @@ def within_memory(problem: Problem, candidate: Candidate) -> tuple[Candidate | N
 def order_of(
     problem: Problem, rows: Sequence[Sequence[int]], devices: Sequence[int], caps: Mapping[int, int]
 ) -> tuple[list[int] | None, bool]:
-    """Return the positions of rows of units, which each run in one go, in an order that fits.
+    """Return the positions of rows of units, each run without interruption, in an order that fits.
 
     Units on no device have the device -1. If no order was found, also whether it is certain that there is none.
     """
@@ -266,7 +266,7 @@ class _Moments:
         self.has_room: bool = min(self._room, default=0.0) >= 0
 
     def fit(self, done: int, units: Sequence[int], mask: int) -> bool:
-        """Return whether everything fits while units run in one go, after the units in `done`."""
+        """Return whether everything fits while units run without interruption, after the units in `done`."""
         for unit in units:
             bit = 1 << unit
             for room, made, copied in zip(self._room, self._made, self._copied, strict=True):

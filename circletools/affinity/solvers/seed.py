@@ -38,7 +38,7 @@ def seed_partitions(
 class _Grower:
     """Grows candidates within the smallest part of the graph that determines them.
 
-    A connected set of operators of one device is the candidate of each of its members unless a path leaves the set
+    A connected set of operators of a device is the candidate of each of its members unless a path leaves the set
     and returns. Such a path needs a cycle in the graph of these sets, so only sets on cycles have to be grown.
     """
 

@@ -21,7 +21,7 @@ _LONGEST = 1 << 16
 
 
 def sources_of_nodes(nodes: Iterable[Any], weights: Container[str] = ()) -> list[list[Source]]:
-    """Return the sources of each node (onnx.NodeProto); nodes that were made from one call have the same sources.
+    """Return the sources of each node (onnx.NodeProto); nodes made from the same call have the same sources.
 
     If a node with torch.onnx metadata reads a parameter of another module (one of `weights`), that module is a source
     too: a convolution may also stand for the batch normalization after it.

@@ -39,7 +39,7 @@ _MOST_STEPS = 64
 
 
 def continue_inserted(after: Side, opaque: set[int], found: list[Found]) -> None:
-    """Give inserted operators the origin of what they continue; after an input or constant, of the reader."""
+    """Give inserted operators the origin of the operator that they continue, or that reads an input or constant."""
     direct = [bool(entry) for entry in found]
     rows = [row for row, code in enumerate(after.codes) if code in INSERTED and not direct[row]]
     if not rows:
@@ -230,7 +230,7 @@ def _absorb(views: Views, pairs: Pairs, region: Region, found: list[Found]) -> N
 
 
 def _is_changed(views: Views, pairs: Pairs, row: int) -> bool:
-    """Return whether an operator of AFTER holds other constants than its partner; quantized copies are the same.
+    """Return whether an operator of AFTER holds constants that its partner lacks; quantized copies count as equal.
 
     before   ADD -> MUL by a constant -> FULLY_CONNECTED      AFTER's FULLY_CONNECTED holds other constants,
     after    ADD ----------------------> FULLY_CONNECTED      and ADD cannot hold the factor

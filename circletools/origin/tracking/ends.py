@@ -23,7 +23,7 @@ Names = Mapping[str, int]
 
 
 def pair_ends(before: Side, after: Side, named: tuple[tuple[Names, Names], tuple[Names, Names]]) -> Pairs:
-    """Return pairs of ends alone; `named` has the names of inputs and of outputs, for BEFORE and AFTER."""
+    """Return pairs of ends alone; `named` holds the names of inputs and of outputs, for BEFORE and AFTER."""
     old, new = ends_of(before.graph), ends_of(after.graph)
     inputs, outputs = (
         tuple(_same_ends((before, after), ends, names))
@@ -66,7 +66,7 @@ def _alike(sides: tuple[Side, Side], old: int, new: int) -> bool:
 
 
 def resized(before: Side, after: Side, pairs: Pairs) -> bool:
-    """Return whether an input or output has a different size: then sizes inside the models differ, too."""
+    """Return whether an input or output has a different size: then sizes inside the models also differ."""
     old, new = np.array([*pairs.inputs, *pairs.outputs], np.int64).reshape(-1, 2).T
     sizes = before.elements[old], after.elements[new]
     return bool(((sizes[0] != sizes[1]) & (sizes[0] > 0) & (sizes[1] > 0)).any())
@@ -114,7 +114,7 @@ def _is_lost(was: View, row: int) -> bool:
 
 
 def _is_far(views: Views, pairs: Pairs, value: int, goal: int) -> bool:
-    """Return whether every path back from one value to the other has more than operators that can be fused."""
+    """Return whether more operators than can be fused lie on every path back from one value to the other."""
     was, waiting, seen = views[0], [value], set[int]()
     while waiting:
         value = waiting.pop()

@@ -51,7 +51,7 @@ Found = dict[int, Grounds]
 
 
 def grounds(evidence: Evidence, *, chosen: bool = False) -> Grounds:
-    """Return evidence with its confidence; `chosen` if it is one of several possible answers."""
+    """Return evidence with its confidence; `chosen` is set if it is one of several possible answers."""
     if evidence is Evidence.FUSED:
         return Grounds(evidence, PERHAPS if chosen else ABSORBED)
     return Grounds(evidence, ONE_OF_TWO if chosen else CERTAIN if evidence in _OF_PAIRS else SURE)

@@ -7,7 +7,7 @@ Certain pairs come first, and each pair makes further pairs certain:
     3. operators with a unique colour in each model, the deepest first
     4. the producers and readers of each new pair, slot by slot
 
-Colours are refined (Weisfeiler-Lehman), so that operators of one colour have equal properties and equal surroundings:
+Colours are refined (Weisfeiler-Lehman), so that operators of the same colour have equal properties and surroundings:
 
     round 0    the code, the size, the constants and the ends of an operator; a pair has a unique colour
     round n    mixed with the colours, in round n - 1, of its producers and readers, with the slots

@@ -5,7 +5,7 @@ Each pass is a pure function that takes views of the two graphs and the pairs so
 are neighbours if only hidden operators lie between them:
 
     names, match     conversions (QUANTIZE, ...) are hidden
-    match            nothing is hidden: conversions are paired, too
+    match            nothing is hidden: conversions are also paired
     recheck, drop    pairs that their surroundings contradict are dropped
     cover            operators without a partner: regions, fused, folded, inserted
 """

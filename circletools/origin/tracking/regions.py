@@ -93,7 +93,7 @@ def same_values(
 ) -> dict[int, set[int]]:
     """Return the AFTER values that correspond to each BEFORE value, judging by pairs and names.
 
-    The results of two paired operators correspond, and so do the values read in one slot. Several values may
+    The results of two paired operators correspond, and so do the values read in the same slot. Several values may
     correspond to one, as an operator inserted after another produces a value that equals its input. `copies` are
     AFTER's operators that compute the same as a paired one of BEFORE, `twins` BEFORE's.
     """
@@ -237,7 +237,7 @@ def pair_regions(olds: list[Region], news: list[Region]) -> tuple[list[tuple[lis
 def one_by_one(views: Views, olds: Sequence[int], news: Sequence[int]) -> list[tuple[int, int]]:
     """Return the corresponding operators of two regions: in order, those of a code that occurs equally often in both.
 
-    A region of one operator corresponds to the operator of its code, if there is one.
+    A region of a single operator corresponds to the operator with its code, if there is one.
     """
     codes = views[0].side.codes, views[1].side.codes
     rows: list[dict[str, list[int]]] = [defaultdict(list), defaultdict(list)]

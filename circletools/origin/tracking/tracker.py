@@ -72,7 +72,7 @@ def _working(one: Tracked, side: int) -> Mask:
 def _constants_in_common(graphs: Sequence[Tracked]) -> tuple[int, int]:
     """Return how many significant constants both models have, and the total of the model that has fewer.
 
-    Constants of opaque operators do not count, nor anchors: they are equal in all detectors of one input size.
+    Constants of opaque operators do not count, nor do anchors: all detectors of an input size share them.
     """
     held = [np.empty(0, np.int64), np.empty(0, np.int64)]
     for one in graphs:

@@ -246,7 +246,7 @@ class View:
         return holders
 
     def beside(self, chosen: Mask) -> tuple[Mask, Mask]:
-        """Return which operators read from a chosen one, and which produce an input of a chosen one."""
+        """Return which operators read from a chosen operator, and which produce an input of one."""
         fed, feeds = np.zeros(len(self), np.bool_), np.zeros(len(self), np.bool_)
         made = self.giver != NONE
         giver, reader = self.giver[made], self.reader[made]

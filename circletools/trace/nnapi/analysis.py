@@ -31,7 +31,7 @@ WHOLE_TRACE = -1
 
 @dataclass(slots=True, repr=False)
 class Analysis(Tabular):
-    """The results of a trace. `tables` are by segment (see timeline.run_of), in thread time.
+    """The results of a trace. `tables` holds thread time for each segment (see timeline.run_of).
 
     `wall_clock` holds the shares of `executions` in wall-clock time, `run_clock` the shares of `runs`; `machine`
     holds frequencies and energy during executions. If the runtime has no marks, executions are HAL calls or marks of
@@ -183,7 +183,7 @@ class _Pass:
         )
 
     def _driver_names(self) -> dict[int, str]:
-        """Return the drivers, with the names of their main threads or, if these are unknown, of others."""
+        """Return the drivers, with the names of their main threads or, if these are unknown, of other threads."""
         threads = sorted(self.trace.processes.items(), key=lambda pair: pair[0] == pair[1])  # main threads last
         names = {process: self.trace.thread_names[tid] for tid, process in threads if tid in self.trace.thread_names}
         return {process: names.get(process, "") for process in sorted(self.learnt.drivers)}
@@ -254,7 +254,7 @@ class _Pass:
         return np.where(drivers[threads], both[batch.texts, 1], symbols)
 
     def _note_marks(self, pairs: list[tuple[Mark, int]]) -> None:
-        """Record which marks a batch has in which processes, and which of these are drivers."""
+        """Record the marks that a batch has in each process, and which of these processes are drivers."""
         for mark, process in pairs:
             if mark.side is HalSide.SERVER and mark.layer and process not in self.learnt.drivers:
                 self.learnt.drivers.add(process)

@@ -35,7 +35,7 @@ _INNER_LAYERS = {"LA": ("LR",), "LR": ("LI", "LC"), "LI": ("LD",), "LD": (), "LC
 _HOLDERS = {"LA": (), "LR": ("LA",), "LI": ("LR",), "LD": ("LI",), "LC": ("LR", "LI")}
 _MAIN_PHASES = ("PP", "PC", "PE", "PT", *SUBPHASES)
 _FAMILIES = (("PI",), ("PP",), ("PC",), ("PE", *SUBPHASES), ("PT",))
-# The phases that pause while a phase runs: main phases that do not contain it. Legal only for PI; the same for all.
+# The phases that pause while a phase runs: main phases that do not contain it. Legal only for PI, but done for all.
 _PAUSED = {
     phase: sum(1 << BUCKET[pair] for pair in BUCKETS if pair[1] in sum(_FAMILIES, ()) and pair[1] not in family)
     for family in _FAMILIES
@@ -162,7 +162,7 @@ class Automaton:
     """All paths of a trace; 0 has no marks. An end moves from 0 to itself.
 
     By path: `moves` (the known paths after each symbol), `context_numbers`, `depths` (how many marks it has),
-    and `roles`, the roles of the begin and the end of its last mark.
+    and `roles`, the roles of the begin and end events of its last mark.
     """
 
     def __init__(self) -> None:

@@ -112,7 +112,7 @@ class _Rows:
 class Executions:
     """Pairs starts with waits. `ignored` are starts that no wait will follow (see `unpaired`).
 
-    `processes` has the process of each thread.
+    `processes` holds the process of each thread.
     """
 
     def __init__(self, ignored: frozenset[int], processes: list[int], runs: Runs) -> None:

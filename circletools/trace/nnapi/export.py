@@ -73,7 +73,7 @@ def _meaningless(near: Event, t_ns: int, text: bytes) -> Iterator[tuple[Event, b
 
 
 def chrome_parts(trace: Trace, analysis: Analysis) -> Iterator[bytes]:
-    """Yield the pieces of a Chrome JSON document, in the order of the slices on their threads."""
+    """Yield the pieces of a Chrome JSON document, with the slices of each thread in order."""
     lines = [
         json.dumps({"ph": "M", "pid": trace.processes.get(tid, 0), "tid": tid, "name": "thread_name"} | args)
         for tid, name in trace.thread_names.items()

@@ -26,7 +26,7 @@ from circletools.trace.sources.names import Numbers, by_thread
 
 @dataclass(frozen=True, slots=True)
 class _Walk:
-    """Events by thread: `order` has their places in the batch, `firsts` the start of each thread.
+    """Events by thread: `order` holds their places in the batch, `firsts` the start of each thread.
 
     `before` and `after` are the paths around each event. `stacks` holds places of open marks up to some event.
     """

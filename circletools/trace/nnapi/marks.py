@@ -60,7 +60,7 @@ class Role(IntEnum):
 
 
 BEGIN_ONLY = (Role.START, Role.CALLBACK, Role.SERVER_CALLBACK)
-"""The roles of marks whose ends have no effect."""
+"""The roles of marks whose end events have no effect."""
 
 
 class HalSide(Enum):

@@ -26,7 +26,7 @@ _LIMIT = 1 << 62
 
 @dataclass(slots=True)
 class Intervals(Columns):
-    """Periods of threads in one state, as columns."""
+    """Periods in which threads stay in the same state, as columns."""
 
     starts: Numbers
     ends: Numbers

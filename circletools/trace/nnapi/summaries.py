@@ -33,7 +33,7 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class ExecutionSummary:
-    """Executions: their times, the first against the rest, and the largest number in flight at once.
+    """Executions: their times, those of the first and of the rest, and the largest number in flight at once.
 
     `rest_median_ns` is None for a single execution.
     """

@@ -1,8 +1,8 @@
 """Wall-clock time: each instant of an execution, or of a run, belongs to the deepest active layer.
 
-Active are the threads of the window's process and of drivers, so the shares of a window add up to its elapsed time,
-however many threads there are. Time without a deeper active layer belongs to the window's own layer. Nothing in a
-trace identifies the execution that a worker or a driver serves: while several are in flight, time is SHARED.
+Only threads of the window's process and of drivers count as active, so the shares of a window add up to its elapsed
+time, however many threads there are. Time without a deeper active layer belongs to the window's own layer. Nothing in
+a trace identifies the execution that a worker or a driver serves: while several are in flight, time is SHARED.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Key = tuple[str, str, int]
 """Layer, phase, and the process of a driver."""
 
 SHARED: Key = ("", "", OWN_PROCESS)
-"""The key of time in which several windows are open at once."""
+"""The key of time in which several windows are open."""
 
 EXECUTING = (*SUBPHASES, "PE")
 PHASES = (*EXECUTING, "PT", "PC", "PP", "PI")
@@ -140,7 +140,7 @@ class Work:
 def wall_clocks(work: Work, every: Sequence[Windows], processes: Sequence[int], name: str) -> list[WallClock]:
     """Return the shares of sets of windows, and drop the collected work.
 
-    `processes` has the process of each thread, `name` names the trace. Raises InvalidInputError for impossible times.
+    `processes` maps threads to processes, `name` names the trace. Raises InvalidInputError for impossible times.
     """
     for windows in every:
         if sum((windows.ends - windows.starts).tolist()) >= _LIMIT:

@@ -140,7 +140,7 @@ def _resident(event: Mapping[str, object]) -> int:
 
 
 def _numbers(event: object, at: int) -> Sequence[int]:
-    """Return the numbers of an event, without the last two (which may be anything) if it is not an operator."""
+    """Return the numbers of an event; unless it is an operator, without the last two, which may be anything."""
     if not isinstance(event, dict) or not isinstance(event.get("tag"), str):
         raise InvalidInputError(f"events[{at}] is not an event with a tag")
     count = len(_NUMBERS) if event.get("event_type") in (_OPERATOR, _OF_DELEGATE) else 3

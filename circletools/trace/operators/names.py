@@ -23,7 +23,7 @@ NAMES: dict[str, Any] = json.loads(Path(__file__).with_suffix(".json").read_text
 _ONERT, _OPENVINO = NAMES["onert"], NAMES["openvino"]
 _CODES: dict[str, list[str]] = _OPENVINO | NAMES["xnnpack"]
 MANY, ELIDED, CLAMPING = (frozenset(NAMES[name]) for name in ("many", "elided", "clamping"))
-"""Codes of operators: those that may become several rows of one kind; those that may have no row, because another's
+"""Codes of operators: those that may become several rows of a kind; those that may have no row, because another's
 row does their work or there is none; those whose row clamps its results, so no row for their activation follows."""
 
 KINDS = frozenset(_CODES)

@@ -6,7 +6,7 @@
 All values are strings, times are in microseconds, and an empty object ends the array. Newer versions write `#0 model
 $0 subg` for `$0 subg`. The recorders of the subgraphs are written one after another, so events are in time order
 only within a subgraph. onert's other files are not exact: `trace.table.md` loses operators that begin in the
-same microsecond, and `trace.json` has averages cut to whole microseconds.
+same microsecond, and `trace.json` holds averages cut to whole microseconds.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ class OperatorRun(NamedTuple):
     """One run of an operator; in an averaged trace, all its runs together.
 
     `operator` is its index, `name` the runtime's name for it, `backend` the backend that ran it (empty if the trace
-    does not record it). `execution` counts the inferences from 0. `lane` is a thread or session: runs of one lane can
+    does not record it). `execution` counts the inferences from 0. `lane` is a thread or session: runs in a lane can
     be nested, as an operator that calls a subgraph runs for as long as the subgraph's operators. `of_delegate` means
     that the run is of a delegate's own operator, and `operator` is the delegate's number for it.
     """
@@ -130,7 +130,7 @@ def warm_up(trace: OperatorTrace) -> int:
 
 
 def merged(traces: Sequence[OperatorTrace]) -> OperatorTrace:
-    """Return recordings of one model as one, with their executions one after another.
+    """Merge recordings of the same model into one, with their executions one after another.
 
     Raises UsageError if there are none, if they are from several runtimes, or if only some are averages.
     """

@@ -85,7 +85,7 @@ class Trace:
     """A trace that can be read several times.
 
     `processes` maps threads to their processes and `thread_names` to their names, as far as the trace has been read;
-    `counters` has samples of the machine; `faults` holds the first thousand of each kind, `fault_counts` the number
+    `counters` holds samples of the machine; `faults` holds the first thousand of each kind, `fault_counts` the number
     of all. Its compressed packets may unpack to `most_unpacked` bytes in total.
     """
 

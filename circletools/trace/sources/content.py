@@ -50,7 +50,7 @@ def most_unpacked(file_bytes: int) -> int:
 def inflated(packed: Pieces, name: str, window_bits: int, most: int) -> Pieces:
     """Unpack zlib (15) or gzip (31) content; gzip may have several members.
 
-    Truncated content is returned as far as it goes, because a trace may be truncated. The reader raises
+    The available part of truncated content is returned, because a trace may be truncated. The reader raises
     InvalidInputError for corrupt content, and for more than `most` bytes.
     """
 

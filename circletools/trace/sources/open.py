@@ -95,7 +95,7 @@ def _is_perfetto(start: bytes) -> bool:
 
 
 class Encoding(NamedTuple):
-    """An encoding of traces: what its places are, how to recognize it (`fits`), and how to read it.
+    """An encoding of traces: the meaning of its places, how to recognize it (`fits`), and how to read it.
 
     The arguments of `fits` are the start of the trace, and the same without byte order mark and white space.
     """

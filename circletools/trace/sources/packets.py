@@ -96,7 +96,7 @@ def _fields(trace: Trace, packet: Packet) -> Iterator[Field]:
 
 
 def _framed(trace: Trace, pieces: Pieces) -> Iterator[tuple[bytes, int]]:
-    """Yield each packet with its offset. A packet truncated at the end is returned as far as it goes."""
+    """Yield each packet with its offset. Of a packet truncated at the end, the available part is returned."""
     held, base, source = bytearray(), 0, pieces()
     at = 0
     needed = _HEADER_BYTES
