@@ -68,7 +68,7 @@ def decode_affinity(data: bytes | memoryview) -> dict[int, SubgraphAffinity]:
     for _ in range(reader.header(_VERSION)):
         at = reader.position
         index, operators = _PAIR.unpack(reader.take(_PAIR.size, "a subgraph's entry is truncated"))
-        raw = reader.take(8 * operators, f"the ids of {operators} operators are truncated")
+        raw = reader.take(8 * operators, f"the ids are truncated (operators: {operators})")
         if index in subgraphs:
             raise reader.error(f"duplicate entry for subgraph {index}", at)
         ids = np.frombuffer(raw, "<u4").astype(np.uint32)
@@ -128,6 +128,6 @@ def freshness_by_stamp(model: ModelGraph, affinity: Affinity, stamp: bytes | mem
             return Freshness("stale", index, None, "the model has no such subgraph")
         count = len(model.graphs[index])
         if len(subgraph.devices) != count:
-            reason = f"the table has {len(subgraph.devices)} operators, the model {count}"
+            reason = f"operators in the table: {len(subgraph.devices)}, in the model: {count}"
             return Freshness("stale", index, min(len(subgraph.devices), count), reason)
     return freshness

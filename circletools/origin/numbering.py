@@ -55,12 +55,12 @@ class OriginColumns:
 
 
 def number_sources(subgraph_count: int, named: SourcesByOperator) -> Origins:
-    """Return origins of a model with this many subgraphs; equal sources get one number."""
+    """Return origins of a model with this many subgraphs; equal sources get the same number."""
     return numbered(named).origins(subgraph_count)
 
 
 def numbered(named: SourcesByOperator) -> OriginColumns:
-    """Return origins as columns; equal sources get one number."""
+    """Return origins as columns; equal sources get the same number."""
     flat = {subgraph: list(chain.from_iterable(found)) for subgraph, found in named.items()}
     distinct = dict.fromkeys(chain.from_iterable(flat.values()))
     total = sum(map(len, flat.values()))

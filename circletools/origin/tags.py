@@ -24,7 +24,7 @@ TAG = re.compile(rb"circletools:(\d{1,9}):(\d{1,9}):(\d{1,9})(?!\d)")
 
 
 def tags_of(model: ModelGraph) -> list[dict[int, bytes]]:
-    """Return, by subgraph, the tag of each tensor that an operator produces; if several produce it, of the last one.
+    """Return, by subgraph, the tag of each tensor that an operator produces; if several do, the tag of the last one.
 
     Raises ModelFormatError for a tensor that does not exist.
     """
@@ -54,7 +54,7 @@ def tag(edit: ModelEdit) -> RewriteResult:
         for tensor in sorted(own):
             edit.rename_tensor(subgraph, tensor, own[tensor].decode())
     count = sum(map(len, tags))
-    return RewriteResult((f"{count} tensors are named after the operators that produce them",) if count else ())
+    return RewriteResult((f"tensors named after the operators that produce them: {count}",) if count else ())
 
 
 def untag(edit: ModelEdit, before: Model) -> RewriteResult:
@@ -75,7 +75,7 @@ def untag(edit: ModelEdit, before: Model) -> RewriteResult:
             if old and old != name:
                 edit.rename_tensor(graph.index, tensor, text(old))
                 renamed += 1
-    return RewriteResult((f"{renamed} tensors have their old names again",) if renamed else ())
+    return RewriteResult((f"tensors with their old names again: {renamed}",) if renamed else ())
 
 
 def only_tags(name: bytes, known: frozenset[bytes]) -> bytes:

@@ -134,7 +134,7 @@ def _check(request: PlanRequest) -> None:
     devices = request.devices
     if not all(devices) or len(set(devices)) < len(devices):
         named = ",".join(devices)
-        raise UsageError(f"`devices={named}`: each device is named once", hint="write `devices=npu,gpu,cpu`")
+        raise UsageError(f"`devices={named}`: name each device only once", hint="write `devices=npu,gpu,cpu`")
     if request.what_if and request.explain:
         raise UsageError("`what_if=` and `explain=True` exclude each other")
     if request.join != "connected" and request.mode != "min":

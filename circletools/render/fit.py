@@ -178,7 +178,7 @@ def refusals_alike(refused: Iterable[_Refused]) -> list[list[_Refused]]:
 
 
 def refused_text(count: int, alike: Sequence[Misfit | RefusedOperators]) -> Iterator[str]:
-    """Yield the number of operators of a code that are refused for like reasons, and the remedy."""
+    """Yield the number of operators of a code that are refused for similar reasons, and the remedy."""
     first = alike[0]
     reason, remedy = first.reason, first.remedy
     if any(one.reason != reason for one in alike):

@@ -143,7 +143,7 @@ def _positions(words: str) -> tuple[int, ...]:
     try:
         return tuple(int(word) for word in words.split(","))
     except ValueError as error:
-        raise ct.UsageError(f"{words!r} is not an order", hint="write positions like 2,0,1") from error
+        raise ct.UsageError(f"{words!r} is not a list of positions", hint="write positions like 2,0,1") from error
 
 
 def expose(

@@ -111,7 +111,7 @@ def trace_compare(
     count = comparison.unpaired if isinstance(comparison, ct.types.ProfileComparison) else 0
     other = 2 * count > len(comparison.rows) - 1
     if other:
-        print_diagnostic("warning", f"{count} operators ran on one side only: was another model or runtime recorded?")
+        print_diagnostic("warning", f"operators that ran on one side only: {count}; is it another model or runtime?")
     if _complain(*analyses) or comparison.regressed or other:
         raise Exit(1)
 

@@ -115,7 +115,7 @@ def prepared(data: bytes, folder: Path, op_map: str) -> str:
 def test_a_backend_that_is_not_there(tmp_path: Path) -> None:
     data = chain("FULLY_CONNECTED", "TANH").to_bytes("circle")
     assert refusal(data, ["npu", "cpu"]) == (
-        "subgraphs[0].operators[0]: onert has no backend 'npu' for it (it has: cpu, ruy; annotate-affinity)"
+        "subgraphs[0].operators[0]: onert has no backend 'npu' (it has: cpu, ruy; annotate-affinity)"
     )
     assert "Fail to find backend for FullyConnected" in prepared(data, tmp_path, "0=npu")
     # What the map names has to be in BACKENDS, and a space counts as part of a name.

@@ -69,7 +69,7 @@ def at(operator: int, subgraph: int = 0) -> str:
 REFUSED: list[tuple[Target, bytes, str, str | None, str | None]] = [
     ("dot", named("a"), "the model has no affinity", None, "annotate-affinity adds it"),
     ("dot", annotated(Build().to_bytes("circle"), affinity(["cpu"])), "the model has no subgraph", None, None),
-    ("dot", stale(), "the affinity is stale from here onwards: the table has 1 operators, the model 2", at(1),
+    ("dot", stale(), "the affinity is stale from here onwards: operators in the table: 1, in the model: 2", at(1),
      "run annotate-affinity again"),
     ("openvino", with_affinity(named("a"), ["CPU"]), "OpenVINO reads TFLite models, not Circle", None, None),
     ("openvino", with_affinity(named("a", "b", kind="tflite"), ["CPU", "GPU,1"]),
@@ -89,7 +89,7 @@ REFUSED: list[tuple[Target, bytes, str, str | None, str | None]] = [
      at(1), None),
     ("onert", with_affinity(named("a", "b"), ["cpu", None]), "the operator has no device; onert would choose one",
      at(1), "annotate-affinity"),
-    ("onert", with_affinity(named("a", "b"), ["cpu", "npu"]), "onert has no backend 'npu' for it", at(1),
+    ("onert", with_affinity(named("a", "b"), ["cpu", "npu"]), "onert has no backend 'npu'", at(1),
      "it has: cpu, ruy; annotate-affinity"),
     ("onert", with_affinity(graph_of("TANH", "IF"), ["cpu", "cpu"]),
      "onert runs IF on a separate backend, and has no setting for the subgraphs that it calls", at(1),
@@ -106,7 +106,7 @@ REFUSED: list[tuple[Target, bytes, str, str | None, str | None]] = [
      f"one map serves all subgraphs; {at(1)} has device ruy, but this one has cpu", at(1, 1),
      "put both on the same device"),
     ("onert", sharing(2),
-     "the constants 'k0' and 'k1' are both read on cpu and ruy; onert fails on that, or returns wrong numbers "
+     "the constants 'k0' and 'k1' are both read on cpu and ruy; onert then fails or returns wrong numbers "
      f"{MEASURED}", at(2), "put the operators that share constants on one device"),
 ]  # fmt: skip
 

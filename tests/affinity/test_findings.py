@@ -90,7 +90,7 @@ def test_a_table_that_is_malformed_or_stale() -> None:
             "STALE_AFFINITY",
             "warning",
             "subgraphs[0].operators[5]",
-            "the tables no longer match the model: the table has 5 operators, the model 6",
+            "the tables no longer match the model: operators in the table: 5, in the model: 6",
         )
     ]
 

@@ -124,8 +124,8 @@ def test_rules_from_a_file(tmp_path: Path, target: Path) -> None:
     ("arguments", "status", "words"),
     [
         ([], 2, "--devices npu,cpu"),
-        (["--devices", "npu,,cpu"], 2, "each device is named once"),
-        (["--devices", "npu,npu"], 2, "each device is named once"),
+        (["--devices", "npu,,cpu"], 2, "name each device only once"),
+        (["--devices", "npu,npu"], 2, "name each device only once"),
         (["--devices", "npu,cpu", "--set", "op:ADD"], 2, "names no device"),
         (["--devices", "npu,cpu", "--set", "op:AD=npu", "--default", "cpu"], 2, "did you mean 'ADD'"),
         (["--devices", "npu,cpu", "--set", "op:ADD=nqu", "--default", "cpu"], 2, "did you mean 'npu'"),

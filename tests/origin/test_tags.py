@@ -49,7 +49,7 @@ def test_tags_name_subgraph_operator_and_place() -> None:
     assert names(data) == [
         b"x", b"axis", b"circletools:0:0:0", b"circletools:0:0:1", b"circletools:0:1:0", b"y", b"circletools:1:0:0",
     ]  # fmt: skip
-    assert changes == ("4 tensors are named after the operators that produce them",)
+    assert changes == ("tensors named after the operators that produce them: 4",)
     assert tag(data)[0] == data
     build = Build()
     build.graph()
@@ -71,7 +71,7 @@ def test_names_come_back_with_what_a_tool_added() -> None:
         graph.tensor(name)
     data, changes = untag(build.to_bytes(), before)
     assert names(data) == [b"b_q", b"a;t", b"circletools:9:0:0", b"circletools:0:0:12"]
-    assert changes == ("2 tensors have their old names again",)
+    assert changes == ("tensors with their old names again: 2",)
     assert untag(before, before)[1] == ()
 
 

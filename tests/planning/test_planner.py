@@ -271,8 +271,8 @@ def test_sources_that_disagree_are_noted(tmp_path: Path) -> None:
     ("request_", "words"),
     [
         ({}, "no devices are named"),
-        ({"devices": ("npu", "")}, "each device is named once"),
-        ({"devices": ("npu", "npu")}, "each device is named once"),
+        ({"devices": ("npu", "")}, "name each device only once"),
+        ({"devices": ("npu", "npu")}, "name each device only once"),
         ({"devices": TWO, "rules": ("op:ADD",)}, "names no device"),
         ({"devices": TWO, "rules": ("op:AD=npu",), "default": "cpu"}, "matches no operator"),
         ({"devices": TWO, "rules": ("op:ADD=nqu",)}, "did you mean 'npu'"),

@@ -1,6 +1,6 @@
 """Assignment of a device to every operator: by rules, by capability tables, or by default.
 
-Rules take precedence over capability tables, and these over the default; `rules` describes which of several applies.
+Rules take precedence over capability tables, and tables over the default. `rules` ranks the rules.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Capability tables as JSON, read strictly because people write them by hand. docs/capabilities.md is the format."""
+"""Capability tables as JSON (docs/capabilities.md), read strictly because people write them by hand."""
 
 from __future__ import annotations
 

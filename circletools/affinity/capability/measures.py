@@ -55,7 +55,7 @@ class Measures:
         return np.where(mixed, np.nan, np.where(values >= 0, values - ranks, values))
 
     def _extremes(self, term: TensorTerm, slots: Slots) -> Column:
-        """Return the minimum or maximum over all inputs or outputs of every operator."""
+        """Return the minimum or maximum over all inputs, or all outputs, of each operator."""
         unused = np.inf if term.extreme == "least" else -np.inf
         # Unlike fmin and fmax, these keep NaN, so every comparison with a tensor without a scale is false.
         combine = np.minimum if term.extreme == "least" else np.maximum

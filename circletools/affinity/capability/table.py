@@ -103,7 +103,7 @@ class Capability(Attributes):
         return frozenset(code for code, forms in self.operators.items() if any(form.unpacks for form in forms))
 
     def why_not(self, operator: OperatorTraits) -> Refusal | None:
-        """Return why the device refuses an operator; None if it accepts it.
+        """Return why the device refuses an operator; None if it is accepted.
 
         The reason is the mismatch with the nearest form or, if the device was not tested with such an operator, the
         difference from all tested ones.
@@ -132,7 +132,7 @@ class Capability(Attributes):
 
 
 def refusals(capability: Capability, model: Model, subgraph: int = 0) -> list[Refusal | None]:
-    """For each operator of a subgraph, return why the device refuses it; None if it accepts it.
+    """For each operator of a subgraph, return why the device refuses it; None if it is accepted.
 
     Raises ModelFormatError if an operator refers to something that does not exist.
     """

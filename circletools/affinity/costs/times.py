@@ -1,4 +1,4 @@
-"""Known costs: documents in JSON (docs/costs.md is the format), and the cost tables of a model's subgraphs."""
+"""Known costs: documents in JSON (format: docs/costs.md), and the cost tables of a model's subgraphs."""
 
 from __future__ import annotations
 

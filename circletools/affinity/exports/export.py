@@ -90,7 +90,7 @@ def _check_operator(graph: Graph, operator: int, device: str) -> None:
     place, name = graph.place(operator), graph.operators.code_names[operator]
     if device not in BACKENDS:
         hint = f"it has: {', '.join(BACKENDS)}; {ANNOTATE}"
-        raise EditError(f"onert has no backend {device!r} for it", location=place, hint=hint)
+        raise EditError(f"onert has no backend {device!r}", location=place, hint=hint)
     if name in _BUILTIN_CODES:
         message = f"onert runs {name} on a separate backend, and has no setting for the subgraphs that it calls"
         raise EditError(message, location=place, hint="the map would make it fail")
@@ -135,7 +135,7 @@ def _check_constants(graph: Graph, devices: Sequence[str], read: Sequence[Flow])
         if len(shared) > 1:
             raise EditError(
                 f"the constants {shared[0]!r} and {shared[1]!r} are both read on {' and '.join(BACKENDS)}; onert "
-                f"fails on that, or returns wrong numbers ({_MEASURED})",
+                f"then fails or returns wrong numbers ({_MEASURED})",
                 location=graph.place(operator),
                 hint="put the operators that share constants on one device",
             )

@@ -27,9 +27,9 @@ from circletools.errors import EditError
 from circletools.graph.algorithms import Dag
 
 # --- reachability between all pairs of operators, stored as a few numbers for each operator -------------------
-# The operators are laid out on chains: each operator reaches all later ones on its chain. So the operators that one
-# reaches are described by one number for each chain, the first place reached; and those that reach it by the last
-# place. Model graphs are long and narrow: a hundred thousand operators need a few chains, whereas one bit for each
+# The operators are laid out on chains: each operator reaches all later ones on its chain. So the operators it reaches
+# are described by one number for each chain, the first place reached; and those that reach it by the last place.
+# Model graphs are long and narrow: a hundred thousand operators need a few chains, whereas one bit for each
 # pair would need a gigabyte. (H. V. Jagadish, A compression technique to materialize transitive closure, 1990.)
 
 

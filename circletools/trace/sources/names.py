@@ -73,7 +73,7 @@ def beginning(values: Words, others: Words) -> tuple[Words, Words]:
 
 
 def stamps(rows: npt.NDArray[np.uint8], colon: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-    """Parse ` SECONDS.MICROS` before the colon in each row, in nanoseconds; also return which match.
+    """Parse ` SECONDS.MICROS` before the colon in each row, in nanoseconds; also return which rows match.
 
     Seconds have up to seven digits. At least 15 characters precede the colon.
     """
