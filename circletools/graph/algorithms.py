@@ -25,7 +25,7 @@ def rows_by_key(size: int, keys: Indices, numbers: Indices) -> list[list[int]]:
 
 
 def distinct_edges(size: int, sources: Indices, targets: Indices) -> tuple[Indices, Indices]:
-    """Return each edge between numbers below `size` once, by source and then by target."""
+    """Return each edge between numbers below `size` once, ordered by source and then by target."""
     edges = np.sort(sources * size + targets)
     edges = edges[np.diff(edges, prepend=-1) != 0]  # np.unique takes ten times as long
     first, second = np.divmod(edges, max(size, 1))

@@ -32,7 +32,7 @@ from circletools.wording import SCHEMA_VERSION
 __all__ = ["difference_html"]
 
 MOST_ALIKE = 200
-"""The number of changes of a kind that are described; all changes colour the graphs."""
+"""The maximum number of described changes of a kind; all changes colour the graphs."""
 
 _OBJECT = re.compile(r"subgraphs\[\d+\](?:\.(?:operators|tensors)\[\d+\])?")
 _BUFFER = re.compile(r"buffers\[(\d+)\](?:\.data)?")

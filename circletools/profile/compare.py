@@ -161,7 +161,7 @@ def location(times: Samples) -> float:
 def _scatter(times: Samples) -> tuple[float, int]:
     """Return the variance of the logarithm of the fastest time of a recording's parts, and its degrees of freedom.
 
-    If some executions take no time at all, that variation is added.
+    If some executions take no time at all, this variation is added.
     """
     parts = [some[some > 0] for some in np.array_split(times, _PARTS)]
     fastest = np.log([some.min() for some in parts if len(some)])

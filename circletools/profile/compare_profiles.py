@@ -33,8 +33,8 @@ RECORDINGS = (1, 3, 6)
 _Key = tuple[int, int, int, int, str]
 """Subgraph, the model's operator, and the runtime's name.
 
-Between operator and name: 0 and 0 for the operator's own run; for a delegate's row after it (after operator -1 at the
-start) the number of the delegate's part, from 1, and of the row in it.
+Between operator and name: two 0s for the operator's own run; for a delegate's row after it (after operator -1 at the
+start) the numbers of the delegate's part, from 1, and of the row in this part.
 """
 
 _Times = dict[_Key | None, Samples]

@@ -232,7 +232,7 @@ class _Shared:
 
 
 def _placed(subgraph: int, rows: Sequence[tuple[int, ...]]) -> list[tuple[Place, ...]]:
-    """Return the places of operators; rows that share a tuple still share one."""
+    """Return the places of operators; rows that shared a tuple still share one."""
     known: dict[int, tuple[Place, ...]] = {}
     for operators in rows:
         if id(operators) not in known:

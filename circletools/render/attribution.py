@@ -374,7 +374,7 @@ def _table(
     if 0 < top < len(rows):
         title += f", the first {top} of {len(rows)}"
         shown = sum(row[0].total_ns for _, row in ordered[:top])
-        # The times of modules within modules do not add up.
+        # The times of nested modules do not add up.
         title += f", {100 * shown / attribution.total_ns:.0f} % of the time" if work and attribution.total_ns else ""
     yield title
     cells = [

@@ -15,7 +15,7 @@ _OTHERS = {
     "traces": "trace",
     "with_": "with",
 }
-"""Options with names other than their field's."""
+"""Options whose names differ from their field's."""
 _FIELD = re.compile(r"`([a-z_]+)=([^`]*)`")
 
 

@@ -1,4 +1,4 @@
-"""Comparisons in a form: between options and the sizes, scales, zero points and values of tensors.
+"""Comparisons in tables: between options and the sizes, scales, zero points and values of tensors.
 
     stride_w <= filter_width
     input0.scale / output0.scale >= 2^-10

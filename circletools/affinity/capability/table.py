@@ -64,8 +64,8 @@ class Capability(Attributes):
 
     Custom operators are named `CUSTOM:<custom code>`. `runtime` and `method` describe the measurement, if the table
     states them. `measured` holds the forms that the device was tested with, None if the table is complete. `context`
-    lists operators that the device refuses together. `rules` take precedence over forms: an operator that a rule
-    refuses is refused. `unread` maps an operator code to an input that the device never reads: operators needed only
+    holds the rules about pairs of operators. `rules` take precedence over forms: an operator that a rule refuses is
+    refused. `unread` maps an operator code to an input that the device never reads: operators needed only
     by such inputs are not run. `float_model` is the message if the device refuses float models.
     """
 

@@ -189,7 +189,7 @@ def move_islands(table: CostTable, graph: Dag, devices: Indices) -> Indices:
 
 
 class _Sea:
-    """A graph in plain lists, and the current devices."""
+    """A graph as plain lists, and the current devices."""
 
     def __init__(self, table: CostTable, graph: Dag, devices: list[int]) -> None:
         self.devices, self._graph = devices, graph

@@ -72,7 +72,7 @@ def minimum_partitions(graph: Dag, devices: Sequence[int]) -> OperatorSets:
 
 
 def _returns(path: Sequence[int]) -> int:
-    """Return how often a path returns to a set of operators, which needs at least that many additional partitions."""
+    """Return how often a path returns to a set of operators: it needs at least that many additional partitions."""
     visits = [group for group, _ in groupby(path)]
     return len(visits) - len(set(visits))
 

@@ -250,7 +250,7 @@ def _is_changed(views: Views, pairs: Pairs, row: int) -> bool:
 def _split_off(views: Views, news: list[Region], known: Mapping[int, set[int]], found: list[Found]) -> None:
     """Assign a region of AFTER that computes part of a BEFORE operator to the producer of its input value.
 
-    An activation, or a sum, that was part of the operator before it appears this way.
+    An activation or a sum that was part of the previous operator appears this way.
     """
     codes, producer = views[1].side.codes, views[1].side.graph.producer
     news = [region for region in news if all(codes[row] in SEPARABLE and not found[row] for row in region.operators)]

@@ -83,7 +83,7 @@ def cut_ends(now: View, pairs: Pairs) -> tuple[set[int], set[int]]:
 
 
 def recheck_ends(views: Views, pairs: Pairs) -> Pairs:
-    """Return the pairs without ends that have too much between them.
+    """Return the pairs, except for ends that have too much between them.
 
     The views must show everything except conversions without a partner.
     """

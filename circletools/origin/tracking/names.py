@@ -21,7 +21,7 @@ from circletools.graph.algorithms import Indices
 from circletools.origin.tracking.match import Search
 from circletools.origin.tracking.view import NONE, Pairs, Side, Views
 
-_HALF, _MOST = 0.5, 0.75  # among equal names: the share of alike operators; of places: the share that agrees
+_HALF, _MOST = 0.5, 0.75  # required shares: of alike operators among equal names; of places that agree
 
 
 def pair_by_name(views: Views, pairs: Pairs, sizes: list[Indices], *, tagged: bool, opaque: set[int]) -> Pairs:

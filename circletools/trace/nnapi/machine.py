@@ -45,8 +45,8 @@ class Machine:
     """Follows threads; `feed` processes events and returns the state that each event ends.
 
     `breaks` then lists state changes by events of other threads: position among the events, time, thread, state.
-    `unmatched` holds, for each thread with unmatched ends, the place of the first one and their number. `processes`
-    has the process of each thread; `place` formats the place of an event.
+    `unmatched` holds, for each thread with unmatched end events, the place of the first one and their number.
+    `processes` has the process of each thread; `place` formats the place of an event.
     """
 
     def __init__(self, ignored: frozenset[int], collector: Collector, place: Callable[[int], str]) -> None:

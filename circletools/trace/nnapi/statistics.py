@@ -95,7 +95,7 @@ _CODE_BITS = 32
 def pieces(
     intervals: Intervals, starts: Numbers, segments: Numbers, name: str
 ) -> Iterable[tuple[Intervals, Numbers]]:
-    """Yield the intervals, cut where segments start, and the segment of each piece; the first has no start.
+    """Yield the intervals, cut where segments start, and the segment of each piece; the first segment has no start.
 
     Raises InvalidInputError, with `name` for its location, if there are too many pieces.
     """
