@@ -225,7 +225,7 @@ def _state(freshness: Freshness) -> dict[str, Any]:
 
 
 def _fitting(affinity: Affinity | None, subgraph: int, count: int) -> SubgraphAffinity | None:
-    """Return the affinity of a subgraph, with devices numbered by ascending id; None if it does not fit."""
+    """Return the affinity of a subgraph, with devices numbered by ascending id; None if it does not match."""
     known = None if affinity is None else affinity.subgraphs.get(subgraph)
     if affinity is None or known is None or len(known.devices) != count:
         return None

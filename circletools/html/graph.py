@@ -47,7 +47,7 @@ class Columns:
     """Makes the columns of subgraphs, whose numbers refer to `types` and `shapes`."""
 
     def __init__(self, buffer_sizes: NDArray[np.int64], alike: Columns | None = None) -> None:
-        """Take the size of each buffer, -1 if it has no data, and columns with which to share numbers."""
+        """Take the size of each buffer, -1 if it has no data, and the columns whose numbers are shared."""
         self.types: Interned = alike.types if alike else Interned()
         self.shapes: Interned = alike.shapes if alike else Interned()
         self._constant = np.append(buffer_sizes, -1)

@@ -17,7 +17,7 @@ _HEAD = ("module", "operators", "class or line")
 def origins_tree(table: OriginTable, depth: int | None = None) -> Iterator[str]:
     """Yield the modules with their numbers of operators, down to the sources, or to `depth` parts of a path.
 
-    Yields nothing without origins. Modules are shown with their class, sources with calling line and operators.
+    Yields nothing without origins. Modules are shown with their class, sources with their calling line and operators.
     """
     shown = {source: table.origins.sources[source] for source in table.by_source}
     tree = module_tree(replace(table.origins, sources=shown), depth)

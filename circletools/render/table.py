@@ -76,7 +76,7 @@ def _most(longest: Sequence[int], free: int) -> int:
 
 
 def shorter(text: str, most: int) -> str:
-    """Cut a string that is longer than `most`, and mark the cut."""
+    """Cut a string that is longer than `most` characters, and mark the cut."""
     return text if len(text) <= most else text[: most - 1] + "…"
 
 

@@ -95,7 +95,7 @@ def of_bytes(done: int, total: int) -> None:
 
 @contextmanager
 def hidden(data: bytes) -> Iterator[None]:
-    """Hide the progress line while data is written; it returns only at the beginning of a line."""
+    """Hide the progress line while data is written; it reappears only at the beginning of a line."""
     if _line is None:
         yield
         return

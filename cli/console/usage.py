@@ -145,7 +145,7 @@ def _parameter(one: inspect.Parameter, kind: Any, declared: Declared) -> inspect
     shows = settings.pop("shows", None)
     if shows is not None:
         settings |= {"is_eager": True, "expose_value": False, "callback": _showing(shows)}
-    if several:  # typer takes no list of choices
+    if several:  # typer accepts no list of choices
         words = get_args(get_args(kind)[0]) if get_origin(get_args(kind)[0]) is Literal else ()
         settings |= {"callback": _among(words), "metavar": f"[{'|'.join(words)}]"} if words else {}
         kind = list[str] if words else list[get_args(kind)[0]]  # type: ignore[misc]

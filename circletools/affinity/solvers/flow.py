@@ -237,7 +237,7 @@ class _Sea:
             self.devices[unit] = device
 
     def _cost(self, island: list[int]) -> float:
-        """Return the time of an island's units, and of all copies of tensors that they read or make."""
+        """Return the time of an island's units, and of all copies of tensors that they read or produce."""
         devices = self.devices
         total: float = sum(self._times[unit][devices[unit]] for unit in island)
         for tensor in {tensor for unit in island for tensor in self._touched[unit]}:

@@ -89,7 +89,7 @@ class IntegerProgram:
         self.height += size
 
     def solve(self, seconds: float) -> Solved:
-        """Return the best solution found within the time. Raises UsageError if SciPy is not installed."""
+        """Return the best solution found within the time limit. Raises UsageError if SciPy is not installed."""
         try:
             from scipy.optimize import Bounds, LinearConstraint, milp  # noqa: PLC0415 - slow to import, and an extra
             from scipy.sparse import csr_array  # noqa: PLC0415 - as above

@@ -248,7 +248,7 @@ def _constant_sizes(main: Graph, operator: int) -> set[int]:
 
 
 def feeding(main: Graph, inputs: Sequence[int]) -> list[int]:
-    """Return the operators that make the given tensors."""
+    """Return the operators that produce the given tensors."""
     return [int(main.producer[one]) for one in inputs if one >= 0 and main.producer[one] >= 0]
 
 

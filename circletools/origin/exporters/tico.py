@@ -1,9 +1,9 @@
 """Recording of TICO conversions.
 
-A tensor's name contains the name of the graph node that made it; this module records which exported-program node it
-stands for as TICO's passes replace nodes. Values computed from parameters become constants, and the operator that
-reads such a constant also gets the nodes that computed it. TICO's final optimizer knows nothing of nodes: origins are
-tracked through it, from its input file to its output file.
+A tensor's name contains the name of the graph node that made it; this module records which exported-program node this
+node stands for as TICO's passes replace nodes. Values computed from parameters become constants, and the operator
+that reads such a constant also gets the nodes that computed it. TICO's final optimizer knows nothing of nodes:
+origins are tracked through it, from its input file to its output file.
 """
 
 from __future__ import annotations

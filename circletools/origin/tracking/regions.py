@@ -27,7 +27,7 @@ from circletools.origin.tracking.view import NONE, Pairs, View, Views
 
 
 def repeated(view: View, partner: np.ndarray) -> dict[int, int]:
-    """Return the unpaired operators of a model -> a paired operator that computes the same."""
+    """Map the unpaired operators of a model to a paired operator that computes the same."""
     if not (partner == NONE).any():
         return {}
     # A key for the input of a slot: the number of the operator that makes it, or the class of a constant.

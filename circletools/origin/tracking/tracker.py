@@ -4,9 +4,9 @@ Two models must be the same network; if they are not, similarities are coinciden
 
 These decide, in this order:
 
-    constants    a tool that quantizes or optimizes a model leaves most of them recognizable, whereas two networks of
-                 one structure share none
-    names        with a path, such as `tower/add`; exporters give `add_3` and `Identity` to every model
+    constants    a tool that quantizes or optimizes a model leaves most of them recognizable, whereas networks of
+    equal structure share none names        with a path, such as `tower/add`; exporters give `add_3` and `Identity` to
+    every model
     ends         without either, two models are the same only if nothing differs: number and
                  shapes of inputs and outputs are equal, and most operators are paired
 

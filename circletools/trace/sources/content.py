@@ -89,7 +89,7 @@ def too_large(name: str) -> InvalidInputError:
 
 
 def _joined(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Join pieces to large ones, as readers take some time for each, and members of gzip may be very small."""
+    """Join pieces into large ones, as readers take some time for each, and members of gzip may be very small."""
     held, size = list[bytes](), 0
     for piece in pieces:
         if size and size + len(piece) > PIECE_BYTES:
