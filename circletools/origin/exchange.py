@@ -145,7 +145,7 @@ class _Collected:
     def origins(self) -> Origins:
         count = max(self.subgraphs, default=0) + 1
         if count > _MOST_SUBGRAPHS:
-            raise InvalidInputError(f"subgraph {count - 1} is far too large", location=self.name)
+            raise InvalidInputError(f"subgraph index {count - 1} is too large", location=self.name)
         described = (self.subgraphs.get(index, {}) for index in range(count))
         frozen = ({operator: frozenset(origin) for operator, origin in one.items()} for one in described)
         return Origins(self.sources, tuple(frozen), details=self.details)

@@ -132,7 +132,7 @@ def _asked_text(target: TargetFit, asked: Asked) -> Iterator[str]:
     """Yield the verdict of a program, and its disagreements with the table."""
     program = " ".join(filter(None, (asked.program, asked.version)))
     words = asked.words or (f"not {asked.left:,} of {target.operators:,} operators" if asked.left else "")
-    yield f"{target.name}: {': '.join(filter(None, (f'{program} says {_words(asked)}', words)))}"
+    yield f"{target.name}: {': '.join(filter(None, (f'{_words(asked)} according to {program}', words)))}"
     for one in asked.disagreements:
         place = (
             "the model"
@@ -140,7 +140,7 @@ def _asked_text(target: TargetFit, asked: Asked) -> Iterator[str]:
             else f"operator {operator_label(one.subgraph or 0, one.operator_index, bool(one.subgraph))}"
         )
         stance = "refuses it" if one.table_takes else "accepts it"
-        table = "takes" if one.table_takes else "refuses"
+        table = "accepts" if one.table_takes else "refuses"
         yield f"  the table {table} {place}, {asked.program} {stance}" + (f": {one.words}" if one.words else "")
 
 

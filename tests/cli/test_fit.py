@@ -67,7 +67,7 @@ def test_programs_that_are_asked() -> None:
     need("ai_edge_litert")
     ran = run("fit", CNN, "--on", "xnnpack", "--with", "litert", "--timeout", "100")
     assert (ran.returncode, ran.stderr) == (0, "")
-    assert re.search(r"^xnnpack: litert:xnnpack \S+ says resident$", ran.stdout, re.M)
+    assert re.search(r"^xnnpack: resident according to litert:xnnpack \S+$", ran.stdout, re.M)
 
 
 def test_a_program_that_says_otherwise_ends_with_status_1(tmp_path: Path) -> None:

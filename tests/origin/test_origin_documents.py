@@ -71,7 +71,7 @@ BAD_JSON: list[tuple[str, str, str]] = [
      "`operator_index` must be a whole number below 2^32, not '²'", "JSON: operators[0]"),
     (document(operators=[pair(operator_index="0" * 12)]),
      "`operator_index` must be a whole number below 2^32, not '000000000000'", "JSON: operators[0]"),
-    (document(operators=[pair(subgraph=1 << 16)]), "subgraph 65536 is far too large", "JSON"),
+    (document(operators=[pair(subgraph=1 << 16)]), "subgraph index 65536 is too large", "JSON"),
 ]  # fmt: skip
 
 
@@ -115,7 +115,7 @@ BAD_CSV: list[tuple[str, str, str]] = [
     (HEAD + "x,1,1,one\n", "subgraph must be a whole number below 2^32, not 'x'", "CSV:2"),
     (HEAD + "0,1,1,one\n0,2,1,two\n", "source 1 has two names", "CSV:3"),
     (HEAD + '0,1,1,"one\n', "not CSV: unexpected end of data", "CSV:1"),
-    (HEAD + "65536,1,1,one\n", "subgraph 65536 is far too large", "CSV"),
+    (HEAD + "65536,1,1,one\n", "subgraph index 65536 is too large", "CSV"),
 ]
 
 

@@ -250,14 +250,14 @@ def test_programs_as_text() -> None:
     cpu = TargetFit("cpu", "", 9, (), (), Cuts(1, 0, 0), 0, ASKED[2:])
     assert list(ct.render.fit_text(found(npu, cpu)))[3:] == [
         "",
-        "npu: vela:ethos-u55-128 5.2 says not resident: it is late",
-        "  the table takes operator 3, vela:ethos-u55-128 refuses it: no ADD",
+        "npu: not resident according to vela:ethos-u55-128 5.2: it is late",
+        "  the table accepts operator 3, vela:ethos-u55-128 refuses it: no ADD",
         "  the table refuses operator 1/4, vela:ethos-u55-128 accepts it",
         "",
-        "npu: litert:gpu says not known",
-        "  the table takes the model, litert:gpu refuses it",
+        "npu: not known according to litert:gpu",
+        "  the table accepts the model, litert:gpu refuses it",
         "",
-        "cpu: p 1 says resident",
+        "cpu: resident according to p 1",
         "  the table refuses the model, p accepts it: yes",
     ]
 

@@ -328,7 +328,7 @@ class _Pass:
     def _judge_scopes(self) -> None:
         for thread, (where, count) in self.machine.unmatched.items():
             if thread in self._counted:
-                message = f"an end without a begin on thread {self._tids[thread]}"
+                message = f"an end event without a begin event on thread {self._tids[thread]}"
                 self.collector.add("T010", where, message, str(thread), count=count)
         for thread in sorted(self._counted):
             marks = [(mark, where) for mark, where in self.machine.open_marks(thread) if mark.layer]
