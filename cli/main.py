@@ -103,7 +103,7 @@ app = _command_line()
 
 def main() -> None:
     """Run the command line; an error of the library becomes one line on standard error and an exit status."""
-    gc.disable()  # a short run builds many plain objects: searching for cycles would take a third of the time
+    gc.disable()  # a short run builds many plain objects: looking for garbage cycles would take a third of the time
     # OpenBLAS threads otherwise spin for 0.1 s each before they sleep; 2**4 cycles are the minimum.
     os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
     if hasattr(signal, "SIGPIPE"):

@@ -91,7 +91,7 @@ GROUPS = {
             "in.tflite out.tflite --name note --text checked", mirrored),
         Row("metadata remove", "metadata:remove_entries", "Remove metadata entries.",
             "in.tflite out.tflite --name min_runtime_version", mirrored),
-        Row("metadata rename", "metadata:rename_entries", "Rename metadata entries, all at once.",
+        Row("metadata rename", "metadata:rename_entries", "Rename one or more metadata entries.",
             "in.tflite out.tflite --name min_runtime_version=runtime", mirrored),
         Row("metadata describe", "metadata:describe", "Describe a model, its inputs and its outputs.",
             "in.tflite out.tflite --name cats --input 0=image --mean 127.5 --std 127.5", mirrored),

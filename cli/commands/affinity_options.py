@@ -75,7 +75,7 @@ PLANNING = {
     ),
     **COSTS,
     "memory": _repeated("--memory", "Memory limit of a device", "DEVICE=BYTES"),
-    "min_size": _option(int, "--min-size", "Fewest operators per partition; smaller partitions move.", "N", min=1),
+    "min_size": _option(int, "--min-size", "Minimum operators per partition; smaller ones move away.", "N", min=1),
     "limits": _repeated(
         "--limit", "Limit on a device's partitions, as in npu:max-partitions=4", "DEVICE:KIND=NUMBER"
     ),

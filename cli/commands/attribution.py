@@ -53,7 +53,7 @@ def attribute(
     if [*traces, model].count("-") > 1:
         raise ct.UsageError("the trace and the model cannot both be standard input")
     if form == "csv" and len(by) > 1:
-        raise ct.UsageError("CSV holds only one table", hint="choose it by --by")
+        raise ct.UsageError("CSV holds only one table", hint="choose one with --by")
     first = first_executions(skip)
     times = [ct.read_profile(trace, skip=first, process=process, thread=thread) for trace in traces]
     with reading(model) as opened:
@@ -74,7 +74,7 @@ _STACKS = {"collapsed": ct.render.collapsed_text, "speedscope": ct.render.speeds
 
 
 def _shown(form: str, by: tuple[By, ...], named: bool) -> tuple[str, ...]:
-    """Return the tables to show; without origins, no table of sources, which would repeat the operators."""
+    """Return the tables to show: without origins, not that of sources, which would repeat the operators."""
     return by or (("type", "operator") if named and form != "json" else get_args(By))
 
 
@@ -114,12 +114,12 @@ def profile(
         raise ct.UsageError("speedscope takes one runtime")
     if against is not None:
         if len(programs) != 1 or output is not None or by or form in _STACKS:
-            raise ct.UsageError("--against takes one runtime, and neither -o, --by nor stacks")
+            raise ct.UsageError("--against takes one runtime, and excludes -o, --by and stacks")
         record = partial(ct.profile, on=on, runs=runs, inputs=inputs, seed=seed, timeout_s=timeout)
         _against(against, model, recordings, record, form)
     if output is not None:
         if len(programs) > 1:
-            raise ct.UsageError("-o keeps the trace of one runtime", hint="run it once for each")
+            raise ct.UsageError("-o keeps the trace of one runtime", hint="run the command once for each")
         ct.files.check_target(output)
         refuse_mixing("the answer", output, "name a file for the trace")
     with reading(model) as opened:

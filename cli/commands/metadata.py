@@ -98,7 +98,7 @@ def rename_entries(
     pairs: Annotated[tuple[str, ...], option("--name", "An entry and its new name; may be repeated.", "OLD=NEW")],
     in_place: InPlace = False,
 ) -> None:
-    """Rename metadata entries, all at once."""
+    """Rename one or more metadata entries."""
     rewrite(source, output, in_place, lambda edit: ct.metadata.rename(edit, pairs))
 
 

@@ -88,7 +88,7 @@ def reduce(
     """Write the smallest part of a model that still fails.
 
     Removes operators, outputs and constants as long as the failure stays the same. Exit status 4 unless the model
-    fails every time; 1 if it no longer fails with the weights of --share-safe, but is written. See docs/reduce.md.
+    fails every time; 1, with OUT written, if it no longer fails after --share-safe. See docs/reduce.md.
     """
     to = target(source, output, in_place=False)
     refuse_inputs(to, [source])

@@ -1,4 +1,4 @@
-"""Settings of the process's allocator for freed memory."""
+"""How the allocator of this process treats freed memory."""
 
 from __future__ import annotations
 

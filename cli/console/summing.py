@@ -1,4 +1,4 @@
-"""The summary of the findings of all models."""
+"""Summarize the findings in all models."""
 
 from __future__ import annotations
 

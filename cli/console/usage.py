@@ -24,7 +24,7 @@ _TEXTS = (str, str | None, list[str])
 
 
 def typer_of(**settings: Any) -> typer.Typer:
-    """Return a typer with plain help, which halves the start-up time and looks the same in every terminal."""
+    """Return a Typer with plain help, which halves the start-up time and looks the same in every terminal."""
     return typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, context_settings=HELP, **settings)
 
 

@@ -81,7 +81,7 @@ def test_csv_and_tables() -> None:
     ]  # fmt: skip
     assert sum(int(row["total_ns"] or 0) for row in operators) == int(module["total_ns"])
     status, _, err = run(IF_TRACE, "--model", IF_MODEL, "--format", "csv", "--by", "operator", "--by", "module")
-    assert (status, err) == (2, "error: CSV holds only one table (choose it by --by)\n")
+    assert (status, err) == (2, "error: CSV holds only one table (choose one with --by)\n")
     _, text, _ = run(IF_TRACE, "--model", IF_MODEL, "--by", "source")
     assert [line for line in text.splitlines() if line in ("operators", "sources", "modules")] == ["sources"]
 
