@@ -1,4 +1,4 @@
-"""Read the settings of a project, from `circletools.toml` or the table `tool.circletools` of `pyproject.toml`.
+"""Read a project's settings from `circletools.toml`, or from the table `tool.circletools` in `pyproject.toml`.
 
 [check]                                # [tool.circletools.check] in pyproject.toml
 ignore = ["NOT_USED"]
@@ -27,7 +27,7 @@ _MOST_DOTS = 1000  # the TOML parser's memory grows with the square of the numbe
 
 
 def find_settings(folder: str | os.PathLike[str] = ".") -> Path | None:
-    """Return the nearest file with settings, in a folder or above it, or None."""
+    """Return the nearest file with settings in a folder or the folders above it, or None."""
     start = Path(folder).resolve()
     for place in (start, *start.parents):
         for name in NAMES:
@@ -38,7 +38,7 @@ def find_settings(folder: str | os.PathLike[str] = ".") -> Path | None:
 
 
 def read_settings(path: str | os.PathLike[str]) -> CheckRequest:
-    """Read the settings of `check` from a file. Raises InvalidInputError, and UsageError without a TOML parser.
+    """Read the settings of `check` from a file. Raises InvalidInputError, or UsageError if there is no TOML parser.
 
     File patterns are `fnmatch` patterns for paths relative to the folder of the settings, or for file names.
     """

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 SCHEMA_VERSION = 1
 """`schema_version` of every JSON document that circletools writes, and of those that it reads."""
 
-_LONGEST_COMPARED = 200  # comparison takes time quadratic in the length
+_LONGEST_COMPARED = 200  # the time of a comparison is quadratic in the length
 _LISTED = 8
-_MOST_ROWS = 200  # of an HTML table, and names that are compared
+_MOST_ROWS = 200  # the most rows of an HTML table, and names that are compared
 _CHANGES = "ct.edit(model) changes a model, dataclasses.replace, list and dict make other values"
 _Item = TypeVar("_Item")
 
@@ -67,7 +67,7 @@ def numbered(numbers: Sequence[int], what: str) -> str:
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return `did you mean 'npu'?` with the nearest known word, ignoring case; empty if no word is near.
 
-    If none is near, the only word that contains the given one counts.
+    If none is near, a word that contains the given one is taken if it is the only one.
     """
     folded: dict[str, str] = {}
     for name in sorted(known):
@@ -85,7 +85,7 @@ def suggestion(word: str, known: Iterable[str]) -> str:
 
 
 class MissingError(AttributeError):
-    """An attribute that an object lacks; the sentence is made when it is read, since `hasattr` reads none."""
+    """An attribute that an object lacks; the message is made only when it is read, since `hasattr` reads none."""
 
     def __str__(self) -> str:
         fault = f"has no attribute {self.name!r}"
@@ -96,19 +96,19 @@ class MissingError(AttributeError):
 
 
 def missing(value: object, name: str) -> Any:
-    """Raise MissingError; the `__getattr__` of what answers wrong names."""
+    """Raise MissingError; this is the `__getattr__` of everything that explains wrong names."""
     raise MissingError(name=name, obj=value)
 
 
 class AnsweringType(type):
-    """The type of a class whose errors name its attributes, as those of its objects do."""
+    """The type of a class whose errors list its attributes, as the errors of its objects do."""
 
     if not TYPE_CHECKING:
         __getattr__ = missing
 
 
 class Attributes:
-    """An object whose errors name its attributes or items, as do those of tuples and dicts in a dataclass."""
+    """An object whose errors list its attributes or items, as do those of tuples and dicts in a dataclass."""
 
     __slots__ = ()
 
@@ -158,7 +158,7 @@ class Attributes:
 
 @cache
 def _collections(kind: Any) -> list[str]:
-    """Return the fields of a dataclass that hold dicts, or tuples of other things than numbers."""
+    """Return the fields of a dataclass that hold dicts, or tuples of anything but numbers."""
     return [
         one.name for one in fields(kind) if re.match(r"tuple\[(?!int|float|bool)|Mapping\[|dict\[", str(one.type))
     ]
@@ -183,13 +183,13 @@ class Named(dict[str, Any]):
 
 
 class Items(Attributes, tuple[_Item, ...]):
-    """A tuple whose errors name the way to an item."""
+    """A tuple whose errors show how to get an item."""
 
     __slots__ = ()
 
 
 class Index(int):
-    """An index in a list of the model, which is not the item."""
+    """An index into a list of the model, as opposed to the item itself."""
 
     of = ""
 
@@ -219,7 +219,7 @@ _ANSWERING = {tuple: Items, dict: Named}
 
 
 def refuse_index(items: Sequence[object], index: object) -> None:
-    """Raise TypeError for an index of a wrong type, IndexError for a number past the ends."""
+    """Raise TypeError for an index of a wrong type, IndexError for a number beyond the ends."""
     if isinstance(index, slice):
         return
     if hasattr(index, "__index__"):
@@ -231,7 +231,7 @@ def refuse_index(items: Sequence[object], index: object) -> None:
 
 
 def refuse_words(search: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a search among objects that raises TypeError for a string, which equals none."""
+    """Return a search among objects that raises TypeError for a string, since no object equals one."""
 
     def run(items: Sequence[object], value: object, *bounds: int) -> Any:
         if isinstance(value, str) and items:
@@ -242,7 +242,7 @@ def refuse_words(search: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def by_name(items: Sequence[object], name: str | None = None) -> str:
-    """Return how programs find an item by its name, empty if items have none."""
+    """Return how to find an item by its name in code, empty if items have no names."""
     first, shown = items[0] if items else None, "name" if name is None else repr(name[:80])
     if key := next((key for key in ("name", "key", "code") if hasattr(first, key)), ""):
         return f"; by its {key}: next(one for one in items if one.{key} == {shown})"

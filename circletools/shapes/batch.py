@@ -1,7 +1,7 @@
-"""Follow the batch dimension through an operator, and find the constants that must grow with it.
+"""Follow the batch dimension through an operator, and find the constants that must grow with the batch.
 
-A dimension holds the batch N, previously B, if the shapes differ there by the factor N/B. A baked constant is changed
-only if the product of the dimensions before it proves that it is the batch.
+A dimension holds the batch N, previously B, if the shapes differ there by the factor N/B. A size in a constant is
+changed only if the product of the dimensions before it proves that it contains the batch.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _ALONG: dict[str, Callable[[Call, int], Collection[int]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """The batch before and after, whether constants may be changed for it, and whether it stays open."""
+    """The batch before and after, whether constants may be changed to fit, and whether the batch stays dynamic."""
 
     before: int
     after: int
@@ -60,7 +60,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """The replacement for an input: other values, or how often it repeats in a dimension (the batch)."""
+    """The replacement for an input: other values, or the number of its repetitions along a dimension (the batch)."""
 
     slot: int
     value: Value | None = None
@@ -85,7 +85,7 @@ def _reshape(call: Call, was: Call, batch: Batch) -> Iterator[Patch]:
     if batch.is_open:
         refuse_unless(-1 not in sizes, f"{shown(sizes)} is dynamic in another dimension", 1)
     sizes[at] = -1 if batch.is_open else batch.grown(sizes[at])
-    if not given or call.numbers(1) in (was.numbers(1), sizes):  # otherwise it is computed, and needs no change
+    if not given or call.numbers(1) in (was.numbers(1), sizes):  # otherwise it is computed and needs no change
         yield Patch(1, np.array(sizes))
 
 
@@ -113,7 +113,7 @@ def patches(call: Call, was: Call, batch: Batch) -> Iterator[Patch]:
 
 
 def _is_single(call: Call, was: Call, slot: int, axis: int, batch: Batch) -> bool:
-    """Return whether an input did not grow, and has the old batch in a dimension."""
+    """Return whether an input did not grow although it has the old batch in a dimension."""
     shape = call.shapes[slot] if slot < len(call) else None
     return shape is not None and shape == was.shapes[slot] and axis < len(shape) and shape[axis] == batch.before
 
@@ -128,7 +128,7 @@ def _number(call: Call, slot: int, at: int | None, batch: Batch) -> Iterator[Pat
 
 
 def _whole(call: Call, was: Call, batch: Batch) -> Iterator[Patch]:
-    """Yield a replacement for the end of a slice that covered the whole batch."""
+    """Yield a replacement for the end of a slice that covered the whole old batch."""
     axis = batch.axis(was.shape(), call.shape())
     if axis is None or call.values[1] is None or call.values[2] is None:
         return

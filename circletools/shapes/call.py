@@ -1,4 +1,4 @@
-"""The call of an operator as shape rules see it, and helpers for rules."""
+"""The call of an operator, as shape rules receive it, and helpers for these rules."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class RefusedError(Exception):
 
 
 class DoubtfulError(RefusedError):
-    """A kernel of LiteRT takes these shapes, but computes nothing, less, or something else."""
+    """A kernel of LiteRT accepts these shapes, but computes nothing, only a part, or something else."""
 
 
 class WindowError(DoubtfulError):
@@ -38,9 +38,9 @@ class UnknownError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """An operator with the shapes of its inputs, and their values if these are known, small integers.
+    """An operator with the shapes of its inputs, and with their values where these are known and few integers.
 
-    A shape is None if an optional input is omitted, or if the shape is not known.
+    A shape is None if the input is omitted or its shape is not known.
     """
 
     code: str
@@ -142,7 +142,7 @@ def resolved(sizes: Sequence[int], count: int, slot: int | None = None) -> Shape
 
 
 def empty(shape: Shape) -> Value:
-    """Return an array of the given shape that uses no memory."""
+    """Return an array of the given shape that takes no memory."""
     try:
         return np.broadcast_to(np.zeros((), np.int8), shape)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Infers the shapes of all tensors from the shapes of a subgraph's inputs."""
+"""Infer the shapes of all tensors from the shapes of a subgraph's inputs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _WHOLE_NUMBERS = ("INT32", "INT64", "BOOL")
 
 
 class ShapesRefusedError(Exception):
-    """An operator that refuses the shapes, with the reason and the tensor of the constant that decides."""
+    """An operator refuses the shapes; with the reason and the constant tensor that decides."""
 
     def __init__(self, place: Place, code: str, reason: str, constant: int | None = None) -> None:
         super().__init__(reason)
@@ -36,7 +36,7 @@ class ShapesRefusedError(Exception):
 
 @dataclass(slots=True)
 class Shapes:
-    """The shape of each visited tensor, None if it is not known; and the changes that were necessary."""
+    """The shape of each visited tensor, None if it is not known, and the necessary changes of constants."""
 
     shapes: dict[Place, Shape | None] = field(default_factory=dict)
     values: dict[Place, Value] = field(default_factory=dict)
@@ -83,10 +83,10 @@ class _Subgraph:
 
 
 class Inference:
-    """Infers shapes through a subgraph and the subgraphs that it calls, each once.
+    """Infers shapes in a subgraph and the subgraphs that it calls, visiting each once.
 
     `base` holds the shapes of the unchanged model: operators whose inputs did not change keep these shapes. With
-    `strict`, no shape of a computed tensor is taken from the file, and `refused` has the operators whose rule refuses
+    `strict`, no shape of a computed tensor is taken from the file, and `refused` has the operators whose rules refuse
     their inputs; `base` and `batch` must be None.
     """
 
@@ -157,7 +157,7 @@ class Inference:
             else:
                 constant = None if error.slot is None or error.slot >= len(slots) else slots[error.slot]
                 raise ShapesRefusedError(place, call.code, error.reason, constant) from error
-        # The XNNPACK delegate computes with tensors without elements, whose readers a kernel refuses.
+        # The XNNPACK delegate accepts tensors without elements, which kernels refuse to read.
         known = (None if self._strict and 0 in (shape or ()) else shape for shape in found)
         self.found.shapes.update(zip(keys, known, strict=True))
         value = folded(call, found) if results else None
@@ -269,6 +269,6 @@ class Inference:
             self.found.shapes[key] = tuple(sizes)
 
     def unpatched_readers(self) -> Iterator[tuple[Place, int]]:
-        """Yield the patched tensors that some operator reads in their old form, each with such an operator."""
+        """Yield the changed constants that some operator needs unchanged, each with such an operator."""
         for key, (_, operators) in self.found.patched.items():
             yield from ((key, one) for one in self.subgraphs[key[0]].graph.readers[key[1]] if one not in operators)

@@ -27,12 +27,12 @@ def reshape(call: Call) -> Sequence[Shape]:
     given = len(call) > 1 and call.shapes[1] is not None
     sizes = call.numbers(1) if given else list(call.options.get("new_shape", ()))
     if not given and sizes == [0]:
-        sizes = []  # how old converters wrote a scalar
+        sizes = []  # the way old converters wrote a scalar
     return [resolved(sizes, element_count(call.shape()), 1 if given else None)]
 
 
 def squeeze(call: Call) -> Sequence[Shape]:
-    """The shape without the dimensions in the options, or without all dimensions of size 1."""
+    """The shape without the dimensions that the options list, or without all dimensions of size 1."""
     shape = call.shape()
     axes = {call.axis(axis, len(shape)) for axis in call.options.get("squeeze_dims", ())}
     for axis in axes:
@@ -47,7 +47,7 @@ def inserted(call: Call, shape: Shape, axis: int, size: int) -> Sequence[Shape]:
 
 
 def transpose(call: Call) -> Sequence[Shape]:
-    """The shape, permuted by the second input."""
+    """The shape, with its dimensions permuted by the second input."""
     shape = call.shape()
     order = [call.axis(axis, len(shape)) for axis in call.numbers(1)]
     refuse_unless(sorted(order) == list(range(len(shape))), f"{shown(order)} does not permute {shown(shape)}", 1)
@@ -75,7 +75,7 @@ def concatenation(call: Call) -> Sequence[Shape]:
 
 
 def split(call: Call) -> Sequence[Shape]:
-    """Equal pieces along the axis that the first input names."""
+    """Equal pieces along the axis in the first input."""
     shape, count = call.shape(1), call.option("num_splits")
     refuse_unless(count == call.results > 0, f"it has {call.results} outputs, and num_splits is {count}")
     axis = call.axis(call.number(0), len(shape))
@@ -129,7 +129,7 @@ def slices(call: Call) -> tuple[Any, ...]:
 
 
 def strided_slice(call: Call) -> Sequence[Shape]:
-    """The slice that begin, end, step and masks select."""
+    """The slice that begin, end, strides and masks select."""
     shape, index = call.shape(), slices(call)
     try:
         return [empty(shape)[index].shape]
@@ -163,7 +163,7 @@ def gather_nd(call: Call) -> Sequence[Shape]:
 
 
 def scatter_nd(call: Call) -> Sequence[Shape]:
-    """The shape in the third input; the updates have a slice for each index."""
+    """The shape in the third input; the updates contain a slice for each index."""
     indices, updates, sizes = call.shape(), call.shape(1), tuple(call.numbers(2))
     refuse_unless(
         bool(indices) and updates == indices[:-1] + sizes[indices[-1] :], f"{shown(updates)} in {shown(sizes)}"

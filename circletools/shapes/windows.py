@@ -23,7 +23,7 @@ def _out(call: Call, size: int, window: int, stride: int, dilation: int = 1) -> 
     stride, reach = max(stride, 1), (window - 1) * max(dilation, 1) + 1
     if call.options.get("padding") == "SAME":
         return -(-size // stride)
-    if size < reach:  # what is less than a stride is rounded to an empty output
+    if size < reach:  # a window too large by less than a stride gives an empty output
         negative = size + stride <= reach - stride and "CONV" in call.code
         raise (RefusedError if negative else WindowError)(f"a window of {reach} exceeds a dimension of {size}")
     return (size - reach) // stride + 1
@@ -80,7 +80,7 @@ def resize(call: Call) -> Sequence[Shape]:
 
 
 def fully_connected(call: Call) -> Sequence[Shape]:
-    """The weights determine the last dimension; the others are flattened unless kept. LiteRT drops the rest."""
+    """The weights determine the last dimension; the others are flattened, unless kept. LiteRT drops a remainder."""
     shape, weights = call.shape(), call.shape(1, 2)
     outputs = {"DEFAULT": 1, "SHUFFLED4x16INT8": 2}.get(call.options.get("weights_format", "DEFAULT"))
     refuse_unless(call.results == outputs, f"it has {call.results} outputs, and its weights another format")
@@ -114,7 +114,7 @@ def _weights(call: Call, slot: int) -> Shape:
 
 
 def recurrent(rank: int, *cells: tuple[int, ...]) -> Rule:
-    """Return the rule of a cell, or of one for each direction, given the slots of its weights and states."""
+    """Return the rule for a cell, or for a cell in each direction, given the slots of weights and states."""
 
     def rule(call: Call) -> Sequence[Shape]:
         shape = call.shape(0, rank)

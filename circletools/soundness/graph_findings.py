@@ -104,7 +104,7 @@ def _produced_anyway(whole: Whole) -> Iterator[Finding]:
 def _in_place(whole: Whole) -> Iterator[Finding]:
     """Find operators with a tensor among both inputs and outputs; LiteRT refuses those that have options.
 
-    LiteRT also counts an omitted slot (-1) on both sides as such a tensor.
+    LiteRT also counts a slot that is omitted (-1) on both sides as such a tensor.
     """
     readers, read = whole.graph.uses
     makers, made = whole.graph.definitions
@@ -133,7 +133,7 @@ def _left_out(whole: Whole) -> Iterator[Finding]:
 
 
 def _is_custom(whole: Whole, rows: Indices) -> NDArray[np.bool_]:
-    """Return which of these operators are custom."""
+    """Return which of these operators are custom operators."""
     custom = [code.index for code in whole.model.operator_codes if code.name.startswith("CUSTOM:")]
     return np.isin(whole.operators.code_indices[rows], custom)
 

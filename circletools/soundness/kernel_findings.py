@@ -1,8 +1,8 @@
 """Check operators against the requirements of LiteRT's kernels: inputs, options, types, ranks and scales.
 
-Each rule was found by changing one property of operators in public models that LiteRT 2.3 runs: removing options, an
-input or a scale, or changing a type, a size or a scale. LiteRT refused, or crashed on, each of these changes every
-time.
+Each rule was found by changing one property of operators in public models that LiteRT 2.3 runs: options, an input or
+a scale was removed, or a type, a size or a scale was changed. LiteRT refused, or crashed on, every model with such a
+change.
 
 For each kernel, `needs` in schema/litert.json has its table of `options`; `same_type`, if its output has the type of
 its first input; by the type of the first input, the slots that need `scales`, those that need `zeros` as zero points,
@@ -40,7 +40,7 @@ _REFUSED = "LiteRT's kernel refuses that"
 _Wrong = tuple[str, NDArray[np.bool_], str]
 """The code of a finding, a mask of its operators, and its message."""
 _LAST_CLIP = 3  # RELU6
-_NEAR = 1e-3  # of a scale, in activations.cc
+_NEAR = 1e-3  # the tolerance for a scale, in activations.cc
 _MOST_FIXED = 5  # operators with more inputs may omit many of them
 
 
@@ -76,14 +76,14 @@ def _at(whole: Whole, code: str, rows: Indices, message: str) -> Iterator[Findin
 
 
 class _Quantization(NamedTuple):
-    """By tensor: first scale or NaN; scale and zero point for kernels, 0 unless it has just one."""
+    """By tensor: the first scale or NaN; the scale and zero point that kernels see, 0 unless there is just one."""
 
     first: NDArray[np.float64]
     scale: NDArray[np.float64]
     zero: NDArray[np.float64]
 
     def differ(self, some: Indices, others: Indices) -> NDArray[np.bool_]:
-        """Return which tensors have another scale or zero point than others."""
+        """Return which tensors differ from their counterparts in scale or zero point."""
         differ: NDArray[np.bool_] = (self.scale[some] != self.scale[others]) | (self.zero[some] != self.zero[others])
         return differ
 

@@ -1,6 +1,6 @@
 """Check operators against LiteRT's kernels: codes, versions, numbers of inputs and outputs, enums in their options.
 
-The requirements of LiteRT's kernels were measured (`tools.measure.operators`) and are stored in schema/litert.json.
+The kernels' requirements were measured (`tools.measure.operators`) and are stored in schema/litert.json.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _LETTERS = {
     "FLOAT32": "f", "FLOAT16": "h", "INT32": "i", "INT64": "l", "UINT8": "u", "INT8": "b", "INT16": "s", "BOOL": "o",
     "STRING": "t",
 }  # fmt: skip
-"""The letters of the types in the table, which does not list other types."""
+"""The letters for types in the table, which does not contain other types."""
 
 
 @cache
@@ -88,7 +88,7 @@ def _codes(model: Model, used: list[int]) -> Iterator[Finding]:
 
 
 def unresolved_findings(model: Model, programs: Iterable[str]) -> Iterator[Finding]:
-    """Yield the custom operators for which a runtime of `programs` (litert, onert) has no kernel in its package.
+    """Yield custom operators for which the package of a runtime in `programs` (litert, onert) has no kernel.
 
     Operators that only LiteRT's XNNPACK delegate implements load if the delegate takes them, as it does by default.
     """

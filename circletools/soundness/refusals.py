@@ -2,9 +2,9 @@
 
     refusals(model, ["litert", "onert"])    # the findings for which each refuses the model
 
-A finding without a rule concerns something that no program was observed to refuse, or another program. Rules were
-checked on models from LiteRT, onert and other corpora, each changed in one place (`tools.measure.check_mutations`);
-the tests ask the programs.
+A finding that matches none of a program's rules describes something that no program was observed to refuse, or that
+only other programs refuse. Rules were checked on models from LiteRT, onert and other corpora, each of them changed in
+one place (`tools.measure.check_mutations`); the tests ask the programs.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _REFUSED = {
         "NO_METADATA|OLD_OPERATOR_CODE",
     ),
 }
-"""By program, the codes or prefixes of `CODE location: message` of findings that keep it from loading or running."""
+"""By program, patterns for `CODE location: message` of the findings that keep it from loading or running a model."""
 _PARTLY = {
     "openvino": (
         r"OPERATOR_SHAPES .*: SQUEEZE ",
@@ -60,7 +60,7 @@ _PARTLY = {
     ),
     "tflm": (r"OPERATOR_SHAPES .*: SQUEEZE ",),
 }
-"""The same for programs about which too little is known to weigh all findings."""
+"""The same for programs whose behaviour is not known well enough to weigh all findings."""
 _IGNORED = {
     "litert": (
         "SHAPE_SIGNATURE_MISMATCH|SENTINEL_BUFFER_NOT_EMPTY|MIN_RUNTIME_VERSION"
@@ -71,7 +71,7 @@ _IGNORED = {
         r"INVALID_SIGNATURE .*\.name",
     ),
 }
-"""The same for properties that the program never reads: the model runs regardless."""
+"""The same for findings about properties that the program never reads, so that the model runs regardless."""
 JUDGED = tuple(_REFUSED)
 
 

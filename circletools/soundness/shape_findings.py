@@ -1,7 +1,7 @@
-"""Operators of which LiteRT's kernel refuses the shapes of the inputs.
+"""Find operators whose input shapes LiteRT's kernel refuses.
 
 LiteRT computes each shape from the inputs of the model and the constants when it allocates tensors; it ignores the
-shapes of computed tensors in the file. So do these findings, with the rules that also set shapes (`shapes.table`).
+shapes of computed tensors in the file. These checks do the same (rules: `shapes.table`).
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _OTHER_SIZE = 256  # of dynamic dimensions; many models need a multiple of a pow
 
 
 def shape_findings(model: Model) -> Iterator[Finding]:
-    """Yield operators that refuse their inputs in subgraph 0, those with a signature, and those that these call.
+    """Yield operators that refuse their inputs, in subgraph 0, subgraphs with a signature, and those that these call.
 
-    With dynamic inputs, no operator counts that accepts larger ones. Models of very many operators are not examined.
-    Other indices than those of signatures must be in range.
+    With dynamic inputs, an operator that accepts larger inputs does not count. Models with very many operators are
+    not examined. All indices except those of signatures must be in range.
     """
     if model.format != "tflite" or not 0 < len(model.operator_columns.tables) <= _MOST_OPERATORS:
         return
@@ -37,7 +37,7 @@ def shape_findings(model: Model) -> Iterator[Finding]:
         graph = model_graph(model).graphs[subgraph]
         made = graph.results.values[slice(*graph.results.splits[operator : operator + 2].tolist())].tolist()
         if isinstance(error, WindowError):
-            continue  # a finding of its own
+            continue  # reported as a finding of its own
         if (subgraph, operator) in larger or all(shapes.get((subgraph, tensor)) is None for tensor in made):
             name = graph.operators.code_names[operator]
             doubt = isinstance(error, DoubtfulError)
@@ -47,7 +47,7 @@ def shape_findings(model: Model) -> Iterator[Finding]:
 
 
 def _refused(model: Model, size: int | None) -> tuple[dict[Place, RefusedError], dict[Place, Shape | None]]:
-    """Return why operators refuse their inputs, and all shapes, with another size for dynamic dimensions if given."""
+    """Return why operators refuse their inputs, and all shapes; `size`, if given, is used for dynamic dimensions."""
     inference = Inference(model, strict=True)
     named = (one.subgraph for one in model.signatures if one.subgraph < len(model.subgraphs))
     for index in dict.fromkeys((0, *named)):
@@ -61,7 +61,7 @@ def _refused(model: Model, size: int | None) -> tuple[dict[Place, RefusedError],
 
 
 def _resized(model: Model, inference: Inference) -> dict[Place, RefusedError]:
-    """Return operators whose output is a constant of another size: `Subgraph::ResizeTensor` refuses these."""
+    """Return operators whose output is a constant of another size, which `Subgraph::ResizeTensor` refuses."""
     whole = Whole(model)
     written = np.flatnonzero((whole.first_producer >= 0) & whole.has_data & ~whole.graph.values.is_variable)
     found: dict[Place, RefusedError] = {}

@@ -38,7 +38,7 @@ def signature_findings(model: Model) -> Iterator[Finding]:
 def end_findings(model: ModelGraph) -> Iterator[Finding]:
     """Yield findings for signatures that do not give each input and output of their subgraph one unique name.
 
-    LiteRT's CompiledModel does not load or does not run these.
+    LiteRT's CompiledModel does not load or does not run such signatures.
     """
     ends: dict[int, dict[str, list[int]]] = {}
     for signature in model.signatures:
@@ -51,7 +51,7 @@ def end_findings(model: ModelGraph) -> Iterator[Finding]:
 
 
 def _side(place: str, side: str, maps: tuple[tuple[str, int], ...], ends: list[int]) -> Iterator[Finding]:
-    """Yield findings about the inputs or the outputs of a signature."""
+    """Yield findings about either the inputs or the outputs of a signature."""
     names: Counter[str] = Counter()
     what, known = side[:-1], frozenset(ends)
     for slot, (name, tensor) in enumerate(maps):

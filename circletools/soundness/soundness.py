@@ -17,7 +17,7 @@ from circletools.soundness.windows import window_findings
 
 
 def broken_graphs(model: Model) -> list[Finding]:
-    """Return only the findings of `check` about the graphs of a model.
+    """Return only those findings of `check` that are about the graphs of a model.
 
     These concern every out-of-range index or, if there are none, producers, readers and order of tensors. Raises
     ModelFormatError if the structure is broken where indices are stored.

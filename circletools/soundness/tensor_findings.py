@@ -59,7 +59,7 @@ def _shapes(whole: Whole, sizes: NDArray[Any]) -> Iterator[Finding]:
 
 
 def _elements(shapes: Vectors, sizes: NDArray[Any]) -> NDArray[np.float64]:
-    """Return the number of elements of each tensor, 1 for a scalar; `sizes` are those of all dimensions."""
+    """Return the number of elements of each tensor, 1 for a scalar; `sizes` are the sizes of all dimensions."""
     found = np.ones(len(shapes.count))
     some = np.flatnonzero(shapes.count)
     if some.size:

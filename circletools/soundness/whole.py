@@ -1,4 +1,4 @@
-"""All subgraphs of a model as one graph, with data for findings: paths, first producers, presence of data."""
+"""All subgraphs of a model as one graph, with what findings need: paths, first producers, presence of data."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Whole:
 
 
 def lacking(slots: Slots) -> Indices:
-    """Return the operators with an omitted slot, ascending."""
+    """Return the operators that have an omitted slot, ascending."""
     return np.unique(np.repeat(np.arange(len(slots.splits) - 1), slots.counts)[slots.values < 0])
 
 

@@ -1,6 +1,6 @@
-"""Operators whose window, a filter or a pool, is larger than its input: they compute nothing.
+"""Find operators whose window (a filter or a pool) is larger than the input, so that they compute nothing.
 
-With padding VALID a window has to lie within its input, `1 + (size - 1) * dilation` values on each axis.
+With padding VALID, a window of `1 + (size - 1) * dilation` values on each axis must lie within the input.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from circletools.soundness.graph_findings import CORRECT
 _FIRST_AXIS = {"CONV_2D": 1, "DEPTHWISE_CONV_2D": 1, "CONV_3D": 0} | dict.fromkeys(
     ("AVERAGE_POOL_2D", "L2_POOL_2D", "MAX_POOL_2D")
 )
-"""The first window axis in the shape of the filter, input 1; a pool has the window size in its options."""
+"""The first window axis in the shape of the filter (input 1); for a pool, the options contain the window size."""
 
 _POOL = {"h": "filter_height", "w": "filter_width"}
 
 
 def window_findings(model: Model) -> Iterator[Finding]:
-    """Yield the windows that are too large; as info if the input has a dynamic dimension."""
+    """Yield findings about windows that are too large, with severity info if the input has a dynamic dimension."""
     if not any(code.name in _FIRST_AXIS for code in model.operator_codes):
         return
     for facts in model_graph(model).graphs:
@@ -42,7 +42,7 @@ def _findings_at(facts: Graph, operators: NDArray[np.int64], severity: Severity,
 
 
 def large_windows(facts: Graph) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return the operators of a subgraph with too large windows, ascending, and which exceed only dynamic dimensions.
+    """Return the operators whose windows are too large, ascending, and which of them exceed only dynamic dimensions.
 
     Raises ModelFormatError if an operator's tensor does not exist.
     """
@@ -59,7 +59,7 @@ def large_windows(facts: Graph) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
 
 
 def _large(facts: Graph, operators: NDArray[np.int64], first: int | None) -> NDArray[np.int64]:
-    """Return the operators (of one code) with too large windows, and the properties of each."""
+    """Return the operators of one code whose windows are too large, and the properties of each."""
     slots, count = facts.operands, 1 if first is None else 2
     operators = operators[np.diff(slots.splits)[operators] >= count]
     tensors = slots.values[slots.splits[operators, None] + np.arange(count)]

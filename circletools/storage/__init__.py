@@ -1,4 +1,4 @@
-"""Map and copy files, and replace them whole or not at all; without knowledge of models."""
+"""Map, copy and replace files (whole or not at all), without knowledge of models."""
 
 from circletools.lazy import lazy_exports
 

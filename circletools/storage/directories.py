@@ -17,7 +17,7 @@ from circletools.storage.replacing import temporary_name
 
 MayReplace = Callable[[Path], bool]
 
-_HERE = -100  # AT_FDCWD of Linux: names are relative to the working directory
+_HERE = -100  # Linux's AT_FDCWD: names are relative to the working directory
 _EXCHANGE = 2  # RENAME_EXCHANGE, see renameat2(2)
 
 
@@ -70,8 +70,8 @@ def write_directory(
     """Write files, given by relative path, to a directory next to `target`; rename it when it is complete.
 
     An empty directory is replaced, and another one if `may_replace` allows it, once the new files are on the disk.
-    `check()` is called last and can prevent this by an exception. Raises OutputError if the directory cannot be
-    written, UsageError if it exists, even if it was created while the files were written.
+    `check()` is called last, and can prevent the renaming by an exception. Raises OutputError if the directory cannot
+    be written, UsageError if it exists, even if it was created while the files were written.
     """
     check_directory(target, may_replace)
     target = Path(os.path.realpath(target))
@@ -103,7 +103,7 @@ def _temporary(new: Path, may_replace: MayReplace) -> Iterator[None]:
         finally:
             _remove(new, made, may_replace)
     except BaseException:
-        _remove(new, made, may_replace)  # again: a signal may have ended the first time
+        _remove(new, made, may_replace)  # try again, since a signal may have ended the first attempt
         raise
 
 
@@ -124,7 +124,7 @@ def _is(path: Path, status: os.stat_result) -> bool:
 
 
 def _put_in_place(new: Path, target: Path, may_replace: MayReplace) -> None:
-    """Rename the new directory to `target`; an existing one is at `new` afterwards."""
+    """Rename the new directory to `target`; a directory that existed there is at `new` afterwards."""
     try:
         os.replace(new, target)  # the system refuses this if the directory is not empty
         return

@@ -1,4 +1,4 @@
-"""Read documents from files, such as the output of an earlier run as a baseline for a later one."""
+"""Read documents from files, such as the output of an earlier run that is the baseline for a later one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from circletools.storage.files import open_source
 from circletools.wording import SCHEMA_VERSION
 
 # --- read JSON from other sources strictly, with line numbers in all errors -----------------------------------
-# It refuses duplicate keys in an object, NaN and infinite numbers, integers of thousands of digits, and nesting
+# The reader refuses duplicate keys in an object, NaN, infinite numbers, integers of thousands of digits, and nesting
 # deeper than any document here needs, so readers of the result can use recursion.
 
 
@@ -126,7 +126,7 @@ _Known = TypeVar("_Known")
 
 @contextmanager
 def naming_files() -> Iterator[None]:
-    """Mark errors as concerning a file that they name, or a request, and not the model."""
+    """Mark errors as errors in a request, or in a file that they name, rather than in the model."""
     try:
         yield
     except CircleToolsError as error:
@@ -146,11 +146,11 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
 def read_baseline(
     path: str | os.PathLike[str], command: str, known: Callable[[Mapping[str, Any]], _Known]
 ) -> dict[str, _Known]:
-    """Read the documents that a command wrote with `--json` (one document, or JSON Lines), each with `known`.
+    """Read the documents that a command wrote with `--json` (one document, or JSON Lines), using `known` for each.
 
-    Returns the first of each model by its absolute path; a relative one starts from the folder of the baseline, or
-    else from the current one. Raises InvalidInputError if the file cannot be read, has another version, or `known`
-    finds missing fields (KeyError, TypeError, AttributeError) or invalid values (ValueError).
+    Returns the first result for each model, by absolute path; a relative path starts from the folder of the baseline,
+    or else from the current folder. Raises InvalidInputError if the file cannot be read, has another version, or
+    `known` finds missing fields (KeyError, TypeError, AttributeError) or invalid values (ValueError).
     """
     name, data = os.fspath(path), read_bytes(path)
     if not data.strip():
@@ -176,5 +176,5 @@ def read_baseline(
 
 
 def of_model(baseline: Mapping[str, _Known], file: str) -> _Known | None:
-    """Return what a baseline has about a model, however its path is spelled; the only model may have another name."""
+    """Return the baseline's result for a model, however its path is spelled; a single model may have another name."""
     return baseline.get(os.path.abspath(file), baseline.get(""))

@@ -1,4 +1,4 @@
-"""Files: mapped for reading, replaced whole when written, found in directories. `-` is standard input and output."""
+"""Map files for reading, replace them as a whole, find them in directories. `-` is standard input or output."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from circletools.storage.platform import write_at
 from circletools.storage.replacing import CHUNK_BYTES, copy_range, replace, start_writing
 
 Progress = Callable[[int, int], None]
-"""Called with the bytes written so far, and the bytes in total."""
+"""Called with the number of bytes written so far, and the total number."""
 
 _LINKS = 40  # how many symbolic links Linux follows
 
@@ -60,8 +60,8 @@ class Source:
     def check_unchanged(self, target: Path | None = None) -> None:
         """Raise InvalidInputError if the file was written to since it was opened.
 
-        Its size and modification time reveal that. If `target` is the file itself, which will be replaced, another
-        file that took its name also counts, since it would be lost.
+        Changes show in its size and modification time. If `target` is the file itself, which will be replaced,
+        another file that took its name also counts, since it would be lost.
         """
         if self.file is None or self.file.closed or self.status is None:
             return
@@ -147,7 +147,7 @@ class Range:
     end: int
 
     def __post_init__(self) -> None:
-        """Raise UsageError if the source is closed: its bytes are gone."""
+        """Raise UsageError if the source is closed, since its bytes are no longer available."""
         if self.source.closed:
             raise UsageError("the model is closed", location=self.source.name, hint="save it before closing it")
 
@@ -239,7 +239,7 @@ def check_target(target: str | os.PathLike[str]) -> None:
 
 
 def check_name(name: str) -> None:
-    """Raise OutputError if this cannot be a file name."""
+    """Raise OutputError if `name` cannot be the name of a file."""
     try:
         if b"\0" in os.fsencode(name):
             raise OutputError("not a file name: it holds a NUL character", location=repr(name))

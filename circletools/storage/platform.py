@@ -60,14 +60,14 @@ def copy_at(source: int, at: int, target: int, to: int, count: int) -> int:
 
 
 def keep_owner(descriptor: int, old: os.stat_result) -> None:
-    """Set the owner of an open file to that of another one, if permitted."""
+    """Give an open file the owner of another file, if permitted."""
     if hasattr(os, "fchown"):
-        with suppress(PermissionError):  # only root may change owners
+        with suppress(PermissionError):  # only root may change the owner
             os.fchown(descriptor, old.st_uid, old.st_gid)
 
 
 def keep_mode(descriptor: int, path: Path, mode: int) -> None:
-    """Set the mode bits of an open file, through its name if the system requires that, if permitted."""
+    """Set the mode bits of an open file if permitted, by the file's name if the system requires that."""
     with suppress(PermissionError):  # some file systems have no mode bits
         if hasattr(os, "fchmod"):
             os.fchmod(descriptor, mode)

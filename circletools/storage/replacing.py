@@ -1,8 +1,8 @@
-"""Create or replace a file: whole or not at all; copy in the kernel if possible, without filling holes.
+"""Create or replace a file, whole or not at all; copy in the kernel if possible, and keep holes.
 
-The new file is written next to its final path and then renamed. Until it is complete it has no name, if the system
+The new file is written next to its final path and then renamed. Until it is complete, it has no name if the system
 supports that (O_TMPFILE), so nothing is left even if the process is killed. Otherwise it is called
-`.circletool-….tmp`, and is removed however the writing ends, except by a kill.
+`.circletool-….tmp`, and is removed however the writing ends, unless the process is killed.
 """
 
 from __future__ import annotations
@@ -81,10 +81,10 @@ def replace(
 ) -> None:
     """Put the file that `fill` writes at `path`.
 
-    An existing file is replaced only once the new one is on the disk (fsync), and passes on its mode bits and, if
+    An existing file is replaced only once the new one is on the disk (fsync); the new one gets its mode bits and, if
     permitted, its owner; a new file gets the mode bits of `like`. `fill(file, replaces)` may be called again from the
     start. `check()` is called just before the rename and can prevent it by an exception; other writers that use this
-    function wait, and then find that the file has changed.
+    function wait, and then find the file changed.
     """
     old = _status(path)
     kept = old or like
@@ -113,7 +113,7 @@ def replace(
             os.unlink(temporary)
         raise
     if old is not None:
-        # The rename has happened; some file systems support no more, and some directories cannot be opened.
+        # The rename is done; some file systems cannot sync a directory, and some directories cannot be opened.
         with suppress(OSError):
             sync(path.parent)
 
@@ -123,7 +123,7 @@ def _held(path: Path) -> Iterator[None]:
     """Lock out other writers that use this function, since a later one would undo an earlier one's change."""
     try:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
-    except OSError:  # it does not exist, or cannot be read
+    except OSError:  # the file does not exist, or cannot be read
         yield
         return
     try:
@@ -146,11 +146,11 @@ def _status(path: Path) -> os.stat_result | None:
 
 
 def _open(temporary: Path, mode: int, named: bool) -> int | None:
-    """Open the new file with permissions that are never too wide; None if it cannot be nameless."""
+    """Open the new file with permissions that are never too wide; return None if the system has no nameless files."""
     if named:
         return os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | BINARY, mode)
     if hasattr(os, "O_TMPFILE"):
-        with suppress(OSError):  # opening with a name will report problems of the folder
+        with suppress(OSError):  # opening a file with a name will report problems with the folder
             return os.open(temporary.parent, os.O_WRONLY | os.O_TMPFILE, mode)
     return None
 

@@ -22,10 +22,10 @@ from circletools.wording import Attributes, suggestion
 
 @dataclass(frozen=True, slots=True)
 class SignatureRequest(Attributes):
-    """A signature to add, and signatures to remove, by key; removals are done first.
+    """A signature to add, and the keys of signatures to remove; removal comes first.
 
-    `inputs` and `outputs` are pairs of a name and a tensor, as in `image=serving_default_x:0`; if omitted, all inputs
-    or outputs of `subgraph` under their tensor names.
+    `inputs` and `outputs` are pairs of a name and a tensor, as in `image=serving_default_x:0`; by default, all inputs
+    or outputs of `subgraph` under the names of their tensors.
     """
 
     add: str | None = None
@@ -113,13 +113,13 @@ def _ends(names: TensorNames, side: Direction, pairs: Sequence[Pair], ends: Sequ
 
 def _check_text(name: str) -> None:
     if not name or "\0" in name or not proper(name):
-        raise UsageError(f"{quoted(name)} is not a name for a signature", hint="use non-empty UTF-8 without NUL")
+        raise UsageError(f"{quoted(name)} is not a valid signature name", hint="use non-empty UTF-8 without NUL")
 
 
 def reorder(
     edit: ModelEdit, inputs: Sequence[int] | None = None, outputs: Sequence[int] | None = None, *, subgraph: int = 0
 ) -> RewriteResult:
-    """Reorder the inputs and outputs of a subgraph, given by their old positions in the new order.
+    """Reorder the inputs and outputs of a subgraph; `inputs` and `outputs` list the old positions in the new order.
 
     Signatures refer to names and do not change. Raises UsageError unless every position occurs once, EditError if
     operators call the subgraph.
@@ -152,11 +152,11 @@ def reorder(
 def expose(
     edit: ModelEdit, tensors: Iterable[str] = (), *, every: Iterable[str] = (), subgraph: int = 0
 ) -> RewriteResult:
-    """Append tensors to the outputs, to see their values.
+    """Append tensors to the outputs, so that their values can be seen.
 
     `tensors` are names, or `index:12`; `every` has operator code names (globs), whose outputs are all added.
-    Signatures of the subgraph get them too. Raises UsageError if something does not exist, EditError if a tensor
-    cannot be an output or operators call the subgraph.
+    The subgraph's signatures get these outputs too. Raises UsageError if something does not exist, EditError if a
+    tensor cannot be an output or operators call the subgraph.
 
     >>> with ct.open("in.tflite") as model, ct.edit(model) as edit:
     ...     ct.surgery.expose(edit, every=("CONV_2D",))

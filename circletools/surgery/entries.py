@@ -44,7 +44,7 @@ class Entries(Tabular):
     entries: tuple[MetadataSummary, ...]
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """Return name, buffer index and size of each entry; its `bytes` are None if the buffer does not exist."""
+        """Return the name, buffer index and size of each entry; `bytes` is None if the buffer does not exist."""
         return [asdict(entry) for entry in self.entries]
 
 
@@ -54,7 +54,7 @@ def list_entries(model: Model) -> Entries:
 
 
 def get_entry(model: Model, name: str) -> bytes:
-    """Return the value of a metadata entry; if several have this name, that of the last.
+    """Return the value of a metadata entry; the last entry counts if several have this name.
 
     Raises UsageError if the model does not have the name.
     """
@@ -77,12 +77,12 @@ def remove_entries(
     affinity: bool = False,
     files: bool = False,
 ) -> RewriteResult:
-    """Remove all metadata entries with these names; with `origins` and `affinity`, also their tables and stamps.
+    """Remove all metadata entries with these names; with `origins` or `affinity`, their tables and stamps too.
 
     With `files`, the archive of associated files after the model is dropped.
 
     The data is removed too, unless another entry or a tensor shares it. Raises UsageError if a name is not in the
-    model, so typos are noticed.
+    model, to catch typos.
     """
     changes = []
     for name in dict.fromkeys(names):
@@ -98,7 +98,7 @@ def remove_entries(
 
 
 def rename_entries(edit: ModelEdit, names: Mapping[str, str] | Iterable[Pair]) -> RewriteResult:
-    """Rename metadata entries, all at once, by a mapping of old to new names, or by strings `OLD=NEW`.
+    """Rename metadata entries in one step, so names can be swapped: a mapping of names, or strings `OLD=NEW`.
 
     Raises UsageError if the model does not have an old name, EditError if it already has a new one.
     """
@@ -143,7 +143,7 @@ def set_document(
 
 @dataclass(frozen=True, slots=True)
 class Description(Attributes):
-    """A description for TFLITE_METADATA; `inputs` and `outputs` pair a name or position with a text."""
+    """A description for TFLITE_METADATA; `inputs` and `outputs` are pairs of a name or position and a text."""
 
     name: str | None = None
     description: str | None = None
@@ -170,10 +170,10 @@ def describe(edit: ModelEdit, description: Description) -> RewriteResult:
 
 
 def normalize(edit: ModelEdit, mean: Sequence[float], std: Sequence[float], *, of: str = "0") -> RewriteResult:
-    """Describe the normalization of an input: the model expects (value - mean) / std, by channel or for all.
+    """Describe the normalization of an input: the model expects (value - mean) / std, by channel or for all channels.
 
-    An input of four dimensions with one or three channels is an image; its value bounds follow from pixels of 0 to
-    255. Raises UsageError if the input does not exist, or `mean` and `std` differ in length.
+    An input of four dimensions with one or three channels is an image; its value bounds follow from pixel values of 0
+    to 255. Raises UsageError if the input does not exist, or `mean` and `std` differ in length.
     """
     if len(mean) != len(std) or not mean or min(std) <= 0:
         raise UsageError("mean and std must have the same length, and std must be above 0")
@@ -205,9 +205,9 @@ def labels(
     locale: str = "",
     values: bool = False,
 ) -> RewriteResult:
-    """Name the entries of an output, in a file of the archive after the model; each `locale` has its own file.
+    """Name the entries of an output in a file of the archive after the model; each `locale` has its own file.
 
-    The file replaces one with the same name or locale, and by default gets the name of that. With `values`, labels
+    The file replaces one with the same name or locale, whose name is the default. With `values`, labels
     name the numbers in the output, as for detectors. Raises UsageError if the output does not exist, or its last
     dimension is not the number of labels.
     """

@@ -1,7 +1,7 @@
 """Rename tensors, signatures, their inputs and outputs, and metadata entries.
 
-All renames of a request happen at once, so two names can be swapped. The stamps of origins and affinity are updated,
-and so are signature entries that had the name of their tensor.
+All renames of a request are done in one step, so two names can be swapped. The stamps of origins and affinity are
+updated, and signature entries that had the name of their tensor are renamed with it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Pair = str | tuple[str, str]
 
 
 def strip_names(edit: ModelEdit) -> RewriteResult:
-    """Remove the names of all tensors, which take up flash memory on a device; signatures keep theirs."""
+    """Remove the names of all tensors, which take up flash memory on a device; signatures keep their names."""
     graphs = model_graph(edit.model).graphs
     named = [(graph.index, value) for graph in graphs for value, name in enumerate(graph.values.names) if name]
     for subgraph, value in named:
@@ -153,7 +153,7 @@ class _Tensors:
         self.by_position[side, subgraph, tensor] = name
 
     def _check_names(self) -> None:
-        """Raise EditError if a new name is that of another tensor too."""
+        """Raise EditError if a new name is also the name of another tensor."""
         touched = {subgraph for subgraph, _ in self.new}
         for subgraph in sorted(touched):
             names = self.names[subgraph]
@@ -197,7 +197,7 @@ def _matching(names: Iterable[str], old: str, new: str, *, regex: bool) -> dict[
 def _glob(words: str) -> tuple[re.Pattern[str], list[int]]:
     """Return a regular expression for a glob, and its groups for each `*` and `?`.
 
-    It never backtracks: the text before the next `*` is found by a lookahead, and then fixed.
+    The expression never backtracks: the text before the next `*` is found by a lookahead, and then fixed.
     """
     first, *others = ("".join("(.)" if one == "?" else re.escape(one) for one in part) for part in words.split("*"))
     middle = "".join(f"(?=(?P<_{at}>(.*?){part}))(?P=_{at})" for at, part in enumerate(others[:-1]))
@@ -207,7 +207,7 @@ def _glob(words: str) -> tuple[re.Pattern[str], list[int]]:
 
 
 def _filled(new: str, found: Iterable[str]) -> str:
-    """Replace each `*` by its matched text."""
+    """Replace each `*` by the text that matched it."""
     first, *others = new.split("*")
     return first + "".join(match + other for match, other in zip(found, others, strict=False))
 
@@ -286,7 +286,7 @@ def rename_metadata(edit: ModelEdit, pairs: Iterable[Pair]) -> Iterator[str]:
 
 
 def _renamed(names: list[str], pairs: Iterable[Pair], what: str) -> list[tuple[int, str, str]]:
-    """Return index, old name and new name of each renamed object.
+    """Return the index, the old name and the new name of each renamed object.
 
     Raises UsageError if an old name is missing, EditError if a new one exists.
     """

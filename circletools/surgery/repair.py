@@ -1,4 +1,4 @@
-"""Apply the remedies of findings that have only one; `codes.json` lists which, and which only on request.
+"""Apply the remedies of findings that have only one remedy; `codes.json` lists these findings.
 
 Findings that make a program refuse the model are always repaired; others only on request.
 """
@@ -33,8 +33,8 @@ from circletools.wording import counted
 def repair(edit: ModelEdit, only: Sequence[str] = (), *, with_: Sequence[str] = ()) -> RewriteResult:
     """Apply the remedies of findings that make programs refuse the model, or of the codes in `only`.
 
-    `with_` names programs (docs/runtimes.md): a program that took the model must take the result, with the same
-    outputs. Programs see the model as it was opened. Raises UsageError if a code does not have a single certain
+    `with_` names programs (docs/runtimes.md): a program that accepted the model must accept the result, with the same
+    outputs. Programs get the model as it was opened. Raises UsageError if a code does not have a single certain
     remedy, EditError if a program no longer accepts the model.
 
     >>> with ct.open("in.tflite") as model, ct.edit(model) as edit:
@@ -50,7 +50,7 @@ def repair(edit: ModelEdit, only: Sequence[str] = (), *, with_: Sequence[str] = 
     notes: list[Finding] = []
     remedies = dict.fromkeys(REMEDIES[code] for code in _codes() if code in chosen)
     if _taps in remedies:
-        remedies.pop(fix_outputs, None)  # it copies those outputs too
+        remedies.pop(fix_outputs, None)  # `_taps` copies those outputs too
     for remedy in remedies:
         result = remedy(edit)
         changes.update(dict.fromkeys(result.changes))
@@ -88,7 +88,7 @@ def _judged(edit: ModelEdit, names: Sequence[str]) -> Iterator[Finding]:
 
 
 def _quantized_dimensions(edit: ModelEdit) -> RewriteResult:
-    """Replace invalid quantized dimensions with the only one whose size is the number of scales, if there is one."""
+    """Replace an invalid quantized dimension if exactly one dimension's size is the number of scales."""
     lines = []
     for subgraph in edit.model.subgraphs:
         for tensor in subgraph.tensors:
@@ -105,7 +105,7 @@ def _quantized_dimensions(edit: ModelEdit) -> RewriteResult:
 
 
 def _names(edit: ModelEdit) -> RewriteResult:
-    """Give later tensors with the same name a unique one."""
+    """Give a unique name to each tensor that has the name of an earlier one."""
     changes: list[str] = []
     new = edit.new_names
     for graph in model_graph(edit.model).graphs:

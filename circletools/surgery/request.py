@@ -22,9 +22,9 @@ _DIMS = re.compile(r"\d{1,9}(,\d{1,9})*")
 class ShapeRequest(Attributes):
     """New shapes for the inputs of a subgraph.
 
-    `inputs` are pairs or strings `NAME=DIMS`, as in `image=4,224,224,3`: the name is a signature's, a tensor's, or a
-    position. `batch` is the first dimension of all inputs. `static` closes dynamic dimensions with the sizes in the
-    file; `dynamic_batch` leaves the first dimension open. `mend` changes constants that contain the batch.
+    `inputs` are pairs or strings `NAME=DIMS`, as in `image=4,224,224,3`: the name in a signature, a tensor's name, or
+    a position. `batch` is the first dimension of all inputs. `static` fixes dynamic dimensions at the sizes in the
+    file; `dynamic_batch` makes the first dimension dynamic. `mend` also changes constants that contain the batch.
     """
 
     inputs: tuple[str | tuple[str, Sequence[int]], ...] = ()
@@ -65,7 +65,7 @@ def wanted_shapes(
 ) -> tuple[list[Shape], Batch | None, list[Shape]]:
     """Return the new shapes of the inputs, the batch if that is what changes, and the shapes to compare with.
 
-    These are the shapes before, but with another size where the request repeats an open one, which closes it.
+    The latter are the old shapes, with another size where the request repeats a dynamic one and so fixes it.
 
     Raises UsageError for an input that does not exist, EditError for inputs without a common batch.
     """
@@ -101,7 +101,7 @@ def wanted_shapes(
 def _reopened(
     opens: Sequence[Shape], before: Sequence[Shape], wanted: Sequence[Shape], named: Iterable[tuple[int, int]]
 ) -> list[Shape]:
-    """Return the shapes before, with another size in each named dimension that is open and keeps its size."""
+    """Return the old shapes, with another size in each requested dimension that is dynamic and keeps its size."""
     shapes = list(map(list, before))
     for slot, axis in named:
         if opens[slot][axis : axis + 1] == (-1,) and before[slot][axis : axis + 1] == (wanted[slot][axis],):

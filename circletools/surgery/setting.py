@@ -1,4 +1,4 @@
-"""Sets the input shapes of a model, and the shapes of all tensors that follow from them."""
+"""Set the input shapes of a model, and the shapes of all tensors that follow from these."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _MOST_TILED_BYTES = 64 << 20
 
 
 def set_shape(edit: ModelEdit, request: ShapeRequest) -> RewriteResult:
-    """Set the shapes of a model's inputs, and of every other tensor as LiteRT computes it from them.
+    """Set the shapes of a model's inputs, and those of all other tensors as LiteRT computes them from the inputs.
 
     With `batch` and `dynamic_batch`, every output must grow with the batch. Raises UsageError for an input that does
-    not exist, EditError with source and constant for an operator that refuses the shapes.
+    not exist, EditError, with the source and the constant, for an operator that refuses the shapes.
 
     >>> with ct.open("in.tflite") as model, ct.edit(model) as edit:
     ...     ct.surgery.set_shape(edit, ct.surgery.ShapeRequest(batch=4, mend=True))
@@ -58,7 +58,7 @@ def set_shape(edit: ModelEdit, request: ShapeRequest) -> RewriteResult:
 
 
 def _with_inputs(model: Model, graph: Graph, base: Shapes, inputs: Sequence[Shape]) -> Shapes:
-    """Return the shapes of all tensors for other inputs, or other inputs only if an operator refuses these."""
+    """Return the shapes of all tensors for new input shapes, or only for the inputs if an operator refuses them."""
     other = Inference(model)
     try:
         other.run(graph.index, inputs)
@@ -123,7 +123,7 @@ def _changed_ends(graph: Graph, written: Mapping[Place, tuple[Shape, Shape]]) ->
 def _apply_shapes(
     edit: ModelEdit, request: ShapeRequest, base: Shapes, found: Shapes
 ) -> dict[Place, tuple[Shape, Shape]]:
-    """Write changed shapes and shapes that were open; return old and new ones, with -1 for open sizes."""
+    """Write shapes that changed or were dynamic; return the old and new ones, with -1 for dynamic sizes."""
     written = {}
     for (index, tensor), now in found.shapes.items():
         if now is None or tensor < 0:
@@ -142,7 +142,7 @@ def _apply_shapes(
 def _written(
     signature: Shape | None, was: Shape | None, now: Shape, request: ShapeRequest
 ) -> tuple[Shape, Shape | None]:
-    """Return shape and signature to write: open sizes that did not change stay open unless closed."""
+    """Return the shape and signature to write: unchanged dynamic sizes stay dynamic, unless they are fixed."""
     kept = signature if signature is not None and len(signature) == len(now) and not request.static else now
     same = was if was is not None and len(was) == len(now) else (-1,) * len(now)
     if request.dynamic_batch and was is not None:
