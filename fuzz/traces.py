@@ -10,8 +10,7 @@ from circletools.errors import CircleToolsError
 from circletools.graph.build import model_graph
 from circletools.model.model import open_model
 from circletools.profile.attribution import attribute_to
-from circletools.profile.compare_profiles import ProfileComparison, compare_profiles
-from circletools.profile.compare_traces import TraceComparison, compare_traces
+from circletools.profile.comparisons import ProfileComparison, TraceComparison, compare_profiles, compare_traces
 from circletools.render.attribution import attribution_csv, attribution_json, attribution_text
 from circletools.render.comparison import comparison_json, comparison_text
 from circletools.render.table import rows_csv

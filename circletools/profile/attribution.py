@@ -152,17 +152,10 @@ class Attribution(Tabular):
     def to_rows(self) -> list[dict[str, Any]]:
         """Return the time of each operator of the model, None if the trace does not contain it, and its sources."""
         return [
-            {
-                "subgraph": row.subgraph,
-                "operator_index": row.index,
-                "code": row.code,
-                "output": row.output,
-                "backends": list(row.backends),
-                "runs": row.time.runs if row.time else None,
-                "total_ns": row.time.total_ns if row.time else None,
-                "median_ns": row.time.median_ns if row.time else None,
-                "sources": [self.source_names[source] for source in row.sources],
-            }
+            {"subgraph": row.subgraph, "operator_index": row.index, "code": row.code, "output": row.output}
+            | {"backends": list(row.backends)}
+            | {name: getattr(row.time, name, None) for name in ("runs", "total_ns", "median_ns")}
+            | {"sources": [self.source_names[source] for source in row.sources]}
             for row in self.operators
         ]
 
@@ -219,9 +212,8 @@ def _notes_on_executions(trace: OperatorTrace) -> Iterator[Finding]:
         message = f"operators ran on threads {', '.join(map(str, threads[:8]))}; select one with `thread=`"
         yield Finding("SEVERAL_THREADS", "info", trace.name, message)
     if trace.skipped:
-        yield Finding(
-            "SKIPPED_EXECUTIONS", "info", trace.name, f"executions at the beginning, left out: {trace.skipped}"
-        )
+        message = f"executions at the beginning, left out: {trace.skipped}"
+        yield Finding("SKIPPED_EXECUTIONS", "info", trace.name, message)
     elif count := warm_up(trace):
         message = f"the first {counted(count, 'execution')} took longer than the rest; `skip=auto` leaves them out"
         yield Finding("WARM_UP", "info", trace.name, message)
@@ -346,8 +338,7 @@ class _Shares:
 
     def __init__(self, measured: Mapping[Place, Measured], trace: OperatorTrace) -> None:
         """Start with the times to divide."""
-        self._measured = measured
-        self._trace = trace
+        self._measured, self._trace = measured, trace
         self._totals: dict[Any, int] = {}
         self._parts: dict[Any, dict[Place, float]] = {}
         self._executions: dict[frozenset[tuple[Place, float]], dict[int, int]] = {}

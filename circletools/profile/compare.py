@@ -31,7 +31,7 @@ NO_TIME: Samples = np.zeros(1)
 """The times of a row that a recording lacks."""
 
 _One = TypeVar("_One")
-_Row = TypeVar("_Row")
+_Row = TypeVar("_Row", bound=Any)
 
 Verdict = Literal["slower", "faster", "same", "cannot tell", "only before", "only after"]
 
@@ -96,15 +96,12 @@ class Comparison(Generic[_One, _Row]):
     @property
     def regressed(self) -> bool:
         """Whether any row is significantly slower."""
-        rows: tuple[Any, ...] = self.rows
-        return any(row.time.regressed for row in rows)
+        return any(row.time.regressed for row in self.rows)
 
     def to_rows(self) -> list[dict[str, Any]]:
         """Return the key of each row, its times before and after, and the verdict."""
-        rows: tuple[Any, ...] = self.rows
-        return [
-            {name: getattr(row, name) for name in row.__slots__ if name != "time"} | row.time.to_row() for row in rows
-        ]
+        keys = [{name: getattr(row, name) for name in row.__slots__ if name != "time"} for row in self.rows]
+        return [key | row.time.to_row() for key, row in zip(keys, self.rows, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,9 +276,7 @@ def _fastest(side: Samples) -> tuple[float, int, float]:
     return mean, count, float(((near - near.mean()) ** 2).sum()) if mean else 0.0
 
 
-def _within(
-    row: Row, sides: Sequence[npt.NDArray[np.float64]], rounding: float, variance: float
-) -> tuple[tuple[float, float], ...]:
+def _within(row: Row, sides: Sequence[Samples], rounding: float, variance: float) -> tuple[tuple[float, float], ...]:
     """Return the error from the scatter of executions; empty if a recording has too few of them, or takes no time.
 
     Processes vary by at least `variance`, which their recordings show.

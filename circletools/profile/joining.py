@@ -84,10 +84,11 @@ class Measured:
     backends: set[str] = field(default_factory=set)
     executions: Counter[int] = field(default_factory=Counter)
 
-    def add(self, run: OperatorRun, self_ns: int) -> None:
+    def add(self, run: OperatorRun, self_ns: int, *, delegated: bool = False) -> None:
         """Count a run, with its self time."""
         self.runs += run.calls
         self.total_ns += self_ns
+        self.delegated_ns += self_ns * delegated
         self.executions[run.execution] += self_ns
         if run.backend:
             self.backends.add(run.backend)
@@ -129,35 +130,29 @@ class Join:
         own = (run.duration_ns for _, run in runs) if trace.averaged else self_times([run for _, run in runs])
         places = self._delegated(runs, trace, first) if delegates else {}
         shared = _Shared()
-        for at, ((kind, recorded), self_ns) in enumerate(zip(runs, own, strict=True)):
+        for at, ((kind, run), self_ns) in enumerate(zip(runs, own, strict=True)):
             of = places.get(at, ())
-            if len(of) > 1 and kind == "delegate" and not recorded.of_delegate:
-                self.groups.setdefault((recorded.name, of), Measured()).add(recorded, self_ns)
-                continue
-            if len(of) > 1:
-                shared.add(of, recorded, self_ns, of_delegate=kind == "delegate")
-                continue
-            run = recorded._replace(subgraph=of[0][0], operator=of[0][1]) if of else recorded
-            # A called subgraph's time is also included in its caller's, and averages do not show how much of it.
-            inside = trace.averaged and run.subgraph != first
-            self._add(
-                "inside" if inside else "operator" if of else kind, run, self_ns, of_delegate=kind == "delegate"
-            )
-        for of, run, total_ns, of_delegate in shared.times.values():
+            if len(of) == 1:
+                self.operators.setdefault(of[0], Measured()).add(run, self_ns, delegated=True)
+            elif of and run.of_delegate:
+                shared.add(of, run, self_ns)
+            elif of:
+                self.groups.setdefault((run.name, of), Measured()).add(run, self_ns)
+            else:
+                # A called subgraph's time is also included in its caller's, and averages do not show how much of it.
+                self._add("inside" if trace.averaged and run.subgraph != first else kind, run, self_ns)
+        for of, run, total_ns in shared.times.values():
             for place, part in zip(of, split(total_ns, len(of)), strict=True):
-                placed = run._replace(subgraph=place[0], operator=place[1])
-                inside = trace.averaged and place[0] != first
-                self._add("inside" if inside else "operator", placed, part, of_delegate=of_delegate, ambiguous=True)
+                measured = self.operators.setdefault(place, Measured())
+                measured.add(run, part, delegated=True)
+                measured.ambiguous_ns += part
         self.ambiguous = [(tuple(sorted(names)), of, total_ns) for of, names, total_ns in shared.names.values()]
         for run in trace.inside:
-            self._add("inside", run, run.duration_ns, of_delegate=run.of_delegate)
+            self._add("inside", run, run.duration_ns)
 
-    def _add(self, kind: Kind, run: OperatorRun, self_ns: int, *, of_delegate: bool, ambiguous: bool = False) -> None:
+    def _add(self, kind: Kind, run: OperatorRun, self_ns: int) -> None:
         if kind == "operator":
-            measured = self.operators.setdefault((run.subgraph, run.operator), Measured())
-            measured.add(run, self_ns)
-            measured.delegated_ns += self_ns if of_delegate else 0
-            measured.ambiguous_ns += self_ns if ambiguous else 0
+            self.operators.setdefault((run.subgraph, run.operator), Measured()).add(run, self_ns)
         elif kind is not None:
             if kind == "delegate" and self._runtime == "openvino":  # a Reorder or Transpose for a kernel's layout
                 kind = "inserted"
@@ -182,7 +177,10 @@ class Join:
             if (subgraph, rows) not in found:
                 if subgraph not in known:
                     known[subgraph] = Delegates(self._model.graphs[subgraph])
-                found[subgraph, rows] = _placed(subgraph, known[subgraph].operators_of(rows))
+                every = known[subgraph].operators_of(rows)
+                shared = {id(some): some for some in every}
+                placed = {key: tuple((subgraph, operator) for operator in some) for key, some in shared.items()}
+                found[subgraph, rows] = [placed[id(some)] for some in every]
             places |= {at: of for at, of in zip(members, found[subgraph, rows], strict=True) if of}
         return places
 
@@ -218,26 +216,17 @@ class _Shared:
     """Adds up the runs that may belong to several operators, by the identity of their tuple of operators."""
 
     def __init__(self) -> None:
-        self.times: dict[tuple[int, int, str], tuple[tuple[Place, ...], OperatorRun, int, bool]] = {}
+        self.times: dict[tuple[int, int, str], tuple[tuple[Place, ...], OperatorRun, int]] = {}
         self.names: dict[int, tuple[tuple[Place, ...], set[str], int]] = {}
 
-    def add(self, of: tuple[Place, ...], run: OperatorRun, self_ns: int, *, of_delegate: bool) -> None:
+    def add(self, of: tuple[Place, ...], run: OperatorRun, self_ns: int) -> None:
         """Add a run."""
         key = id(of), run.execution, run.backend
-        _, one, total_ns, _ = self.times.get(key, (of, run._replace(calls=0), 0, of_delegate))
-        self.times[key] = of, one._replace(calls=one.calls + run.calls), total_ns + self_ns, of_delegate
+        _, one, total_ns = self.times.get(key, (of, run._replace(calls=0), 0))
+        self.times[key] = of, one._replace(calls=one.calls + run.calls), total_ns + self_ns
         _, names, total_ns = self.names.get(id(of), (of, set[str](), 0))
         names.add(run.name)
         self.names[id(of)] = of, names, total_ns + self_ns
-
-
-def _placed(subgraph: int, rows: Sequence[tuple[int, ...]]) -> list[tuple[Place, ...]]:
-    """Return the places of operators; rows that shared a tuple still share one."""
-    known: dict[int, tuple[Place, ...]] = {}
-    for operators in rows:
-        if id(operators) not in known:
-            known[id(operators)] = tuple((subgraph, operator) for operator in operators)
-    return [known[id(operators)] for operators in rows]
 
 
 def _row(kind: Kind, run: OperatorRun, trace: OperatorTrace) -> Row:

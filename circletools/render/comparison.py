@@ -8,14 +8,16 @@ from dataclasses import asdict
 from typing import Any, get_args
 
 from circletools.profile.compare import ComparedTime, Verdict
-from circletools.profile.compare_profiles import (
+from circletools.profile.comparisons import (
     RECORDINGS,
+    ComparedBucket,
     ComparedOperator,
     ComparedProfile,
+    ComparedTrace,
     ProfileComparison,
+    TraceComparison,
     VisibleChange,
 )
-from circletools.profile.compare_traces import ComparedBucket, ComparedTrace, TraceComparison
 from circletools.render.table import number_columns, table_csv, table_text
 from circletools.trace.nnapi.marks import LAYER_NAMES, PHASE_NAMES
 from circletools.wording import SCHEMA_VERSION, counted, microseconds, milliseconds

@@ -14,7 +14,7 @@ from circletools.fit.verdicts import Cuts, TargetFit
 from circletools.numerics.results import Cell, Column, Comparison, OperatorCells
 from circletools.planning.measuring import Measurement, PartTime, PlanTime
 from circletools.profile.compare import ComparedTime
-from circletools.profile.compare_traces import ComparedBucket, TraceComparison
+from circletools.profile.comparisons import ComparedBucket, TraceComparison
 from circletools.requires.minimum import Minimum
 from circletools.requires.requirements import Requirement
 from circletools.trace.operators.profile import OperatorRun, OperatorTrace

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from circletools.profile.compare_profiles import compare_profiles
+from circletools.profile.comparisons import compare_profiles
 from circletools.render.comparison import comparison_json
 from circletools.trace.operators.profile import OperatorRun, OperatorTrace
 from circletools.trace.operators.read import read_profile

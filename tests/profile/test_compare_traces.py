@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from circletools.profile.compare_traces import compare_traces
+from circletools.profile.comparisons import compare_traces
 from circletools.render.comparison import comparison_json
 from circletools.trace.nnapi.analysis import Analysis
 from tests.kit.trace_support import (

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from circletools.profile.compare_profiles import ComparedProfile, compare_profiles
-from circletools.profile.compare_traces import ComparedTrace, compare_traces
+from circletools.profile.comparisons import ComparedProfile, ComparedTrace, compare_profiles, compare_traces
 from circletools.trace.operators.profile import OperatorTrace
 from tests.kit.profile_support import traced
 from tests.kit.trace_support import read

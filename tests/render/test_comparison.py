@@ -9,8 +9,15 @@ from pathlib import Path
 import pytest
 
 from circletools.profile.compare import ComparedTime
-from circletools.profile.compare_profiles import ComparedOperator, ComparedProfile, ProfileComparison, VisibleChange
-from circletools.profile.compare_traces import ComparedBucket, ComparedTrace, TraceComparison
+from circletools.profile.comparisons import (
+    ComparedBucket,
+    ComparedOperator,
+    ComparedProfile,
+    ComparedTrace,
+    ProfileComparison,
+    TraceComparison,
+    VisibleChange,
+)
 from circletools.render.comparison import comparison_json, comparison_text, visible_csv, visible_json, visible_text
 from circletools.render.table import rows_csv
 

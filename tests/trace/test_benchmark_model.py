@@ -87,7 +87,7 @@ def test_the_initialization_does_not_count() -> None:
     ("change", "message"),
     [
         (lambda data: data.replace(b"avg_ms", b"average"), ":3: unknown table columns"),
-        (lambda data: data.replace(b"0.006,", b"six,"), ":4: the row does not match the table's columns"),
+        (lambda data: data.replace(b"0.006,", b"six,"), ":4: 'six' is not a time in milliseconds"),
         (lambda data: data.replace(b"0.006,", b"-1,"), ":4: '-1' is not a time in milliseconds"),
         (lambda data: data.replace(b"0.006,", b"1e99,"), ":4: '1e99' is not a time in milliseconds"),
         (lambda data: data.replace(b"[", b"").replace(b"]:3", b"/3"), "no operator times"),

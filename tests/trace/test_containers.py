@@ -158,12 +158,12 @@ FOUND = [(0, 8, 300), (7, 9, -1)]  # bytes are not a number
 def test_packets_in_pieces(size: int) -> None:
     trace = trace_of()
     found = list(packet_fields(trace, in_pieces(PACKETS, size)))
-    assert [(one.packet.where, one.number, one.value) for one in found] == FOUND
-    assert [one.packet.data[one.start : one.end] for one in found] == [number_bytes(300), b"y" * 200]
+    assert [(one.where, one.number, one.value) for one in found] == FOUND
+    assert [one.data[one.start : one.end] for one in found] == [number_bytes(300), b"y" * 200]
     assert trace.faults == []
     packed = field_bytes(1, field_bytes(50, zlib.compress(PACKETS)))
     found = list(packet_fields(trace, in_pieces(PACKETS[:7] + packed + PACKETS, size)))
-    assert [(one.packet.where, one.number) for one in found] == [
+    assert [(one.where, one.number) for one in found] == [
         (0, 8), (7, 8), (7, 9), (len(packed) + 7, 8), (len(packed) + 14, 9)
     ]  # fmt: skip
 
@@ -181,8 +181,8 @@ def test_no_more_of_a_trace_is_read_than_a_header_may_need() -> None:
     packets = [field_bytes(1, field_bytes(9, b"y" * length)) for length in (0, 1, 30, 2, 200, 0, 40, 90)]
     data = b"".join(packets)
     for found, packet in zip(packet_fields(trace_of(), pieces), packets, strict=True):
-        end = found.packet.where + len(packet)
-        assert taken == max(end, min(found.packet.where + 20, len(data)))
+        end = found.where + len(packet)
+        assert taken == max(end, min(found.where + 20, len(data)))
         ends.append(end)
     assert ends[-1] == len(data)
 
@@ -193,7 +193,7 @@ def test_packets_that_are_cut_or_broken(size: int) -> None:
     for stop, count, where in ((1, 0, 0), (4, 0, 0), (6, 1, 5), (8, 1, 7), (9, 1, 7), (12, 1, 7), (100, 1, 7)):
         trace = trace_of()
         found = list(packet_fields(trace, in_pieces(PACKETS[:stop], size)))
-        assert [(one.packet.where, one.number, one.value) for one in found] == FOUND[:count]
+        assert [(one.where, one.number, one.value) for one in found] == FOUND[:count]
         assert [fault for fault in trace.faults if fault.text == cut] == [Fault(FaultKind.MALFORMED, where, cut)]
     with pytest.raises(InvalidInputError) as caught:
         list(packet_fields(trace_of(), in_pieces(PACKETS[:7] + b"\x12\x01x", size)))

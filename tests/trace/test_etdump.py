@@ -13,7 +13,7 @@ import pytest
 from circletools.errors import InvalidInputError
 from circletools.graph.build import model_graph
 from circletools.model.model import open_model
-from circletools.profile.compare_profiles import compare_profiles
+from circletools.profile.comparisons import compare_profiles
 from circletools.profile.joining import Join
 from circletools.trace.operators.profile import OperatorRun, OperatorTrace, self_times
 from circletools.trace.operators.read import read_profile

@@ -33,7 +33,7 @@ def test_numbers_as_varints(value: int) -> None:
     assert varint(b"\xff" + data, 1, 1 + len(data)) == (value, 1 + len(data))
     with pytest.raises(BrokenMessage) as caught:
         varint(data, 0, len(data) - 1)
-    assert caught.value.at == 0
+    assert caught.value.args[0] == 0
 
 
 def test_many_varints_at_once() -> None:
@@ -82,7 +82,7 @@ def test_fields_of_a_message() -> None:
 def test_broken_messages(data: bytes, at: int) -> None:
     with pytest.raises(BrokenMessage) as caught:
         list(fields(data, 0, len(data)))
-    assert caught.value.at == at
+    assert caught.value.args[0] == at
 
 
 # --- events of the kernel -----------------------------------------------------------------------------------

@@ -196,7 +196,7 @@ def name_moved(
         at = named.get(names[index], -1)
         layout = next((behind[one] for one in feeding(after, inputs) if one in behind), at)
         if layout >= 0 and codes[layout] in LAYOUT_CODES:
-            if code in LAYOUT_CODES and at >= 0 and codes[at] not in LAYOUT_CODES:
+            if code in LAYOUT_CODES and codes[at] not in LAYOUT_CODES:
                 operators[index] = origins.get(at, UNKNOWN)
             readers = (one for value in after.results.of(index)[:1] for one in after.readers[value])
             for own in (named.get(names[one], -1) for one in readers if code not in LAYOUT_CODES):

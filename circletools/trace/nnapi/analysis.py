@@ -16,7 +16,7 @@ from circletools.trace.nnapi.diagnostics import Collector, Diagnostic
 from circletools.trace.nnapi.executions import Evidence, ExecutionColumns
 from circletools.trace.nnapi.machine import Machine
 from circletools.trace.nnapi.marks import FOREIGN, HalSide, Mark, Role, classify
-from circletools.trace.nnapi.statistics import Cutter, Intervals, Tables, Totals, pieces
+from circletools.trace.nnapi.statistics import Cutter, Intervals, Tables, pieces, totals
 from circletools.trace.nnapi.timeline import APP_PHASES, Run, run_of
 from circletools.trace.nnapi.wall_clock import EXECUTING, PHASES, WallClock, Windows, Work, wall_clocks
 from circletools.trace.sources import Batch, FaultKind, Trace, open_trace
@@ -121,7 +121,7 @@ class _Pass:
         self.automaton, self.runs, self._processes = self.machine.automaton, self.machine.runs, self.machine.processes
         self.cutter = Cutter(self.machine, trace.name)
         self.work = Work(self.automaton.contexts)
-        self.totals = Totals()
+        self._totals: list[tuple[Numbers, Numbers]] = []
         self.last_ns = 0
         self._symbols: dict[bytes, tuple[int, int]] = {}
         self._indices: dict[int, int] = {}
@@ -166,7 +166,7 @@ class _Pass:
             self.trace.encoding,
             self.machine.events,
             self.runs.all,
-            self.totals.tables(self.automaton.contexts),
+            Tables(self.automaton.contexts, self._totals),
             executions,
             clock,
             run_clock,
@@ -206,14 +206,14 @@ class _Pass:
         for path, self_ns in zip(*(one.tolist() for one in own), strict=True):
             self.automaton.paths[path].self_ns += self_ns
         for timeline, some in self._by_timeline(intervals):
-            for part, segments in pieces(some, *timeline, self.trace.name):
-                self.totals.add(part, segments)
+            cut = pieces(some, *timeline, self.trace.name)
+            self._totals += [totals(part, segments) for part, segments in cut if len(segments)]
         self.work.add(intervals)
         self.runs.forget()
 
     def _by_timeline(self, intervals: Intervals) -> Iterator[tuple[tuple[Numbers, Numbers], Intervals]]:
         """Yield the timeline and intervals of each process with runs; other intervals use the common timeline."""
-        own = [*self.runs.processes, None]
+        own = [*self.runs.last, None]
         if len(own) < 3:
             yield self.runs.timeline(None), intervals
             return
@@ -284,15 +284,13 @@ class _Pass:
 
     def _judge(self) -> None:
         add, trace = self.collector.add, self.trace
-        for fault, code in (
-            (FaultKind.LOST, "T003"),
-            (FaultKind.MALFORMED, "T004"),
-            (FaultKind.OTHER_MACHINE, "T005"),
-        ):
+        for fault, code in zip(FaultKind, ("T003", "T004", "T005"), strict=True):
             shown = next((one for one in trace.faults if one.kind is fault), None)
             if shown:
                 message = f"{explain(code).meaning}: {shown.text.strip()}"
                 add(code, shown.where, message, count=trace.fault_counts[fault])
+        for where, message in self.runs.misplaced:
+            add("T031", where, message)
         self._judge_processes()
         self._judge_scopes()
         for run in self.runs.all:
@@ -301,8 +299,8 @@ class _Pass:
                 add("T032", run.where, f"run {run.index} has {APP_PHASES[present]} but no {APP_PHASES[absent]}")
         for where in self.machine.executions.unmatched_waits:
             add("T040", where, "a wait without a start", "wait")
-        for execution in self.machine.executions.ignored():
-            add("T040", execution.where, "a start without a wait", "start")
+        for where in self.machine.executions.unmatched_starts():
+            add("T040", where, "a start without a wait", "start")
 
     def _judge_processes(self) -> None:
         collector = self.collector
@@ -315,9 +313,7 @@ class _Pass:
                 collector.add("T031", where, message, message, count=count)
             if "LA" in layers:
                 collector.add("T002", WHOLE_TRACE, explain("T002").meaning)
-        clients = [
-            process for process, found in self._layers.items() if process not in self._drivers and "LR" in found
-        ]
+        clients = [process for process in self._layers.keys() - self._drivers if "LR" in self._layers[process]]
         clients = clients or [process for process, found in self._layers.items() if "LA" in found]
         if len(clients) > 1:
             shown = ", ".join(str(process) for process in sorted(clients)[:10])

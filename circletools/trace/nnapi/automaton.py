@@ -79,10 +79,9 @@ class Contexts:
     def enter(self, base: Context, mark: Mark) -> tuple[Context, tuple[str, ...]]:
         """Return the context inside a mark, and the codes of the faults of the mark there."""
         key = (base.number, mark.layer, mark.phase, mark.subtract, mark.in_process)
-        found = self._known.get(key)
-        if found is None:
-            found = self._known[key] = self._make(base, mark)
-        return found
+        if key not in self._known:
+            self._known[key] = self._make(base, mark)
+        return self._known[key]
 
     def _make(self, base: Context, mark: Mark) -> tuple[Context, tuple[str, ...]]:
         outer = BUCKETS[base.owner] if base.owner >= 0 else None

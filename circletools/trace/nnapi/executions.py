@@ -180,16 +180,16 @@ class Executions:
 
     def ended(self) -> ExecutionColumns:
         """Return the executions that have ended."""
-        return self._chosen(np.flatnonzero(np.array(self._ends, np.int64) >= 0))
-
-    def ignored(self) -> ExecutionColumns:
-        """Return the executions that have begun and are not followed by a wait."""
-        return self._chosen(np.array(sorted(self._ignored), np.int64))
-
-    def _chosen(self, places: Numbers) -> ExecutionColumns:
+        ends = np.array(self._ends, np.int64)
+        places = np.flatnonzero(ends >= 0)
         at, processes, threads, roles, starts, wheres = (column[places] for column in self._begun.arrays())
-        segments, ends = self._runs.segments(at, processes), np.array(self._ends, np.int64)[places]
-        return ExecutionColumns(places + 1, processes, threads, roles, starts, segments, wheres, ends)
+        segments = self._runs.segments(at, processes)
+        return ExecutionColumns(places + 1, processes, threads, roles, starts, segments, wheres, ends[places])
+
+    def unmatched_starts(self) -> list[int]:
+        """Return the places of the starts that no wait follows."""
+        places: list[int] = self._begun.arrays()[-1][sorted(self._ignored)].tolist()
+        return places
 
     def unpaired(self) -> set[int]:
         """Return the starts whose waits have not ended, as positions among all executions."""

@@ -55,7 +55,7 @@ class Machine:
         self.unmatched: dict[int, tuple[int, int]] = {}
         self.events = 0
         self.processes: list[int] = []
-        self.runs = Runs(collector)
+        self.runs = Runs()
         self.executions = Executions(ignored, self.processes, self.runs)
         self.evidence = Evidence(self.processes, self.runs)
         self._collector, self._place = collector, place
@@ -125,9 +125,8 @@ class Machine:
         for event in in_time((paths == 0) & ~begins).tolist():
             first, count = self.unmatched.get(int(walk.threads[event]), (int(walk.wheres[event]), 0))
             self.unmatched[int(walk.threads[event])] = first, count + 1
-        roles = np.concatenate(np.array(self.automaton.roles, np.uint8))[
-            paths + (~begins) * len(self.automaton.paths)
-        ]
+        of_paths = np.concatenate(np.array(self.automaton.roles, np.uint8))  # of begins, then of ends
+        roles = of_paths[paths + ~begins * len(self.automaton.paths)]
         chosen = in_time(roles != 0)
         alone = roles[chosen] <= Role.BENCHMARK
         events = chosen[alone]

@@ -112,14 +112,6 @@ _HIDL = re.compile(rb"HIDL::(\w+)::(\w+)::(client|server|passthrough)")
 _AIDL = re.compile(
     rb"AIDL::\w+::(?:android\.hardware\.neuralnetworks\.)?(\w+)::(\w+)::(client|server|cppClient|cppServer)"
 )
-
-_SIDES = {
-    b"client": HalSide.CLIENT,
-    b"cppClient": HalSide.CLIENT,
-    b"server": HalSide.SERVER,
-    b"cppServer": HalSide.SERVER,
-    b"passthrough": HalSide.PASSTHROUGH,
-}
 _VERSION = re.compile(rb"_1_\d$")
 _CALLS: dict[tuple[bytes, bytes], str] = {
     (interface.encode(), method.encode()): phase
@@ -164,22 +156,20 @@ def classify(text: bytes) -> Mark:
         return Mark(name=_decoded(text), fault="T022")
     if layer in UNCOUNTED:
         return FOREIGN
-    role = _ROLES.get((layer, phase), Role.NONE)
-    if (layer, phase) == ("LR", "PE"):
-        role = _EXECUTIONS.get(name, Role.NONE)
+    runtime = (layer, phase) == ("LR", "PE")
+    role = _EXECUTIONS.get(name, Role.NONE) if runtime else _ROLES.get((layer, phase), Role.NONE)
     return Mark(layer, phase, name, tag[1] is not None, tag[2] is not None, role)
 
 
 def _call(text: bytes, interface: bytes, method: bytes, side: bytes) -> Mark:
     """Return the mark of a HAL call; FOREIGN for interfaces other than those of NN devices."""
-    method = _VERSION.sub(b"", method)
+    method, known = _VERSION.sub(b"", method), HalSide[side.decode().removeprefix("cpp").upper()]
     if interface == b"IExecutionCallback" and method == b"notify":
-        return Mark(name=_decoded(text), role=Role.CALLBACK, side=_SIDES[side])
+        return Mark(name=_decoded(text), role=Role.CALLBACK, side=known)
     phase = _CALLS.get((interface, method))
     if phase is None:
         return FOREIGN
-    layer = "LI" if _SIDES[side] is HalSide.CLIENT else "LD"
-    return Mark(layer, phase, _decoded(text), side=_SIDES[side])
+    return Mark("LI" if known is HalSide.CLIENT else "LD", phase, _decoded(text), side=known)
 
 
 def _decoded(text: bytes) -> str:

@@ -90,6 +90,7 @@ class Cutter:
 
 
 _CODE_BITS = 32
+_NOTHING = np.zeros((2, 0), np.int64)
 
 
 def pieces(
@@ -124,24 +125,11 @@ def pieces(
         yield cut, segments[index]
 
 
-class Totals:
-    """Adds up the time of each segment and context, batch by batch."""
-
-    def __init__(self) -> None:
-        self._parts: list[tuple[Numbers, Numbers]] = []
-
-    def add(self, intervals: Intervals, segments: Numbers) -> None:
-        """Add the lengths of intervals to the totals of their segments and contexts."""
-        if len(segments):
-            low, width = int(segments.min()), int(intervals.codes.max()) + 1
-            keys, times = sums((segments - low) * width + intervals.codes, intervals.ends - intervals.starts)
-            self._parts.append(((low + keys // width) << _CODE_BITS | keys % width, times))
-
-    def tables(self, contexts: Contexts) -> Tables:
-        """Return the table of each segment."""
-        empty = np.zeros(0, np.int64)
-        keys, times = (np.concatenate(column) for column in zip((empty, empty), *self._parts, strict=True))
-        return Tables(contexts, *sums(keys, times))
+def totals(intervals: Intervals, segments: Numbers) -> tuple[Numbers, Numbers]:
+    """Return segment and context code in one number, ascending, and the times; there is at least one interval."""
+    low, width = int(segments.min()), int(intervals.codes.max()) + 1
+    keys, times = sums((segments - low) * width + intervals.codes, intervals.ends - intervals.starts)
+    return (low + keys // width) << _CODE_BITS | keys % width, times
 
 
 @dataclass(slots=True)
@@ -162,22 +150,19 @@ class Table:
     def to_rows(self) -> list[dict[str, Any]]:
         """Return one row for each layer and phase."""
         return [
-            {
-                "layer": bucket[0],
-                "phase": bucket[1],
-                "self_ns": self.self_ns.get(bucket, 0),
-                "inclusive_ns": inclusive,
-            }
-            for bucket, inclusive in sorted(self.inclusive_ns.items())
+            {"layer": layer, "phase": phase, "self_ns": self.self_ns.get((layer, phase), 0), "inclusive_ns": time_ns}
+            for (layer, phase), time_ns in sorted(self.inclusive_ns.items())
         ]
 
 
 class Tables(Mapping[int, Table]):
     """The table of each segment, made on demand: a long trace has thousands."""
 
-    def __init__(self, contexts: Contexts, keys: Numbers, times: Numbers) -> None:
-        """Start with ascending keys, segment and context code in one number, and their times."""
-        self._contexts, self._times = contexts, times
+    def __init__(self, contexts: Contexts, parts: Iterable[tuple[Numbers, Numbers]]) -> None:
+        """Start with the results of `totals`."""
+        keys, times = (np.concatenate(column) for column in zip(_NOTHING, *parts, strict=True))
+        keys, self._times = sums(keys, times)
+        self._contexts = contexts
         self._codes = keys & (1 << _CODE_BITS) - 1
         segments, starts = np.unique(keys >> _CODE_BITS, return_index=True)
         bounds = pairwise([*starts.tolist(), len(keys)])

@@ -106,24 +106,17 @@ def summarise(times: Iterable[int]) -> Summary | None:
     ordered = sorted(times)
     if not ordered:
         return None
-    p90_ns = ordered[-(-9 * len(ordered) // 10) - 1]
-    return Summary(len(ordered), sum(ordered), ordered[0], _median(ordered), p90_ns, ordered[-1])
-
-
-def _median(ordered: Sequence[int]) -> int:
     count = len(ordered)
-    return (ordered[(count - 1) // 2] + ordered[count // 2]) // 2
+    median_ns, p90_ns = (ordered[(count - 1) // 2] + ordered[count // 2]) // 2, ordered[-(-9 * count // 10) - 1]
+    return Summary(count, sum(ordered), ordered[0], median_ns, p90_ns, ordered[-1])
 
 
 def summarise_executions(executions: ExecutionColumns) -> ExecutionSummary | None:
     """Return the summary of executions in the order of their starts; None if there are none."""
     elapsed = (executions.ends - executions.starts).tolist()
-    times, rest = summarise(elapsed), sorted(elapsed[1:])
-    if times is None:
-        return None
-    return ExecutionSummary(
-        times, elapsed[0], _median(rest) if rest else None, most_at_once(executions.starts, executions.ends)
-    )
+    times, rest = summarise(elapsed), summarise(elapsed[1:])
+    most = most_at_once(executions.starts, executions.ends)
+    return ExecutionSummary(times, elapsed[0], rest.median_ns if rest else None, most) if times else None
 
 
 def most_at_once(starts: Numbers, ends: Numbers) -> int:

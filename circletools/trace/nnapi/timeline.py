@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from circletools.trace.nnapi.diagnostics import Collector
 from circletools.trace.nnapi.marks import Mark, Role
 from circletools.trace.sources.names import Numbers
 
@@ -45,22 +44,20 @@ def run_of(segment: int) -> tuple[int, str]:
 
 
 class Runs:
-    """Follows application marks. The time of a process without runs belongs to the run that began last."""
+    """Follows application marks. The time of a process without runs belongs to the run that began last.
 
-    def __init__(self, collector: Collector) -> None:
+    `last` has the last run of each process with runs.
+    """
+
+    def __init__(self) -> None:
         self.all: list[Run] = []
-        self._collector = collector
-        self._latest: dict[int, Run] = {}
+        self.misplaced: list[tuple[int, str]] = []
+        self.last: dict[int, Run] = {}
         # For each change of segment: event (`now`), time, process, its new segment, and that of processes without
         # runs; the length of this before the batch, and the segments then.
         self.now = 0
         self._changes, self._earlier, self._before = array("q"), 0, dict[int, int]()
         self._open: dict[int, list[tuple[int, int]]] = {}
-
-    @property
-    def processes(self) -> list[int]:
-        """The processes with runs."""
-        return list(self._latest)
 
     def timeline(self, process: int | None) -> tuple[Numbers, Numbers]:
         """Return the starts and indices of this batch's segments, for a process with runs or (None) without."""
@@ -75,7 +72,7 @@ class Runs:
         """Return the segment of each process at an event, given by its number."""
         changes = np.array(self._changes, np.int64).reshape(-1, 5)
         commons: Numbers = np.append(OUTSIDE, changes[:, 4])[np.searchsorted(changes[:, 0], at)]
-        if len(self._latest) < 2:
+        if len(self.last) < 2:
             return commons
         known, index = np.unique(processes, return_inverse=True)
         changes = changes[np.isin(changes[:, 2], known)]
@@ -89,38 +86,37 @@ class Runs:
 
     def forget(self) -> None:
         """Begin another batch."""
-        self._before.update(
-            zip(self._changes[self._earlier + 2 :: 5], self._changes[self._earlier + 3 :: 5], strict=True)
-        )
+        changes = self._changes[self._earlier :]
+        self._before |= zip(changes[2::5], changes[3::5], strict=True)
         self._earlier = len(self._changes)
 
     def latest(self, process: int) -> Run | None:
         """Return the current run of a process; for a process without runs, the run that began last."""
-        return self._latest.get(process, self.all[-1] if self.all else None)
+        return self.last.get(process, self.all[-1] if self.all else None)
 
     def began(self, mark: Mark, t_ns: int, thread: int, process: int, where: int) -> None:
         """Process the beginning of an application mark."""
         if mark.role is Role.RUN:
             if self._open.pop(process, None):
-                self._collector.add("T031", where, "a run begins while warm-up or benchmark is open")
+                self.misplaced.append((where, "a run begins while warm-up or benchmark is open"))
             self._begin(mark.name, t_ns, process, where)
             return
         phase = _PHASE[mark.role]
-        if process not in self._latest:
-            self._collector.add("T031", where, f"{APP_PHASES[phase]} begins outside a run, and starts one")
+        if process not in self.last:
+            self.misplaced.append((where, f"{APP_PHASES[phase]} begins outside a run, and starts one"))
             self._begin("", t_ns, process, where)
         stack = self._open.setdefault(process, [])
         if stack:
-            self._collector.add("T031", where, f"{APP_PHASES[phase]} begins before {APP_PHASES[stack[-1][1]]} ends")
+            self.misplaced.append((where, f"{APP_PHASES[phase]} begins before {APP_PHASES[stack[-1][1]]} ends"))
         if len(stack) < _MOST_OPEN:
             stack.append((thread, phase))
-        self._latest[process].seen.add(phase)
+        self.last[process].seen.add(phase)
         self._switch(t_ns, process, phase)
 
     def ended(self, mark: Mark, t_ns: int, thread: int, process: int) -> None:
         """Process the end of an application mark."""
-        if process in self._latest:
-            self._latest[process].end_ns = t_ns
+        if process in self.last:
+            self.last[process].end_ns = t_ns
         entry = (thread, _PHASE.get(mark.role, 0))
         stack = self._open.get(process, [])
         if entry in stack:
@@ -130,11 +126,11 @@ class Runs:
     def _begin(self, name: str, t_ns: int, process: int, where: int) -> None:
         run = Run(len(self.all), process, name, t_ns, where)
         self.all.append(run)
-        self._latest[process] = run
+        self.last[process] = run
         self._switch(t_ns, process, 0)
 
     def _switch(self, t_ns: int, process: int, phase: int) -> None:
-        run = self._latest[process]
+        run = self.last[process]
         segment = run.first_segment + phase
         common = segment if run is self.all[-1] else self._changes[-1]
         self._changes.extend((self.now, t_ns, process, segment, common))

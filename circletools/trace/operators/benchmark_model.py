@@ -40,13 +40,13 @@ _REGULAR = "Operator-wise Profiling Info for Regular Benchmark Runs:"
 _SUBGRAPH = re.compile(r"Subgraph \(index: (\d{1,9})\) profile:")
 _DELEGATES = "Delegate internal:"
 _COUNT = re.compile(r"(?:Subgraph \(index: \d+\) )?Timings \(microseconds\): count=(\d{1,9})\b")
-_NAME = re.compile(r"(.*):(\d{1,9})")
+_NAME = re.compile(r".*:(\d{1,9})")
 _NUMBER = r"-?(?:\d+(?:\.\d*)?(?:e[+-]?\d+)?|nan|inf)"
 _HEADER = re.compile(r"node type,( start,)? first, avg_ms, %, cdf%, mem KB, times called, name")
 # The type of an operator may contain commas, and in older versions its name too: the numbers that follow show where
 # they end.
-_VALUES = rf"{_NUMBER}, ({_NUMBER}), {_NUMBER}%, {_NUMBER}%, {_NUMBER}, (\d{{1,9}}), "
-_CSV_ROW = {"": re.compile(rf"(.*?), {_VALUES}(.*)"), " start,": re.compile(rf"(.*?), {_NUMBER}, {_VALUES}(.*)")}
+_VALUES = rf"{_NUMBER}, ([^ ,]*), {_NUMBER}%, {_NUMBER}%, {_NUMBER}, (\d{{1,9}}), "
+_ROW, _ROW_WITH_START = (re.compile(rf"(.*?), {start}{_VALUES}(.*)") for start in ("", rf"{_NUMBER}, "))
 _TEXT_HEADER = re.compile(
     r"\[node type\](\s+\[start\])?\s+\[first\]\s+\[avg ms\]\s+\[%\]\s+\[cdf%\]"
     r"\s+\[mem KB\]\s+\[times called\]\s+\[Name\]"
@@ -54,27 +54,21 @@ _TEXT_HEADER = re.compile(
 _MILLISECONDS = re.compile(r"\d{1,12}(?:\.\d{0,12})?(?:e[+-]0\d)?")
 _CELLS = re.compile(r" *\t *| {2,}")
 # What benchmark_model and, in milliseconds, benchmark_litert_model log after all runs: the figures and their units.
+_INIT, _FIRST, _MEAN = "initialization_ns", "first_ns", "mean_ns"
 _NUMERAL = r"(\d{1,15}(?:\.\d{1,9})?(?:e\+\d{1,2})?)"
 _FIGURES: tuple[tuple[re.Pattern[str], tuple[str, ...], int], ...] = tuple(
     (re.compile(pattern.replace("#", _NUMERAL)), names, unit)
     for pattern, names, unit in (
-        (
-            r"Inference timings in us: Init: #, First inference: #,.* Inference \(avg\): #",
-            ("initialization_ns", "first_ns", "mean_ns"),
-            1000,
-        ),
-        (r"inference timings in us: .*Init: #, no stats: #", ("initialization_ns", "mean_ns"), 1000),
-        (r"Model initialization: +# ms", ("initialization_ns",), 1_000_000),
-        (r"Warmup \(first\): +# ms", ("first_ns",), 1_000_000),
-        (r"Inference \(avg\): +# ms", ("mean_ns",), 1_000_000),
+        (r"Inference timings in us: Init: #, First inference: #,.*\(avg\): #", (_INIT, _FIRST, _MEAN), 1000),
+        (r"inference timings in us: .*Init: #, no stats: #", (_INIT, _MEAN), 1000),
+        (r"Model initialization: +# ms", (_INIT,), 1_000_000),
+        (r"Warmup \(first\): +# ms", (_FIRST,), 1_000_000),
+        (r"Inference \(avg\): +# ms", (_MEAN,), 1_000_000),
         (r"(?:Memory|Peak memory) footprint .*\(MB\): .*overall=#", ("memory_bytes",), 1 << 20),
         (r"Overall footprint: +# MB", ("memory_bytes",), 1 << 20),
         (r"threads used for CPU inference: \[#\]", ("threads",), 1),
     )
 )
-
-_MOST_SEARCHED = 1000
-"""The characters of a line that are searched: figures stand at its start, and searching takes cubic time."""
 
 
 class _Row(NamedTuple):
@@ -122,16 +116,10 @@ def _whole(lines: list[str]) -> Whole:
     found = Whole()
     for line in lines:
         for pattern, names, unit in _FIGURES:
-            if match := pattern.search(line, 0, _MOST_SEARCHED):
+            if match := pattern.search(line):
                 values: Any = (int(Decimal(value) * unit) for value in match.groups())
                 found = replace(found, **dict(zip(names, values, strict=True)))
     return found
-
-
-def place_in(name: str) -> int | None:
-    """Return the operator index at the end of a row's name, None if the row is not an operator."""
-    match = _NAME.fullmatch(name)
-    return match and int(match[2])
 
 
 def _places(rows: list[_Row]) -> list[int | None]:
@@ -139,7 +127,7 @@ def _places(rows: list[_Row]) -> list[int | None]:
 
     Names of old versions have no index: without a delegate, operators are then in the model's order.
     """
-    places = [place_in(row.name) for row in rows]
+    places = [match and int(match[1]) for row in rows for match in (_NAME.fullmatch(row.name),)]
     if any(place is not None for place in places) or any(row.kind == "DELEGATE" for row in rows):
         return places
     operators = [row.name.startswith("[") for row in rows]
@@ -173,30 +161,21 @@ def _sections(lines: list[str]) -> list[_Section]:
     return sections
 
 
-def _columns(lines: list[str], at: int) -> re.Pattern[str] | int:
-    """Parse the header at line `at` (from 0); return the pattern of CSV rows, or a text row's number of cells."""
+def _columns(lines: list[str], at: int) -> tuple[re.Pattern[str], int]:
+    """Parse the header at line `at` (from 0); return the pattern of rows, and the gaps of a text row (CSV: 0)."""
     header = lines[at].strip() if at < len(lines) else ""
-    if match := _HEADER.fullmatch(header):
-        return _CSV_ROW[match[1] or ""]
-    if match := _TEXT_HEADER.fullmatch(header):
-        return 9 if match[1] else 8
+    if match := _HEADER.fullmatch(header) or _TEXT_HEADER.fullmatch(header):
+        pattern, gaps = (_ROW_WITH_START, 8) if match[1] else (_ROW, 7)
+        return pattern, gaps if match.re is _TEXT_HEADER else 0
     raise InvalidInputError("unknown table columns", location=str(at + 1))
 
 
-def _row(line: str, columns: re.Pattern[str] | int, number: int) -> _Row:
-    if isinstance(columns, re.Pattern):
-        match = columns.fullmatch(line)
-        if match is not None:
-            return _Row(match[1], _milliseconds(match[2], number), int(match[3]), match[4])
-    else:
-        # The name comes last; newer versions replace its commas with tabs.
-        kind, *cells = _CELLS.split(line.strip(), columns - 1)
-        if len(cells) == columns - 1 and re.fullmatch(r"\d{1,9}", cells[-2]):
-            return _Row(kind, _milliseconds(cells[-6], number), int(cells[-2]), cells[-1])
-    raise InvalidInputError("the row does not match the table's columns", location=str(number))
-
-
-def _milliseconds(text: str, number: int) -> Decimal:
-    if not _MILLISECONDS.fullmatch(text):
-        raise InvalidInputError(f"{text[:40]!r} is not a time in milliseconds", location=str(number))
-    return Decimal(text)
+def _row(line: str, columns: tuple[re.Pattern[str], int], number: int) -> _Row:
+    pattern, gaps = columns
+    # The name comes last; newer versions replace its commas with tabs in text.
+    match = pattern.fullmatch(", ".join(_CELLS.split(line.strip(), gaps)) if gaps else line)
+    if match is None:
+        raise InvalidInputError("the row does not match the table's columns", location=str(number))
+    if not _MILLISECONDS.fullmatch(match[2]):
+        raise InvalidInputError(f"{match[2][:40]!r} is not a time in milliseconds", location=str(number))
+    return _Row(match[1], Decimal(match[2]), int(match[3]), match[4])

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import numpy as np
 
@@ -28,14 +27,8 @@ _OF_DELEGATE = 1
 _LATEST = 1 << 62
 
 
-class _Event(NamedTuple):
-    run: int
-    name: str
-    chain: int
-    instruction: int
-    delegated: bool
-    start_ns: int
-    end_ns: int
+_Event = tuple[int, str, int, int, bool, int, int]
+"""Run, name, chain, instruction, whether a delegate wrote it, start and end."""
 
 
 def is_dump(memory: memoryview) -> bool:
@@ -50,26 +43,25 @@ def parse(data: bytes) -> OperatorTrace:
     except ModelFormatError as error:
         raise InvalidInputError(f"the dump is corrupt or truncated: {error.message}") from error
     runs, inside, executions = list[OperatorRun](), list[OperatorRun](), dict[int, int]()
-    kernels: dict[tuple[int, int, int], list[_Event]] = {}
+    kernels: dict[tuple[int, int, int], str] = {}
     parts: dict[tuple[int, int, int], list[OperatorRun]] = {}
     counts: Counter[int] = Counter()
-    for event in events:
-        if event.chain < 0 or event.instruction < 0:
+    for run, name, chain, instruction, delegated, start_ns, end_ns in events:
+        if chain < 0 or instruction < 0:
             continue
-        key = event.run, event.chain, event.instruction
-        execution = executions.setdefault(event.run, len(executions))
-        time = event.start_ns, event.end_ns - event.start_ns, execution
-        if event.delegated:
-            counts[execution] += 1
-            part = OperatorRun(_OF_DELEGATE, counts[execution] - 1, event.name, "", *time, of_delegate=True)
+        key = run, chain, instruction
+        execution = executions.setdefault(run, len(executions))
+        time = start_ns, end_ns - start_ns, execution
+        if delegated:
+            part = OperatorRun(_OF_DELEGATE, counts[execution], name, "", *time, of_delegate=True)
             parts.setdefault(key, []).append(part)
-        elif event.name.startswith(_KERNEL):
-            kernels.setdefault(key, []).append(event)
-        elif event.name in (_OPERATOR, _DELEGATE):
-            name = kernels.pop(key, [event])[-1].name.removeprefix(_KERNEL)
-            runs.append(OperatorRun(0, event.instruction, name, "", *time))
+            counts[execution] += 1
+        elif name.startswith(_KERNEL):
+            kernels[key] = name.removeprefix(_KERNEL)
+        elif name in (_OPERATOR, _DELEGATE):
+            runs.append(OperatorRun(0, instruction, kernels.pop(key, name), "", *time))
             for part in parts.pop(key, []):
-                within = event.start_ns <= part.start_ns <= part.start_ns + part.duration_ns <= event.end_ns
+                within = start_ns <= part.start_ns <= part.start_ns + part.duration_ns <= end_ns
                 (runs if within else inside).append(part)
     if not runs:
         raise nothing_found("the dump has no OPERATOR_CALL or DELEGATE_CALL")
@@ -101,4 +93,4 @@ def _events(data: bytes) -> Iterator[_Event]:
         ends.tolist(),
     )
     for run, name, debug_name, number, *others in zip(*columns, strict=True):
-        yield _Event(run, (debug_name or name).decode("utf-8", "backslashreplace") or str(number), *others)
+        yield run, (debug_name or name).decode("utf-8", "backslashreplace") or str(number), *others

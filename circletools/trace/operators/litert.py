@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 from circletools.errors import InvalidInputError
 from circletools.storage.documents import read_json
@@ -36,27 +35,14 @@ _LARGEST = 1 << 50
 _FOOTPRINT = 2  # the memory usages: allocated in total, in use, and of the process (seen in 2.3.0)
 
 
-class _Mark(NamedTuple):
-    tag: str
-    number: int
-    subgraph: int
+_Mark = tuple[int, int, str]
+"""Subgraph, number, and tag."""
 
+_Open = tuple[_Mark | None, int, int | None, bool, str | None]
+"""A begin event whose end has not come yet: mark, start, the inference around it, whether an operator runs since the
+last `Invoke`, and the mark's role: that of `Invoke`, an operator, or a part; None for a foreign mark."""
 
-class _Open(NamedTuple):
-    """A begin event whose end has not come yet.
-
-    `execution` is the inference around it, `operator` whether an operator runs since the last `Invoke`; `role` is the
-    mark itself, None for a foreign mark.
-    """
-
-    mark: _Mark | None
-    start_ns: int
-    execution: int | None
-    operator: bool
-    role: str | None
-
-
-_OUTSIDE = _Open(None, 0, None, False, None)
+_OUTSIDE: _Open = (None, 0, None, False, None)
 
 
 def collect(events: Iterable[Event]) -> OperatorTrace:
@@ -70,32 +56,30 @@ def collect(events: Iterable[Event]) -> OperatorTrace:
         if event.kind == BEGIN:
             if event.text not in marks:
                 match = _MARK.fullmatch(event.text)
-                marks[event.text] = match and _Mark(
-                    match[1].decode("utf-8", "surrogateescape"), int(match[2]), int(match[3])
-                )
+                tag = match[1].decode("utf-8", "surrogateescape") if match else ""
+                marks[event.text] = (int(match[3]), int(match[2]), tag) if match else None
             mark = marks[event.text]
-            _, _, execution, operator, role = stack[-1] if stack else _OUTSIDE
+            _, _, execution, operator, _ = stack[-1] if stack else _OUTSIDE
             role = None
-            if mark is not None and mark.tag == _INVOKE:
+            if mark is not None and mark[2] == _INVOKE:
                 role, operator = _INVOKE, False
                 if execution is None:
                     execution, executions = executions, executions + 1
             elif mark is not None and execution is not None:  # before, the interpreter prepares to run
                 role, operator = "part" if operator else "operator", True
-            stack.append(_Open(mark, event.t_ns, execution, operator, role))
+            stack.append((mark, event.t_ns, execution, operator, role))
         elif stack:
             mark, start_ns, execution, _, role = stack.pop()
             duration = event.t_ns - start_ns
             if mark is None or execution is None or role is None:
                 continue
-            if role == _INVOKE and not any(one.role for one in stack):
+            if role == _INVOKE and not any(outer for *_, outer in stack):
                 elapsed[execution] = duration
             elif role in found and duration >= 0:
-                place = mark.subgraph, mark.number, mark.tag
-                found[role].append(OperatorRun(*place, "", start_ns, duration, execution, event.tid))
+                found[role].append(OperatorRun(*mark, "", start_ns, duration, execution, event.tid))
     if not found["operator"]:
         raise nothing_found("the trace has no marks of LiteRT's operators (`CONV_2D@0/0` within `Invoke@…`)")
-    cut = sum(1 for stack in stacks.values() for begin in stack if begin.role is not None)
+    cut = sum(1 for stack in stacks.values() for *_, role in stack if role is not None)
     runs, parts = tuple(found["operator"]), tuple(found["part"])
     known = all(number in elapsed for number in range(executions))
     whole = Whole(elapsed_ns=tuple(elapsed[number] for number in range(executions)) if known else ())

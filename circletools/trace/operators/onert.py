@@ -14,8 +14,7 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_right
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from circletools.errors import InvalidInputError
 from circletools.trace.operators.profile import OperatorRun, OperatorTrace, Whole, nanoseconds, nothing_found
@@ -23,53 +22,25 @@ from circletools.trace.operators.profile import OperatorRun, OperatorTrace, Whol
 _OPERATOR = re.compile(r"@(\d{1,9}) (.*)", re.DOTALL)
 _TRACK = re.compile(r"\$(\d{1,9}) sess, (?:#(\d{1,9}) model )?\$(\d{1,9}) subg(?:, (.*))?", re.DOTALL)
 
-
 _Event = tuple[str, str, str, str]
 """Name, track, phase, and time."""
 
 
-class _Span(NamedTuple):
-    """A pair of begin and end events; `begun` is how many runs of the session's main subgraph precede it in the file.
-
-    The events of a whole subgraph have no backend.
-    """
-
-    session: int
-    model: int
-    subgraph: int
-    backend: str | None
-    name: str
-    start_ns: int
-    end_ns: int
-    begun: int
-
-
 def parse(data: bytes) -> OperatorTrace:
     """Parse the trace. Raises InvalidInputError."""
-    spans, begins, incomplete = _spans(_load(data))
-    if len({span.model for span in spans}) > 1:
-        raise InvalidInputError("the trace is of a package with several models", hint="trace one model at a time")
-    first = {}
-    executions = 0
+    runs, begins, elapsed, incomplete = _paired(_load(data))
+    if not runs:
+        raise nothing_found("the JSON document has no pair of onert's operator events (`@0 Conv2D`)")
+    first, executions = dict[int, int](), 0
     for session, starts in sorted(begins.items()):
         first[session] = executions
         executions += max(1, len(starts))
         starts.sort()
-    runs = []
-    for span in spans:
-        match = _OPERATOR.fullmatch(span.name)
-        subgraph, session = span.subgraph, span.session
-        if match is None or span.backend is None:
-            continue
+    for at, run in enumerate(runs):
         # The main subgraph's own events are in order, but an inference may take less than a microsecond.
-        begun = span.begun if subgraph == 0 else bisect_right(begins[session], span.start_ns)
-        execution = first[session] + max(0, begun - 1)
-        duration = span.end_ns - span.start_ns
-        kind = subgraph, int(match[1]), match[2], span.backend
-        runs.append(OperatorRun(*kind, span.start_ns, duration, execution, session))
-    if not runs:
-        raise nothing_found("the JSON document has no pair of onert's operator events (`@0 Conv2D`)")
-    whole = Whole(elapsed_ns=_elapsed(spans) if len(first) == 1 else ())
+        begun = run.execution if run.subgraph == 0 else bisect_right(begins[run.lane], run.start_ns)
+        runs[at] = run._replace(execution=first[run.lane] + max(0, begun - 1))
+    whole = Whole(elapsed_ns=tuple(duration for _, duration in sorted(elapsed)) if len(first) == 1 else ())
     return OperatorTrace("onert", tuple(runs), executions, incomplete=incomplete, whole=whole)
 
 
@@ -96,22 +67,19 @@ def _load(data: bytes) -> list[_Event]:
     return events
 
 
-def _elapsed(spans: Sequence[_Span]) -> tuple[int, ...]:
-    """Return the time of each run of the main subgraph."""
-    whole = (span for span in spans if span.backend is None and span.subgraph == 0)
-    return tuple(span.end_ns - span.start_ns for span in sorted(whole, key=lambda span: span.start_ns))
-
-
-def _spans(events: list[_Event]) -> tuple[list[_Span], dict[int, list[int]], int]:
+def _paired(
+    events: list[_Event],
+) -> tuple[list[OperatorRun], dict[int, list[int]], list[tuple[int, int]], int]:
     """Pair begin and end events with the same track and name.
 
-    Return the pairs, the starts of the main subgraph's runs (by session), and the number of unpaired events.
+    Return the runs of operators, the starts of the main subgraph's runs by session, the starts and times of those
+    that end, and the number of unpaired events. The execution of a run is the number of runs of its session's main
+    subgraph that precede it in the file.
     """
     tracks: dict[str, re.Match[str] | None] = {}
     open_begins: dict[tuple[str, str], list[tuple[int, int]]] = {}
-    spans: list[_Span] = []
     inferences: dict[int, list[int]] = {}
-    unmatched = 0
+    runs, elapsed, models, unmatched = list[OperatorRun](), list[tuple[int, int]](), set[int](), 0
     for name, track, phase, text in events:
         if track not in tracks:
             tracks[track] = _TRACK.fullmatch(track)
@@ -132,5 +100,12 @@ def _spans(events: list[_Event]) -> tuple[list[_Span], dict[int, list[int]], int
             start, before = begins.pop()
             if time < start:
                 raise InvalidInputError(f"{name!r} ends at {text} us, before it begins")
-            spans.append(_Span(session, int(match[2] or 0), subgraph, backend, name, start, time, before))
-    return spans, inferences, unmatched + sum(len(begins) for begins in open_begins.values())
+            models.add(int(match[2] or 0))
+            if backend is None and subgraph == 0:
+                elapsed.append((start, time - start))
+            elif backend is not None and (operator := _OPERATOR.fullmatch(name)):
+                place = subgraph, int(operator[1]), operator[2], backend
+                runs.append(OperatorRun(*place, start, time - start, before, session))
+    if len(models) > 1:
+        raise InvalidInputError("the trace is of a package with several models", hint="trace one model at a time")
+    return runs, inferences, elapsed, unmatched + sum(len(begins) for begins in open_begins.values())

@@ -20,19 +20,13 @@ from typing import BinaryIO, Literal
 
 from circletools.errors import CircleToolsError, UsageError
 from circletools.storage.files import open_source
-from circletools.trace.operators import (
-    benchmark_model,
-    etdump,
-    litert,
-    onert,
-    openvino,
-)
+from circletools.trace.operators import benchmark_model, etdump, litert, onert, openvino
 from circletools.trace.operators.profile import OperatorTrace, without_first
 from circletools.trace.sources import events, open_trace
-from circletools.trace.sources.content import EXPECTED, inflated, most_unpacked, pieces_of
+from circletools.trace.sources.content import EXPECTED, most_unpacked, pieces_of
+from circletools.trace.sources.open import unpacked
 
 _HEAD_BYTES = 4096
-_GZIP = b"\x1f\x8b"
 _EXPECTED = (
     "expected onert's trace.chrome.json, LiteRT's events or a system trace with its marks, benchmark_model's report, "
     "OpenVINO's detailed counters, or an ETDump"
@@ -58,9 +52,8 @@ def read_profile(
     memory = opened.memory
     opened.close()  # the mapping lives as long as something refers to it
     try:
-        if bytes(memory[:2]) == _GZIP:
-            unpacked = inflated(pieces_of(memory), opened.name, 31, most_unpacked(len(memory)))
-            memory = memoryview(b"".join(unpacked()))
+        pieces, packing = unpacked(pieces_of(memory), _MEMORY_NAME, most_unpacked(len(memory)))
+        memory = memoryview(b"".join(pieces())) if packing else memory
         trace = _parse(memory, process, thread)
     except CircleToolsError as error:
         error.hint = _EXPECTED if error.hint == EXPECTED else error.hint
@@ -78,12 +71,7 @@ def _parse(memory: memoryview, process: int | None, thread: int | None) -> Opera
                 raise UsageError("only system traces have processes and threads")
             return parse(bytes(memory))
     found = events(open_trace(memory))
-    chosen = (
-        event
-        for event in found
-        if (process is None or event.tgid == process) and (thread is None or event.tid == thread)
-    )
-    return litert.collect(chosen)
+    return litert.collect(one for one in found if process in (None, one.tgid) and thread in (None, one.tid))
 
 
 DOCUMENTS: tuple[tuple[Callable[[bytes, memoryview], bool], Callable[[bytes], OperatorTrace]], ...] = (

@@ -23,20 +23,17 @@ Pieces = Callable[[], Iterator[memoryview | bytes]]
 
 def pieces_of(memory: memoryview) -> Pieces:
     """Return the content of a file that is mapped or in memory."""
+    whole = memory.obj
 
     def read() -> Iterator[memoryview]:
         for at in range(0, len(memory), PIECE_BYTES):
             yield memory[at : at + PIECE_BYTES]
-            _release(memory, at)
+            if isinstance(whole, mmap.mmap) and len(memory) == len(whole) and hasattr(mmap, "MADV_DONTNEED"):
+                # Release the pages, so that a long trace does not fill the memory.
+                begin = at - at % mmap.PAGESIZE
+                whole.madvise(mmap.MADV_DONTNEED, begin, min(at + PIECE_BYTES, len(memory)) - begin)
 
     return read
-
-
-def _release(memory: memoryview, at: int) -> None:
-    """Release mapped pages after reading, so that a long trace does not fill the memory."""
-    if isinstance(memory.obj, mmap.mmap) and len(memory) == len(memory.obj) and hasattr(mmap, "MADV_DONTNEED"):
-        begin = at - at % mmap.PAGESIZE
-        memory.obj.madvise(mmap.MADV_DONTNEED, begin, min(at + PIECE_BYTES, len(memory)) - begin)
 
 
 def most_unpacked(file_bytes: int) -> int:

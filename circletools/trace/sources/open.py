@@ -25,17 +25,14 @@ def open_trace(source: str | os.PathLike[str] | bytes | memoryview | BinaryIO) -
     memory = file.memory
     file.close()  # the mapping lives as long as something refers to it
     most = most_unpacked(len(memory))
-    pieces, packing = _unpacked(pieces_of(memory), file.name, most)
+    pieces, packing = unpacked(pieces_of(memory), file.name, most)
     start = head(pieces, _HEAD_BYTES)
     shell = start.find(b"TRACE:")
     if shell >= 0 and not start[:shell].strip(b"\r\n").count(b"\n") and b"|" not in start[:shell]:
         body = shell + len(b"TRACE:")
         body += len(start[body:]) - len(start[body:].lstrip(b"\r\n"))
-        if (
-            len(start) > body + 1
-            and start[body] & 0x0F == 8
-            and int.from_bytes(start[body : body + 2], "big") % 31 == 0
-        ):
+        mark = start[body : body + 2]
+        if len(mark) == 2 and mark[0] & 0x0F == 8 and int.from_bytes(mark, "big") % 31 == 0:
             pieces, packing = inflated(_after(pieces, body), file.name, 15, most), "zlib"
             start = head(pieces, _HEAD_BYTES)
     if not start:
@@ -60,7 +57,8 @@ def events(trace: Trace, *, ordered: bool = True) -> Iterator[Event]:
                 yield Event(t_ns, tid, tgid, BEGIN, batch.names[text], where)
 
 
-def _unpacked(pieces: Pieces, name: str, most: int) -> tuple[Pieces, str]:
+def unpacked(pieces: Pieces, name: str, most: int) -> tuple[Pieces, str]:
+    """Return the content of a file, and how it was packed, if at all. Raises InvalidInputError."""
     start = head(pieces, 4)
     if start.startswith(_GZIP):
         pieces = inflated(pieces, name, 31, most)

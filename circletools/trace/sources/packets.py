@@ -34,17 +34,14 @@ _EVENTS = {3: "overrun", 4: "commit overrun", 8: "dropped"}
 _BUFFER = {6: "patches failed", 9: "violations of the ABI", 19: "packets of writers lost"}
 
 
-class Packet(NamedTuple):
-    """A packet and its offset in the trace; packets inside a compressed packet have the offset of that packet."""
+class Field(NamedTuple):
+    """A field of a packet, with the packet and its offset in the trace.
+
+    Packets inside a compressed packet have the offset of that packet.
+    """
 
     data: bytes
     where: int
-
-
-class Field(NamedTuple):
-    """A field of a packet."""
-
-    packet: Packet
     number: int
     value: int
     start: int
@@ -62,16 +59,15 @@ def packet_fields(trace: Trace, pieces: Pieces) -> Iterator[Field]:
             yield piece
 
     for data, where in _framed(trace, pieces):
-        packet = Packet(data, where)
         left -= _PACKET_BYTES
-        for field in _fields(trace, packet):
+        for field in _fields(trace, data, where):
             if field.number == _COMPRESSED and field.value == CONTENT:
                 content = memoryview(data)[field.start : field.end]
                 for inner, _ in _framed(trace, partial(unpacked, content, trace.place(where))):
                     left -= _PACKET_BYTES
                     if left < 0:
                         raise too_large(trace.place(where))
-                    yield from _fields(trace, Packet(inner, where))
+                    yield from _fields(trace, inner, where)
             elif field.number == _COMPRESSED_ZSTD and field.value == CONTENT:
                 raise InvalidInputError(
                     "zstd compression of packets is not supported",
@@ -84,15 +80,15 @@ def packet_fields(trace: Trace, pieces: Pieces) -> Iterator[Field]:
             raise too_large(trace.place(where))
 
 
-def _fields(trace: Trace, packet: Packet) -> Iterator[Field]:
+def _fields(trace: Trace, data: bytes, where: int) -> Iterator[Field]:
     try:
-        if _MACHINE_TAG in packet.data and number_in(contents(packet.data, 0, len(packet.data)), _MACHINE):
-            trace.fault(FaultKind.OTHER_MACHINE, packet.where, b"a packet of another machine")
+        if _MACHINE_TAG in data and number_in(contents(data, 0, len(data)), _MACHINE):
+            trace.fault(FaultKind.OTHER_MACHINE, where, b"a packet of another machine")
             return
-        for number, value, start, end in fields(packet.data, 0, len(packet.data)):
-            yield Field(packet, number, value, start, end)
+        for number, value, start, end in fields(data, 0, len(data)):
+            yield Field(data, where, number, value, start, end)
     except BrokenMessage:
-        trace.fault(FaultKind.MALFORMED, packet.where, b"a corrupt or truncated packet")
+        trace.fault(FaultKind.MALFORMED, where, b"a corrupt or truncated packet")
 
 
 def _framed(trace: Trace, pieces: Pieces) -> Iterator[tuple[bytes, int]]:
@@ -143,7 +139,7 @@ class Losses:
         """Process a field of a packet."""
         try:
             if field.number == SEQUENCE:
-                self._first.setdefault(field.value, field.packet.data)
+                self._first.setdefault(field.value, field.data)
             elif field.number == PREVIOUS_DROPPED:
                 self._dropped(field)
             elif field.number == FTRACE_STATS and field.value == CONTENT:
@@ -151,10 +147,10 @@ class Losses:
             elif field.value == CONTENT:
                 self._of_buffers(field)
         except BrokenMessage:
-            self._trace.fault(FaultKind.MALFORMED, field.packet.where, b"broken statistics of the trace")
+            self._trace.fault(FaultKind.MALFORMED, field.where, b"broken statistics of the trace")
 
     def _dropped(self, field: Field) -> None:
-        data = field.packet.data
+        data = field.data
         sequence = number_in(contents(data, 0, len(data)), SEQUENCE)
         # The first packet of a sequence has the flag, too, but there it means nothing.
         if field.value > 0 and (not sequence or self._first.get(sequence, data) is not data):
@@ -162,7 +158,7 @@ class Losses:
 
     def _of_kernel(self, field: Field) -> None:
         """Compare the counters at the end with those at the start: the kernel does not reset them between traces."""
-        data = field.packet.data
+        data = field.data
         parts = list(fields(data, field.start, field.end))
         phase = next((value for number, value, _, _ in parts if number == _PHASE), 0)
         for number, value, start, end in parts:
@@ -178,7 +174,7 @@ class Losses:
                 self._before[cpu, counter] = count
 
     def _of_buffers(self, field: Field) -> None:
-        data = field.packet.data
+        data = field.data
         for number, value, start, end in fields(data, field.start, field.end):
             counters = contents(data, start, end) if number == _BUFFER_STATS and value == CONTENT else {}
             for counter, word in _BUFFER.items():
@@ -186,4 +182,4 @@ class Losses:
                     self._note(field, f"{word}: {count}")
 
     def _note(self, field: Field, text: str) -> None:
-        self._trace.fault(FaultKind.LOST, field.packet.where, text.encode())
+        self._trace.fault(FaultKind.LOST, field.where, text.encode())

@@ -39,12 +39,12 @@ _FIELDS_BEFORE_PRINT = 6
 
 def read_perfetto(trace: Trace, pieces: Pieces) -> Iterator[Batch]:
     """Yield the events in time order. Raises InvalidInputError."""
-    marked: dict[int, int] = {}
-    yield from merged(_blocks(trace, pieces, marked))
+    return merged(_blocks(trace, pieces))
 
 
-def _blocks(trace: Trace, pieces: Pieces, marked: dict[int, int]) -> Iterator[Batch]:
-    """Yield the events of many bundles at a time; fill `marked` with the processes of threads that marks name."""
+def _blocks(trace: Trace, pieces: Pieces) -> Iterator[Batch]:
+    """Yield the events of many bundles at a time."""
+    marked: dict[int, int] = {}  # the processes of threads that marks name
     losses, block = Losses(trace), _Block(trace)
     for field in packet_fields(trace, pieces):
         if field.number in LOSSES:
@@ -57,9 +57,9 @@ def _blocks(trace: Trace, pieces: Pieces, marked: dict[int, int]) -> Iterator[Ba
         elif field.number in _NOTED and field.value == CONTENT:
             note, broken = _NOTED[field.number]
             try:
-                note(trace, field.packet.data, field.start, field.end)
+                note(trace, field.data, field.start, field.end)
             except BrokenMessage:
-                trace.fault(FaultKind.MALFORMED, field.packet.where, broken)
+                trace.fault(FaultKind.MALFORMED, field.where, broken)
     if block.parts:
         yield block.read(marked)
     for tid, process in marked.items():
@@ -95,7 +95,7 @@ class _Block:
 
     def add_bundle(self, field: Field) -> None:
         """Find the events of a bundle."""
-        data, at, stop = field.packet.data, field.start, field.end
+        data, at, stop = field.data, field.start, field.end
         shift = self.size - at
         try:
             while at < stop:
@@ -109,10 +109,10 @@ class _Block:
                     self.starts.append(content + shift)
                     self.ends.append(end + shift)
                 elif number == 3 and value > 0:
-                    self.trace.fault(FaultKind.LOST, field.packet.where, b"events were lost before this bundle")
+                    self.trace.fault(FaultKind.LOST, field.where, b"events were lost before this bundle")
                 at = end
         except BrokenMessage:
-            self.trace.fault(FaultKind.MALFORMED, field.packet.where, b"a corrupt or truncated bundle of events")
+            self.trace.fault(FaultKind.MALFORMED, field.where, b"a corrupt or truncated bundle of events")
         self.parts.append(data[field.start : field.end])
         self.size += field.end - field.start
 

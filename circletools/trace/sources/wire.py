@@ -22,11 +22,7 @@ Parts = dict[int, tuple[int, bytes]]
 
 
 class BrokenMessage(Exception):  # noqa: N818 - never leaves this package
-    """A message that does not follow the encoding, or is truncated; `at` is the position."""
-
-    def __init__(self, at: int) -> None:
-        super().__init__(at)
-        self.at = at
+    """A message that does not follow the encoding, or is truncated; its argument is the position."""
 
 
 def varint(data: bytes | bytearray, at: int, end: int) -> tuple[int, int]:
