@@ -39,7 +39,7 @@ def embed_origins(
     erase: Erase = False,
     stamp: Stamp = True,
     absolute_paths: Annotated[
-        bool, option("--absolute-paths", "Write absolute file paths, not paths relative to this folder.")
+        bool, option("--absolute-paths", "Write absolute paths, not relative to the working directory.")
     ] = False,
     in_place: InPlace = False,
 ) -> None:
