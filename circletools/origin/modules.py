@@ -1,7 +1,7 @@
 """The modules that sources belong to, as one tree for everything that lists or aggregates modules.
 
     layers.0.attn.q             layers > 0 > attn > q     the path of an instance, from the details of a source
-    /layers/0/attn/             layers > 0 > attn         separators between the parts and at the end are equal
+    /layers/0/attn/             layers > 0 > attn         all separators, also at the end, are equivalent
     net.Attention::linear_2     net > Attention           a name without a path: the part before `::` or `/`
     model/dense/MatMul;model/dense/BiasAdd                a converter joins the names of fused operators with `;`
 

@@ -79,7 +79,7 @@ def _program(column: Column) -> str:
 
 
 def _outputs(column: Column) -> str:
-    """Return the errors of the whole model's outputs."""
+    """Return the errors of the outputs of the whole model."""
     if not any(error != 0 for error in column.outputs):
         return "outputs equal; " if column.outputs else ""
     return f"largest error of each output: {', '.join(map(_number, column.outputs))}; "

@@ -65,7 +65,7 @@ def collect(events: Iterable[Event]) -> OperatorTrace:
                 role, operator = _INVOKE, False
                 if execution is None:
                     execution, executions = executions, executions + 1
-            elif mark is not None and execution is not None:  # before, the interpreter prepares to run
+            elif mark is not None and execution is not None:  # before that, the interpreter prepares to run
                 role, operator = "part" if operator else "operator", True
             stack.append((mark, event.t_ns, execution, operator, role))
         elif stack:
