@@ -107,7 +107,7 @@ def _changed_rows(found: ModelDifference, before: Model, after: Model) -> tuple[
             elif at[2] == "tensors":
                 rows.setdefault(one.kind, set()).add(row)
         elif data is not None and int(data[1]) in readers[second]:
-            buffers |= set() if second else {int(data[1])}  # the tensors of an added one differ in `buffer`
+            buffers |= set() if second else {int(data[1])}  # tensors with an added buffer differ in `buffer`
         else:
             others[name[1] if name else one.path] += 1
     filled = np.isin(before.tensor_columns.buffers, list(buffers))

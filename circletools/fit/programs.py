@@ -44,7 +44,7 @@ JUDGES: Mapping[str, Judge] = {
     "ethos-u85": Judge("vela", "ethos-u85", "npu", places_each=True),
     "tflm": Judge("tflm", "default", "cpu"),
 }
-"""The program that decides, by target; custom tables have none."""
+"""By target, the program that decides; the targets of custom tables have none."""
 
 
 def reads_signatures(target: str) -> bool:

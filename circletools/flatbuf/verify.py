@@ -209,7 +209,7 @@ class _Walk:
         self.reach(ends + 1)
 
     def queue_elements(self, field: Field, edges: _Edges) -> None:
-        """Queue the tables of vectors, each distinct vector once with the sum of its visits."""
+        """Queue the tables in vectors; each distinct vector counts once, with the sum of its visits."""
         at, first, weights = _distinct(edges.at, edges.visits)
         vectors = vectors_at(self.wire, at, OFFSET)
         total = int(vectors.count.sum())

@@ -275,7 +275,7 @@ class Buffers(Rows[Buffer]):
         return filled
 
     def place(self, index: int) -> tuple[int, int]:
-        """Return start and size of a buffer's data in the file; several buffers may share it."""
+        """Return the start and size of a buffer's data in the file; several buffers may share the data."""
         if self.external[index]:
             return int(self.offsets[index]), int(self.sizes[index])
         return int(self.data.start[index]), int(self.data.count[index])

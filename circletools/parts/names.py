@@ -53,7 +53,7 @@ class TensorNames:
         for (owner, tensor), given in sorted(new.items()):
             if owner == graph.index:
                 raw[tensor : tensor + 1] = [given]
-        known = {name: text(name) for name in set(raw)}  # a file can give many tensors one long name
+        known = {name: text(name) for name in set(raw)}  # in a file, many tensors can share one long name
         self.names: list[str] = [known[name] for name in raw]
         self.found: dict[str, list[int]] = {}
         for index, name in enumerate(self.names):

@@ -17,7 +17,7 @@ _VERSION = 3
 
 
 class Feature(NamedTuple):
-    """A tensor type or feature, the number of tables that have it, and the index of the first runtime with it."""
+    """A tensor type or feature, the number of tables with it, and the index of the first runtime that supports it."""
 
     kind: Literal["type", "feature"]
     what: str

@@ -85,7 +85,7 @@ def loads(request: Request) -> Verdict:
 
 
 placement = loads
-"""Like `loads`: all operators or none; a refusal names at most the first unsupported one."""
+"""Ask as `loads` does: all operators run or none; a refusal names at most the first unsupported one."""
 
 
 def called(request: Request) -> Verdict:

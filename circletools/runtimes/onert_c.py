@@ -126,13 +126,13 @@ class Session:
                 self("set_input_tensorinfo", c_uint32(position), byref(info))
 
     def bind(self, side: str, position: int, dtype: int, memory: Bound, size: int | None = None) -> None:
-        """Bind memory, or its first `size` bytes, to an `input` or `output`; fill inputs again before each run."""
+        """Bind memory, or its first `size` bytes, to an `input` or `output`; inputs must be filled for every run."""
         self._bound.append(memory)
         length = c_size_t(len(memory) if size is None else size)
         self(f"set_{side}", c_uint32(position), c_int(dtype), memory, length)
 
     def allocated(self, position: int) -> tuple[TensorInfo, int]:
-        """Return dtype, shape and address of an output that the runtime allocated."""
+        """Return the dtype, shape and address of an output that the runtime allocated."""
         info, address = TensorInfo(), c_void_p()
         self(_GET_OUTPUT, c_uint32(position), byref(info), byref(address))
         return info, address.value or 0

@@ -144,7 +144,7 @@ class Verdict:
 
 
 class RefusedError(Exception):
-    """The program does not accept the model; `operators` are the operators in its message."""
+    """The program does not accept the model; `operators` are those that its message names."""
 
     def __init__(self, words: str, operators: Sequence[Placed] = ()) -> None:
         super().__init__(words)

@@ -38,7 +38,7 @@ def loads(request: Request) -> Verdict:
 
 
 placement = loads
-"""Like `loads`: all operators or none; a refusal names the first unsupported one."""
+"""Ask as `loads` does: all operators run or none; a refusal names the first unsupported one."""
 
 
 class Running:

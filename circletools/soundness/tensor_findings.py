@@ -140,7 +140,7 @@ def _quantization(model: Model, whole: Whole) -> Iterator[Finding]:
     texts: tuple[tuple[NDArray[np.bool_], Callable[[int], str]], ...] = (
         (
             some & (zeros.count != scales.count),
-            lambda at: f"{scales.count[at]} scales and {zeros.count[at]} zero points",
+            lambda at: f"the numbers of scales and zero points differ: {scales.count[at]} and {zeros.count[at]}",
         ),
         (some & ~inside, lambda at: f"quantized_dimension is {axis[at]}, but the tensor has rank {shapes.count[at]}"),
         (

@@ -242,7 +242,7 @@ def check_name(name: str) -> None:
     """Raise OutputError if `name` cannot be the name of a file."""
     try:
         if b"\0" in os.fsencode(name):
-            raise OutputError("not a file name: it holds a NUL character", location=repr(name))
+            raise OutputError("not a file name: it contains a NUL character", location=repr(name))
     except UnicodeEncodeError as error:
         raise OutputError(f"not a file name: {error.reason}", location=ascii(name)) from error
 

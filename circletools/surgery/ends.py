@@ -102,7 +102,7 @@ def _ends(names: TensorNames, side: Direction, pairs: Sequence[Pair], ends: Sequ
         _check_text(name)
         tensor = names.find(words)
         if tensor not in ends:
-            hint = "`circletool expose` makes one of a tensor" if side == "outputs" else "name one of its inputs"
+            hint = "`circletool expose` adds an output" if side == "outputs" else "name one of its inputs"
             message = f"{names.shown(tensor)} is not one of the {side} of the subgraph"
             raise EditError(message, location=f"{names.place}.tensors[{tensor}]", hint=hint)
         if name in found:

@@ -171,7 +171,7 @@ BROKEN: dict[str, tuple[Change, list[Found], str]] = {
     "zero points": (
         tensor(0, quantization=Table("QuantizationParameters", scale=[0.5])),
         [("INVALID_QUANTIZATION", W, "tensors[0]")],
-        "1 scales and 0 zero points",
+        "the numbers of scales and zero points differ: 1 and 0",
     ),
     "axis": (
         tensor(0, quantization=quantization([0.5], axis=2)),
