@@ -9,17 +9,10 @@ from pathlib import Path
 import pytest
 
 from circletools.profile.compare import ComparedTime
-from circletools.profile.comparisons import (
-    ComparedBucket,
-    ComparedOperator,
-    ComparedProfile,
-    ComparedTrace,
-    ProfileComparison,
-    TraceComparison,
-    VisibleChange,
-)
+from circletools.profile.comparisons import ComparedBucket, ComparedOperator, ComparedProfile, ComparedTrace
 from circletools.render.comparison import comparison_json, comparison_text, visible_csv, visible_json, visible_text
 from circletools.render.table import rows_csv
+from circletools.types import ProfileComparison, TraceComparison, VisibleChange
 
 EXPECTED = Path(__file__).with_name("expected")
 TRACES = TraceComparison(

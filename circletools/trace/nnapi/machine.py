@@ -157,21 +157,17 @@ class Machine:
         """Report a mark together with the live mark around it."""
         paths, number = self.automaton.paths, int(walk.before[event])
         around = paths[number].home_of(number)
-
-        def find() -> int:
-            places = self._stack(walk, event)
-            up, depth = number, len(places) - 1
-            while up != around:
-                up, depth = paths[up].up, depth - 1
-            return places[depth]
-
         outer = paths[around].mark if around else None
         within = (outer.layer, outer.phase) if outer else ("", "")
         like = (*within, path.mark.layer, path.mark.phase if path.mark.layer else path.mark.name)
         for code in path.faults:
             message = f"{explain(code).meaning}: {path.mark.text}"
             if outer and not self._collector.known(code, *like):
-                message += f" inside {outer.text} ({self._place(find())})"
+                places, up = self._stack(walk, event), number
+                depth = len(places) - 1
+                while up != around:
+                    up, depth = paths[up].up, depth - 1
+                message += f" inside {outer.text} ({self._place(places[depth])})"
             self._collector.add(code, int(walk.wheres[event]), message, *like)
 
     def _stack(self, walk: _Walk, event: int) -> list[int]:
