@@ -29,7 +29,7 @@ def title_of(module: str, name: str) -> str:
 def checked(value: Any, module: str, name: str, *, first: bool = True) -> Any:
     """Wrap a public name of a module so that functions and requests check their arguments.
 
-    With `first`, they check before the call; without, only once Python has raised an error.
+    With `first`, they check before each call; without it, only after Python has raised an error.
     """
     if isinstance(value, FunctionType):
         made = (_checking if first or isgeneratorfunction(value) else _explaining)(value, title_of(module, name))

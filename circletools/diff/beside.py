@@ -213,7 +213,7 @@ def _device_ids(affinity: Affinity, subgraph: int, operators: Indices) -> Indice
 
 
 def _partitions(affinity: Affinity, subgraph: int, partner: Mapping[int, int] | None) -> dict[int, Any]:
-    """Return number, identity and description of the partitions, by their lowest operator in the first model."""
+    """Return the number, identity and description of each partition, by its lowest operator in the first model."""
     if subgraph not in affinity.subgraphs:
         return {}
     known, found = affinity.subgraphs[subgraph], {}

@@ -299,7 +299,7 @@ def _below(path: str, name: str) -> str:
 
 
 def _ranges(model: Model) -> tuple[Indices, Indices]:
-    """Return start and length of each buffer's data, limited to the file."""
+    """Return the start and length of each buffer's data, limited to the file."""
     buffers = model.buffers
     size = np.uint64(model.wire.size)
     start = np.where(buffers.external, np.minimum(buffers.offsets, size), buffers.data.start.astype(np.uint64))

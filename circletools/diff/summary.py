@@ -136,7 +136,7 @@ def _constant(model: Model) -> list[bool]:
 
 
 def _retyped(tensors: Indices, before: Model, after: Model) -> dict[int, str]:
-    """Return role and types of each tensor with another type, by its row in the first model."""
+    """Return the role and the types of each tensor whose type differs, by its row in the first model."""
     types, constant = (_types(before), _types(after)), (_constant(before), _constant(after))
     found = {}
     for old, new in tensors.tolist():

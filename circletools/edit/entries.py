@@ -210,7 +210,7 @@ class Entries:
             message = f"too many metadata entries share tables: {len(tables)} entries, {len(set(tables))} tables"
             raise ModelFormatError(message, location="metadata")
         self.now = [Entry(one.name, one.buffer, at) for one, at in zip(model.metadata, tables, strict=True)]
-        self._values: dict[str, bytes | None] = {}  # of entries that were set or removed
+        self._values: dict[str, bytes | None] = {}  # values of entries that were set or removed
 
     @cached_property
     def pool(self) -> BufferPool:

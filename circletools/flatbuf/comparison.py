@@ -122,7 +122,7 @@ class Comparison:
         translate = self.rules.numbers.get((pairs.before.type.name, item.name))
         if translate is not None:
             before, after = translate(pairs, rows, before, after)
-        elif before.dtype.kind == "f":  # by their bits, so that NaN equals itself
+        elif before.dtype.kind == "f":  # compared by their bits, so that NaN equals itself
             before, after = (values.view(f"u{values.dtype.itemsize}") for values in (before, after))
         unequal: Mask = before != after
         return unequal

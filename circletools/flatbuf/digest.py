@@ -1,4 +1,4 @@
-"""Digests of tables: equal for equal contents, whatever the layout of the files."""
+"""Digests of tables: equal contents have equal digests, whatever the layout of the files."""
 
 from __future__ import annotations
 

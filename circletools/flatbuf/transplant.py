@@ -56,7 +56,7 @@ class _Form:
     vtable: bytes
     size: int
     alignment: int
-    placed: Sequence[tuple[Field, int]]  # with the field's offset in the table, ascending
+    placed: Sequence[tuple[Field, int]]  # each with its offset in the table, ascending
     unknown: bool = False  # whether the table has fields that no schema knows
 
 
@@ -253,7 +253,7 @@ class _Writer:
         return bytes(self.memory[start:end])
 
     def span(self, at: int, width: int) -> tuple[int, int]:
-        """Return start and end of a vector's elements; the walk does not check deprecated fields."""
+        """Return the start and end of a vector's elements, checked here since the walk skips deprecated fields."""
         length = 0 if at + 4 > self.wire.limit else _U4.unpack_from(self.memory, at)[0] * width
         if at + 4 + length > self.wire.limit:
             raise ModelFormatError("a vector or string ends outside the file", offset=at)

@@ -26,7 +26,7 @@ def encode_names(names: Mapping[int, str]) -> bytes:
 
 
 def encode_ascending(ids: Sequence[int], texts: Sequence[str]) -> bytes:
-    """Like `encode_names`, for ascending ids. Raises UsageError if a name contains a NUL."""
+    """Do the same as `encode_names`, for ascending ids. Raises UsageError if a name contains a NUL."""
     # All names are joined, each after room for its numbers, and encoded in one step.
     text = "".join((_ROOM[: _U4.size], _ROOM, f"\0{_ROOM}".join(texts), "\0") if texts else _ROOM[: _U4.size])
     try:
@@ -49,7 +49,7 @@ def encode_ascending(ids: Sequence[int], texts: Sequence[str]) -> bytes:
 def encode_name(name: str, what: str = "the name") -> bytes:
     """Encode a name. Raises UsageError if it contains a NUL or cannot be encoded."""
     if "\0" in name:
-        raise UsageError(f"{what} holds a NUL character: {name[:40]!r}")
+        raise UsageError(f"{what} contains a NUL character: {name[:40]!r}")
     try:
         return name.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError as error:

@@ -1,4 +1,4 @@
-"""Digests of a model's contents: equal for equal contents, whatever the layout of the files.
+"""Digests of a model's contents: equal contents have equal digests, whatever the layout of the files.
 
 A part is a tensor with its data, an operator with its code, a subgraph without its tensors and operators, a
 signature, a metadata entry with its value, a file of the archive after the flatbuffer, or the rest of the model.

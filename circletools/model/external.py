@@ -58,7 +58,7 @@ def external_data(model: Model) -> Iterator[ExternalData]:
 
 
 def external_ranges(model: Model) -> dict[tuple[str, int], tuple[int, int]]:
-    """Return start and end of each piece of external data in the file, by kind and row."""
+    """Return the start and end of each piece of external data in the file, by kind and row."""
     return {
         (data.kind, row): (start, start + size)
         for data in external_data(model)
@@ -67,7 +67,7 @@ def external_ranges(model: Model) -> dict[tuple[str, int], tuple[int, int]]:
 
 
 def _bytecode(options: bytes) -> tuple[int, int] | None:
-    """Return offset and size of a compiled program, or None if the options have none."""
+    """Return the offset and size of a compiled program, or None if the options contain none."""
     if _BYTECODE_OFFSET.encode() not in options:
         return None
     try:

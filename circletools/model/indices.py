@@ -109,7 +109,7 @@ def model_indices(model: Model, *kinds: RoleKind) -> Iterator[Indices]:
 
 
 def indices_as_read(model: Model, *kinds: RoleKind) -> Iterator[Indices]:
-    """Like `model_indices`, but check the structure only where the indices are stored.
+    """Do the same as `model_indices`, but check the structure only where the indices are stored.
 
     Raises ModelFormatError if it is broken there.
     """

@@ -109,7 +109,7 @@ class Operator(_Placed):
 
     @property
     def options(self) -> Mapping[str, Any]:
-        """The options, by name; enums as their members' names. Custom operators have none here."""
+        """The options, by name; enums as their members' names. Custom operators have no named options."""
         return self._context.options_of(self.index)
 
     def to_row(self) -> dict[str, Any]:

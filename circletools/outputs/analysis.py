@@ -104,7 +104,7 @@ def aliased_outputs(
 def outputs_aliased_in(
     model: ModelGraph, subgraphs: str | Iterable[int] = "entry", *, constants: bool = True, copies: bool = False
 ) -> list[AliasedOutput]:
-    """Like `aliased_outputs`, for a model's graphs."""
+    """Do the same as `aliased_outputs`, given a model's graphs."""
     chosen = [model.graphs[index] for index in choose_subgraphs(model, subgraphs)]
     return [output for graph in chosen for output in _of_graph(graph, constants, copies)]
 

@@ -213,7 +213,7 @@ class _Tables:
 
 
 def _placed(source: Source, ranges: Ranges, at: int) -> tuple[Moves, list[Part]]:
-    """Return how far each range moves, and what to write from byte `at` onwards; overlapping ranges still overlap."""
+    """Return how far each range moves, and what to write from byte `at` onwards; ranges that overlap still do so."""
     merged: list[list[int]] = []
     for start, end in sorted(set(ranges.values())):
         if merged and start < merged[-1][1]:

@@ -152,7 +152,7 @@ class RefusedError(Exception):
 
 
 class NoDeviceError(Exception):
-    """The program has no device to run on, whatever the model."""
+    """The program has no device to run on, regardless of the model."""
 
 
 _PRINTED = 2  # the child's standard error is a file that its parent also reads

@@ -61,7 +61,7 @@ def kernel_findings(model: Model, whole: Whole, kernels: Mapping[str, Any]) -> I
         yield from _not_joined(whole, code.name, rows, given, equal) if code.name in _JOINING else ()
         there = (slots[:, [0, -1]] >= 0).all(axis=1)
         rows, slots = rows[there], slots[there]
-        computed = slots[:, [2, 1, 3, 0, -1]] if code.name == "TRANSPOSE_CONV" else slots  # it begins with a shape
+        computed = slots[:, [2, 1, 3, 0, -1]] if code.name == "TRANSPOSE_CONV" else slots  # input 0: a shape
         for kind, wrong, message in chain(
             _wrong_types(whole, code.name, computed, needs.get("same_type", False)),
             _wrong_slots(whole, code.name, slots, needs),

@@ -92,7 +92,7 @@ def weighed(findings: Findings, programs: Sequence[str]) -> Findings:
     """Return the findings with their severity for running the model in these programs.
 
     The severity is `error` if one of the programs refuses the model because of the finding, `info` if all ignore it,
-    and else at most `warning`; without programs it does not change. Raises UsageError for an unknown program.
+    and else at most `warning`; if no program is given, it does not change. Raises UsageError for an unknown program.
     """
     for program in programs:
         if program not in _REFUSED:

@@ -20,7 +20,7 @@ from circletools.shapes.infer import Inference, Place, ShapesRefusedError
 from circletools.soundness.whole import Whole
 
 _MOST_OPERATORS = 1 << 14  # each takes about 30 us
-_OTHER_SIZE = 256  # of dynamic dimensions; many models need a multiple of a power of two
+_OTHER_SIZE = 256  # tried for dynamic dimensions; many models need a multiple of a power of two
 
 
 def shape_findings(model: Model) -> Iterator[Finding]:

@@ -124,7 +124,7 @@ def _map(name: str) -> Source:
     status = os.fstat(file.fileno())
     if not stat.S_ISREG(status.st_mode):
         with file:
-            if stat.S_ISCHR(status.st_mode) and name != os.devnull:  # it may have no end
+            if stat.S_ISCHR(status.st_mode) and name != os.devnull:  # a device may have no end
                 raise OSError(errno.ENODEV, "it is a device")
             return Source(memoryview(file.read()), name)
     try:

@@ -43,7 +43,7 @@ def test_a_number_that_is_no_id(number: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "said"), [("a\0" + "b" * 50, "holds a NUL"), ("a\ud800" + "b" * 50, "is not valid text")]
+    ("name", "said"), [("a\0" + "b" * 50, "contains a NUL"), ("a\ud800" + "b" * 50, "is not valid text")]
 )
 def test_a_name_that_cannot_be_written(name: str, said: str) -> None:
     with pytest.raises(UsageError, match=f"^the name {said}") as caught:

@@ -113,7 +113,7 @@ def test_details_are_in_the_documents() -> None:
     [
         ('"path": 1', "`path` must be a string"),
         ('"line": -1', "`line` must be a whole number below 2^32, not -1"),
-        ('"file": "a\\u0000b"', "the name holds a NUL character: 'a\\x00b'"),
+        ('"file": "a\\u0000b"', "the name contains a NUL character: 'a\\x00b'"),
     ],
 )
 def test_details_that_no_table_can_hold(fields: str, message: str) -> None:

@@ -171,7 +171,7 @@ def test_no_id(number: int) -> None:
 
 
 def test_name_with_nul() -> None:
-    with pytest.raises(UsageError, match="holds a NUL"):
+    with pytest.raises(UsageError, match="contains a NUL"):
         encode_source_table({7: "a\0b"})
 
 
