@@ -35,7 +35,7 @@ def annotate_affinity(
     The partition of each operator is written too. Rules take precedence over capability tables; the last device gets
     all remaining operators. With --costs or --trace, devices are chosen for the least time, within rules and tables.
     Selectors are index:0-10,15, name:GLOB (an output tensor), origin:GLOB (a source) and op:GLOB (an operator code);
-    1/ in front selects in subgraph 1.
+    the prefix 1/ selects in subgraph 1.
     """
     shown = form if form == "json" else None
     if shown is not None:
