@@ -68,7 +68,7 @@ def _programs(model: Model) -> dict[int, _Program]:
 
 
 def contents(engine: Comparison, pairs: Pairs, name: str, outside: tuple[str, str]) -> Iterator[Difference]:
-    """Compare data in a vector of bytes, or at the file position in the fields `outside`."""
+    """Compare data in a vector of bytes, or at the position in the file that the fields `outside` give."""
     places = [[tables.scalars(field) for field in outside] for tables in (pairs.before, pairs.after)]
     external = (places[0][0] > 1) | (places[1][0] > 1)
     item = pairs.before.field(name)

@@ -24,7 +24,7 @@ Mentions = Iterable[tuple[NDArray[np.int64], int]]
 MOST_SUBGRAPHS = 1_500
 """The limit exists since every subgraph costs a fixed amount of time."""
 _DIMENSION = 8  # bytes charged for each dimension of a tensor in a place where the tensor occurs
-_OPERAND_TIMES = 15  # bytes charged for an operand besides its own four: it becomes Python objects in many lists
+_OPERAND_TIMES = 15  # further bytes charged for an operand, since it becomes Python objects in many lists
 
 
 class _Columns:

@@ -158,7 +158,7 @@ def output_findings(model: ModelGraph) -> list[Finding]:
     """Return the aliased outputs as findings.
 
     In bodies of While and If, all kinds except UNPRODUCED_OUTPUT are normal, and a tap is harmless in most runtimes:
-    both have severity info. In Circle, the format of onert, an OUTPUT_TAP whose memory may be reused is a warning.
+    all these are infos. In Circle, the format of onert, an OUTPUT_TAP whose memory may be reused is a warning.
     """
     entries, patterns = set(model.entries), model.patterns
     findings = []

@@ -55,7 +55,7 @@ def _refused(model: Model, size: int | None) -> tuple[dict[Place, RefusedError],
         for tensor in (model.subgraphs[index].tensors[one] for one in model.subgraphs[index].inputs):
             other = tensor.open_shape if size and len(tensor.open_shape) == len(tensor.shape) else tensor.shape
             inputs.append(tuple(size if size and one < 0 else one for one in other))
-        with suppress(RefusedError, ShapesRefusedError):  # other shapes elsewhere, or too many dimensions
+        with suppress(RefusedError, ShapesRefusedError):  # called with other shapes elsewhere, or too many dimensions
             inference.run(index, inputs)
     return inference.refused | _resized(model, inference), inference.found.shapes
 
