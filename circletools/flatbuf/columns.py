@@ -12,7 +12,7 @@ Positions are byte offsets from the start of the file (int64); 0, where the root
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, TypeVar, cast
@@ -88,6 +88,33 @@ def places_in_rows(counts: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the index of each element in its row, for consecutive rows of these lengths."""
     ends = np.cumsum(counts)
     return np.arange(counts.sum(), dtype=np.int64) - np.repeat(ends - counts, counts)
+
+
+def row_numbers(flat: NDArray[Any], counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Number consecutive rows of these lengths: equal rows of integers have equal numbers.
+
+    Rows of one length are compared by a hash, and then with the first row of the same hash.
+    """
+    found, used = np.zeros(len(counts), np.int64), 0
+    starts, order = np.cumsum(counts) - counts, np.argsort(counts, kind="stable")
+    lengths, begins = np.unique(counts[order], return_index=True)
+    for length, rows in zip(lengths.tolist(), np.split(order, begins[1:]), strict=False):
+        alone = len(lengths) == 1
+        block = flat.reshape(len(rows), length) if alone else flat[starts[rows, None] + np.arange(length)]
+        weights = (np.arange(length, dtype=np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15) | np.uint64(1)
+        weights *= weights >> np.uint64(31) | np.uint64(1)
+        _, first, number = np.unique(block.astype(np.uint64) @ weights, return_index=True, return_inverse=True)
+        if (block[first].take(number, axis=0) != block).any():
+            _, first, number = np.unique(block, axis=0, return_index=True, return_inverse=True)
+        found[rows] = used + number
+        used += len(first)
+    return found
+
+
+def number_together(columns: Sequence[NDArray[Any]]) -> NDArray[np.int64]:
+    """Number the rows of integer columns: equal rows have equal numbers."""
+    table = np.column_stack(columns)
+    return row_numbers(table.ravel(), np.full(len(table), table.shape[1]))
 
 
 def grouped(size: int, keys: NDArray[np.int64], items: list[T]) -> list[list[T]]:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from circletools.errors import ModelFormatError
-from circletools.flatbuf.columns import Budget, Tables, Vectors
+from circletools.flatbuf.columns import Budget, Tables, Vectors, number_together, row_numbers
 from circletools.flatbuf.schema import Schema
 from circletools.graph.algorithms import Indices
 from circletools.model.columns import TensorColumns
@@ -59,6 +59,11 @@ class Slots:
         operators = np.repeat(np.arange(len(self.splits) - 1), self.counts)
         present = self.values >= 0
         return Uses(operators[present], self.values[present])
+
+
+def alike(heads: Sequence[Indices], slots: Sequence[tuple[Slots, Indices]]) -> Indices:
+    """Number operators by columns, and by the words in their slots, given one for each value there."""
+    return number_together([*heads, *(row_numbers(words, each.counts) for each, words in slots)])
 
 
 @dataclass(frozen=True, eq=False)

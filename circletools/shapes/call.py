@@ -113,6 +113,8 @@ def refuse_unless(holds: bool, reason: str, slot: int | None = None) -> None:
 
 def broadcast(*shapes: Shape) -> Shape:
     """Return the common broadcast shape. Raises RefusedError."""
+    if len(set(shapes)) == 1:
+        return shapes[0]
     found = []
     for sizes in zip_longest(*map(reversed, shapes), fillvalue=1):
         larger = {size for size in sizes if size != 1}

@@ -31,10 +31,10 @@ def folded(call: Call, results: Sequence[Shape | None]) -> Value | None:
     if call.code in {"SHAPE", "RANK"}:
         shape = call.shapes[0]
         return None if shape is None else np.array(shape if call.code == "SHAPE" else len(shape), np.int64)
-    if len(results) != 1 or results[0] is None or element_count(results[0]) > MOST_VALUES:
-        return None
     values = [value for value in call.values if value is not None]
     if len(values) != len(call) or not values:
+        return None
+    if len(results) != 1 or results[0] is None or element_count(results[0]) > MOST_VALUES:
         return None
     try:
         found = _compute(call, values, results[0])

@@ -54,18 +54,22 @@ class _Subgraph:
         self.operands, self.results = graph.operands.lists(), graph.results.lists()
         self.codes, self.callees = graph.operators.code_names, graph.callees
         self.shapes: list[Shape] = [tuple(sizes) for sizes in graph.values.shapes.lists()]
-        self.signatures: list[Shape] = [tuple(sizes) for sizes in graph.values.shape_signatures.lists()]
+        self.signatures = graph.values.shape_signatures
+        self.has_large = bool((graph.values.shapes.count > MOST_DIMENSIONS).any())
+        self.is_whole: list[bool] = graph.values.is_type(*_WHOLE_NUMBERS).tolist()
         self._constants: dict[int, Value | None] = {}
         self._buffers = model.buffers
 
     def constant(self, tensor: int) -> Value | None:
         """Return the values of a constant that consists of a few integers."""
+        if not self.is_whole[tensor]:
+            return None
         if tensor not in self._constants:
             view, value = self.view.tensors[tensor], None
             with suppress(CircleToolsError, ValueError):
-                if view.type in _WHOLE_NUMBERS and 0 in view.shape and self.graph.producer[tensor] < 0:
+                if 0 in view.shape and self.graph.producer[tensor] < 0:
                     value = np.empty(view.shape, np.int32)
-                elif view.type in _WHOLE_NUMBERS and element_count(view.shape) <= MOST_VALUES and view.is_constant:
+                elif element_count(view.shape) <= MOST_VALUES and view.is_constant:
                     count = element_count(view.shape)  # LiteRT reads the first bytes of a longer buffer
                     value = np.frombuffer(self._buffers[view.buffer].data, DTYPES[view.type], count).reshape(
                         view.shape
@@ -79,7 +83,7 @@ class _Subgraph:
         return shape if shape is not None and len(shape) == 1 and self.view.tensors[tensor].type == "INT32" else None
 
     def is_open(self, tensor: int) -> bool:
-        return -1 in self.shapes[tensor] or -1 in self.signatures[tensor]
+        return -1 in self.shapes[tensor] or -1 in self.signatures.row(tensor)
 
 
 class Inference:
@@ -126,8 +130,8 @@ class Inference:
     def _step(self, subgraph: _Subgraph, operator: int, depth: int) -> None:
         place, results = (subgraph.index, operator), subgraph.results[operator]
         keys = [(subgraph.index, tensor) for tensor in results]
-        touched = (subgraph.shapes[tensor] for tensor in (*subgraph.operands[operator], *results) if tensor >= 0)
-        if any(len(shape) > MOST_DIMENSIONS for shape in touched):
+        touched = (*subgraph.operands[operator], *results) if subgraph.has_large else ()
+        if any(len(subgraph.shapes[tensor]) > MOST_DIMENSIONS for tensor in touched if tensor >= 0):
             raise ShapesRefusedError(place, subgraph.codes[operator], f"more than {MOST_DIMENSIONS} dimensions")
         if self._base is not None and not self._changed(subgraph, operator):
             for key in keys:
@@ -161,7 +165,7 @@ class Inference:
         known = (None if self._strict and 0 in (shape or ()) else shape for shape in found)
         self.found.shapes.update(zip(keys, known, strict=True))
         value = folded(call, found) if results else None
-        if value is not None and subgraph.view.tensors[results[0]].type in _WHOLE_NUMBERS:
+        if value is not None and subgraph.is_whole[results[0]]:
             self.found.values[keys[0]] = value
 
     def _results(self, subgraph: _Subgraph, operator: int, call: Call, depth: int) -> list[Shape | None]:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from circletools.affinity.capability.comparison import TensorTerm, is_several
-from circletools.flatbuf.columns import Vectors
+from circletools.flatbuf.columns import Vectors, row_numbers
 from circletools.graph.columns import Slots
 from circletools.graph.graph import Graph
 from circletools.model.arrays import DTYPES
@@ -96,11 +95,7 @@ class Measures:
     @cached_property
     def _shape_numbers(self) -> Column:
         """Return a number for each shape; equal shapes have equal numbers."""
-        data, width = self._shapes.flat().tobytes(), self._shapes.flat().itemsize
-        ends = (np.cumsum(self._shapes.count) * width).tolist()
-        number: dict[bytes, int] = {}
-        rows = pairwise((0, *ends))
-        return np.array([number.setdefault(data[start:end], len(number)) for start, end in rows], np.float64)
+        return row_numbers(self._shapes.flat(), self._shapes.count).astype(np.float64)
 
     @cached_property
     def _scales(self) -> Column:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 from weakref import WeakKeyDictionary, ref
 
@@ -14,8 +13,8 @@ from numpy.typing import NDArray
 from circletools.affinity.capability.comparison import Term
 from circletools.affinity.capability.measures import Measures
 from circletools.errors import ModelFormatError
-from circletools.flatbuf.columns import Vectors, places_in_rows
-from circletools.graph.columns import Slots, Values
+from circletools.flatbuf.columns import Vectors
+from circletools.graph.columns import Slots, Values, alike
 from circletools.graph.graph import Graph
 
 HAS_OPTIONS = "has_options"
@@ -97,30 +96,18 @@ class SubgraphTraits:
 
         No table distinguishes operators of the same kind.
         """
-        alike = self._alike() if self._unpacks else self._once.alike
-        if alike is None:
-            alike = self._once.alike = self._alike()
+        number = self._alike() if self._unpacks else self._once.alike
+        if number is None:
+            number = self._once.alike = self._alike()
         _, examples, of = np.unique(
-            alike * len(self._settings) + self._setting_of, return_index=True, return_inverse=True
+            number * len(self._settings) + self._setting_of, return_index=True, return_inverse=True
         )
         return of, examples.tolist()
 
     def _alike(self) -> NDArray[np.int64]:
         """Number the operators by code and tensors."""
-        columns = (self.inputs, self.outputs)
-        words = [np.array(self._codes, np.int32), *(slots.counts.astype(np.int32) for slots in columns)]
-        places = np.arange(len(self) + 1) * len(words) + sum(slots.splits for slots in columns)
-        rows = np.empty(places[-1], np.int32)  # for each operator: three numbers, then its inputs, then its outputs
-        for at, each in enumerate(words):
-            rows[places[:-1] + at] = each
-        begins = places[:-1] + len(words)
-        for slots in columns:
-            rows[np.repeat(begins, slots.counts) + places_in_rows(slots.counts)] = self._words(slots.values)
-            begins = begins + slots.counts
-        data = rows.tobytes()
-        number: dict[bytes, int] = {}
-        ends = pairwise((places * rows.itemsize).tolist())
-        return np.array([number.setdefault(data[start:end], len(number)) for start, end in ends], np.int64)
+        columns = [(slots, self._words(slots.values).astype(np.int64)) for slots in (self.inputs, self.outputs)]
+        return alike([np.array(self._codes, np.int64)], columns)
 
     def key(self, index: int) -> Key:
         """Return a key that operators share if and only if they are now of the same kind."""
