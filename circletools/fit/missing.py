@@ -15,7 +15,7 @@ def with_shapes(model: Model) -> tuple[Model, set[Place]]:
 
     A shape that cannot be inferred stays empty.
     """
-    whole, inference = model_graph(model), Inference(model)
+    whole, inference = model_graph(model), Inference(model, strict=True)
     called = {index for callees in whole.callees.values() for index in callees}
     try:
         for graph in whole.graphs:

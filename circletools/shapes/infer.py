@@ -79,7 +79,8 @@ class _Subgraph:
 
     def vector(self, tensor: int, shape: Shape | None) -> Shape | None:
         """Return the shape of a tensor, from the file if it is not known; None unless it is a vector of INT32."""
-        shape = self.shapes[tensor] if shape is None and tensor >= 0 else shape
+        if shape is None and tensor >= 0:  # a file may leave out the shape of a computed tensor
+            shape = self.shapes[tensor] or ((1,) if self.graph.producer[tensor] >= 0 else ())
         return shape if shape is not None and len(shape) == 1 and self.view.tensors[tensor].type == "INT32" else None
 
     def is_open(self, tensor: int) -> bool:

@@ -6,9 +6,12 @@ from collections.abc import Sequence
 from math import ceil
 from typing import Any
 
+import numpy as np
+
 from circletools.model.sizes import element_count
 from circletools.shapes.call import (
     Call,
+    DoubtfulError,
     RefusedError,
     Rule,
     Shape,
@@ -28,7 +31,13 @@ def reshape(call: Call) -> Sequence[Shape]:
     sizes = call.numbers(1) if given else list(call.options.get("new_shape", ()))
     if not given and sizes == [0]:
         sizes = []  # the way old converters wrote a scalar
-    return [resolved(sizes, element_count(call.shape()), 1 if given else None)]
+    try:
+        return [resolved(sizes, element_count(call.shape()), 1 if given else None)]
+    except RefusedError as error:
+        unused = None if given or len(call) < 2 else call.values[1]
+        if unused is not None and unused.dtype == np.int32:  # XNNPACK takes a shape of any rank
+            raise DoubtfulError(error.reason) from error
+        raise
 
 
 def squeeze(call: Call) -> Sequence[Shape]:
