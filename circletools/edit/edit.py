@@ -99,7 +99,7 @@ class ModelEdit(Attributes, metaclass=AnsweringType):
         Further entries of the same name are removed. Raises UsageError for a name that is not a string.
         """
         if not (isinstance(name, str) and isinstance(value, bytes)):
-            raise TypeError("an entry needs a name and bytes")
+            raise TypeError("the name of an entry must be a str, and its value bytes")
         self._entries.put(name, value)
 
     def remove_metadata(self, name: str) -> int:

@@ -1,4 +1,4 @@
-"""The page of a comparison: SNR along the order of execution, the graph coloured by own error, and the table.
+"""The page of a comparison: SNR in order of execution, the graph coloured by each operator's own error, and a table.
 
 It is plain markup with a Content-Security-Policy that allows nothing but its style; names are escaped.
 """
@@ -81,7 +81,7 @@ def _decibels(one: Difference) -> float:
 
 
 def _graph(model: Model, found: Comparison, at: int) -> Iterator[str]:
-    """Yield the operators as boxes, producers above readers, coloured by own error."""
+    """Yield the operators as boxes, producers above readers, each coloured by its own error."""
     if not found.operators:
         return
     layout, edges, _ = picture(model_graph(model).graphs[found.operators[0].subgraph], None)

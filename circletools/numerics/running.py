@@ -39,7 +39,7 @@ class NotRunError(Exception):
 class Runner:
     """A program that runs files on request; use as a context manager.
 
-    `failure` is why the program does not run the whole model, `runs` how often it runs each part. After twenty
+    `failure` is why the program does not run the whole model, `runs` the number of runs of each part. After twenty
     crashes, no further requests are made.
     """
 

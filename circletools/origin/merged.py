@@ -27,11 +27,11 @@ _ONCE = frozenset(("CONV_2D", "FULLY_CONNECTED", "GELU", "LOGISTIC", "RELU", "RS
 """Operators that a module of PyTorch has once in each call, if it is not recurrent and has no inner modules."""
 
 Module = tuple[str, str]
-"""A name, and the class of a module without inner modules."""
+"""A module's name, and its class if it has no inner modules."""
 
 Calls = dict[int, tuple[int, int, int]]
 """For each operator: a lower bound on the number of calls before its own, its connected component among the operators
-with that number, and its connected component."""
+with that number, and among all operators of the module."""
 
 
 def own_sources(graph: Graph, named: Sequence[Sequence[AnySource]]) -> list[list[AnySource]]:

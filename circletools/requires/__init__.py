@@ -1,1 +1,1 @@
-"""The requirements of a model on a TFLite runtime: operator versions, tensor types, features of the format."""
+"""What a model requires of a TFLite runtime: operator versions, tensor types, features of the format."""

@@ -23,7 +23,7 @@ def seed_partitions(
 ) -> list[tuple[int, ...]]:
     """Return the partitions in the order in which they are selected.
 
-    `devices` holds the device number of each operator; devices take turns by ascending number. With `on_step` every
+    `devices` holds the device number of each operator; they are processed in ascending order. With `on_step` every
     step of every candidate is reported, no work is skipped, and members are in the order of acceptance. Raises
     EditError for a graph that is too wide or takes too many steps.
     """

@@ -51,7 +51,7 @@ class Guard:
         """Warn once about the loss; the record stays empty if `origins` are lost."""
         if not self.failed:
             used = " with ".join(map(_with_version, (self.exporter, "torch")))
-            hint = "the conversion is not affected; see docs/origins.md for versions to use, or names alone"
+            hint = "the conversion is not affected; docs/origins.md has the versions to use"
             warnings.warn(f"{lost} are not recorded from {used} ({reason}); {hint}", stacklevel=2)
         self.failed |= lost == "origins"
 

@@ -115,7 +115,7 @@ def _edges(view: View, number: Indices, count: int) -> Indices:
 
 
 def drop_the_disconnected(views: Views, pairs: Pairs) -> Pairs:
-    """Return the pairs, except in parts of AFTER that fit in several places of BEFORE.
+    """Return the pairs, except those in parts of AFTER that fit in several places of BEFORE.
 
     A part cut out of a network with repetition, such as an unrolled LSTM with its tied weights, fits in several
     places: an end, a name, a constant, or an operator with a unique code must fix the place of each part.

@@ -154,7 +154,7 @@ class Machine:
         self.runs.began(mark, t_ns, thread, process, where)
 
     def _report_misplaced(self, path: Path, walk: _Walk, event: int) -> None:
-        """Report a mark together with the live mark around it."""
+        """Report a misplaced mark, with the mark that is counting time around it."""
         paths, number = self.automaton.paths, int(walk.before[event])
         around = paths[number].home_of(number)
         outer = paths[around].mark if around else None

@@ -21,7 +21,7 @@ from circletools.trace.nnapi.statistics import Intervals
 from circletools.trace.sources.names import Numbers, distinct, small
 
 OWN_PROCESS = -1
-"""The process of a share that is not a driver's: the execution's own."""
+"""Stands for the execution's own process, in shares of time that no driver spent."""
 
 Key = tuple[str, str, int]
 """Layer, phase, and the process of a driver."""

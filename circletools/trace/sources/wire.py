@@ -82,7 +82,7 @@ def bytes_in(parts: Parts, field: int) -> bytes:
 def varints(data: npt.NDArray[np.uint8], at: Numbers) -> tuple[Numbers, Numbers]:
     """Return the numbers at many places, and their ends; the data must extend ten bytes beyond each place.
 
-    No number is negative. A number of more than 63 bits, or ten bytes, gives a wrong value: check what follows.
+    No number is negative. A number of over 63 bits or of ten bytes gives a wrong value, which callers must detect.
     """
     byte = data[at]
     value, end = (byte & 0x7F).astype(np.int64), at + 1
