@@ -219,7 +219,7 @@ def test_operators_that_no_table_can_tell_apart_are_of_one_kind() -> None:
     with open_model(build.to_bytes()) as model:
         traits = SubgraphTraits(graph_of(model, 0), {"CONCATENATION": ("axis",)})
         kinds, examples = traits.kinds()
-        assert (kinds.tolist(), examples) == ([0, 1, 2, 3, 4, 5, 0, 1, 6], [0, 1, 2, 3, 4, 5, 8])
+        assert sorted(examples) == [0, 1, 2, 3, 4, 5, 8]
         keys = [traits.key(index) for index in range(len(traits))]
         assert [keys.index(key) for key in keys] == [examples[kind] for kind in kinds]
         assert [traits.operator(index).settings for index in (0, 1, 8)] == [{"axis": 0.0}, {"axis": 1.0}, {}]
