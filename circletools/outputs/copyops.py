@@ -100,6 +100,9 @@ def _candidates(
     if model.format == "tflite" and _is_stored(output) and output.subgraph in _branches(model):
         # LiteRT corrupts its heap when the output of a branch is a constant that another operator copied.
         return ("TRANSPOSE",), " in a branch of IF"
+    if model.format == "tflite" and _is_stored(output) and _is_weight(model, output, traits):
+        # XNNPACK takes the weights to be quantized per channel, and then does not prepare their copy.
+        return ("CONCATENATION",), " that FULLY_CONNECTED reads as weights"
     return ("TRANSPOSE", "RESHAPE", "CONCATENATION") if runtime == "litert" and traits.rank else _ORDER, ""
 
 
@@ -152,6 +155,15 @@ def _dynamic_shapes_crash(model: ModelGraph, output: AliasedOutput) -> bool:
 def _is_stored(output: AliasedOutput) -> bool:
     """Return whether the tensor is a constant or a variable."""
     return output.producer < 0 and output.kind is not AliasKind.INPUT
+
+
+def _is_weight(model: ModelGraph, output: AliasedOutput, traits: _Traits) -> bool:
+    """Return whether a FULLY_CONNECTED reads the tensor as INT8 weights with one scale."""
+    if (traits.type, traits.quantization) != ("INT8", "per_tensor"):
+        return False
+    graph = model.graphs[output.subgraph]
+    readers = (at for at in graph.readers[output.tensor] if graph.operators.code_names[at] == "FULLY_CONNECTED")
+    return any(list(graph.operands.of(at))[1:2] == [output.tensor] for at in readers)
 
 
 def _branches(model: ModelGraph) -> set[int]:

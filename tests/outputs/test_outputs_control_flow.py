@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from circletools.errors import EditError
-from tests.kit.build import Build, unranked
+from tests.kit.build import Build, quantization, unranked
 from tests.kit.oracles import run_litert, run_onert
 from tests.kit.outputs_cases import Branch, conditional, loop_with_a_repeated_result, result_listed
 from tests.kit.outputs_support import (
@@ -120,6 +120,21 @@ def test_constants_of_branches_are_only_transposed(tmp_path: Path) -> None:
     path = tmp_path / "model.tflite"
     path.write_bytes(fixed(data, "2", copy_operator="reshape"))
     assert run_litert(path).stage == "ok"
+
+
+def test_weights_of_products_are_concatenated(tmp_path: Path) -> None:
+    """XNNPACK takes INT8 weights to be quantized per channel, and does not prepare other copies of them."""
+    build = Build()
+    graph, scale = build.graph(), quantization([0.5], [0])
+    x, y = (graph.tensor(name, (1, 4), "INT8", quantization=scale) for name in "xy")
+    weights = graph.tensor("w", (4, 4), "INT8", data=bytes(range(16)), quantization=scale)
+    graph.operator("FULLY_CONNECTED", [x, weights, -1], [y])
+    graph.ends([x], [y, weights])
+    path = tmp_path / "model.tflite"
+    path.write_bytes(fixed(build.to_bytes()))
+    assert run_litert(path).stage == "ok"
+    with pytest.raises(EditError, match="that FULLY_CONNECTED reads as weights"):
+        fixed(build.to_bytes(), copy_operator="reshape")
 
 
 @pytest.mark.parametrize("element", ["FLOAT32", "INT64"])
