@@ -20,8 +20,6 @@ from circletools.render.digests import digests_text as digests_text
 from circletools.render.findings import error_json as error_json
 from circletools.render.findings import findings_text as findings_text
 from circletools.render.findings import rewrite_json as rewrite_json
-from circletools.render.findings import split_json as split_json
-from circletools.render.findings import split_verification_json as split_verification_json
 from circletools.render.findings import verdict as verdict
 from circletools.render.fit import fit_json as fit_json
 from circletools.render.fit import fit_sarif as fit_sarif
@@ -62,6 +60,8 @@ from circletools.render.requirements import requirements_text as requirements_te
 from circletools.render.sarif import SarifText as SarifText
 from circletools.render.sarif import sarif_log as sarif_log
 from circletools.render.sarif import sarif_run as sarif_run
+from circletools.render.split import split_json as split_json
+from circletools.render.split import split_verification_json as split_verification_json
 from circletools.render.table import csv_text as csv_text
 from circletools.render.table import document_json
 from circletools.render.table import entries_json as entries_json

@@ -1,16 +1,12 @@
-"""Findings as text and JSON; splits, their verification, and the changes of a rewrite as JSON."""
+"""Findings as text and JSON, and the changes of a rewrite as JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from circletools.edit.results import RewriteResult
 from circletools.findings import Finding
-from circletools.parts.openvino_runner import parts_json
-from circletools.parts.split import Split
-from circletools.parts.verify import SplitVerification
 from circletools.wording import SCHEMA_VERSION
 
 
@@ -31,28 +27,6 @@ def findings_text(name: str, findings: Sequence[Finding], error: str | None = No
     yield f"{name}: {verdict(findings, error)}"
     for finding in findings:
         yield f"  {finding.severity} {finding.code} {finding.location}: {finding.message}"
-
-
-def split_json(done: Split) -> dict[str, Any]:
-    """Return the JSON document of `split`."""
-    parts = parts_json(done.plan, done.connections)
-    parts = [one | {"bytes": size} for one, size in zip(parts, done.sizes, strict=True)]
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "subgraph": done.plan.subgraph,
-        "parts": parts,
-        "notes": [note.message for note in done.notes],
-    }
-
-
-def split_verification_json(found: SplitVerification) -> dict[str, Any]:
-    """Return the JSON document of `verify-split`."""
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "verdict": verdict(found.findings),
-        "runtime": found.runtime,
-        "findings": [asdict(finding) for finding in found.findings],
-    }
 
 
 def rewrite_json(result: RewriteResult) -> dict[str, Any]:
