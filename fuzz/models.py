@@ -74,8 +74,8 @@ def look(data: bytes) -> None:
             findings = check(model)
         except CircleToolsError:
             findings = None
-        told = json.dumps([(one.code, one.severity, one.location, one.message) for one in findings or ()])
-        assert told
+        document = json.dumps([(one.code, one.severity, one.location, one.message) for one in findings or ()])
+        assert document
         if findings is not None and not _errors(findings):
             with no_refusal("inspect refuses what verify accepts"):
                 found = inspect_model(model)

@@ -1,7 +1,7 @@
 """Look for inputs that a target does not take well: `python -m fuzz.run --seconds 600 [--target look]`.
 
 Each target runs in a process of its own, under libFuzzer (atheris), for an equal share of the time; the coverage of
-`circletools` leads it. What is found is told, and kept by kind of error, the smallest input of each:
+`circletools` leads it. Failures are printed, and the smallest input of each kind of error is kept:
 
     WORK/findings/TARGET-NUMBER      the input
     WORK/corpus/TARGET/              inputs that reached something new, to go on from the next time

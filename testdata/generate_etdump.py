@@ -37,7 +37,7 @@ class Net(torch.nn.Module):
 
 
 def main() -> None:
-    """Run a network, and write what was told of it."""
+    """Run a network, and write its profile."""
     torch.manual_seed(0)
     image = torch.randn(1, 3, 16, 16)
     exported = torch.export.export(Net().eval(), (image,))

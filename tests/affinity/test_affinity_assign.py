@@ -348,7 +348,7 @@ def test_blanks_around_a_name_that_stands_for_itself_do_not_matter(literal: bool
 
 
 def test_rules_that_match_nothing_are_left_out_where_they_may_be() -> None:
-    """Of the first 20 each is told; one that may not miss stays, for `assign` to refuse."""
+    """Each of the first 20 is reported; a selector that must match stays, so that `assign` refuses it."""
     strict = parse_setting("op:ABSENT=npu")
     missing = [replace(strict, may_miss=True, place=f"line {at}") for at in range(22)]
     for count in (20, 21, 22):
