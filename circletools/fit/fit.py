@@ -112,9 +112,10 @@ def _target(model: ModelGraph, naming: Naming, question: _Question) -> TargetFit
         if not _INFERRING[question.name]:
             folded = set()
         for one in model_graph(shaped).graphs:
-            others = why_not(question.table, one, [tensor for index, tensor in folded if index == one.index])
-            both = zip(why_not(question.table, one), others, strict=True)
-            refused[one.index] = [plain and other for plain, other in both]
+            here = [tensor for index, tensor in folded if index == one.index]
+            plain = why_not(question.table, one)
+            others = why_not(question.table, one, here) if here else plain
+            refused[one.index] = [first and other for first, other in zip(plain, others, strict=True)]
     for (subgraph, operator), refusal in question.refused.items():
         before = refused[subgraph][operator]
         refused[subgraph][operator] = before if before and before.measured else refusal

@@ -139,10 +139,10 @@ def refusals(capability: Capability, model: Model, subgraph: int = 0) -> list[Re
     return why_not(capability, graph_of(model, subgraph))
 
 
-def why_not(capability: Capability, facts: Graph, folded: Sequence[int] = ()) -> list[Refusal | None]:
-    """Return the refusals of operators already read; see `refusals`. The tensors in `folded` count as constants."""
+def why_not(capability: Capability, facts: Graph, constants: Sequence[int] = ()) -> list[Refusal | None]:
+    """Return the refusals of operators already read; see `refusals`. The tensors `constants` count as constants."""
     traits = SubgraphTraits(facts, capability.terms)
-    traits.make_constant(folded)
+    traits.make_constant(constants)
     kinds, examples = traits.kinds()
     unpacking = _unpack(capability, traits, kinds)
     if unpacking:
