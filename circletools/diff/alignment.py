@@ -1,11 +1,11 @@
 """Match the elements of two lists by keys, the most specific keys first.
 
-Elements at both ends with equal keys match; then elements whose key is unique on both sides, if they keep their order
-(patience diff); then the same recursively between these. The remaining elements are tried with less specific keys. An
-element whose specific key is unique on both sides but out of order has moved.
+First, equal elements at both ends are matched; next, elements whose key is unique on both sides and that keep their
+order (patience diff); then the gaps between them, recursively. Less specific keys are tried on the remaining
+elements. An element has moved if its specific key is unique on both sides but its position is out of order.
 
-    before   a b c d e          a-a, d-d, e-e at the ends; b, c and x between; b is after c on one side:
-    after    a c x b d e        c-c stays, b-b has moved, x was added
+    before   a b c d e          a, d and e match at the ends, which leaves b, c and x;
+    after    a c x b d e        c keeps its place, b has moved, x was added
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ Keys = NDArray[Any]
 Levels = Sequence[tuple[Keys, Keys]]
 _Gap = tuple[Indices, Indices]
 
-_ROUNDS = 32  # the depth of the recursion; real models need little
-_QUADRATIC = 1 << 20  # the most pairs in a gap that is aligned exactly by blunt keys
+_ROUNDS = 32  # the maximum depth of recursion; real models need far less
+_QUADRATIC = 1 << 20  # the most pairs of elements to compare by blunt keys
 
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """The pairs, by ascending `before`; `moved` marks pairs out of order. `counts` has both lengths."""
+    """The matched pairs, sorted by `before`; `moved` marks pairs out of order. `counts` has the lists' lengths."""
 
     before: Indices
     after: Indices
@@ -51,10 +51,10 @@ class Alignment:
 
 
 def align(levels: Levels, blunt: Levels = (), *, by_place: bool = False) -> Alignment:
-    """Align two lists by `levels`, pairs of keys that identify an element, the most specific first.
+    """Align two lists by their keys; each of `levels` has the keys of both lists, the most specific level first.
 
-    `blunt` keys do not identify an element: they only match elements within a gap, never moved ones. With `by_place`,
-    remaining elements of a gap match by position if both sides have the same number of them.
+    `blunt` keys are too vague to identify an element: they match elements within a gap, never moved ones. With
+    `by_place`, the remaining elements of a gap are matched by position if both lists have equally many there.
     """
     first, second = (len(keys) for keys in levels[0])
     partner, moved = np.full(first, -1, np.int64), np.zeros(first, np.bool_)
@@ -117,7 +117,7 @@ def _longest_ascent(values: Indices) -> Indices:
     """Return the positions of a longest ascending subsequence of distinct numbers."""
     if (np.diff(values) > 0).all():
         return np.arange(len(values))
-    ends: list[int] = []  # the smallest end of an ascending subsequence of each length
+    ends: list[int] = []  # for each length, the smallest last value of such a subsequence
     places: list[int] = []
     previous = np.full(len(values), -1, np.int64)
     for place, value in enumerate(values.tolist()):
@@ -147,7 +147,7 @@ def _between(gap: _Gap, anchors: tuple[Indices, Indices]) -> Iterator[_Gap]:
 
 
 def _find_moved(keys: tuple[Keys, Keys], gaps: list[_Gap], partner: Indices, moved: NDArray[np.bool_]) -> list[_Gap]:
-    """Pair remaining elements with unique keys at any position."""
+    """Pair the remaining elements whose keys are unique on both sides, wherever they are."""
     if not gaps:
         return gaps
     before, after = (np.concatenate([gap[side] for gap in gaps]) for side in (0, 1))
@@ -161,7 +161,7 @@ def _find_moved(keys: tuple[Keys, Keys], gaps: list[_Gap], partner: Indices, mov
 
 
 def _match_exactly(keys: tuple[Keys, Keys], gaps: list[_Gap], partner: Indices) -> Iterator[_Gap]:
-    """Pair elements of small gaps by the matching blocks of their keys; leave large gaps."""
+    """Pair elements of small gaps by the matching blocks of their keys; leave large gaps unmatched."""
     budget = _QUADRATIC
     for before, after in gaps:
         cost = len(before) * len(after)

@@ -12,7 +12,7 @@ from circletools.wording import Attributes
 
 @dataclass(frozen=True, slots=True)
 class PartChange(Attributes):
-    """A part that changed, by its path; the digest is None if there is no such part."""
+    """The path of a part that changed, and its digests; a digest is None if that model lacks the part."""
 
     part: str
     before: str | None
@@ -21,7 +21,7 @@ class PartChange(Attributes):
 
 @dataclass(frozen=True, slots=True)
 class Attestation(Attributes):
-    """The statement that NEW equals OLD except for `changes`, with both digests and the number of equal parts."""
+    """A statement that two models are equal except for `changes`, with their digests and the count of equal parts."""
 
     format: str
     before: str
@@ -31,9 +31,9 @@ class Attestation(Attributes):
 
 
 def attest(before: Model, after: Model) -> Attestation:
-    """Return the statement that two models are identical except for named parts.
+    """Return a statement that two models are identical except for the parts it names.
 
-    Raises UsageError if the formats differ, and the errors of `digests`.
+    Raises UsageError if the formats differ, and the same errors as `digests`.
 
     >>> with ct.open("in.circle") as old, ct.open("out.circle") as new:
     ...     [change.part for change in ct.attest(old, new).changes]

@@ -1,4 +1,4 @@
-"""Compare what is not in the models' own tables: format, trailing bytes, metadata, affinity and origins.
+"""Compare everything outside the models' own tables: format, trailing bytes, metadata, affinity and origins.
 
 A table that cannot be decoded counts as missing.
 """
@@ -35,30 +35,30 @@ T = TypeVar("T")
 
 
 def read_or_note(read: Callable[[Model], T | None], model: Model, what: str, notes: list[Finding]) -> T | None:
-    """Return the value of `read`, or None with a note if it fails."""
+    """Return the result of `read`; if it fails, add a note and return None."""
     try:
         return read(model)
     except TableFormatError as error:
-        message = f"{model.source.name}: the {what} cannot be decoded and are ignored: {error}"
+        message = f"{model.source.name}: ignored the {what} table, which cannot be decoded: {error}"
         notes.append(Finding("MALFORMED_TABLE", "info", "", message))
         return None
 
 
 def between(path: str | tuple[str, str], old: Any, new: Any) -> Difference:
-    """Return the difference between two values, or None; `path` is one path for both models, or a pair."""
+    """Return the difference between two values; None means no value. `path` is one path or one for each model."""
     kind: Kind = "added" if old is None else "removed" if new is None else "changed"
     return Difference(kind, *((path, path) if isinstance(path, str) else path), old, new)
 
 
 def freshness_of(check: Callable[[Model, T], Freshness], model: Model, tables: T) -> str:
-    """Return the state found by `check`; `unknown` if a stamp or names of operators cannot be decoded."""
+    """Return the state found by `check`; `unknown` if a stamp or the operators' names cannot be decoded."""
     try:
         return check(model, tables).state
     except InvalidInputError:
         return "unknown"
 
 
-# --- compare two models outside of their flatbuffers: the format, and trailing bytes, often a ZIP archive -----
+# --- compare two models outside their flatbuffers: the format and the trailing bytes, often a ZIP archive -----
 
 
 _Members = dict[str, dict[str, Any]]
@@ -92,7 +92,7 @@ def _end(model: Model) -> int:
 
 
 def _members(model: Model, behind: memoryview) -> _Members | None:
-    """Return the files of an archive after the model, or None if there is no readable one."""
+    """Return the files of the archive that follows the model, or None if there is no readable archive."""
     entries = None if directory_start(behind) is None else archive_entries(model)
     if entries is None:
         return None
@@ -151,13 +151,13 @@ def _described(found: _Value) -> dict[str, Any]:
     return shown | {"blake2b": found.digest}
 
 
-# --- compare the affinity of two models: operators on other devices, and partitions with other operators ------
+# --- compare the affinity of two models: the operators' devices, and the operators in each partition ----------
 
 
 def affinity_differences(comparison: ModelComparison, notes: list[Finding]) -> Iterator[Difference]:
     """Yield the differences in affinity: devices, freshness, the device of each operator, partitions.
 
-    If only one model has an affinity, that is the only difference.
+    If only one model has an affinity table, that is the only difference reported.
     """
     models = comparison.before, comparison.after
     old, new = (read_or_note(read_affinity, model, "affinity", notes) for model in models)
@@ -204,7 +204,7 @@ def _subgraph(
 
 
 def _device_ids(affinity: Affinity, subgraph: int, operators: Indices) -> Indices:
-    """Return the device id of each operator; NONE for operators that the table, perhaps stale, does not cover."""
+    """Return the device id of each operator; NONE for operators missing from the table, which may be stale."""
     ids = np.full(len(operators), NONE, np.int64)
     if subgraph in affinity.subgraphs:
         known = affinity.subgraphs[subgraph].devices
@@ -213,7 +213,7 @@ def _device_ids(affinity: Affinity, subgraph: int, operators: Indices) -> Indice
 
 
 def _partitions(affinity: Affinity, subgraph: int, partner: Mapping[int, int] | None) -> dict[int, Any]:
-    """Return the number, identity and description of each partition, by its lowest operator in the first model."""
+    """Return each partition's number, identity and description, keyed by its lowest operator in the first model."""
     if subgraph not in affinity.subgraphs:
         return {}
     known, found = affinity.subgraphs[subgraph], {}
@@ -232,8 +232,8 @@ def _partitions(affinity: Affinity, subgraph: int, partner: Mapping[int, int] | 
 def origin_differences(comparison: ModelComparison, notes: list[Finding]) -> Iterator[Difference]:
     """Yield the differences in origins: sources by id, then the names of each operator's sources.
 
-    If only one model has origins, that is the only difference. A table that cannot be decoded counts as missing; its
-    bytes are compared as a metadata entry.
+    If only one model has origins, that is the only difference reported. A table that cannot be decoded counts as
+    missing, but its bytes are compared as those of a metadata entry.
     """
     models = comparison.before, comparison.after
     old, new = (read_or_note(read_origins, model, "origins", notes) for model in models)

@@ -1,12 +1,12 @@
 """Compare two models: match objects whose index changed, then compare every field of the schema.
 
 Buffers are matched by their data, operator codes by their fields, subgraphs and signatures by name, tensors and
-operators by the paths of their origins if both models have origins, else by names and outputs. An index (of a tensor,
-a buffer, ...) is compared by its target, so an index shifted by an insertion is not a difference. Nor is the layout
-of the file: external data is compared by its bytes.
+operators by the paths of their origins if both models have origins, otherwise by names and outputs. An index (of a
+tensor, a buffer, ...) is compared by the object it refers to, so an index shifted by an insertion is not a
+difference. Neither is the layout of the file: external data is compared by its bytes.
 
-Metadata entries, and the buffers that only they refer to, are compared elsewhere. All buffers without data are equal,
-including buffer 0, which means no data.
+Metadata entries, and the buffers that only they refer to, are compared elsewhere. All buffers without data count as
+equal, including buffer 0, which stands for "no data".
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ _OLD_LIST = ("Model", "metadata_buffer")
 class ModelComparison:
     """The matched objects of two models, and their differences.
 
-    `unknown` lists paths that cannot be compared, since they are not in the schemas. Raises ModelFormatError if one
-    of the models is broken.
+    `unknown` lists paths that cannot be compared because the schemas do not define them. Raises ModelFormatError if
+    one of the models is broken.
     """
 
     def __init__(self, before: Model, after: Model) -> None:
@@ -125,14 +125,14 @@ class ModelComparison:
             return self._names.keys(model.subgraph_tables.strings("name"))
 
         def whole(model: Model) -> Keys:
-            """Key a subgraph also by the set of its tensors."""
+            """Key a subgraph by its name and its set of tensors."""
             columns = model.tensor_columns
             names = mixed(self._tensor_names.keys(columns.names))
             sums = np.concatenate((np.zeros(1, np.uint64), np.cumsum(names, dtype=np.uint64)))[columns.splits]
             return mixed(name(model), np.diff(sums))
 
         def operators(model: Model) -> Keys:
-            """Key a subgraph also by its operators, in order."""
+            """Key a subgraph by its name, its set of tensors, and its operators in order."""
             columns = model.operator_columns
             codes = self._names.keys([code.name for code in model.operator_codes])
             known = np.append(codes, np.zeros(1, codes.dtype))[np.minimum(columns.code_indices, len(codes))]
@@ -162,7 +162,7 @@ class ModelComparison:
         kinds = [mixed(*parts) for parts in zip(types, shapes, buffers, strict=True)]
         whole = [mixed(*parts) for parts in zip(names, kinds, strict=True)]
         levels: list[tuple[Keys, Keys]] = [(whole[0], whole[1])]
-        # Converters number generic names: an equal name with another type and shape is another constant.
+        # Converters number generic names, so constants of equal names but different types or shapes do not match.
         held = [(one > 0) & ~_marked_at(blank, one) for blank, one in zip(self._blank, named, strict=True)]
         for parts in (types, [np.where(own, shape, 0) for own, shape in zip(held, shapes, strict=True)]):
             levels.append((mixed(names[0], parts[0]), mixed(names[1], parts[1])))
@@ -267,7 +267,7 @@ class ModelComparison:
             return numbers
 
         def of_metadata(pairs: Pairs, rows: Indices, old: Keys, new: Keys) -> tuple[Keys, Keys]:
-            """Compare buffers of metadata by the name of the entry."""
+            """Compare metadata buffers by the names of their entries."""
             numbers = buffers(pairs, rows, old, new)
             for model, indices, known in zip((self.before, self.after), (old, new), numbers, strict=True):
                 names = {entry.buffer: entry.name for entry in reversed(model.metadata)}
@@ -299,7 +299,7 @@ def _below(path: str, name: str) -> str:
 
 
 def _ranges(model: Model) -> tuple[Indices, Indices]:
-    """Return the start and length of each buffer's data, limited to the file."""
+    """Return the start and length of each buffer's data, clipped to the file."""
     buffers = model.buffers
     size = np.uint64(model.wire.size)
     start = np.where(buffers.external, np.minimum(buffers.offsets, size), buffers.data.start.astype(np.uint64))
@@ -308,9 +308,9 @@ def _ranges(model: Model) -> tuple[Indices, Indices]:
 
 
 def _named_by_structure(model: Model) -> NDArray[np.bool_]:
-    """Return which buffers anything other than a metadata entry refers to; buffer 0 counts as referred to.
+    """Return a mask of the buffers that something other than a metadata entry refers to, and of buffer 0.
 
-    The old list of metadata buffers counts only for buffers that no entry refers to.
+    The obsolete field `metadata_buffer` counts as a reference only to buffers that no entry refers to.
     """
     count = len(model.buffers)
     named = np.zeros(count, np.bool_)
@@ -323,19 +323,19 @@ def _named_by_structure(model: Model) -> NDArray[np.bool_]:
 
 
 def _of_metadata(model: Model) -> NDArray[np.bool_]:
-    """Return which buffers only metadata entries refer to."""
+    """Return a mask of the buffers that only metadata entries refer to."""
     return _with_entry(model) & ~_named_by_structure(model)
 
 
 def _with_entry(model: Model) -> NDArray[np.bool_]:
-    """Return which buffers a metadata entry refers to."""
+    """Return a mask of the buffers that a metadata entry refers to."""
     entries = np.zeros(len(model.buffers), np.bool_)
     entries[[entry.buffer for entry in model.metadata if entry.buffer < len(entries)]] = True
     return entries
 
 
 def _blank(model: Model) -> NDArray[np.bool_]:
-    """Return which buffers have no data, like buffer 0; an empty data vector counts as data."""
+    """Return a mask of the buffers without data, such as buffer 0; an empty data vector counts as data."""
     blank = ~model.buffers.external & ~model.buffers.tables.has("data")
     blank[:1] = True
     return blank
@@ -347,19 +347,19 @@ def _marked_at(marked: NDArray[np.bool_], indices: Keys) -> NDArray[np.bool_]:
 
 
 def _own_buffers(model: Model, blank: NDArray[np.bool_], which: tuple[Indices, Indices]) -> tuple[Indices, Indices]:
-    """Return the buffers to compare, by row and index: all except those of metadata and unused empty ones."""
+    """Return the rows and indices of the buffers to compare: all except metadata and unused empty buffers."""
     own = _named_by_structure(model) | (~_of_metadata(model) & (_ranges(model)[1] > 0))
     own[1:] &= ~blank[1:]
     return which[0][own[which[1]]], which[1][own[which[1]]]
 
 
 def _type_numbers(before: Schema, after: Schema, old: Keys, new: Keys) -> tuple[Keys, Keys]:
-    """Return tensor types as numbers that mean the same in both formats."""
+    """Return tensor types as numbers with the same meaning in both formats."""
     if before.format == after.format:
         return old, new
     known = {name: value for value, name in before.enums["TensorType"].items()}
     values, places = np.unique(new, return_inverse=True)
     names = [after.enums["TensorType"].get(value) for value in values.tolist()]
-    beyond = 1 << 10  # a type that the other format lacks
+    beyond = 1 << 10  # added to a type that the other format lacks
     same = [known.get(str(name), value + beyond) for name, value in zip(names, values.tolist(), strict=True)]
     return old.astype(np.int64), np.array(same, np.int64)[places]

@@ -1,4 +1,4 @@
-"""Translate indices of the second model into those of the first, by an alignment.
+"""Translate indices of the second model into those of the first, given an alignment.
 
 tensor 7 of the second model is tensor 5 of the first      5
 tensor 8 of the second model is new                        a number beyond the tensors of the first
@@ -26,7 +26,7 @@ from circletools.model.keys import Interning
 from circletools.model.model import Model
 from circletools.origin.read import Origins, current_origins
 
-# --- compare data in the flatbuffer or after it by its bytes: buffers and custom options ----------------------
+# --- compare the bytes of buffers and custom options, in the flatbuffer or after it ----------------------------
 
 
 def custom_options(engine: Comparison, pairs: Pairs, before: Model, after: Model) -> Iterator[Difference]:
@@ -68,7 +68,7 @@ def _programs(model: Model) -> dict[int, _Program]:
 
 
 def contents(engine: Comparison, pairs: Pairs, name: str, outside: tuple[str, str]) -> Iterator[Difference]:
-    """Compare data in a vector of bytes, or at the position in the file that the fields `outside` give."""
+    """Compare data in a vector of bytes, or at the file position given by the fields `outside`."""
     places = [[tables.scalars(field) for field in outside] for tables in (pairs.before, pairs.after)]
     external = (places[0][0] > 1) | (places[1][0] > 1)
     item = pairs.before.field(name)
@@ -97,7 +97,7 @@ def _data(tables: Tables, row: int, name: str, place: list[NDArray[Any]]) -> mem
     return tables.wire.memory[offset : offset + size]
 
 
-# --- keys of operators and tensors by origins: the instance paths that two exports of a network share ---------
+# --- keys of operators and tensors from origins: the instance paths that two exports of a network share --------
 
 
 _PATH = re.compile(r"[./]|::")
@@ -107,8 +107,8 @@ _PATH = re.compile(r"[./]|::")
 class InstanceKeys:
     """A key for each tensor and operator of a model; objects without an origin have unique keys.
 
-    `calls` has the number of the call that made each tensor, 0 if unknown: equal names from different calls mean
-    nothing, since converters number them.
+    `calls` has a number for the call that produced each tensor, 0 if unknown. Equal names of tensors from different
+    calls prove nothing, since converters number the names.
     """
 
     tensors: Keys
@@ -123,15 +123,15 @@ def instance_keys(before: Model, after: Model) -> tuple[InstanceKeys, InstanceKe
     if old is None or new is None:
         return None
     names = Interning()
-    names.keys([()])  # is number 0
+    names.keys([()])  # gives it number 0
     return _keys(sides[0], old, names, 0), _keys(sides[1], new, names, 1)
 
 
 def _keys(model: ModelGraph, origins: Origins, names: Interning, side: int) -> InstanceKeys:
-    """Key an operator by its code, the calls or paths of its sources, and its position among those that share both.
+    """Key an operator by its code, its sources' calls or paths, and its position among operators equal in both.
 
-    A source that is a plain name is neither, and gives no key. A tensor is keyed by its producer and slot, a constant
-    by its first reader and slot.
+    A source without a call or path, only a name, does not count. A tensor is keyed by its producer and output slot, a
+    constant by its first reader and input slot.
     """
     texts: dict[int, tuple[str, ...]] = {}
     for source, name in origins.sources.items():
@@ -170,7 +170,7 @@ def _keys(model: ModelGraph, origins: Origins, names: Interning, side: int) -> I
 
 @dataclass(frozen=True, slots=True)
 class Nested:
-    """Alignments of many pairs of lists: `rows` has the pair of lists for each pair of elements."""
+    """Alignments of many pairs of lists: for each pair of elements, `rows` has the index of its pair of lists."""
 
     rows: Indices
     before: Indices
@@ -180,7 +180,7 @@ class Nested:
     added: tuple[Indices, Indices]
 
     def moves(self) -> Iterator[tuple[int, int, int]]:
-        """Yield the row of each moved element, and the index before and after the move."""
+        """Yield the row of each moved element, and its index before and after the move."""
         columns = (column[self.moved].tolist() for column in (self.rows, self.before, self.after))
         yield from zip(*columns, strict=True)
 
@@ -206,9 +206,9 @@ def nested(alignments: Sequence[Alignment]) -> Nested:
 
 
 class _Numbers:
-    """Indices of aligned lists in one numbering. Those below `least` do not change; those past the end keep counting.
+    """Indices of aligned lists in one numbering. Those below `least` stay; those past the end get numbers above all.
 
-    `splits` has the start of each owner's list among all elements, on both sides.
+    For both sides, `splits` has the position among all elements at which each owner's list starts.
     """
 
     def __init__(self, splits: tuple[Indices, Indices], before: Indices, after: Indices, least: int = 0) -> None:
@@ -218,7 +218,7 @@ class _Numbers:
         self.partner[after] = before
 
     def _global(self, values: NDArray[Any], owners: Indices | int, side: int) -> tuple[Indices, NDArray[np.bool_]]:
-        """Return positions among all elements, and which of them exist."""
+        """Return positions among all elements, and a mask of those that exist."""
         splits, total = self._splits[side], int(self._splits[0][-1] + self._splits[1][-1])
         values = values.astype(np.int64)
         first, count = splits[owners], np.diff(splits)[owners]
@@ -227,11 +227,11 @@ class _Numbers:
         return np.where(inside, first + values, beyond), inside
 
     def before(self, values: NDArray[Any], owners: Indices | int = 0) -> Indices:
-        """Return indices of the first model; `owners` are the subgraphs."""
+        """Renumber indices of the first model; `owners` are their subgraphs."""
         return self._global(values, owners, 0)[0]
 
     def after(self, values: NDArray[Any], owners: Indices | int = 0) -> Indices:
-        """Return indices of the second model."""
+        """Renumber indices of the second model."""
         numbers, inside = self._global(values, owners, 1)
         numbers[inside] = self.partner[numbers[inside]]
         return numbers
@@ -241,13 +241,13 @@ class Numbering(_Numbers):
     """The indices of two aligned lists."""
 
     def __init__(self, alignment: Alignment, *, zero_is_none: bool = False) -> None:
-        """`zero_is_none`: index 0 means none, regardless of the lists."""
+        """With `zero_is_none`, index 0 means "none" and is not renumbered."""
         first, second = (np.array([0, count]) for count in alignment.counts)
         super().__init__((first, second), alignment.before, alignment.after, 1 if zero_is_none else 0)
 
 
 class TensorNumbering(_Numbers):
-    """The tensor indices of two models; each index counts within its subgraph."""
+    """The tensor indices of two models; each index is relative to its subgraph."""
 
     def __init__(self, subgraphs: Alignment, tensors: Nested, splits: tuple[Indices, Indices]) -> None:
         self._subgraphs = Numbering(subgraphs)
@@ -257,7 +257,7 @@ class TensorNumbering(_Numbers):
     def both(
         self, before: NDArray[Any], after: NDArray[Any], old_owners: Indices, new_owners: Indices
     ) -> tuple[Indices, Indices]:
-        """Return tensor indices of both models; unchanged if the subgraphs do not match."""
+        """Renumber tensor indices of both models, except those in subgraphs that do not match."""
         old, new = before.astype(np.int64), after.astype(np.int64)
         counts = [len(splits) - 1 for splits in self._splits]
         together = (old_owners < counts[0]) & (new_owners < counts[1])

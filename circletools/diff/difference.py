@@ -1,4 +1,4 @@
-"""Compare two models: structure, metadata, origins, affinity, data after the flatbuffer."""
+"""Compare two models: structure, metadata, origins, affinity, and data after the flatbuffer."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _MIRRORED = {"added": "removed", "removed": "added"}
 
 
 class Change(NamedTuple):
-    """A difference, and its section."""
+    """A difference and the section that it belongs to."""
 
     section: Section
     difference: Difference
 
 
 class Pairing(NamedTuple):
-    """The matched operators and tensors, as rows of all subgraphs: (before, after), of shape (n, 2)."""
+    """The matched operators and tensors, as arrays of pairs of rows (before, after), counted across subgraphs."""
 
     operators: NDArray[np.int64]
     tensors: NDArray[np.int64]
@@ -43,9 +43,9 @@ class Pairing(NamedTuple):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ModelDifference(Tabular):
-    """The differences. `identical`: the files are equal byte for byte; `notes` lists what was not compared.
+    """The differences between two models. If `identical`, the files are equal byte for byte.
 
-    `pairing` is None if the files are identical, so nothing was matched.
+    `notes` lists what was not compared. `pairing` is None if the files are identical, since nothing was matched then.
     """
 
     changes: tuple[Change, ...]
@@ -54,7 +54,7 @@ class ModelDifference(Tabular):
     pairing: Pairing | None = None
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """Return the kind, path and values of each change."""
+        """Return the section, kind, paths and values of each change."""
         return [{"section": section, **one._asdict()} for section, one in self.changes]
 
 
@@ -63,12 +63,12 @@ def compare_models(
 ) -> ModelDifference:
     """Return the differences between two models.
 
-    `sections` are some of structure, metadata, origins, affinity and file; by default all of them. Changes at or
+    `sections` can contain structure, metadata, origins, affinity and file; the default is all of them. Changes at or
     below a path that matches a glob in `ignore` are left out: `*` matches any characters, `?` matches one, and
     brackets are literal.
 
-    Raises UsageError if a section does not exist, ModelFormatError if one of the models is broken, with the file name
-    in front of the location.
+    Raises UsageError if a section does not exist, and ModelFormatError, whose location begins with the file name, if
+    one of the models is broken.
 
     >>> with ct.open("a.tflite") as before, ct.open("b.tflite") as after:
     ...     found = ct.diff(before, after, ["structure"], ignore=["buffers[*]"])

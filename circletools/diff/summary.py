@@ -1,4 +1,4 @@
-"""The summary of a difference: changed operators with their modules, tensors, and the number of all other changes."""
+"""The summary of a difference: counts of changed operators, by module, of changed tensors, and of other changes."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ _MOST_MODULES, _MOST_OPERANDS = 3, 4
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The summary of a difference: each change is in at least one count.
+    """The summary of a difference: each change is included in at least one count.
 
-    `retyped` counts tensors by role and types, as `weight FLOAT32 -> INT8`; `operands` counts, by shapes, constants
-    of operators that both models have, as `[16, 3, 3, 8] -> [24, 5, 5, 8]`. `changed` counts operators of both models
-    whose fields or tensors differ; `modules` are their modules, by origins or names; `added` and `removed` count
-    operators by code; an operator with another code counts as both. `tensors` counts tensors by the field that
-    differs (`values`: constants of the same type and shape with other bytes; `buffer`: with equal bytes elsewhere;
-    `type`: those not in `retyped`), and those that are `added` or `removed`. `others` counts all other changes by
-    section or table.
+    `retyped` counts tensors whose type changed, by role and types, such as `weight FLOAT32 -> INT8`; `operands`
+    counts constants whose shape changed in operators that both models have, such as `[16, 3, 3, 8] -> [24, 5, 5, 8]`.
+    `changed` counts operators of both models whose fields or tensors differ; `modules` are their modules, by origins
+    or names. `added` and `removed` count operators by code; an operator whose code changed counts as both. `tensors`
+    counts tensors that are `added` or `removed`, and others by the field that differs (`values`: constants of the
+    same type and shape but with different bytes; `buffer`: equal bytes in another buffer; `type`: those not in
+    `retyped`). `others` counts all other changes by section or table.
     """
 
     file_bytes: tuple[int, int]
@@ -81,9 +81,9 @@ def summarize(found: ModelDifference, before: Model, after: Model) -> Summary:
 
 
 def _changed_rows(found: ModelDifference, before: Model, after: Model) -> tuple[dict[str, set[int]], dict[str, int]]:
-    """Return changed operators, and tensors by the field that differs, as rows of the first model; and other counts.
+    """Return the changed operators, the tensors by the field that differs, and the counts of other changes.
 
-    Added tensors are rows of the second model.
+    Operators and tensors are rows of the first model, but added tensors are rows of the second.
     """
     rows: dict[str, set[int]] = {aspect: set() for aspect in ("values", "shape", "type", "buffer")}
     others: Counter[str] = Counter()
@@ -142,7 +142,7 @@ def _retyped(tensors: Indices, before: Model, after: Model) -> dict[int, str]:
     for old, new in tensors.tolist():
         kinds = types[0][old], types[1][new]
         held = constant[0][old]
-        if kinds[0] != kinds[1] and held == constant[1][new]:  # else equal names mean different tensors
+        if kinds[0] != kinds[1] and held == constant[1][new]:  # otherwise different tensors have the same name
             floating = any("FLOAT" in kind for kind in kinds)
             role = "weight" if held and floating else "constant" if held else "activation"
             found[old] = f"{role} {kinds[0]} -> {kinds[1]}"
@@ -150,7 +150,7 @@ def _retyped(tensors: Indices, before: Model, after: Model) -> dict[int, str]:
 
 
 def _operands(same: list[list[int]], before: Model, after: Model) -> Counter[str]:
-    """Count the constants of matched operators that have another shape, regardless of their names."""
+    """Count the constants of matched operators whose shape differs, regardless of their names."""
     found: Counter[str] = Counter()
     constant = _constant(before), _constant(after)
     for slot in range(_MOST_OPERANDS):
@@ -176,7 +176,7 @@ def _codes(model: Model) -> list[str]:
 
 
 def _modules(model: Model, rows: set[int]) -> tuple[str, ...]:
-    """Return the modules of operators, or the one that contains them all; empty if that is the whole model."""
+    """Return the modules of these operators, or the one module that contains them; empty if it is the whole model."""
     whole, splits = model_graph(model), model.operator_columns.splits
     try:
         origins = current_origins(whole) or origins_by_output(whole, range(len(whole)))

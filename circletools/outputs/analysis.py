@@ -1,4 +1,4 @@
-"""Find outputs of a subgraph whose tensor has another use.
+"""Find outputs of a subgraph whose tensor is also used for something else.
 
 A runtime lets its user pass a separate buffer for every input and output, so each output needs its own tensor,
 computed by an operator. Files can violate this:
@@ -7,9 +7,9 @@ computed by an operator. Files can violate this:
     INPUT_ALIASED_OUTPUT    the output is also an input of the subgraph
     DUPLICATE_OUTPUT        an earlier output is the same tensor
     OUTPUT_TAP              an operator also reads the output
-    UNPRODUCED_OUTPUT       no operator produces the output, and it is no input or constant
+    UNPRODUCED_OUTPUT       the output is neither produced by an operator nor an input or constant
 
-The first applicable kind is reported for each slot.
+For each output, the first kind that applies is reported.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from circletools.wording import Attributes, Word
 
 
 class AliasKind(Word):
-    """How an output's tensor is used otherwise; the value is the code of the finding."""
+    """The other use of an output's tensor; the value is the code of the finding."""
 
     CONSTANT = "CONSTANT_OUTPUT"
     INPUT = "INPUT_ALIASED_OUTPUT"
@@ -40,7 +40,7 @@ class AliasKind(Word):
     UNPRODUCED = "UNPRODUCED_OUTPUT"
 
 
-_REUSED = "onert's `infer` may use its memory again"
+_REUSED = "onert's `infer` may reuse its memory"
 LEFT_ALONE = "leave it: runtimes recognize this subgraph by its operators"
 _MESSAGES = {
     AliasKind.CONSTANT: "is a constant",
@@ -53,10 +53,10 @@ _MESSAGES = {
 
 @dataclass(frozen=True, slots=True)
 class AliasedOutput(Attributes):
-    """An output slot whose tensor is not used for that slot alone.
+    """An output (`slot`) whose tensor is not used for that output alone.
 
     `producer` is the operator that computes the tensor. `other` is the index of the input (INPUT), the earlier output
-    (DUPLICATE) or the last reading operator (TAP) that uses the tensor too. -1 means none for both.
+    (DUPLICATE) or the last reading operator (TAP) that also uses the tensor. Both are -1 if there is none.
     """
 
     kind: AliasKind
@@ -92,11 +92,11 @@ def choose_subgraphs(model: ModelGraph, choice: str | Iterable[int]) -> list[int
 def aliased_outputs(
     model: Model, subgraphs: str | Iterable[int] = "entry", *, constants: bool = True, copies: bool = False
 ) -> list[AliasedOutput]:
-    """Return the outputs of these subgraphs whose tensor is used otherwise too, by subgraph and slot.
+    """Return the outputs of these subgraphs whose tensor is also used for something else, by subgraph and slot.
 
     `subgraphs` are indices, or a choice as in `choose_subgraphs`. Without `constants`, a constant is reported only if
-    it is an earlier output too. With `copies`, the first of equal outputs counts as a tap, because the copies for the
-    others will read it.
+    it is also an earlier output. With `copies`, the first of several equal outputs counts as a tap, because the
+    copies for the others will read it.
     """
     return outputs_aliased_in(model_graph(model), subgraphs, constants=constants, copies=copies)
 
@@ -104,7 +104,7 @@ def aliased_outputs(
 def outputs_aliased_in(
     model: ModelGraph, subgraphs: str | Iterable[int] = "entry", *, constants: bool = True, copies: bool = False
 ) -> list[AliasedOutput]:
-    """Do the same as `aliased_outputs`, given a model's graphs."""
+    """Do the same as `aliased_outputs`, but given a model's graphs."""
     chosen = [model.graphs[index] for index in choose_subgraphs(model, subgraphs)]
     return [output for graph in chosen for output in _of_graph(graph, constants, copies)]
 
@@ -147,7 +147,7 @@ def _is_constant(values: Values, index: int) -> bool:
 
 
 def _last_operator(uses: Uses, tensors: int) -> NDArray[np.int64]:
-    """Return the last operator that uses each tensor as input or output, -1 for none."""
+    """Return the last operator in `uses` for each tensor, -1 for none."""
     last = np.full(tensors, -1, np.int64)
     present = uses.values < tensors
     last[uses.values[present]] = uses.operators[present]
@@ -157,8 +157,8 @@ def _last_operator(uses: Uses, tensors: int) -> NDArray[np.int64]:
 def output_findings(model: ModelGraph) -> list[Finding]:
     """Return the aliased outputs as findings.
 
-    In bodies of While and If, all kinds except UNPRODUCED_OUTPUT are normal, and a tap is harmless in most runtimes:
-    all these are infos. In Circle, the format of onert, an OUTPUT_TAP whose memory may be reused is a warning.
+    In the bodies of WHILE and IF, all kinds except UNPRODUCED_OUTPUT are normal, and a tap is harmless in most
+    runtimes; these are infos. In Circle, onert's format, an OUTPUT_TAP whose memory may be reused is a warning.
     """
     entries, patterns = set(model.entries), model.patterns
     findings = []
@@ -176,9 +176,9 @@ def output_findings(model: ModelGraph) -> list[Finding]:
 def reused_outputs(graph: Graph) -> frozenset[int]:
     """Return the outputs that operators read, and whose memory onert may reuse for a later operator.
 
-    onert frees a tensor after its last reader, even an output, unless the caller binds it. Its execution order
-    depends on hash tables, so any operator whose results are unread may run last: an output is safe if no operator
-    reads it, or if all operators that may run last do.
+    onert frees a tensor, even an output, after its last reader, unless the caller provides its memory. The order of
+    execution depends on hash tables, so any operator whose results are unread may run last: an output is safe if no
+    operator reads it, or if all operators that may run last read it.
     """
     operators, values = graph.uses
     is_read = np.zeros(len(graph.values), np.bool_)

@@ -1,10 +1,10 @@
 """Operators that copy a tensor bit for bit, from a measured table (copyops.json).
 
-The table is made by `tools/measure/copyops.py` in LiteRT and onert; docs/copy-operators.md explains the table and the
-results on whole models. RESHAPE is preferred: onert folds the leading dimensions of some results into one, and then
-refuses a TRANSPOSE of the rank in the file. For LiteRT alone TRANSPOSE is preferred: it lets a user resize every
-dimension, RESHAPE only the first. A tensor without dimensions in the file is reshaped to the result of a SHAPE
-operator: it may have some at run time, and Arm's Vela rejects an empty operand, such as a scalar's shape.
+`tools/measure/copyops.py` measures the table in LiteRT and onert; docs/copy-operators.md explains the table and the
+results on whole models. RESHAPE is preferred, because onert folds the leading dimensions of some results into one,
+and then refuses a TRANSPOSE of the rank in the file. For LiteRT alone, TRANSPOSE is preferred, because it lets a user
+resize every dimension, and RESHAPE only the first. A tensor without dimensions in the file is reshaped to the result
+of a SHAPE operator: it may have dimensions at run time, and Arm's Vela rejects empty operands (a scalar's shape).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class CopyOperator:
-    """An operator that copies: its code and version, and the value of its second input, if it has one.
+    """An operator that copies a tensor: its code and version, and the value of its second input, if it has one.
 
     `options` is the name of its options table, or None. With `reads_shape`, the second input is the tensor's actual
     shape, computed by a SHAPE operator. `inexact_in` names a runtime in which the copy is not exact.
@@ -56,23 +56,23 @@ class CopyOperator:
 
 @dataclass(frozen=True, slots=True)
 class _Traits:
-    """The properties that the table distinguishes; see its `kinds` and `quantizations`."""
+    """The properties of a tensor that the table distinguishes; see its `kinds` and `quantizations`."""
 
     type: str
     rank: int
     kind: str
     quantization: str
     rank_unknown: bool
-    """If true, the rank is unknown, and `rank` is 1 as a substitute."""
+    """If true, the rank is unknown, and `rank` is set to 1."""
 
 
 def choose_copy_operator(
     model: ModelGraph, output: AliasedOutput, choice: CopyChoice = "auto", runtime: CopyRuntime = "auto"
 ) -> CopyOperator:
-    """Return the operator to copy an output with.
+    """Return the operator that is to copy an output.
 
-    It copies exactly in the runtimes given by `runtime`, if they support such tensors. Raises EditError if there is
-    no such operator or the requested one is not exact; the error names the output and alternatives.
+    It copies exactly in the runtimes given by `runtime`, if they support such tensors. Raises EditError, with the
+    output and the alternatives, if there is no such operator or the requested one is not exact.
     """
     traits = _traits(model, output)
     candidates, place = _candidates(model, output, traits, runtime)
@@ -92,7 +92,7 @@ def choose_copy_operator(
 def _candidates(
     model: ModelGraph, output: AliasedOutput, traits: _Traits, runtime: CopyRuntime
 ) -> tuple[tuple[str, ...], str]:
-    """Return the candidate operators, the preferred one first, and a text with the reasons against the others."""
+    """Return the candidate operators, the preferred one first, and words for the case that rules out the others."""
     if traits.rank_unknown and _dynamic_shapes_crash(model, output):
         return (), " in a model with IF"
     if traits.rank_unknown:
@@ -101,13 +101,13 @@ def _candidates(
         # LiteRT corrupts its heap when the output of a branch is a constant that another operator copied.
         return ("TRANSPOSE",), " in a branch of IF"
     if model.format == "tflite" and _is_stored(output) and _is_weight(model, output, traits):
-        # XNNPACK takes the weights to be quantized per channel, and then does not prepare their copy.
+        # XNNPACK treats the weights as quantized per channel, and then fails to prepare their copy.
         return ("CONCATENATION",), " that FULLY_CONNECTED reads as weights"
     return ("TRANSPOSE", "RESHAPE", "CONCATENATION") if runtime == "litert" and traits.rank else _ORDER, ""
 
 
 def _judges(form: str, runtime: CopyRuntime, traits: _Traits) -> tuple[str, ...]:
-    """Return the runtimes that decide: those requested, or the other runtime if these do not support such tensors."""
+    """Return the runtimes that decide: those requested that support such tensors, or else any that do."""
     able = _able(traits)
     asked = _asked(form, runtime)
     return tuple(judge for judge in able if judge in asked) or able
@@ -148,7 +148,7 @@ def _refusal(model: ModelGraph, output: AliasedOutput, choice: CopyChoice, legal
 
 
 def _dynamic_shapes_crash(model: ModelGraph, output: AliasedOutput) -> bool:
-    """Return whether onert may crash on a dynamic shape, as for IF when it allocates the model's outputs itself."""
+    """Return whether onert may crash on a dynamic shape, as it can with IF if it allocates the outputs itself."""
     return model.format == "circle" and output.subgraph not in model.entries and bool(_branches(model))
 
 
@@ -180,7 +180,7 @@ def _rank_is_unknown(tensor: Tables, model: ModelGraph, output: AliasedOutput) -
 
     The field `has_rank` marks a known rank, but older converters never wrote it. Tensors of unknown rank are common
     in loop bodies and among computed tensors. In Circle, an input of a subgraph that users call has the shape that
-    they see.
+    the file gives.
     """
     if tensor.scalars("has_rank")[0] or _is_stored(output):
         return False
@@ -209,7 +209,7 @@ def _operator(code: str, traits: _Traits, model: ModelGraph, output: AliasedOutp
 
 
 def _outcome(code: str, runtime: str, traits: _Traits) -> str:
-    """Return the outcome in the table: `exact` or another word, or an empty string if it was not measured."""
+    """Return the outcome in the table: `exact`, a kind of failure, or an empty string if it was not measured."""
     operator = _table()["operators"][code]
     ranks = operator["exact"].get(runtime, {}).get(traits.type, {}).get(traits.quantization, {}).get(traits.kind, "")
     if _holds(ranks, traits.rank):

@@ -1,4 +1,4 @@
-"""Fix outputs, and ask programs whether they still accept the model."""
+"""Fix outputs, and test whether programs still accept the model."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ from circletools.outputs.copyops import CopyChoice, CopyOperator, CopyRuntime, c
 #
 # Rules, in this order, as in onert's passes (ConstantOutputPass, OddOutputPass):
 #
-#     0. an output that is a constant gets a copy of it
-#     1. an output that is an input gets a copy, read from the input
-#     2. the first of equal outputs keeps the tensor, each later one gets a copy read from it; in a subgraph that a
-# user calls, the first gets a copy too if IF or WHILE computes the tensor: when onert allocates the model's
+#     0. an output that is a constant is replaced by a copy of the constant
+#     1. an output that is an input is replaced by a copy of the input
+#     2. of equal outputs, the first keeps the tensor, and each later one is replaced by a copy; in a subgraph that a
+#        user calls, the first is replaced too if IF or WHILE computes the tensor: when onert allocates the model's
 #        outputs itself, other operators read zeros from such an output
-#     3. on request, an output that an operator also reads gets a copy
-# All copies read the original tensor (not another copy) and are appended, so operator indices do not change. Order
-# and number of outputs never change, and inputs are never renamed.
+#     3. on request, an output that an operator also reads is replaced by a copy
+# All copies read the original tensor (not another copy) and are appended, so operator indices do not change. The
+# order and number of outputs never change, and inputs are never renamed.
 
 
-_COPY_BYTES = 4 << 10  # bytes charged for each copy, because it takes time
+_COPY_BYTES = 4 << 10  # bytes charged to the budget for each copy, because it takes time
 _DONE = {
     AliasKind.CONSTANT: "a copy of the constant",
     AliasKind.INPUT: "a copy of the input",
@@ -53,7 +53,7 @@ _DONE = {
 
 @dataclass(frozen=True, slots=True)
 class FixOptions:
-    """Options of copies; see `fix_outputs`."""
+    """The options of `fix_outputs`, which explains them."""
 
     subgraphs: str | tuple[int, ...] = "entry"
     copy_operator: CopyChoice = "auto"
@@ -63,7 +63,7 @@ class FixOptions:
 
 
 def copy_outputs(edit: ModelEdit, options: FixOptions) -> RewriteResult:
-    """Copy the outputs that share their tensor. Raises EditError before any change."""
+    """Copy the outputs whose tensor has another use. Raises EditError before any change is made."""
     model, whole = edit.model, model_graph(edit.model)
     found = outputs_aliased_in(whole, options.subgraphs, constants=not options.keep_constants, copies=True)
     patterns = whole.patterns if options.subgraphs == "all" else frozenset[int]()
@@ -81,22 +81,22 @@ def copy_outputs(edit: ModelEdit, options: FixOptions) -> RewriteResult:
         operator = choose_copy_operator(whole, output, options.copy_operator, options.runtime)
         chosen[output.subgraph].append((output, operator))
         if operator.inexact_in:
-            notes.append(output.finding("warning", f"{operator.inexact_in} does not run the copy by {operator.code}"))
+            notes.append(output.finding("warning", f"{operator.inexact_in} cannot run the copying {operator.code}"))
     for at in chosen:
         if edit.ends(at, "outputs") != model.subgraphs[at].outputs.tolist():
             hint = "save it first, and fix the outputs in another edit"
             raise EditError("this edit has changed the outputs", location=f"subgraphs[{at}].outputs", hint=hint)
-    # onert treats a tensor with an empty data vector as a constant, and copies memory that it never wrote.
+    # onert treats a tensor with an empty data vector as a constant, and would copy memory that was never written.
     buffers = {0} | {int(whole.graphs[at].values.buffers[one.tensor]) for at in chosen for one, _ in chosen[at]}
     dropped = sorted(filter(edit.drop_empty_data, buffers)) if chosen else []
-    changes = [f"buffers[{buffer}]: no data vector, for the empty one" for buffer in dropped]
+    changes = [f"buffers[{buffer}]: removed the empty data vector" for buffer in dropped]
     for subgraph, copies in chosen.items():
         changes += _SubgraphFix(edit, model.subgraphs[subgraph]).apply(copies)
     return RewriteResult(tuple(changes), tuple(notes))
 
 
 def _to_copy(model: ModelGraph, outputs: list[AliasedOutput], detach_taps: bool) -> Iterator[AliasedOutput]:
-    """Yield those results of `aliased_outputs` (with `copies`) that are to be copied."""
+    """Yield the outputs to copy, from those that `aliased_outputs` returns with `copies`."""
     entries = set(model.entries)
     shared = {(output.subgraph, output.tensor) for output in outputs if output.kind is AliasKind.DUPLICATE}
     for output in outputs:
@@ -148,7 +148,7 @@ class _SubgraphFix:
         return target
 
     def shape_of(self, output: AliasedOutput, inherits: list[int]) -> int:
-        """Append a SHAPE operator; return the tensor with the shape."""
+        """Append a SHAPE operator; return its output tensor."""
         edit, subgraph = self.edit, output.subgraph
         name = self.unique(f"{output.name}_shape")
         # onert prepares other subgraphs with the shapes in the file, and accepts no dynamic dimension there.
@@ -184,10 +184,10 @@ class _SubgraphFix:
         return candidate
 
     def follow_signatures(self, before: list[int], after: list[int]) -> None:
-        """Update signature outputs to the new tensors of their slots.
+        """Make signatures refer to the new output tensors.
 
-        If a signature has several names for one tensor, the k-th name belongs to the k-th slot of that tensor (or the
-        last slot, if there are fewer).
+        If a signature has several names for one tensor, the k-th name belongs to the k-th output that is this tensor
+        (or to the last such output if there are fewer).
         """
         slots: defaultdict[int, list[int]] = defaultdict(list)
         for slot, tensor in enumerate(before):
@@ -222,13 +222,13 @@ def fix_outputs(
 
     `subgraphs` are indices, `entry` (the main subgraph and those that a signature names) or `all` (except those that
     runtimes recognize by their operators). Copies are exact in `runtime`. With `keep_constants`, a constant is copied
-    only for its second and later slots; with `detach_taps`, outputs that an operator reads are copied too. `with_`
+    only if it is also an earlier output; with `detach_taps`, outputs that an operator reads are copied too. `with_`
     names programs (docs/runtimes.md): a program that loaded and ran the model must load and run the result, with the
     same outputs; otherwise the next copy operator is tried. Programs do not see other changes of the edit.
 
-    Raises EditError, before any change, if no operator copies an output exactly, or none keeps the model running in a
-    program; UsageError if a subgraph does not exist or a program is not installed. The notes list unchanged outputs
-    (unproduced, or in subgraphs that `all` skips), copies that onert does not run, and refusals.
+    Raises EditError, before any change, if no operator copies an output exactly, or if with each of them some program
+    no longer runs the model; UsageError if a subgraph does not exist or a program is not installed. The notes list
+    unchanged outputs (unproduced, or in subgraphs that `all` skips), copies that onert does not run, and refusals.
 
     >>> with ct.open("in.circle") as model, ct.edit(model) as edit:
     ...     result = ct.outputs.fix(edit)
@@ -242,13 +242,13 @@ def fix_outputs(
 
 
 def _witnessed(model: Model, options: FixOptions, names: Sequence[str]) -> tuple[FixOptions, list[Finding]]:
-    """Return the options with a copy operator that these programs accept, and notes on their refusals."""
+    """Return the options with a copy operator that these programs accept, and notes about refusals."""
     with ExitStack() as stack:
         path = stack.enter_context(as_file(model))
         workers = [stack.enter_context(runtimes.Worker(name)) for name in names]
         before = [behaviour(worker, path) for worker in workers]
         notes = [
-            _note(f"{name} did not accept the model before either: {words}")
+            _note(f"{name} did not accept the original model either: {words}")
             for name, (words, _) in zip(names, before, strict=True)
             if words
         ]
@@ -261,7 +261,7 @@ def _witnessed(model: Model, options: FixOptions, names: Sequence[str]) -> tuple
                         return trial, notes
                     edit.save(tried)
             except EditError:
-                if not refusals:  # of the requested choice
+                if not refusals:  # raised for the requested operator
                     raise
                 continue
             refused = [
@@ -275,7 +275,7 @@ def _witnessed(model: Model, options: FixOptions, names: Sequence[str]) -> tuple
                 refusals.setdefault(one, []).append(trial.copy_operator)
     raise EditError(
         f"no copy operator keeps the model running: {'; '.join(_listed(refusals))}",
-        hint="leave out `with_=` to fix it anyway",
+        hint="to fix it anyway, leave out `with_=`",
     )
 
 
@@ -291,7 +291,7 @@ def _choices(options: FixOptions) -> Iterator[FixOptions]:
 
 
 Behaviour = tuple[str, list[bytes]]
-"""The reason why a program does not accept a model, empty if it does, and the bytes of the outputs if it runs."""
+"""Why a program does not accept a model (empty if it does), and the bytes of the outputs if the model runs."""
 
 
 def behaviour(worker: runtimes.Worker, path: Path) -> Behaviour:
@@ -304,7 +304,7 @@ def behaviour(worker: runtimes.Worker, path: Path) -> Behaviour:
 
 
 def difference(was: Behaviour, now: Behaviour) -> str:
-    """Return why a program that accepted one model refuses the other, or how the outputs differ; else empty."""
+    """Return why a program that accepted one model refuses the other, or that the outputs differ, or nothing."""
     return now[0] or ("the outputs differ" if was[1] != now[1] else "")
 
 

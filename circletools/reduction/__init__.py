@@ -1,1 +1,1 @@
-"""The smallest model that still fails, by delta debugging."""
+"""Find the smallest model that still fails, by delta debugging."""

@@ -1,4 +1,4 @@
-"""Smaller variants of a model: with fewer operators or outputs in a subgraph, or with constants set to zero."""
+"""Smaller variants of a model, with fewer operators or outputs in a subgraph, or with constants set to zero."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _STRUCTURE = {"INT32": 64, "INT64": 128, "BOOL": 16}
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The kept parts of a subgraph: operators, ascending; outputs (None: all possible ones); buffers set to zero."""
+    """The operators kept of a subgraph, ascending; its outputs (None: all possible ones); the buffers set to zero."""
 
     subgraph: int
     operators: tuple[int, ...]
@@ -34,7 +34,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Candidates:
-    """Makes models from choices."""
+    """Builds the variant of a model that a choice describes."""
 
     whole: Whole
 
@@ -43,18 +43,18 @@ class Candidates:
         return self.whole.graph.graphs[choice.subgraph]
 
     def outputs(self, choice: Choice) -> list[int]:
-        """Return the candidate outputs: tensors that are read or returned, or else all that are produced."""
+        """Return the possible outputs: produced tensors that are read or returned, or else all produced tensors."""
         graph, reach = self.graph(choice), Reach(self.graph(choice))
         seen = [tensor for tensor in reach.seen_outside(choice.operators) if not graph.is_handle[tensor]]
         return seen or [tensor for tensor in reach.made_by(choice.operators) if not graph.is_handle[tensor]]
 
     def constants(self, choice: Choice) -> list[int]:
-        """Return the buffers of constants that may be zero without changing the meaning of an operator."""
+        """Return the buffers of constants that can be set to zero without changing what an operator does."""
         read = Reach(self.graph(choice)).read_by(choice.operators)
         return sorted({buffer for _, buffer in self.free(self.graph(choice), read)})
 
     def free(self, graph: Graph, tensors: Iterable[int]) -> list[tuple[int, int]]:
-        """Return the constants among these tensors, except shapes, axes and paddings, each with its buffer."""
+        """Return the constants among these tensors, each with its buffer, except shapes, axes and paddings."""
         constants = [tensor for tensor in tensors if graph.values.is_constant[tensor]]
         pairs = zip(constants, graph.values.buffers[constants].tolist(), strict=True)
         return [(tensor, buffer) for tensor, buffer in pairs if buffer not in self._fixed]
@@ -82,7 +82,7 @@ class Candidates:
         return made if kept > len(stored) else bytes(stored[:kept]) + made[kept:]
 
     def excerpt(self, choice: Choice) -> Excerpt | None:
-        """Return the part; None if it cannot exist, since it would read or return a resource, or return nothing."""
+        """Return the part, or None if it would read or return a resource, or have no operators or outputs."""
         graph = self.graph(choice)
         inputs = Reach(graph).given(choice.operators)
         outputs = list(self.outputs(choice) if choice.outputs is None else choice.outputs)
@@ -103,7 +103,7 @@ class Candidates:
 
 
 def anonymous(candidates: Candidates, choice: Choice, excerpt: Excerpt, seed: int = 0) -> Excerpt:
-    """Return a part without names, and with random weights of the same mean, deviation and range.
+    """Return a part without names, with random weights of the same mean, standard deviation and range.
 
     Shapes, axes, paddings and options are kept: they determine what the operators do.
     """
@@ -132,7 +132,7 @@ def anonymous(candidates: Candidates, choice: Choice, excerpt: Excerpt, seed: in
 
 
 def _random_like(array: Array, rng: np.random.Generator) -> Array:
-    """Return random values with the mean, the deviation and the range of the given values."""
+    """Return random values with the mean, standard deviation and range of the given values."""
     if array.dtype.kind not in "iufb":
         return np.zeros(0)
     real = array.astype(np.float64)

@@ -16,23 +16,23 @@ from circletools.numerics.request import CompareRequest
 from circletools.runtimes.worker import Worker
 
 Symptom = frozenset[str]
-"""Returns how a model fails, without details that differ between models; empty if it does not fail."""
+"""A function that returns how a model fails, without details specific to the model; empty if it does not fail."""
 Ask = Callable[[Path], Symptom]
 
-_COMPILERS = ("vela",)  # which run no models
+_COMPILERS = ("vela",)  # do not run models
 _VARIES = re.compile(r"0x[0-9a-f]+|\d+|'[^']*'|\"[^\"]*\"|/\S+")
 
 
 @contextmanager
 def asking(command: str | None, refused: str | None, differs: Sequence[str], timeout_s: float) -> Iterator[Ask]:
-    """Yield the test of failure for the one method given.
+    """Yield the test of failure for the one condition given.
 
-    `command` contains `{}` for the model; as in a shell's `while`, status 0 means that the failure persists.
+    `command` contains `{}` for the model's name; as in a shell's `while`, status 0 means that the failure persists.
     `refused` is a program that refuses the model or crashes; the first program of `differs` is the reference. Raises
-    UsageError for no method or several, a command without `{}`, and programs that are unknown or not installed.
+    UsageError for no condition or several, a command without `{}`, and programs that are unknown or not installed.
     """
     if sum(map(bool, (command, refused, differs))) != 1:
-        raise UsageError("give one condition", hint="use `while_=`, `while_refused=` or `while_differs=`")
+        raise UsageError("give exactly one condition", hint="use `while_=`, `while_refused=` or `while_differs=`")
     if command:
         words = shlex.split(command)
         if not any("{}" in word for word in words):

@@ -1,7 +1,7 @@
 """Make the smallest model that still fails in the same way as a given one.
 
-First operators are removed, then outputs, then constants are set to zero; this is repeated until nothing can be
-removed. The results of removed operators become inputs. At the end, inputs are made smaller.
+First operators are removed, then outputs, and then constants are set to zero; this is repeated until nothing more can
+be removed. The results of removed operators become inputs. Finally, inputs are made smaller.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from circletools.wording import Attributes
 class ReduceRequest(Attributes):
     """The condition that a reduced model must meet, given in one of three ways.
 
-    `while_` is a command with `{}` for the model; its exit status 0 means that the failure persists; `while_refused`
-    is a program that refuses the model or crashes; `while_differs` are programs, the first of them the reference.
-    With `share_safe`, weights become random and names are removed. `log` has results to resume from.
+    `while_` is a command with `{}` for the model's name; status 0 means that the failure persists. `while_refused` is
+    a program that refuses the model or crashes; `while_differs` are programs, the first of which is the reference.
+    With `share_safe`, weights become random and names are removed. `log` is a file of results to resume from.
     """
 
     while_: str | None = None
@@ -45,10 +45,10 @@ class ReduceRequest(Attributes):
 
 @dataclass(frozen=True, slots=True)
 class Reduction(Attributes):
-    """The reduced model: its operators in a subgraph, their codes, and how many outputs and zeroed constants it has.
+    """The reduced model: its subgraph, operators and their codes, and how many outputs and zeroed constants it has.
 
-    `operator_count` is the number of operators that the subgraph had, `trials` the number of tests, `symptom` the
-    failure, and `still_fails` whether the model to share still fails, None if none was requested.
+    `operator_count` is the number of operators in the original subgraph, `trials` the number of tests, `symptom` the
+    failure; `still_fails` is whether the model made with `share_safe` still fails, None without `share_safe`.
     """
 
     subgraph: int
@@ -65,8 +65,8 @@ class Reduction(Attributes):
 def reduce(model: Model, target: str | os.PathLike[str], request: ReduceRequest) -> Reduction:
     """Write the smallest part of a model to `target` that still fails; return its contents.
 
-    Raises EditError if the model does not fail, or not every time, UsageError for an invalid request or a program
-    that is not installed, InvalidInputError if the log is not one, ModelFormatError for a broken model.
+    Raises EditError if the model does not fail, or not every time; UsageError for an invalid request or a program
+    that is not installed; InvalidInputError for an unreadable log; ModelFormatError for a broken model.
 
     >>> with ct.open("in.tflite") as model:
     ...     ct.reduce(model, "small.tflite", ct.ReduceRequest(while_refused="litert-gpu"))
@@ -101,7 +101,7 @@ def _comes_and_goes() -> EditError:
 
 
 class _Trials:
-    """Tests each file once; results are logged immediately, and files in the log are not tested again."""
+    """Tests each file once; results are logged immediately, and files already in the log are not tested again."""
 
     def __init__(self, ask: Ask, folder: Path, kind: str, log: str | None) -> None:
         self._ask, self._folder, self._kind, self._log = ask, folder, kind, log
@@ -115,7 +115,7 @@ class _Trials:
             raise EditError("the model does not fail", hint="nothing was written")
         if not all(answers):
             raise _comes_and_goes()
-        self.symptom = answers[0] | answers[1]  # some programs print a warning once
+        self.symptom = answers[0] | answers[1]  # some programs print a warning only once
 
     def fails(self, data: bytes, *, again: bool = False) -> bool:
         """Return whether a file fails for the same reasons as the whole model."""
@@ -147,7 +147,7 @@ def _read_log(name: str) -> dict[str, bool]:
 
 
 def _smallest(candidates: Candidates, trials: _Trials) -> Choice:
-    """Return a failing choice from which nothing can be removed."""
+    """Return a failing choice from which nothing more can be removed."""
 
     def fails(choice: Choice) -> bool:
         try:
@@ -160,7 +160,7 @@ def _smallest(candidates: Candidates, trials: _Trials) -> Choice:
     choices = (Choice(index, tuple(range(len(model.graphs[index])))) for index in model.entries)
     choice = next((one for one in choices if fails(one)), None)
     if choice is None:
-        raise EditError("no subgraph still fails after rewriting", hint="the failure depends on the file's layout")
+        raise EditError("after rewriting, no subgraph fails", hint="the failure may depend on the file's layout")
     while True:
         before = choice
         choice = _fewer(candidates, choice, fails)

@@ -1,9 +1,8 @@
 """Delta debugging: find a minimal part of a list for which a test still fails.
 
-1..222 in order     bisect the shortest head that fails, then its shortest failing tail: one faulty operator takes 2
-log2(222) trials the rest            leave out halves, quarters, ... single ones (Zeller and Hildebrandt's ddmin, by
-complements),
-                    until no single one can be left out
+`window` bisects to the shortest head that fails, then to the shortest failing tail of this head: one faulty operator
+among n is found in 2 log2(n) trials. `minimal` leaves out halves, then quarters, and so on down to single items
+(ddmin by Zeller and Hildebrandt, with complements only), until no single item can be left out.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ Fails = Callable[[Sequence[Item]], bool]
 
 
 def window(items: Sequence[Item], fails: Fails[Item]) -> Sequence[Item]:
-    """Return a run of consecutive items that fails, given that the list fails; both ends are found by bisection."""
+    """Return a run of consecutive items that fails; the whole list must fail. Both ends are found by bisection."""
     head = items[: _shortest(len(items), lambda size: fails(items[:size]))]
     return head[len(head) - _shortest(len(head), lambda size: fails(head[len(head) - size :])) :]
 
@@ -31,7 +30,7 @@ def _shortest(size: int, fails: Callable[[int], bool]) -> int:
 
 
 def minimal(items: Sequence[Item], fails: Fails[Item], *, least: int = 1) -> Sequence[Item]:
-    """Return items that fail, none of which can be left out, given that the list fails; `least` or more are kept."""
+    """Return at least `least` items that fail and of which none can be left out; the whole list must fail."""
     size = max(1, len(items) // 2)
     while True:
         place, is_changed = 0, False

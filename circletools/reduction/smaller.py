@@ -16,7 +16,7 @@ from circletools.surgery.setting import set_shape
 
 
 def smaller(data: bytes, fails: Callable[[bytes], bool]) -> bytes:
-    """Return a failing file whose input sizes are 1 or as small as halving makes them; other shapes are inferred."""
+    """Return a failing file with input sizes of 1, or as small as halving allows; other shapes are inferred."""
     while True:
         with open_model(data) as model:
             found = next((made for made in _with_one_smaller(model) if fails(made)), None)
@@ -26,7 +26,7 @@ def smaller(data: bytes, fails: Callable[[bytes], bool]) -> bytes:
 
 
 def _with_one_smaller(model: Model) -> Iterator[bytes]:
-    """Yield files with one input size made smaller, if the operators accept that."""
+    """Yield files with one input size made smaller, where the operators accept it."""
     graph = model_graph(model).graphs[0]
     for place, tensor in enumerate(graph.inputs.tolist()):
         shape = graph.values.shapes.row(tensor).tolist()
@@ -39,6 +39,6 @@ def _with_one_smaller(model: Model) -> Iterator[bytes]:
                         parts = edit.parts()
                     with open_model(b"".join(map(view, parts))) as changed:
                         made = b"".join(map(view, compact_parts(changed)))
-                except CircleToolsError:  # an operator refuses the size, or its rule is not known
+                except CircleToolsError:  # an operator refuses the size, or its shape rule is unknown
                     continue
                 yield made

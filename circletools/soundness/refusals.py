@@ -45,7 +45,7 @@ _REFUSED = {
     "onert": (
         "NO_SUBGRAPH|UNKNOWN_TENSOR_TYPE|UNPRODUCED_TENSOR|IN_PLACE_OPERATOR|OUTPUT_LEFT_OUT|CONSTANT_TOO_SHORT",
         r"UNKNOWN_OPERATOR (?!.*: LiteRT has no kernel)",
-        r"OUTPUT_TAP .* may use its memory again",
+        r"OUTPUT_TAP .* may reuse its memory",
         r"OPERATOR_SHAPES .*: SQUEEZE ",
         "NO_METADATA|OLD_OPERATOR_CODE",
     ),

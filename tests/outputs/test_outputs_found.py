@@ -79,7 +79,7 @@ def test_messages_and_severities() -> None:
         ("DUPLICATE_OUTPUT", "warning", "subgraphs[0].outputs[3]", f"'second' is already output 0{run}`"),
         (
             "OUTPUT_TAP", "info", "subgraphs[0].outputs[4]",
-            "'first' is also read by operator 1; onert's `infer` may use its memory again: "
+            "'first' is also read by operator 1; onert's `infer` may reuse its memory: "
             "run `circletool fix-outputs --detach-taps`",
         ),
         (
@@ -230,7 +230,7 @@ def test_a_copy_in_onert_is_written_where_buffer_0_has_an_empty_vector(kind: str
     path.write_bytes(build.to_bytes(kind))
     with open_model(path) as model:
         edit = ModelEdit(model)
-        assert fix_outputs(edit).changes[0] == "buffers[0]: no data vector, for the empty one"
+        assert fix_outputs(edit).changes[0] == "buffers[0]: removed the empty data vector"
         after = edit.to_bytes()
     assert fixed(after) == after
     path.write_bytes(after)
