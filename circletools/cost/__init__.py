@@ -1,1 +1,1 @@
-"""The costs of a model: multiplications, parameters, bytes, and memory of activations."""
+"""The costs of a model: multiply-accumulates, parameters, bytes, and activation memory."""

@@ -1,4 +1,4 @@
-"""Activation memory: the values that are live while operators run in order, and a plan that shares the memory.
+"""Activation memory: the values that are live while operators run in order, and a plan for sharing memory.
 
     order      in ------x
                a  ---------x            peak: the most bytes that are live at one operator
@@ -21,17 +21,17 @@ from circletools.graph.graph import Graph
 
 _LARGEST = 1 << 40  # bytes; only a hostile shape needs more
 MOST_PLANNED = 20_000
-"""The most values that are planned: the time grows with the square of their number."""
+"""The largest number of values that are planned: planning time grows with the square of the number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Activations:
     """Bytes of the activations of a graph.
 
-    `peak_bytes` is the largest number of bytes live at one operator, `peak_operator` the first such operator (-1
-    without operators); `planned_bytes` is the arena of the plan, with values aligned to `alignment` bytes, None if a
-    graph has too many values to plan; neither includes `variable_bytes`, kept from run to run, or `unproduced_bytes`,
-    of tensors that operators read but nothing produces, such as scratch memory that Vela plans.
+    `peak_bytes` is the largest number of bytes live at one operator, `peak_operator` the first such operator (-1 if
+    there are none). `planned_bytes` is the size of the planned arena, with values aligned to `alignment` bytes, None
+    if there are too many values. Neither size includes `variable_bytes` (tensors kept between runs) or
+    `unproduced_bytes` (tensors that operators read but nothing produces, such as scratch memory planned by Vela).
     """
 
     peak_bytes: int
@@ -71,7 +71,7 @@ def activations(graph: Graph, alignment: int = 16) -> Activations:
 
 
 def lifetimes(graph: Graph) -> tuple[Indices, Indices]:
-    """Return the first and last operator at which each value is live; if it never is, the last precedes the first."""
+    """Return the first and last operator at which each value is live; the last precedes the first if it never is."""
     graph.check_values()
     count = len(graph.values)
     if max(graph.inputs.max(initial=-1), graph.outputs.max(initial=-1)) >= count:
@@ -89,11 +89,11 @@ def lifetimes(graph: Graph) -> tuple[Indices, Indices]:
 
 
 def plan(begins: Indices, ends: Indices, sizes: Indices, order: Indices, fixed: Indices | None = None) -> int:
-    """Return the bytes of an arena in which values are placed in this order, each at the lowest free offset.
+    """Return the size of an arena in bytes; values are placed in this order, each at the lowest free offset.
 
     `fixed` has prescribed offsets, -1 for values without one.
     """
-    placed = np.zeros((4, len(order)), np.int64)  # offset, end, first and last operator; by offset
+    placed = np.zeros((4, len(order)), np.int64)  # offset, end, first and last operator; sorted by offset
     top, given = 0, [-1] * len(order) if fixed is None else fixed[order].tolist()
     columns = (begins[order].tolist(), ends[order].tolist(), sizes[order].tolist(), given)
     for count, (begin, end, size, place) in enumerate(zip(*columns, strict=True)):

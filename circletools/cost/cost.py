@@ -1,4 +1,4 @@
-"""The costs of a model: multiply-accumulates, parameters, bytes of weights and of activations."""
+"""The costs of a model: multiply-accumulates, parameters, and bytes of weights and activations."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class CostRow(Attributes):
     """The total cost of some operators.
 
     `name` is their operator code, source or module, or the operator's index, preceded by the subgraph's index if that
-    is not 0. `macs` sums the known counts; `unknown` counts the operators without one. `parameters` are the elements
-    of weights, `weight_bytes` the bytes of all constants; each constant counts once, at the first operator that reads
-    it. `read_bytes` and `written_bytes` are bytes of activations. `parent` is the module that contains a module.
+    is not 0. `macs` is the sum of the known counts, `unknown` the number of operators without one. `parameters` is
+    the number of weight elements, `weight_bytes` the size of all constants; each constant counts once, at the first
+    operator that reads it. `read_bytes` and `written_bytes` count activations. `parent` is the enclosing module.
     """
 
     name: str
@@ -49,9 +49,9 @@ class CostRow(Attributes):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Cost(Tabular):
-    """The costs of a model; `total` is the sum of `rows`, or for modules only of the top-level rows.
+    """The costs of a model; `total` is the sum of `rows` or, for modules, of the top-level rows only.
 
-    A subgraph counts once, however often it is called. `activations` has the memory of each subgraph.
+    A subgraph counts once, however often it is called. `activations` holds the activation memory of each subgraph.
     """
 
     by: By
@@ -60,12 +60,12 @@ class Cost(Tabular):
     activations: tuple[Activations, ...]
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """Return the rows; operators are in their order, other rows by descending MACs."""
+        """Return the rows: operators in model order, other rows in descending order of MACs."""
         return list(map(asdict, self.rows))
 
 
 class _Columns(NamedTuple):
-    """The fields of a row, by operator."""
+    """Fields of a row, with one entry per operator."""
 
     macs: Indices
     parameters: Indices
@@ -78,9 +78,9 @@ _NOTHING = _Columns(*[np.zeros(0, np.int64)] * len(_Columns._fields))
 
 
 def cost(model: Model, by: By = "code") -> Cost:
-    """Return the costs of a model, in rows by operator code, operator, source or module of its origins.
+    """Return the costs of a model; `by` selects whether rows are operator codes, operators, sources or modules.
 
-    An operator's costs are divided evenly among its sources; a module includes submodules. Raises ModelFormatError.
+    An operator's costs are divided evenly among its sources; modules include submodules. Raises ModelFormatError.
 
     >>> with ct.open("in.tflite") as model:
     ...     ct.cost(model).total.macs
@@ -114,9 +114,9 @@ def _columns(graph: Graph, counted: set[int]) -> _Columns:
 
 
 class _Part(NamedTuple):
-    """An equal part of an operator, for all rows of `keys`; `source`, `module`: index and number of them.
+    """One of the equal parts of an operator's costs, added to all rows of `keys`; `first` marks the first part.
 
-    `first` marks the first part of an operator.
+    `source` and `module` give the index of its source or module and the number of sources or modules.
     """
 
     first: bool
@@ -126,7 +126,7 @@ class _Part(NamedTuple):
 
 
 def _parts(graph: Graph, by: By, origins: Origins | None, tree: ModuleTree | None) -> Iterator[_Part]:
-    """Yield the parts of the operators in their order; a key is a name, or the row of a module."""
+    """Yield the parts of each operator, in operator order; a key is a name, or the index of a module."""
     charge = graph.operators.budget.tally("the names of costs")
     before, whole = f"{graph.index}:" if graph.index else "", dict[str, _Part]()
     for operator, code in enumerate(graph.operators.code_names):
@@ -147,7 +147,7 @@ def _parts(graph: Graph, by: By, origins: Origins | None, tree: ModuleTree | Non
 def _rows(
     parts: Sequence[_Part], fields: Sequence[Indices], codes: Sequence[str], tree: ModuleTree | None
 ) -> list[CostRow]:
-    """Return the sums by key, in order of first occurrence; `fields` are the fields of a row, by operator."""
+    """Return the sums by key, in order of first occurrence; `fields` hold the fields of a row, by operator."""
     places: dict[str | int, list[int]] = {}
     for at, part in enumerate(parts):
         for key in part.keys:
@@ -175,7 +175,7 @@ def _rows(
 def _weights(graph: Graph, counted: set[int]) -> tuple[Indices, Indices]:
     """Return the parameters and constant bytes of each operator; `counted` holds the buffers already counted.
 
-    Weights are constants of floating point or with a scale; shapes, axes and indices count only as bytes.
+    Weights are floating-point constants and constants with a scale; shapes, axes and indices count only as bytes.
     """
     operators, values = graph.reads.operators, graph.reads.values
     constant = graph.values.is_constant[values]
@@ -194,7 +194,7 @@ def _weights(graph: Graph, counted: set[int]) -> tuple[Indices, Indices]:
 
 
 def _integers(numbers: NDArray[Any]) -> Indices:
-    """Return whole numbers; the product of a hostile shape becomes the largest one."""
+    """Return the numbers as integers of at most `_LARGEST`, which only hostile shapes exceed."""
     whole: Indices = np.minimum(numbers, _LARGEST).astype(np.int64)
     return whole
 

@@ -2,7 +2,7 @@
 
 Products in convolutions, matrix products and recurrent cells are counted, as in torch's FlopCounterMode (which counts
 two FLOPs for each); pooling, elementwise operators, biases and activations count as 0. A dynamic dimension counts as
-1. Operators of Circle and custom operators whose work does not follow from shapes count as `UNKNOWN`.
+1. Circle and custom operators whose work does not follow from shapes are `UNKNOWN`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Predicts the arena of TensorFlow Lite Micro, following the layout of its allocators.
+"""Predict the arena size of TensorFlow Lite Micro (TFLM) from the layout that its allocators use.
 
-    head    activations and scratch buffers of kernels, placed by its GreedyMemoryPlanner (micro_allocation_info.cc)
-            or at the offsets in OfflineMemoryAllocation; while the model is prepared, lists for planning and copies
-            of one operator's tensors, which need more memory in models with few operators
-    tail    persistent structures: tensors, nodes, data of kernels, variables
+    head    activations and scratch buffers of kernels, placed by GreedyMemoryPlanner (micro_allocation_info.cc) or at
+            the offsets in OfflineMemoryAllocation; before that, while the model is prepared, planning lists or copies
+            of one operator's tensors, which need more memory than the activations if there are few operators
+    tail    persistent structures: tensors, nodes, kernel data, variables
 
 The plan is the same on every processor. The sizes of structures (micro.json) were measured in the 64-bit build of the
 package `tflite_micro` by `tools/measure/micro_memory.py`; with 32-bit pointers they are about half.
@@ -37,7 +37,7 @@ _AGAIN = {
     "TRANSPOSE_CONV": (1, 2, -1),
     **dict.fromkeys(("CONCATENATION", "TANH"), (0,)),
 }
-"""The slots whose tensors two functions of a kernel copy while the kernel is prepared."""
+"""The slots whose tensors are copied twice, by two functions of a kernel, while the kernel is prepared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +45,9 @@ class MicroMemory:
     """The memory of a model under TensorFlow Lite Micro, in bytes.
 
     `arena_bytes`, a multiple of 16, is the sum of the head, `activation_bytes`, and the tail, `persistent_bytes`.
-    `unknown` lists the operator codes whose share is unknown and missing from the sums; `is_measured` means that
-    TFLM's own allocator measured them. `flash_bytes` is the size of the model file, which TFLM reads in place; the
-    code is not included. `is_open`: some tensors have dynamic dimensions; the sizes in the file are used for them.
+    `unknown` lists the operator codes whose share is unknown and missing from the sums; `is_measured` means that the
+    sums were measured by TFLM's allocator. `flash_bytes` is the size of the model file, which TFLM reads in place,
+    without code. `is_open` means that some tensors have dynamic dimensions, for which the sizes in the file are used.
     """
 
     activation_bytes: int
@@ -63,7 +63,7 @@ class MicroMemory:
         return self.activation_bytes + self.persistent_bytes
 
     def measured(self, arena_bytes: int) -> MicroMemory:
-        """Return the memory, with the arena size that TFLM's own allocator needed."""
+        """Return the memory with this arena size, as measured by TFLM's own allocator."""
         tail = arena_bytes - self.activation_bytes
         return replace(self, persistent_bytes=tail, unknown=(), is_measured=True)
 
@@ -92,17 +92,17 @@ def micro_memory(model: ModelGraph, file_bytes: int) -> MicroMemory | None:
 
 
 def _offline(model: ModelGraph, count: int) -> Indices:
-    """Return the offset of each tensor in a plan that the model contains, such as Vela's; -1: the planner decides."""
+    """Return the offset of each tensor in the model's own plan, such as Vela's; -1 if the planner decides."""
     found = bytes(model.metadata_value(_OFFLINE) or b"")[_OFFLINE_HEAD:]
     planned = np.frombuffer(found, "<i4") if len(found) == 4 * count else np.full(count, -1)
     return planned.astype(np.int64)
 
 
 def _preparing(graphs: tuple[Graph, ...], scratch: int, buffers: int) -> int:
-    """Return the bytes in the head before the plan is made, with 64-bit pointers.
+    """Return the number of bytes used in the head before the plan is made, with 64-bit pointers.
 
-    These are requests for scratch buffers, and either copies of an operator's tensors for its kernel
-    (AllocateTempInputTensor), or the lists of tensors and buffers for planning.
+    They hold requests for scratch buffers, and either copies of an operator's tensors for its kernel
+    (AllocateTempInputTensor) or the lists of tensors and buffers for planning.
     """
     requests = _REQUEST * (scratch + _MOST_REQUESTS)
     tensors, copies = scratch + sum(len(graph.values) for graph in graphs), 0
@@ -119,7 +119,7 @@ def _preparing(graphs: tuple[Graph, ...], scratch: int, buffers: int) -> int:
 def _scopes_of(graphs: tuple[Graph, ...]) -> dict[int, tuple[Indices, Indices, int]]:
     """Number the scopes of each subgraph that runs: one for each operator, and those of the subgraphs it calls."""
     scopes: dict[int, tuple[Indices, Indices, int]] = {}
-    pending = [_enter(graphs, 0, [0], scopes)]  # calls may nest deeper than Python's
+    pending = [_enter(graphs, 0, [0], scopes)]  # a generator: calls may nest deeper than Python's limit
     while pending:
         callee = next(pending[-1], None)
         if callee is None:
@@ -132,7 +132,7 @@ def _scopes_of(graphs: tuple[Graph, ...]) -> dict[int, tuple[Indices, Indices, i
 def _enter(
     graphs: tuple[Graph, ...], index: int, scope: list[int], scopes: dict[int, tuple[Indices, Indices, int]]
 ) -> Iterator[tuple[int, list[int]]]:
-    """Number the scopes of a subgraph; yield each call to enter. The last number is the only element of `scope`."""
+    """Number the scopes of a subgraph; yield each call to enter. `scope` has one element, the last number used."""
     graph = graphs[index]
     starts, ends = np.zeros(len(graph), np.int64), np.zeros(len(graph), np.int64)
     scopes[index] = starts, ends, scope[0]
@@ -143,13 +143,13 @@ def _enter(
             if 0 <= callee < len(graphs) and callee not in scopes:
                 scope[0] += 1
                 yield callee, scope
-            elif callee in scopes:  # called again, so tensors may live until now
+            elif callee in scopes:  # called again: its tensors may live until now
                 scopes[callee][1][:] = scope[0]
         ends[operator] = scope[0]
 
 
 def _tensors(graph: Graph, scope: tuple[Indices, Indices, int] | None) -> Indices:
-    """Return the first and the last scope of each tensor, and its bytes in the head.
+    """Return the first and the last scope of each tensor, and its size in the head in bytes.
 
     A tensor that nothing produces, such as the scratch memory of an NPU, lives from the beginning (-1).
     """
@@ -169,7 +169,7 @@ def _tensors(graph: Graph, scope: tuple[Indices, Indices, int] | None) -> Indice
 def _scratch(
     graphs: tuple[Graph, ...], scopes: dict[int, tuple[Indices, Indices, int]]
 ) -> Iterator[tuple[int, int, int]]:
-    """Yield the first and the last scope of each scratch buffer, and its bytes."""
+    """Yield the first and the last scope of each scratch buffer, and its size in bytes."""
     for index, (starts, ends, _) in sorted(scopes.items()):
         graph = graphs[index]
         for operator, code in enumerate(graph.operators.code_names):
@@ -261,7 +261,7 @@ _SCRATCH: Mapping[str, Callable[[Slots], list[int]]] = {
 
 
 def _persistent(graphs: tuple[Graph, ...]) -> tuple[int, int, set[str]]:
-    """Return the bytes of persistent structures, how many of them are allocated last, and unknown codes."""
+    """Return the bytes of persistent structures, the number of those bytes allocated last, and the unknown codes."""
     table = _table()
     total, unknown = table["model"] + table["subgraph"] * (len(graphs) - 1), set()
     for graph in graphs:
@@ -287,7 +287,7 @@ def ends_bytes(graph: Graph) -> int:
 
 
 def _tensor_bytes(values: Values) -> Indices:
-    """Return the bytes of a TfLiteTensor for each tensor, with its quantization: 4 for each channel."""
+    """Return the bytes of the TfLiteTensor of each tensor, including its quantization (4 bytes per channel)."""
     quantization, owners = values.tables.child("quantization", values.schema)
     channels = np.zeros(len(values), np.int64)
     channels[owners] = np.where(quantization.vectors("zero_point").count, quantization.vectors("scale").count, 0)
@@ -297,7 +297,7 @@ def _tensor_bytes(values: Values) -> Indices:
 
 
 def more_bytes(code: str, slots: Slots) -> int:
-    """Return the shape-dependent bytes of a kernel's data: multipliers and shifts by channel, and copies."""
+    """Return the shape-dependent bytes of a kernel's data: multipliers and shifts per channel, and copies."""
     if code in ("CONV_2D", "TRANSPOSE_CONV") or (code == "FULLY_CONNECTED" and slots.scales(1) > 1):
         return 2 * _aligned(4 * slots.size(1, 0))
     if code == "DEPTHWISE_CONV_2D":

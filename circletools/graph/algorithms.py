@@ -17,7 +17,7 @@ Indices = NDArray[np.int64]
 
 
 def rows_by_key(size: int, keys: Indices, numbers: Indices) -> list[list[int]]:
-    """Group numbers by key, in their given order: return those of each key from 0 to `size` - 1."""
+    """Group numbers by key, keeping their order; return a list for each key from 0 to `size` - 1."""
     if keys.size and (keys[1:] < keys[:-1]).any():
         order = np.argsort(keys, kind="stable")
         keys, numbers = keys[order], numbers[order]
@@ -33,9 +33,9 @@ def distinct_edges(size: int, sources: Indices, targets: Indices) -> tuple[Indic
 
 
 def topological_order(successors: Sequence[Sequence[int]]) -> list[int]:
-    """Return the topological order of the numbers (Kahn's algorithm), without those on or after a cycle.
+    """Return the numbers in topological order (Kahn's algorithm), omitting those on or after a cycle.
 
-    Among ready operators, the one that became ready first comes first.
+    If several numbers are ready, the one that became ready first comes first.
     """
     waiting = [0] * len(successors)
     for row in successors:
@@ -51,7 +51,7 @@ def topological_order(successors: Sequence[Sequence[int]]) -> list[int]:
 
 
 def reachable(start: Iterable[int], further: Mapping[int, Iterable[int]] | Sequence[Iterable[int]]) -> set[int]:
-    """Return the numbers in `start` and all that are reachable from them; `further` may lack some numbers."""
+    """Return `start` and all numbers reachable from it; a number that `further` lacks leads nowhere."""
     pending, found = list(start), set[int]()
     rows = further if isinstance(further, Mapping) else dict(enumerate(further))
     while pending:
@@ -63,17 +63,14 @@ def reachable(start: Iterable[int], further: Mapping[int, Iterable[int]] | Seque
 
 
 class UnionFind:
-    """Union-find over the numbers 0..n-1; each set is represented by one of its numbers.
-
-    With path halving; merging keeps the lower representative, so a set is identified by its lowest number.
-    """
+    """Union-find with path halving over the numbers 0..n-1; the lowest number of a set represents it."""
 
     def __init__(self, size: int) -> None:
         """Start with a separate set for each number."""
         self._root = list(range(size))
 
     def find(self, number: int) -> int:
-        """Return the representative of the set of `number`: its lowest."""
+        """Return the representative of the set that contains `number`, its lowest number."""
         root = self._root
         while root[number] != number:
             root[number] = number = root[root[number]]
@@ -91,7 +88,7 @@ class UnionFind:
 
 
 def components(size: int, sources: Iterable[int], targets: Iterable[int]) -> list[int]:
-    """Return the weakly connected component of each number, numbered by the lowest number in each."""
+    """Return the weakly connected component of each number; components are ordered by their lowest number."""
     sets = UnionFind(size)
     for one, other in zip(sources, targets, strict=True):
         sets.join(one, other)
@@ -145,12 +142,12 @@ def strong_components(successors: Sequence[Sequence[int]]) -> list[list[int]]:
 
 @dataclass(frozen=True, slots=True)
 class Dag:
-    """Operators 0..n-1; `successors` and `predecessors` of each ascend without duplicates.
+    """Operators 0..n-1; the `successors` and `predecessors` of each are in ascending order, without duplicates.
 
-    `order` is a valid execution order: the order in the file if it is valid. `constants` are the operators that
-    depend only on constants, ascending: they do not count as work, and belong to their readers. `beside` holds sets
-    of operators; operators of a device in the same set may form a partition even if they are not connected. `share`
-    is the graph's fraction of the model's operators, and so of the search effort for the model.
+    `order` is a valid execution order: file order, if that is valid. `constants` lists, in ascending order, operators
+    that depend only on constants: they do not count as work, and are placed with their readers. `beside` holds sets
+    of operators: those in one set that run on one device may form a partition even if they are not connected. `share`
+    is the fraction of the model's operators that are in this graph, and so its fraction of the search effort.
     """
 
     successors: list[list[int]]

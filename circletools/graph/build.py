@@ -1,4 +1,4 @@
-"""Build the graphs of a model; no other module reads them from the file."""
+"""Build the graphs of a model; only this module reads them from the file."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def joined_graph(model: Model) -> Graph:
 
 
 class _Joined(Graph):
-    """All subgraphs as one graph: values are numbered from the first value of their subgraph."""
+    """All subgraphs as one graph; the values of each subgraph follow those of the subgraph before it."""
 
     @cached_property
     def operators(self) -> Operators:
@@ -47,19 +47,19 @@ class _Joined(Graph):
 
     @cached_property
     def inputs(self) -> Indices:
-        """The values of all inputs."""
+        """The input values of all subgraphs."""
         return self._moved(self.model.subgraph_tables.vectors("inputs")).values
 
     @cached_property
     def outputs(self) -> Indices:
-        """The values of all outputs."""
+        """The output values of all subgraphs."""
         return self._moved(self.model.subgraph_tables.vectors("outputs")).values
 
     def _slots(self, vectors: Vectors) -> Slots:
         return self._moved(vectors, np.diff(self.model.operator_columns.splits))
 
     def _moved(self, vectors: Vectors, rows: Indices | int = 1) -> Slots:
-        """Return slots of the joined graph, in which each subgraph has `rows` vectors."""
+        """Return vectors of tensor indices, `rows` from each subgraph, as slots of the joined graph."""
         firsts = np.repeat(np.repeat(self.model.tensor_columns.splits[:-1], rows), vectors.count)
         values = vectors.flat().astype(np.int64)
         return Slots(np.where(values < 0, values, values + firsts), vectors.splits())

@@ -1,4 +1,4 @@
-"""The operators and values of a graph as columns, each of which is read at first use and then cached."""
+"""The operators and values of a graph as columns; each column is read on first use and cached."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LONG_NAME = 200
 
 
 class Uses(NamedTuple):
-    """Operator and value of each slot, in slot order."""
+    """The operator and value of each slot, in slot order."""
 
     operators: Indices
     values: Indices
@@ -62,13 +62,13 @@ class Slots:
 
 
 def alike(heads: Sequence[Indices], slots: Sequence[tuple[Slots, Indices]]) -> Indices:
-    """Number operators by columns, and by the words in their slots, given one for each value there."""
+    """Number operators; two get the same number if all columns of `heads` and the words of all slots agree."""
     return number_together([*heads, *(row_numbers(words, each.counts) for each, words in slots)])
 
 
 @dataclass(frozen=True, eq=False)
 class Operators:
-    """The operators of a graph, 0..n-1: `rows` of all operators of a model, those of `subgraphs`."""
+    """The operators 0..n-1 of a graph: the slice `rows` of the model's operators, which are those of `subgraphs`."""
 
     model: Model
     rows: slice
@@ -85,7 +85,7 @@ class Operators:
 
     @cached_property
     def tables(self) -> Tables:
-        """The operators in the file."""
+        """The operator tables in the file."""
         return self.model.operator_columns.tables.take(self.rows)
 
     @property
@@ -110,7 +110,7 @@ class Operators:
 
     @cached_property
     def result_names(self) -> list[tuple[bytes, ...]]:
-        """The names of each operator's outputs, empty for an omitted one. Raises ModelFormatError."""
+        """The names of each operator's outputs; an omitted output has an empty name. Raises ModelFormatError."""
         return list(chain.from_iterable(map(self.model.output_names, self.subgraphs)))
 
     @cached_property
@@ -121,13 +121,13 @@ class Operators:
         return [name.decode("utf-8", "surrogateescape") if len(name) <= _LONG_NAME else long[name] for name in raw]
 
     def option(self, name: str, chosen: Indices | slice = slice(None)) -> NDArray[np.float64]:
-        """Return an option of operators, 0 if an operator lacks it; strings are returned as numbers."""
+        """Return an option of each operator, 0 if the operator lacks it; strings are returned as numbers."""
         return options_of(self.tables.take(chosen), name, self.schema)
 
 
 @dataclass(frozen=True, eq=False)
 class Values:
-    """The values of a graph, 0..n-1: `rows` of all tensors of a model. `place` is the path for errors."""
+    """The values 0..n-1 of a graph: the slice `rows` of the model's tensors. Error messages name the path `place`."""
 
     model: Model
     rows: slice
@@ -144,17 +144,17 @@ class Values:
 
     @property
     def columns(self) -> TensorColumns:
-        """The tensors of the model."""
+        """The tensor columns of the model."""
         return self.model.tensor_columns
 
     @cached_property
     def tables(self) -> Tables:
-        """The tensors in the file."""
+        """The tensor tables in the file."""
         return self.columns.tables.take(self.rows)
 
     @cached_property
     def names(self) -> list[bytes]:
-        """The name of each value, as bytes in the file."""
+        """The name of each value, as the bytes in the file."""
         return self.columns.names[self.rows]
 
     def name(self, value: int) -> str:
@@ -189,13 +189,13 @@ class Values:
 
     @cached_property
     def bytes(self) -> NDArray[np.float64]:
-        """The bytes of each value; a dynamic dimension counts as 1, a type of unknown size as 0 bytes."""
+        """The size of each value in bytes; a dynamic dimension counts as 1, a type of unknown size as 0 bytes."""
         return least_bytes(
             self.shapes, self.shape_signatures, self.columns.types[self.rows], self.schema.enums["TensorType"]
         )
 
     def size_bytes(self, value: int) -> int | None:
-        """Return the bytes of one value, None if its shape or element size is unknown."""
+        """Return the size of one value in bytes, None if its shape or element size is unknown."""
         kind = self.schema.enums["TensorType"].get(int(self.type_numbers[value]), "")
         return size_bytes(kind, self.shapes.row(value).tolist(), self.shape_signatures.row(value).tolist())
 
@@ -217,7 +217,7 @@ class Values:
 
     @cached_property
     def is_constant(self) -> Mask:
-        """Whether each value has data in the file and is not a variable, and so is a constant in LiteRT.
+        """Whether each value has data in the file and is not a variable: LiteRT treats such a value as a constant.
 
         Raises ModelFormatError for a buffer that does not exist.
         """

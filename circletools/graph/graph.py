@@ -1,4 +1,4 @@
-"""The graph of a subgraph as columns: operators, values, producers and readers. It is read once, for all commands.
+"""The graph of a subgraph as columns: operators, values, producers and readers.
 
     graph = graph_of(model, 0)
     graph.operators.code_names[3]       # "ADD"
@@ -6,7 +6,7 @@
     graph.readers[5]                    # the operators that read it
     graph.dag.successors[3]             # the operators that read outputs of operator 3
 
-A value is a tensor in the file. Everything is read or computed at first use, and only once.
+A value is a tensor in the file. Everything is read or computed on first use, and only once.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from circletools.model.views import OperatorCode, Signature, text
 
 _CONTROL_FLOW = ("IF", "WHILE", "CALL_ONCE")
 NAMING = {"VAR_HANDLE": "VarHandleOptions", "HASHTABLE": "HashtableOptions"}
-"""Operators that name a resource of the runtime, with the options that contain the name."""
+"""Operators that name a resource of the runtime, each with the options table that contains the name."""
 _BY_NAME = ("READ_VARIABLE", "ASSIGN_VARIABLE", "HASHTABLE_FIND", "HASHTABLE_IMPORT", "HASHTABLE_SIZE")
 _OTHER_EACH_TIME = ("MULTINOMIAL", "RANDOM_STANDARD_NORMAL", "RANDOM_UNIFORM", "CUSTOM", "DELEGATE")
 
@@ -39,16 +39,16 @@ _OTHER_EACH_TIME = ("MULTINOMIAL", "RANDOM_STANDARD_NORMAL", "RANDOM_UNIFORM", "
 class Graph:
     """The operators of subgraph `index` of a model, 0..len-1, and its values, 0..len(values)-1.
 
-    `inputs` and `outputs` are the values of the graph's inputs and outputs, as in the file: they may be -1 or out of
-    range, and so may values of slots; methods that need existing values raise ModelFormatError. `callees` lists the
-    subgraphs in the options of each operator, in the order of their fields; -1 means none.
+    `inputs` and `outputs` are the indices of the graph's input and output values, as in the file: they may be -1 or
+    out of range, as may those in slots; methods that need existing values raise ModelFormatError. `callees` lists the
+    subgraphs that each operator's options name, in the order of the option fields; -1 means none.
     """
 
     model: Model
     index: int
 
     def __post_init__(self) -> None:
-        """Read the columns that the graph consists of. Raises ModelFormatError."""
+        """Read the columns that make up the graph. Raises ModelFormatError."""
         _ = self.operators, self.values, self.inputs, self.outputs
 
     @cached_property
@@ -65,12 +65,12 @@ class Graph:
 
     @cached_property
     def inputs(self) -> Indices:
-        """The values of the inputs."""
+        """The graph's input values."""
         return self.model.subgraph_tables.vectors("inputs").row(self.index).astype(np.int64)
 
     @cached_property
     def outputs(self) -> Indices:
-        """The values of the outputs."""
+        """The graph's output values."""
         return self.model.subgraph_tables.vectors("outputs").row(self.index).astype(np.int64)
 
     @property
@@ -151,7 +151,7 @@ class Graph:
 
     @cached_property
     def reads(self) -> Uses:
-        """Distinct pairs of reader and value, values ascending. Raises ModelFormatError."""
+        """Distinct pairs (reader, value) in ascending order of value. Raises ModelFormatError."""
         self.check_values()
         values, operators = distinct_edges(len(self), self.uses.values, self.uses.operators)
         return Uses(operators, values)
@@ -163,7 +163,7 @@ class Graph:
 
     @cached_property
     def operand_bytes(self) -> NDArray[np.float64]:
-        """The total bytes of all inputs and outputs of each operator, according to `values.bytes`."""
+        """The total size of each operator's inputs and outputs in bytes, according to `values.bytes`."""
         found = np.zeros(len(self), np.float64)
         for operators, values in (self.uses, self.definitions):
             there = values < len(self.values)
@@ -208,7 +208,7 @@ class Graph:
 
     @cached_property
     def dag(self) -> Dag:
-        """The order of operators: producers before readers, and operators with side effects in file order.
+        """The order of operators: producers precede readers, and operators with side effects keep their file order.
 
         Raises ModelFormatError if a tensor does not exist or has two producers, or if there is a cycle.
         """
@@ -231,7 +231,7 @@ class Graph:
 
     @cached_property
     def folded(self) -> tuple[int, ...]:
-        """The operators that depend only on constants (`Dag.constants`); empty if there is no order."""
+        """The operators that depend only on constants (`Dag.constants`); empty if the graph has no valid order."""
         try:
             return self.dag.constants
         except ModelFormatError:
@@ -267,7 +267,7 @@ class Graph:
 
 @dataclass(frozen=True, eq=False)
 class ModelGraph:
-    """The graphs of the model `source`, one for each subgraph, and its other contents."""
+    """The graphs of the model `source`, one for each subgraph, and the model's other contents."""
 
     source: Model
 
@@ -322,7 +322,7 @@ class ModelGraph:
 
     @property
     def patterns(self) -> frozenset[int]:
-        """The graphs that runtimes recognize by their operators, such as bodies of reductions and composites.
+        """The graphs that runtimes recognize by their operators, such as the bodies of reductions and composites.
 
         Raises ModelFormatError for a broken structure.
         """
@@ -330,7 +330,7 @@ class ModelGraph:
 
     @cached_property
     def callees(self) -> dict[int, set[int]]:
-        """The graphs that each graph calls; one that calls none is left out. Raises ModelFormatError."""
+        """The graphs that each graph calls; graphs that call none are omitted. Raises ModelFormatError."""
         return {graph.index: graph.called(graph.callees) for graph in self.graphs if graph.callees}
 
     def reached(self, graphs: Iterable[int]) -> set[int]:

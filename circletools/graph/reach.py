@@ -1,4 +1,4 @@
-"""Find the operators that values of a graph depend on, and the operators that depend on values."""
+"""Find the operators that given values of a graph depend on, and those that depend on given values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from circletools.graph.graph import Graph
 
 @dataclass(frozen=True, eq=False)
 class Reach:
-    """Walks along the values of a graph, skipping omitted slots."""
+    """Walks through a graph from value to value, skipping omitted slots."""
 
     graph: Graph
 
@@ -41,9 +41,9 @@ class Reach:
     def behind(
         self, values: Iterable[int], stop: Collection[int] = (), only: Collection[int] | None = None
     ) -> set[int]:
-        """Return the operators that values depend on; the walk ends at values in `stop`.
+        """Return the operators that these values depend on; the walk stops at values in `stop`.
 
-        With `only`, the walk also ends at all other operators, which are not included.
+        If `only` is given, the walk also stops at operators outside it, which are not returned.
         """
         found, pending = set[int](), list(values)
         while pending:
@@ -57,7 +57,7 @@ class Reach:
         return found
 
     def ahead(self, values: Iterable[int]) -> set[int]:
-        """Return the operators that depend on values."""
+        """Return the operators that depend on these values."""
         found, pending = set[int](), list(values)
         while pending:
             for operator in self.graph.readers[pending.pop()]:
@@ -77,7 +77,7 @@ class Reach:
         ]
 
     def seen_outside(self, operators: Iterable[int]) -> list[int]:
-        """Return the values of these operators that are read by others, by none, or returned by the graph."""
+        """Return the results of these operators that others read, that nothing reads, or that the graph returns."""
         chosen, ends, readers = set(operators), set(self.graph.outputs.tolist()), self.graph.readers
         made = dict.fromkeys(self.made_by(sorted(chosen)))
         return [

@@ -1,4 +1,4 @@
-"""The resources that a runtime keeps apart from tensors, and the operators that use them, through all calls.
+"""The resources that a runtime keeps apart from tensors, and the operators that use them, directly or by calls.
 
 A variable tensor keeps its value between runs. Variables and hash tables live in the interpreter: operators name them
 (`VAR_HANDLE` by container and name, `HASHTABLE` by number) and pass the name on in a handle, which may also be an
@@ -6,7 +6,7 @@ argument or result of a called subgraph. `CALL_ONCE` sets initial values.
 
                    handle                     VAR_HANDLE names a resource, and is copied with its users
     VAR_HANDLE ----------+--> READ_VARIABLE   these two use it: if it is written anywhere, all its users
-                         +--> ASSIGN_VARIABLE have to run in one model
+                         +--> ASSIGN_VARIABLE must be in one model
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ Resource = str
 """A resource, described in words."""
 
 Reference = Resource | int
-"""The resource of a handle; a number is the index of the graph's input whose resource only a caller knows."""
+"""The resource of a handle; a number is the index of a graph input, whose resource only a caller knows."""
 
-UNKNOWN: Resource = "what resources hold"
+UNKNOWN: Resource = "an unknown resource"
 
 _READ, _WRITTEN = 1, 2
 _READING = frozenset(("READ_VARIABLE", "HASHTABLE_FIND", "HASHTABLE_SIZE"))
@@ -44,8 +44,8 @@ Access = dict[Reference, int]
 class Uses:
     """The resources that the operators of a graph use, directly or through calls.
 
-    `initialisers` run once, to set initial values; `naming` are the operators that only name a resource. `returned`
-    is what each output may refer to.
+    `initialisers` run once, to set initial values; `naming` holds the operators that only name a resource. `returned`
+    holds the resources that each output may refer to.
     """
 
     by_operator: Mapping[int, Access]
@@ -72,7 +72,7 @@ class Resources:
     """The resources of a model, by graph; each graph is read once."""
 
     def __init__(self, model: ModelGraph) -> None:
-        """Read nothing yet."""
+        """Keep the model; nothing is read yet."""
         self.model: ModelGraph = model
         self._known: dict[int, Uses] = {}
         self._charge = model.source.wire.budget.tally("resources that operators use through calls")
@@ -80,7 +80,7 @@ class Resources:
     def uses(self, index: int) -> Uses:
         """Return the uses of a graph; a handle passed to a recursive call is UNKNOWN. Raises ModelFormatError."""
         pending, begun = [index], set[int]()
-        while pending:  # called graphs come first
+        while pending:  # called graphs are read first
             begun.add(pending[-1])
             further = self.model.callees.get(pending[-1], set()) - begun
             if further:
@@ -171,7 +171,7 @@ class Resources:
     def _call(
         self, called: Iterable[int], taken: list[set[Reference]], count: int, access: Access
     ) -> list[set[Reference]]:
-        """Add the resources of these graphs to the access of their caller; return what its outputs may refer to."""
+        """Add the resources of called graphs to their caller's `access`; return those its outputs may refer to."""
         back: list[set[Reference]] = [set() for _ in range(count)]
         for index in called:
             uses = self._known.get(index)
@@ -195,7 +195,7 @@ def _add(access: Access, names: Iterable[Reference], mode: int) -> None:
 
 
 def _for_caller(rows: Iterable[set[Reference]], arguments: Sequence[set[Reference]]) -> set[Reference]:
-    """Return the caller's references to these resources."""
+    """Return these resources as the caller refers to them."""
     result = set[Reference]()
     for name in set[Reference]().union(*rows):
         if isinstance(name, str):
@@ -237,7 +237,7 @@ def _touched(access: Access, how: int) -> set[Resource]:
 
 
 def _handles(graph: Graph) -> Iterator[tuple[int, int, int]]:
-    """Yield the producers and readers of each handle, with its value."""
+    """Yield a triple (producer, reader, value) for each reader of each handle."""
     is_handle = graph.is_handle[graph.reads.values]
     for reader, value in zip(*(numbers[is_handle].tolist() for numbers in graph.reads), strict=True):
         if (maker := int(graph.producer[value])) >= 0:
@@ -260,7 +260,7 @@ def _variable_values(graph: Graph) -> dict[int, Access]:
 
 
 def _naming(graph: Graph) -> Iterator[tuple[int, Resource]]:
-    """Yield the operators that name a resource, and the resource."""
+    """Yield each operator that names a resource, with that resource."""
     schema, tables = graph.operators.schema, graph.operators.tables
     members = {name: number for number, name in schema.unions["BuiltinOptions"].items()}
     for operator, code in enumerate(graph.operators.code_names):

@@ -3,7 +3,7 @@
     index:0-10,15     by operator index
     name:block1/*     by the name of an output tensor, a glob
     origin:attn.*     by the name of a source, a glob
-    op:CONV_2D        by operator code name, a glob; op:* is all
+    op:CONV_2D        by operator code name, a glob; op:* selects all
 
 `1/index:3` selects in subgraph 1. Without this prefix, indices refer to subgraph 0, and names and codes are searched
 in every subgraph.
@@ -41,7 +41,7 @@ _SELECTOR = re.compile(r"(?:(\d{1,6})/)?(index|name|origin|op):(.+)", re.DOTALL)
 class Selector:
     """A selector of operators: `pattern` is a glob, or the text of `ranges` (both ends included) for an index.
 
-    A `literal` pattern is a name without wildcards; operators with several outputs have the name of the first.
+    A `literal` pattern is a name without wildcards; an operator with several outputs has the name of the first.
     """
 
     kind: Kind
@@ -57,7 +57,7 @@ class Selector:
 
     @property
     def is_exact(self) -> bool:
-        """Whether the pattern is a full name: a bracket may be part of a name, or begin a set of characters."""
+        """Whether the pattern may be a full name: a bracket may be part of a name, or begin a set of characters."""
         return self.literal or not re.search(r"[*?]", self.pattern)
 
 
@@ -67,7 +67,7 @@ def parse_selector(words: str) -> Selector:
     if match is None:
         raise UsageError(
             f"{words!r} is not a selector",
-            hint="write index:0-10,15 or name:GLOB, origin:GLOB, op:GLOB; 1/ in front for subgraph 1",
+            hint="write index:0-10,15, name:GLOB, origin:GLOB or op:GLOB, after 1/ for subgraph 1",
         )
     kind = next(kind for kind in KINDS if kind == match[2])
     if kind != "index" and len(match[3]) > _LONGEST_GLOB:
@@ -83,7 +83,7 @@ def parse_ranges(words: str) -> Ranges:
         match = re.fullmatch(r"\s*(\d{1,9})(?:-(\d{1,9}))?\s*", part)
         first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
         if last < first:
-            raise UsageError(f"{part!r} is not an operator index or range", hint="write them like 0-10,15")
+            raise UsageError(f"{part!r} is not an operator index or range", hint="write, for example, 0-10,15")
         ranges.append((first, last))
     return tuple(ranges)
 
@@ -168,5 +168,5 @@ class Chooser:
         self._compared += sum(map(len, known))
         names = {*chain.from_iterable(known)}
         if not names:
-            return "the model has no origins (embed-origins adds them)" if selector.kind == "origin" else "no names"
+            return "there are no origins (see embed-origins)" if selector.kind == "origin" else "there are no names"
         return suggestion(selector.pattern, names)

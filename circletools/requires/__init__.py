@@ -1,1 +1,1 @@
-"""What a model requires of a TFLite runtime: operator versions, tensor types, features of the format."""
+"""The requirements of a model on a TFLite runtime: operator versions, tensor types and format features."""

@@ -1,13 +1,13 @@
-"""The lowest version of an operator code that supports an operator's form: its types and options (forms.json).
+"""The lowest version of an operator code that supports an operator's form, its types and options (forms.json).
 
-A line of the file is `VERSION INPUT TYPES [> OUTPUT TYPES] [CONDITION...]`; `|` separates the types of a slot, a
-comma separates slots; slots that are not listed may have any type. The first line that matches applies. Conditions:
+A line of the file is `VERSION INPUT TYPES [> OUTPUT TYPES] [CONDITION...]`; `|` separates the types of a slot, and
+commas separate slots; slots not listed may have any type. The first matching line applies. The conditions are:
 `rank=N` and `rank<N` of input 0, `inputs=N`, `quantized` (input 0 has a scale), `channels`, `channels0` and
-`channelsout` (a scale for each channel of input 1, input 0, output 0), `tensor` and `tensor0` (a single scale of
-input 1, input 0), `ungrouped` (a convolution's filter has as many channels as the input), `rescaled` (the scales of a
-product give a factor of at least 1), and `OPTION=VALUE` or `OPTION!=VALUE`. `tools/measure/lowering.py` added the
-lines for which the first runtime that resolves the version runs the form, and the newest runtime gives the same bits;
-version 0 marks forms that are not lowered. A form that matches no line is not known, nor is one with sparse tensors.
+`channelsout` (a scale for each channel of input 1, input 0 or output 0), `tensor` and `tensor0` (a single scale of
+input 1 or input 0), `ungrouped` (a convolution's filter has as many channels as the input), `rescaled` (the scales of
+a product give a factor of at least 1), and `OPTION=VALUE` or `OPTION!=VALUE`. `tools/measure/lowering.py` added only
+forms that the first runtime with that version runs and for which the newest runtime gives the same bits; version 0
+marks forms that are not lowered. A form that matches no line or has sparse tensors is unknown.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from circletools.graph.graph import Graph
 
 _OPTION = re.compile(r"(\w+)(!?=)(\d+)")
 Option = Callable[[str], int]
-"""Returns the number of an option, 0 if the model does not have it."""
+"""A function that returns an option as a number, 0 if the model does not contain it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """The properties of a value in a slot that conditions of forms test; `scales` are those of its quantization."""
+    """The properties of a slot's value that the conditions of forms test; `scales` are its quantization scales."""
 
     type: str
     shape: tuple[int, ...]

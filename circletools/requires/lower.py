@@ -49,17 +49,17 @@ def lower_versions(edit: ModelEdit) -> RewriteResult:
         is_lowest, place = code.version == table.lowest(code.name), f"operator_codes[{code.index}]"
         version = None if is_lowest else _lowest(graph, code.index)
         if version is None:
-            reason = "the lowest version of the form of one of its operators is not known"
-            reason = "it has no lower one" if is_lowest else reason
+            reason = "the lowest version for one of its operators is not known"
+            reason = "there is no lower version" if is_lowest else reason
             message = f"{code.name} stays at version {code.version}: {reason}"
             notes.append(Finding("VERSION_KEPT", "info", place, message))
         elif version < code.version and (then := table.first_for_operator(code.name, version)) < first:
             edit.set_operator_version(code.index, version)
             change = f"{code.name} version {code.version} -> {version}"
-            changes.append(f"{place}: {change}, from {title(table.runtimes[then])} on")
+            changes.append(f"{place}: {change}, from {title(table.runtimes[then])} onwards")
     for one in features(graph, table):
         if one.first > 0:
-            notes.append(Finding("VERSION_KEPT", "info", "model", f"{one.what}: no operator version changes that"))
+            notes.append(Finding("VERSION_KEPT", "info", "model", f"{one.what}: operator versions do not matter"))
     return RewriteResult(tuple(changes), tuple(notes))
 
 

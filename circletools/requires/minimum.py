@@ -79,7 +79,7 @@ def _state(declared: str | None, needed: Release, is_bound: bool) -> State:
 
 
 def write_minimum(edit: ModelEdit) -> RewriteResult:
-    """Set `min_runtime_version` to the correct value; nothing changes if it has that value already.
+    """Set `min_runtime_version` to the correct value; nothing changes if it already has that value.
 
     Raises EditError if no TensorFlow release is known to have all operators, UsageError for a Circle model.
     """
@@ -88,8 +88,8 @@ def write_minimum(edit: ModelEdit) -> RewriteResult:
     found = minimum_of(model_graph(edit.model), runtime_table(), edit.operator_codes)
     if found.needed is None:
         raise EditError(
-            f"{NAME} counts TensorFlow releases, and no known release has all operators of this model",
-            hint="`circletool requires IN` names the LiteRT version; --lower may write older operator versions",
+            f"{NAME} must name a TensorFlow release, but no known release has all operators of this model",
+            hint="`circletool requires IN` shows which LiteRT release loads it; --lower may lower operator versions",
         )
     if found.state == "true":
         return RewriteResult(())
@@ -97,13 +97,13 @@ def write_minimum(edit: ModelEdit) -> RewriteResult:
 
 
 def _release(table: RuntimeTable, code: OperatorCode) -> Release | None:
-    """Return the TensorFlow release that an operator version needs; the oldest measured one includes earlier ones."""
+    """Return the TensorFlow release that an operator version needs; the oldest measured one stands for older ones."""
     known = _releases().get(code.name, {}).get(str(code.version))
     return _release_of(table, table.first_for_operator(code.name, code.version)) if known is None else _number(known)
 
 
 def _release_of(table: RuntimeTable, first: int) -> Release | None:
-    """Return the TensorFlow release of the first runtime, None if it is a LiteRT release."""
+    """Return the TensorFlow release of the runtime with this index, None if it is a LiteRT release."""
     name, _, version = (table.name_of(first) or "").partition("-")
     return _number(version) if name == "tflite" else None
 
@@ -127,17 +127,17 @@ def _number(version: str) -> Release | None:
 def minimum_findings(model: ModelGraph) -> Iterator[Finding]:
     """Yield a finding if `min_runtime_version` of a TFLite model is not correct.
 
-    A missing entry is reported if the oldest measured runtime does not load the model.
+    A missing entry is reported only if the oldest measured runtime does not load the model.
     """
     if model.format != "tflite":
         return
     try:
         found = minimum_of(model, runtime_table())
-    except ModelFormatError:  # the entry refers to a buffer that does not exist; there is another finding for that
+    except ModelFormatError:  # the entry refers to a buffer that does not exist, which is reported elsewhere
         return
     if found.state in ("true", "unknown") or (found.state == "missing" and found.is_bound):
         return
     severity: Literal["warning", "info"] = "warning" if found.state == "too low" else "info"
-    problem = "there is none" if found.state == "missing" else f"it is {found.declared}, which is {found.state}"
+    problem = "it is missing" if found.state == "missing" else f"it is {found.declared}, which is {found.state}"
     needed = "no TensorFlow release has all operators" if found.needed is None else f"{found.needed} is correct"
     yield Finding("MIN_RUNTIME_VERSION", severity, f"metadata {NAME}", f"{problem}: {needed}")

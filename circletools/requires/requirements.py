@@ -1,4 +1,4 @@
-"""The TFLite runtimes that load a model: the first that supports its operators, types and features, and why."""
+"""The TFLite runtimes that load a model: the first that supports all it uses, and the features that need it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Kind = Literal["operator", "type", "feature"]
 class Requirement(Attributes):
     """A feature of a model that not every measured runtime supports.
 
-    `what` names it, such as `FULLY_CONNECTED version 12`, `INT4 tensors`. `first` is the first runtime that supports
+    `what` names it, as in `FULLY_CONNECTED version 12` or `INT4 tensors`. `first` is the first runtime that supports
     it, None if no measured one does; `count` is the number of operators, tensors or buffers that have it; `sources`
     are the names of the operators' sources, at most `MOST_SOURCES`.
     """
@@ -53,9 +53,9 @@ class Requirements(Tabular):
     """The requirements of a model.
 
     `first` is the first measured runtime that supports all of the model, None if none does; `is_oldest` means that
-    `first` is the oldest measured runtime, so older ones may do as well. `rows` are the features that the oldest one
-    does not support, those that need the newest runtime first. `verdicts` are for the requested runtimes, or for all.
-    `minimum` is the file's min_runtime_version together with the correct value.
+    `first` is the oldest measured runtime, so older ones may suffice. `rows` lists the features that the oldest one
+    does not support, starting with those that need the newest runtime. `verdicts` has an entry for each requested
+    runtime, by default for all. `minimum` is the file's min_runtime_version, with the correct value.
     """
 
     first: str | None
@@ -72,8 +72,8 @@ class Requirements(Tabular):
 def requires(model: Model, runtimes: Iterable[str] = ()) -> Requirements:
     """Return which TFLite runtimes load a model, according to measurements of these runtimes.
 
-    `runtimes` are the runtimes to judge, such as `litert-1.4`; by default all. Every operator code counts, even an
-    unused one: a runtime looks all of them up. Raises ModelFormatError, and UsageError for a runtime that was not
+    `runtimes` are the runtimes to judge, such as `litert-1.4`; by default all. Even unused operator codes count,
+    because runtimes look up all of them. Raises ModelFormatError, and UsageError for a runtime that was not
     measured and for a Circle model, which these runtimes do not read.
 
     >>> with ct.open("in.tflite") as model:
@@ -120,7 +120,7 @@ def _needs(model: ModelGraph, table: RuntimeTable) -> Iterator[tuple[int, Requir
 
 
 def _sources_by_code(model: ModelGraph, codes: Collection[int]) -> dict[int, tuple[str, ...]]:
-    """Return, by the index of an operator code, the names of the first sources of its operators.
+    """Return the names of the first sources of the operators of each code, by the index of the code.
 
     If the origin tables have no sources, or are stale or broken, return the names of the operators' first outputs.
     """

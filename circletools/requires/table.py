@@ -1,4 +1,4 @@
-"""The measured table of TFLite runtimes (table.json): the operators that each one resolves, oldest runtime first.
+"""The measured table of TFLite runtimes (table.json): the operators that each resolves, oldest runtime first.
 
 `tools/measure/requirements.py` makes it by testing the runtimes in the package index: `tflite-runtime` up to 2.14,
 and `ai-edge-litert`, whose numbering restarts from 1.0. A newer runtime supports everything that an older one does,
@@ -19,7 +19,7 @@ from circletools.errors import UsageError
 from circletools.wording import suggestion
 
 NEVER = 1 << 30
-"""In place of the index of a runtime: no runtime supports the feature."""
+"""Replaces the index of a runtime if no runtime supports a feature."""
 _NAMES = {"tflite": "TFLite", "litert": "LiteRT"}
 _WANTED = re.compile(r"(?:ai-edge-)?(tflite|litert)(?:-runtime)?-(\d+(?:\.\d+){0,2})")
 
@@ -28,9 +28,9 @@ _WANTED = re.compile(r"(?:ai-edge-)?(tflite|litert)(?:-runtime)?-(\d+(?:\.\d+){0
 class RuntimeTable:
     """The capabilities of runtimes. `runtimes` are their names, such as litert-2.1.6, oldest first.
 
-    `types` and `features` hold the index of the first runtime that supports each, or NEVER, `early` the indices of
-    older runtimes with a feature; `operators` the lowest version of a code and the highest one in each runtime;
-    `custom` the custom codes that all runtimes resolve.
+    `types` and `features` hold the index of the first runtime that supports each, or NEVER; `early` holds indices of
+    older runtimes that support a feature. `operators` holds the lowest version of each code and its highest version
+    in each runtime; `custom` holds the custom codes that all runtimes resolve.
     """
 
     runtimes: tuple[str, ...]
@@ -52,11 +52,11 @@ class RuntimeTable:
         return self.operators.get(code, (1, ()))[0]
 
     def name_of(self, first: int) -> str | None:
-        """Return the name of the runtime with an index, None for NEVER."""
+        """Return the name of the runtime with this index, None for NEVER."""
         return None if first == NEVER else self.runtimes[first]
 
     def index_of(self, wanted: str) -> int:
-        """Return the index of a runtime by name; for litert-2.1, that of the first 2.1.x. Raises UsageError."""
+        """Return the index of a runtime by name; `litert-2.1` means the first 2.1.x. Raises UsageError."""
         match = _WANTED.fullmatch(wanted.strip().lower())
         if match:
             for at, name in enumerate(self.runtimes):

@@ -93,7 +93,7 @@ def test_dump_selection(shown: Path, options: list[str], operators: list[int], s
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--operators", "3-1"], "'3-1' is not an operator index or range (write them like 0-10,15)"),
+        (["--operators", "3-1"], "'3-1' is not an operator index or range (write, for example, 0-10,15)"),
         (["--operators", "1,,2"], "'' is not an operator index or range"),
         (["--operators", "-1"], "'-1' is not an operator index or range"),
         (["--operators", "one"], "'one' is not an operator index or range"),

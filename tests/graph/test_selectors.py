@@ -100,7 +100,7 @@ def test_a_subgraph_without_operators() -> None:
     build = Build()
     Graph(build, "main").ends([], [])
     with open_model(build.to_bytes()) as model:
-        for words, said in (("op:*", "no names"), ("index:0", "subgraph 0 has 0")):
+        for words, said in (("op:*", "there are no names"), ("index:0", "subgraph 0 has 0")):
             with pytest.raises(UsageError, match=said):
                 Chooser(model_graph(model)).choose(parse_selector(words))
     build.model.subgraphs = []

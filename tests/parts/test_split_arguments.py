@@ -148,7 +148,7 @@ def test_arguments_are_followed_through_several_calls() -> None:
     write(last, 0)
     last.operator("READ_VARIABLE", [0], [last.tensor("read")])
     assert users(build) == {"variable 'b'": [2], "variable 'a'": [3]}
-    assert users(build, 1) == users(build, 2) | {"what resources hold": [0]} == {"what resources hold": [0]}
+    assert users(build, 1) == users(build, 2) | {"an unknown resource": [0]} == {"an unknown resource": [0]}
 
 
 @pytest.mark.parametrize(
@@ -205,7 +205,7 @@ def test_what_calls_itself_or_is_given_too_little_uses_what_nobody_knows() -> No
     again = resources(build, "again", 1)
     again.operator("CALL", [0], [], subgraph=1)
     write(resources(build, "two", 2), 1)
-    assert users(build) == {"what resources hold": [2, 3]}
+    assert users(build) == {"an unknown resource": [2, 3]}
 
 
 def test_a_name_may_be_an_integer() -> None:
@@ -217,7 +217,7 @@ def test_a_name_may_be_an_integer() -> None:
     write(graph, known)
     graph.operator("READ_VARIABLE", [known], [graph.tensor("read")])
     graph.ends([], [])
-    assert users(build) == {"variable 'a'": [1], "what resources hold": [2, 3]}
+    assert users(build) == {"variable 'a'": [1], "an unknown resource": [2, 3]}
 
 
 @pytest.mark.runtime

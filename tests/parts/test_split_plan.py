@@ -116,7 +116,7 @@ def test_resources_bind_the_operators_of_their_subgraph_only(element: str) -> No
         assert [len(plan_split(model, subgraph).parts) for subgraph in (0, 1)] == [2, 2]
     with open_model(annotated(data, affinity(["a", "b"], ([0, 1], [0, 1]), ([0, 0, 1], [0, 0, 1])))) as model:
         assert refused(lambda: plan_split(model, 1), EditError) == (
-            "what resources hold is used by operator 0 on a and by operator 2 on b: it can be in one part only",
+            "an unknown resource is used by operator 0 on a and by operator 2 on b: it can be in one part only",
             "subgraphs[1]",
             "give these operators one device, as annotate-affinity --keep-together variables does",
         )

@@ -40,7 +40,7 @@ def test_operators_that_share_a_state_stay_together(tmp_path: Path) -> None:
         EditError, match=r"variable tensor 'state' is used by operator 0 on .*--keep-together variables"
     ):
         split_to(with_devices(stateful(variable=True), alternating), tmp_path / "parts", "tflite")
-    with pytest.raises(EditError, match=r"what resources hold is used by operator 1 on"):
+    with pytest.raises(EditError, match=r"an unknown resource is used by operator 1 on"):
         split_to(with_devices(stateful(variable=False), alternating), tmp_path / "parts", "tflite")
     assert not (tmp_path / "parts").exists()
     request = ct.PlanRequest(devices=("npu", "cpu"), rules=("index:0=npu",), default="cpu")
@@ -63,7 +63,7 @@ def test_a_called_subgraph_uses_resources_for_its_caller(tmp_path: Path) -> None
     inner_x, inner_state = inner.tensor("x"), inner.tensor("state", (), "RESOURCE")
     inner.operator("ASSIGN_VARIABLE", [inner_state, inner_x], [])
     inner.ends([inner_x], [inner_x])
-    with pytest.raises(EditError, match="what resources hold is used by operator 1 on"):
+    with pytest.raises(EditError, match="an unknown resource is used by operator 1 on"):
         split_to(
             with_devices(build.to_bytes(), lambda subgraph, operator: operator % 2 if not subgraph else 0),
             tmp_path / "parts",

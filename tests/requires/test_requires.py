@@ -208,7 +208,7 @@ def test_entries_that_share_a_table_are_lowered_apart() -> None:
         assert [one.version for one in model.operator_codes] == [1, 5]
     with ct.open(bytes_of("tflite/composite")) as model:
         (note,) = lower_versions(ct.edit(model)).notes  # version 1 of a code that only newer runtimes have
-        assert note.message == "STABLEHLO_COMPOSITE stays at version 1: it has no lower one"
+        assert note.message == "STABLEHLO_COMPOSITE stays at version 1: there is no lower version"
 
 
 @pytest.mark.runtime
