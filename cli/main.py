@@ -1,4 +1,4 @@
-"""The entry point: commands, and handling of errors.
+"""The entry point: finds the command, and handles errors.
 
 Exit statuses: 0 done, 1 findings, 2 usage, 3 unreadable or invalid input, 4 the edit cannot be made, 5 not known
 (fit). SIGINT, SIGTERM and SIGHUP end the process as usual (130, 143 and 129 in a shell).
@@ -40,14 +40,14 @@ class _Grouped(AsGiven, TyperGroup):
                 formatter.write_dl([(f"{name:<{width}}", summary) for name, summary in section.items()])
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return a command; if it moved, raise UsageError with its new place."""
+        """Return a command. Raises UsageError with the new name if it has moved."""
         if cmd_name in moved.COMMANDS:
             raise ct.UsageError(f"'{cmd_name}' is now 'circletool {moved.COMMANDS[cmd_name]}'")
         return super().get_command(ctx, cmd_name)
 
 
 class _Deferred(TyperCommand):
-    """A command of the table, which is imported only when its arguments are parsed."""
+    """A command in the table, which is imported only when its arguments are parsed."""
 
     def __init__(self, row: Row) -> None:
         super().__init__(row.name, help=row.summary, rich_markup_mode=None)
@@ -73,7 +73,7 @@ _Version = Annotated[
 
 
 def _options(version: _Version = False) -> None:
-    """Parse the options in front of the command."""
+    """Take the options in front of the command."""
 
 
 def _command_line() -> Any:
@@ -102,9 +102,9 @@ app = _command_line()
 
 
 def main() -> None:
-    """Run the command line; an error of the library becomes one line on standard error and an exit status."""
-    gc.disable()  # a short run builds many plain objects: looking for garbage cycles would take a third of the time
-    # OpenBLAS threads otherwise spin for 0.1 s each before they sleep; 2**4 cycles are the minimum.
+    """Run the command line; an error in the library becomes a line on standard error and an exit status."""
+    gc.disable()  # a short run creates many plain objects: looking for garbage cycles would take a third of its time
+    # Otherwise, each OpenBLAS thread spins for 0.1 s before it sleeps; 2**4 cycles are the minimum.
     os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
     if hasattr(signal, "SIGPIPE"):
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # end quietly when the reader of a pipe goes away
@@ -114,7 +114,7 @@ def main() -> None:
     except signals.Stopped as stopped:
         signals.end(stopped.number)
     finally:
-        gc.freeze()  # do not search for cycles at exit either: it takes a fifth of the time of `--help`
+        gc.freeze()  # nor look for cycles at exit, which would take a fifth of the time of `--help`
 
 
 def _run() -> None:
@@ -123,7 +123,7 @@ def _run() -> None:
     except ct.CircleToolsError as error:
         sys.exit(fail(error))
     except MemoryError:
-        print_diagnostic("error", "out of memory: the input needs more than this process may use")
+        print_diagnostic("error", "out of memory: the input needs more memory than this process may use")
         sys.exit(3)
     except OSError as error:  # standard output is full or closed
         print_diagnostic("error", f"cannot write: {error.strerror}")
@@ -133,7 +133,7 @@ def _run() -> None:
 
 
 def _drop_output() -> None:
-    """Drop unwritten output, so the interpreter does not try to write it again at exit."""
+    """Drop unwritten output, so that the interpreter does not try to write it again at exit."""
     if sys.stdout is None:
         return
     try:

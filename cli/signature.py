@@ -1,4 +1,4 @@
-"""Declare the parameters of a command by annotations of a function.
+"""Declare the parameters of a command with annotations of a function.
 
 def expose(source: Input, tensor: Annotated[tuple[str, ...], option("--tensor", "A tensor.", "TENSOR")] = ()) -> None
 """
@@ -12,15 +12,15 @@ from functools import wraps
 from typing import Any
 
 Command = Callable[..., None]
-"""The function of a command; its first argument is the file. It must be defined at module level."""
+"""The function of a command. It must be defined at module level; its first argument is the file."""
 
 BETWEEN = "\0"
-"""Stands for the -- between the two sides of a command; no argument can contain a NUL."""
+"""Stands for the -- between the two sides of a command; it contains a NUL, which no argument can."""
 
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """The help of a parameter: an option where it has `names`, else an argument.
+    """The declaration of a parameter: an option if it has `names`, else an argument.
 
     `settings` are min, max, parser (a function of the text), show_default, and shows (a function that the command
     calls with the value instead of running).
@@ -38,7 +38,7 @@ def argument(metavar: str, words: str) -> Declared:
 
 
 def option(names: str, words: str, metavar: str | None = None, **settings: Any) -> Declared:
-    """Declare an option; `names` are separated by spaces."""
+    """Declare an option; `names` is separated by spaces."""
     return Declared(words, metavar, tuple(names.split()), settings)
 
 

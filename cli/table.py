@@ -1,7 +1,7 @@
-"""The table of commands: name, location and handling of several files.
+"""The table of commands: names, locations, and how they handle several files.
 
-A command is a function in a module of `commands`, imported when the command runs. Its docstring begins with the
-summary.
+A command is a function in a module of `commands`, which is imported only when the command runs. Its docstring begins
+with the summary.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def _single(command: Command) -> Command:
 
 
 class Row(NamedTuple):
-    """A command: a function at `place`, MODULE or MODULE:FUNCTION. `spread` extends it to many files."""
+    """A command: the function at `place` (MODULE or MODULE:FUNCTION). `spread` extends it to many files."""
 
     name: str
     place: str
@@ -30,7 +30,7 @@ class Row(NamedTuple):
     example: str
     spread: Callable[[Command], Command] = _single
     sides: bool = False
-    """Whether -- separates its arguments; for other commands, it ends the options."""
+    """Whether -- separates the arguments; in other commands, -- ends the options."""
 
     @property
     def function(self) -> Command:
@@ -43,7 +43,7 @@ class Row(NamedTuple):
 # fmt: off
 GROUPS = {
     "Look": (
-        Row("inspect", "inspecting", "Show format, sizes, operators, signatures and metadata.",
+        Row("inspect", "inspecting", "Show a model's operators, signatures and metadata.",
             "in.circle --json", many),
         Row("check", "checking", "Find problems in models.",
             "in.circle", _lines),
@@ -55,9 +55,9 @@ GROUPS = {
             "out.circle --trace trace.chrome.json -o report.html"),
     ),
     "Fit": (
-        Row("fit", "fitting", "Show whether models run on targets, and what stops them.",
+        Row("fit", "fitting", "Show whether models run on targets, and if not, why.",
             "in.tflite --on xnnpack,litert-cpu", many),
-        Row("requires", "requirements", "Show which TFLite and LiteRT releases load a model.",
+        Row("requires", "requirements", "Show which TFLite and LiteRT releases can load a model.",
             "in.tflite --runtime litert-1.4", partial(many, output="output")),
         Row("cost", "requirements", "Show the MACs, parameters and memory of a model.",
             "in.tflite --by operator", many),
@@ -65,7 +65,7 @@ GROUPS = {
     "Edit": (
         Row("fix-outputs", "outputs", "Give every output of a model its own tensor.",
             "in.circle out.circle", mirrored),
-        Row("repair", "repairing", "Fix findings that have only one remedy.",
+        Row("repair", "repairing", "Fix findings that have exactly one remedy.",
             "in.tflite out.tflite", mirrored),
         Row("extract", "surgery", "Write part of a model as a separate model.",
             "in.tflite head.tflite --operators 2-6"),
@@ -77,11 +77,11 @@ GROUPS = {
             "in.tflite out.tflite --add detect --remove serving_default"),
         Row("reorder", "surgery", "Reorder inputs and outputs.",
             "heads.tflite out.tflite --outputs 2,0,1"),
-        Row("set-shape", "shapes", "Change the shape or batch of inputs.",
+        Row("set-shape", "shapes", "Change the shapes or the batch size of inputs.",
             "in.tflite out.tflite --batch 4 --mend", mirrored),
-        Row("expose", "surgery", "Make tensors outputs, to see their values.",
+        Row("expose", "surgery", "Turn tensors into outputs, to see their values.",
             "in.tflite out.tflite --every CONV_2D"),
-        Row("reduce", "numbers", "Write the smallest part of a model that still fails.",
+        Row("reduce", "numbers", "Reduce a model to a small part that still fails.",
             "in.circle small.circle --while-refused litert"),
         Row("metadata list", "metadata:list_entries", "List metadata entries with their sizes.",
             "in.tflite", many),
@@ -95,39 +95,39 @@ GROUPS = {
             "in.tflite out.tflite --name min_runtime_version=runtime", mirrored),
         Row("metadata describe", "metadata:describe", "Describe a model, its inputs and its outputs.",
             "in.tflite out.tflite --name cats --input 0=image --mean 127.5 --std 127.5", mirrored),
-        Row("metadata labels", "metadata:labels", "Name the classes of an output.",
+        Row("metadata labels", "metadata:labels", "Add labels for the classes of an output.",
             "in.tflite out.tflite --labels labels.txt", mirrored),
-        Row("compact", "rewriting", "Write a minimal file with only what the model uses.",
+        Row("compact", "rewriting", "Write a minimal file without unused bytes.",
             "edited.circle small.circle", mirrored),
     ),
     "Origins": (
-        Row("embed-origins", "origins", "Write the source of each operator as metadata.",
+        Row("embed-origins", "origins", "Write the source of each operator to the metadata.",
             "in.circle out.circle", mirrored),
-        Row("dump-origins", "origins", "Show the sources of each operator, and vice versa.",
+        Row("dump-origins", "origins", "Show the sources of each operator and vice versa.",
             "out.circle --operators 0-10 --json", partial(many, output="tables")),
-        Row("track-origins", "tracking", "Carry origins across a tool that does not keep them.",
+        Row("track-origins", "tracking", "Carry origins across a tool that drops them.",
             "in.circle b.circle out.circle"),
     ),
     "Devices": (
         Row("partition", "affinity", "Show or plan the devices and partitions of a model.",
             "in.circle --devices npu,cpu --capabilities npu=xnnpack", many),
-        Row("annotate-affinity", "affinity", "Write the device of each operator as metadata.",
+        Row("annotate-affinity", "affinity", "Write the device of each operator to the metadata.",
             "in.circle out.circle --devices npu,cpu --capabilities npu=xnnpack", mirrored),
-        Row("export-affinity", "affinity_exports", "Write the affinity in the format of another tool.",
+        Row("export-affinity", "affinity_exports", "Write the affinity in another tool's format.",
             "in.circle --to part -o model.part"),
         Row("split", "splitting", "Write a model for each partition of an annotated model.",
             "out.circle parts/"),
-        Row("verify-split", "splitting", "Check that the parts together equal the original.",
+        Row("verify-split", "splitting", "Check that the parts of a split match the whole model.",
             "parts/"),
-        Row("measure", "measuring", "Measure a split, and the whole model on each device.",
+        Row("measure", "measuring", "Time a model in parts, and as a whole on each device.",
             "parts/ --on cpu=onert"),
     ),
     "Time": (
-        Row("profile", "attribution", "Run a model and show where the time goes.",
+        Row("profile", "attribution", "Run a model, and show where the time goes.",
             "in.tflite --on litert --runs 3"),
         Row("attribute", "attribution", "Show where the time went, by operator and source.",
             "trace.chrome.json --model out.circle"),
-        Row("trace-stats", "traces", "Show where the time of an NNAPI trace went.",
+        Row("trace-stats", "traces", "Show where the time went in an NNAPI trace.",
             "trace.html --by bucket", partial(many, directories=False, heading="own")),
         Row("trace-compare", "traces", "Show statistically significant changes between traces.",
             "before.html after.html --threshold 5", sides=True),

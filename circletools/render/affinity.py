@@ -88,7 +88,7 @@ def export_text(exported: Export, *, as_json: bool = False) -> str:
     content = exported.content
     if isinstance(content, str):
         if as_json:
-            raise UsageError(f"there is no JSON for {exported.target}")
+            raise UsageError(f"the target {exported.target} has no JSON output")
         return content
     if exported.target == "onert":
         if not as_json:

@@ -1,15 +1,15 @@
-"""Extend commands for one file to many files. Each command is written only once, for a single file.
+"""Extend commands for one file to many files, so each command is written only for a single file.
 
-    many(inspect)                            # IN... instead of IN: files, and directories of models
-    many(trace_stats, directories=False)
-    mirrored(compact)                        # IN may be a directory; then OUT is a directory too
+    many(inspect)                            # takes IN... instead of IN: files, and directories of models
+    many(trace_stats, directories=False) mirrored(compact)                        # IN may be a directory; then OUT is
+    a directory too
 
-The command must be defined at module level, so another process can find it by name. Its first parameter is the file;
-`mirrored` sets its second parameter, `output`, to the file's place in the other directory. The command writes through
-`terminal` (JSON by `show_json`), counts findings with `captured.record`, and ends with `Exit(status)`.
+The command must be defined at module level, so that another process can find it by name. Its first parameter is the
+file; `mirrored` sets its second parameter, `output`, to the file's place in the other directory. The command writes
+through `terminal` (JSON by `show_json`), counts findings with `captured.record`, and ends with `Exit(status)`.
 
-A single file runs as if this module did not exist. Several files run by `batch`: text gets headings, JSON becomes one
-line for each file, CSV gets a column `file` (docs/many.md).
+For a single file, the command runs unchanged. `batch` runs it on several files: text gets headings, JSON becomes one
+line for each file, and CSV gets a column `file` (docs/many.md).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from .sources import mirror, named, refuse_directories
 from .task import Heading, Task
 
 _Tasks = Callable[[list[str], dict[str, Any], BatchOptions, bool], Iterable[Task]]
-"""Makes the tasks for files or directories and given options; also returns whether there are several files."""
+"""Makes the tasks for files or directories and options; the last argument: whether there are several files."""
 
 
 def many(
@@ -39,7 +39,7 @@ def many(
 ) -> Command:
     """Return a command for several files; with `directories`, also for the models below them.
 
-    `output` is the option with the directory to write to; if IN is a directory, each model gets a place below it.
+    `output` names the option for the output directory; if IN is a directory, each model gets its own path below it.
     """
 
     def tasks(sources: list[str], given: dict[str, Any], batch: BatchOptions, several: bool) -> Iterable[Task]:
@@ -55,7 +55,7 @@ def many(
 
 
 def mirrored(command: Command, *, output: str = "output") -> Command:
-    """Return a command that also takes a directory, and writes the result of each model in it to `output`.
+    """Return a command that also takes a directory, and writes a result for each model in it to `output`.
 
     Each result has the same relative path below `output` as its model below the input directory.
     """
@@ -69,7 +69,7 @@ def mirrored(command: Command, *, output: str = "output") -> Command:
 
 
 def _extended(command: Command, tasks: _Tasks, *, several: bool, directories: bool) -> Command:
-    """Return a command with the parameters of `command`, whose first accepts several files, and of `BatchOptions`."""
+    """Return a command whose parameters are those of `command`, for one or several files, and of `BatchOptions`."""
     first, *others = parameters_of(command)
 
     def run(**given: Any) -> None:
@@ -94,7 +94,7 @@ def _extended(command: Command, tasks: _Tasks, *, several: bool, directories: bo
 
 
 def _alone(command: Command, source: str, given: dict[str, Any]) -> None:
-    """Run a command on one file; an error is also written as a JSON document, as for several files."""
+    """Run a command on one file. With JSON output, an error also becomes a JSON document, as for several files."""
     shown = bytes_shown()
     try:
         command(source, **given)

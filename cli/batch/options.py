@@ -11,7 +11,7 @@ from ..signature import option
 
 
 def _jobs(given: str | int) -> int:
-    """Return the number of processes. Raises BadParameter."""
+    """Return the number of processes that --jobs asks for. Raises BadParameter."""
     number = str(given)  # the default needs no conversion
     if number in ("0", "auto"):
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -26,7 +26,7 @@ class BatchOptions(NamedTuple):
     jobs: int = 1
 
 
-_JOBS = "Run several files in N processes; 0 or auto: one for each core."
+_JOBS = "Process several files in N processes; 0 or auto: one per core."
 ANNOTATIONS: dict[str, Any] = {
     "jobs": Annotated[int, option("--jobs", _JOBS, "N", parser=_jobs)],
 }

@@ -1,4 +1,4 @@
-"""Run one command over many files: distribute tasks to workers, and print outcomes in order on standard output."""
+"""Run one command on many files: distribute tasks to workers, and print outcomes in order on standard output."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from .workers import Processes, ThisProcess, Workers, without_interrupts
 UNKNOWN = 5
 """The exit status of `fit` if it is unknown whether a model runs."""
 _HELD_BYTES = 64 << 20
-"""The maximum number of bytes of finished output that may wait for its turn; beyond it no new tasks start."""
+"""The maximum number of bytes of finished output that may wait to be printed; beyond it, no new tasks start."""
 
 
 def run(tasks: Iterable[Task], batch: BatchOptions) -> int:
-    """Run tasks with the options `batch`; return the highest exit status of all, where UNKNOWN ranks below 1."""
+    """Run the tasks with the options `batch`; return the highest exit status, where UNKNOWN ranks below 1."""
     statuses: list[int] = []
     with closing(_workers(batch)) as workers:
         printer = _Printer()
@@ -31,7 +31,7 @@ def run(tasks: Iterable[Task], batch: BatchOptions) -> int:
                 printer.show(task, outcome)
                 printer.end()
                 return outcome.status
-            with without_interrupts():  # no half a line
+            with without_interrupts():  # else a line could be cut off
                 printer.show(task, outcome)
             statuses.append(outcome.status)
             tell_progress(f"{len(statuses)} done")
@@ -40,7 +40,7 @@ def run(tasks: Iterable[Task], batch: BatchOptions) -> int:
 
 
 def in_order(tasks: Iterable[Task], workers: Workers) -> Iterator[tuple[Task, Outcome]]:
-    """Yield each task with its outcome, in the order of the tasks, even if workers finish them in another order."""
+    """Yield each task with its outcome in the order of `tasks`, even if workers finish them in another order."""
     rest = enumerate(tasks)
     begun: dict[int, Task] = {}
     done: dict[int, Outcome] = {}
@@ -63,7 +63,7 @@ def in_order(tasks: Iterable[Task], workers: Workers) -> Iterator[tuple[Task, Ou
 
 
 class _Printer:
-    """Shows outcomes: results under headings, separated by an empty line; tables under one line of column names.
+    """Prints outcomes: results under headings, separated by empty lines; tables with only one line of column names.
 
     SARIF runs are merged into one run, JUnit suites and GitLab arrays into one document; findings are counted.
     """

@@ -1,4 +1,4 @@
-"""The tasks of a command line."""
+"""Make the tasks for the files and directories on a command line."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def named(
 ) -> Iterator[Task]:
     """Yield a task for each file in `sources`, and for each model below a directory in `sources`."""
     if "-" in sources and batch.jobs != 1:
-        raise ct.UsageError("standard input cannot be used with --jobs", hint="name a file, or leave out the option")
+        raise ct.UsageError("standard input cannot be used with --jobs", hint="name a file, or leave out --jobs")
     for source in sources:
         for file, path in _below(source) if os.path.isdir(source) else [(source, source)]:
             function = _no_model if os.path.isdir(file) and path == "" else command
@@ -66,14 +66,14 @@ def identities(name: str | os.PathLike[str]) -> set[str | tuple[int, int]]:
 
 
 def refuse_directories(sources: Sequence[str]) -> None:
-    """Raise UsageError for a directory: its traces cannot be recognized by their names."""
+    """Raise UsageError if a source is a directory, because traces cannot be recognized by their names."""
     for source in sources:
         if os.path.isdir(source):
             raise ct.UsageError("this is a directory", location=source, hint="name the files in it")
 
 
 def _below(directory: str) -> Iterator[tuple[str, str]]:
-    """Yield the models below a directory with their relative paths; the directory and no path if it has no models."""
+    """Yield the models below a directory and their relative paths, or the directory and "" if there are none."""
     empty = True
     for path in ct.files.models_below(directory):
         empty = False
@@ -90,17 +90,17 @@ def _check_mirror(source: str, target: str) -> None:
     if target == "-":
         raise ct.UsageError("the models of a directory cannot all go to standard output", hint="name a directory")
     if os.path.exists(target) and not os.path.isdir(target):
-        raise ct.UsageError("the input is a directory, the output a file", location=target, hint="name a directory")
+        raise ct.UsageError("a directory needs an output directory", location=target, hint="name a directory")
     if _lies_in(target, source):
         hint = "name a directory next to it, or use --in-place"
-        raise ct.UsageError("the output lies in the input and would be read as models", location=target, hint=hint)
+        raise ct.UsageError("the output directory is inside the input directory", location=target, hint=hint)
 
 
 def _check_places(source: str, read: Sequence[str], places: Sequence[str]) -> None:
     inputs = set[str | tuple[int, int]]().union(*map(identities, read))
     taken: dict[str | tuple[int, int], str] = {}
     for place in places:
-        hint = "name another directory, or remove the link that leads there"
+        hint = "name another directory, or remove the link to this path"
         for name in _written(place):
             found = identities(name)
             if not found.isdisjoint(inputs):
@@ -108,7 +108,7 @@ def _check_places(source: str, read: Sequence[str], places: Sequence[str]) -> No
             if any(taken.setdefault(identity, place) != place for identity in found):
                 raise ct.UsageError("two results would be written to this file", location=name, hint=hint)
         if _lies_in(place, source):
-            raise ct.UsageError("a result would lie in the input and be read as a model", location=place, hint=hint)
+            raise ct.UsageError("a result would be inside the input directory", location=place, hint=hint)
 
 
 def _written(place: str) -> list[str]:

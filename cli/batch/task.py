@@ -1,4 +1,4 @@
-"""One command on one file, as a value that any process can work on: Task -> apply -> Outcome."""
+"""One command on one file, as a value that any process can run: Task -> apply -> Outcome."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from ..console.terminal import fail, show
 from ..signature import Command
 
 Heading = Literal["name", "own", "line"]
-"""The heading above a file's text: its name; none, as the text has its own; or none and no empty line either."""
+"""The heading above a file's text: its name, its own (part of the text), or none (and no empty line either)."""
 
 Message = tuple[str | None, str]
-"""The kind of a message (error, warning, note), or None; and its text."""
+"""The kind of a message (error, warning, note or None) and its text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """The call `function(file, **options)`, where `function` is a command, found by name in another process.
+    """The call `function(file, **options)`, where `function` is a command that other processes find by name.
 
-    `path` is the file's path below the given directory; `output` is the file to write, if any. `several`: other files
-    have results too, so all messages name the file.
+    `path` is the file's path below the given directory; `output` is the file to write, if any. `several` means that
+    there are other files, so all messages name the file.
     """
 
     function: Command
@@ -49,7 +49,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The outcome of a task. `fatal`: an error that does not concern the file, so all other tasks would fail too."""
+    """The outcome of a task. `fatal` means an error beyond the file, with which all other tasks would fail too."""
 
     status: int
     out: bytes
@@ -74,7 +74,7 @@ def apply(task: Task) -> Outcome:
         except ct.CircleToolsError as error:
             status = fail(error)
             fatal = not captured.began and (isinstance(error, ct.UsageError) or not str(error).startswith(task.file))
-        except Exception as error:  # a bug in circletools, or no memory: the other files still run
+        except Exception as error:  # a bug in circletools, or memory ran out: the other files still run
             status = fail(ct.InvalidInputError(f"{type(error).__name__}: {error}", hint="run it alone for details"))
     errors = [text for kind, text in captured.messages if kind == "error"]
     return _finished(
@@ -92,7 +92,7 @@ def apply(task: Task) -> Outcome:
 
 
 def lost(task: Task, reason: str) -> Outcome:
-    """Return the outcome of a task whose process died. The exit status is 3: whether the file is valid is unknown."""
+    """Return the outcome of a task whose process died. Its exit status is 3, although the file may be valid."""
     error = str(ct.InvalidInputError(reason, location=task.file, hint="run it alone for details"))
     return _finished(task, Outcome(3, b"", (("error", error),), error=error))
 
@@ -101,7 +101,7 @@ def _make_parent(output: str) -> None:
     try:
         ct.files.make_directory(Path(output).parent)
     except ct.OutputError:
-        begin()  # only this model is affected: the outputs of others may be writable
+        begin()  # this concerns only one model: the outputs of others may be writable
         raise
 
 
@@ -153,7 +153,7 @@ _OF_ERRORS = {
     "junit": lambda *error: _judged(ct.render.junit_suite, *error),
     "gitlab": lambda *error: _judged(ct.render.judgement_gitlab, *error),
 }
-"""The placeholder for a file without a result, in formats that merge the results of several files."""
+"""Writers of the placeholder for a file without a result, for formats that merge the results of several files."""
 
 
 def _error(outcome: Outcome) -> str:

@@ -1,7 +1,6 @@
 """Workers that run tasks: this process, or several child processes.
 
-All have the same interface: start a task while `free()`, and wait for an outcome while `busy()`. Tasks may finish in
-any order.
+All have the same interface: call `start` while `free`, and `wait` while `busy`. Tasks may finish in any order.
 """
 
 from __future__ import annotations
@@ -78,8 +77,8 @@ class ThisProcess:
 class _Process:
     """A child process that reads tasks from a pipe, and this process's end of the pipe.
 
-    The process is spawned, not forked: a fork would inherit the pipes of other workers, so their end would go
-    unnoticed. It ignores Ctrl-C, which the parent process handles.
+    The process is spawned, because a forked one would inherit the pipes of other workers and keep them open after a
+    worker died. It ignores Ctrl-C, which the parent process handles.
     """
 
     def __init__(self) -> None:
@@ -87,7 +86,7 @@ class _Process:
         self.pipe: Connection[Any, Any]
         self.pipe, theirs = context.Pipe()
         self.process: SpawnProcess = context.Process(target=_serve, args=(theirs,), daemon=True)
-        resource_tracker.ensure_running()  # otherwise `start` would start it, with interrupts allowed
+        resource_tracker.ensure_running()  # otherwise `start` would start the tracker, with interrupts allowed
         with without_interrupts():
             self.process.start()
         theirs.close()
@@ -97,13 +96,13 @@ class _Process:
         self.process.join()
         code = self.process.exitcode or 0
         if code >= 0:
-            return f"the process working on it ended with exit status {code}"
+            return f"its process ended with exit status {code}"
         try:
             name = signal.Signals(-code).name
         except ValueError:
             name = str(-code)
-        reason = ", perhaps because memory ran out" if name == "SIGKILL" else ""
-        return f"the process working on it was killed by {name}{reason}"
+        reason = ", perhaps because it ran out of memory" if name == "SIGKILL" else ""
+        return f"its process was killed by {name}{reason}"
 
 
 class Processes:
@@ -148,7 +147,7 @@ class Processes:
         return number, outcome
 
     def close(self) -> None:
-        """End the processes: kill the busy ones; idle ones end when their pipe is closed."""
+        """End the processes: terminate busy ones; idle ones end when their pipe is closed."""
         working = [worker for worker, _, _ in self._busy.values()]
         for worker in working:
             worker.process.terminate()
@@ -164,7 +163,7 @@ class Processes:
 def without_interrupts() -> Iterator[None]:
     """Delay Ctrl-C until the end of the block. A process started in the block never receives it.
 
-    Windows cannot delay it; readers of the log recognize a truncated line.
+    Windows cannot delay it, so the last line of a log may be truncated, which its readers recognize.
     """
     if not hasattr(signal, "pthread_sigmask"):
         yield
@@ -178,8 +177,8 @@ def without_interrupts() -> Iterator[None]:
 
 def _serve(pipe: Connection[Any, Any]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # raises an exception, so a half-written file is removed
-    gc.disable()  # as in the command itself
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # an exception, so that a half-written file is removed
+    gc.disable()  # as `main` does
     keep_freed()
     with suppress(EOFError, OSError):  # the parent process is gone, or has no more tasks
         while True:
@@ -188,6 +187,6 @@ def _serve(pipe: Connection[Any, Any]) -> None:
 
 
 def _tidy() -> None:
-    """Collect cyclic garbage, and exclude imported objects from later collections."""
+    """Collect cyclic garbage, and exclude the remaining objects, such as modules, from later collections."""
     gc.collect()
     gc.freeze()

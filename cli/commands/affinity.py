@@ -18,7 +18,7 @@ from .parameters import Form, InPlace, Input, Output, TableForm, refuse_mixing
 from .rewriting import rewrite
 
 By = Annotated[
-    Literal["partition", "operator"], option("--by", "Show partitions, or each operator and why it is on its device.")
+    Literal["partition", "operator"], option("--by", "Show partitions, or each operator and why it runs there.")
 ]
 
 
@@ -30,12 +30,12 @@ def annotate_affinity(
     in_place: InPlace = False,
     form: Form = "text",
 ) -> None:
-    """Write the device of each operator as metadata.
+    """Write the device of each operator to the metadata.
 
-    The partition of each operator is written too. Rules take precedence over capability tables; the last device gets
-    all remaining operators. With --costs or --trace, devices are chosen for the least time, within rules and tables.
-    Selectors are index:0-10,15, name:GLOB (an output tensor), origin:GLOB (a source) and op:GLOB (an operator code);
-    the prefix 1/ selects in subgraph 1.
+    Also writes the partition of each operator. Rules take precedence over capability tables; the last device gets all
+    remaining operators. With --costs or --trace, devices are chosen to minimize the total time, within the rules and
+    tables. A selector is index:0-10,15, name:GLOB (an output tensor), origin:GLOB (a source) or op:GLOB (an operator
+    code); with the prefix 1/, it selects in subgraph 1.
     """
     shown = form if form == "json" else None
     if shown is not None:
@@ -52,9 +52,9 @@ def annotate_affinity(
 def partition(source: Input, request: ct.PlanRequest, by: By = "partition", form: TableForm = "text") -> None:
     """Show or plan the devices and partitions of a model.
 
-    With options for devices, makes a plan: shows which operators each device runs and refuses, and the partitions in
-    execution order with their costs; nothing is written. Without these options, shows the affinity in the model; exit
-    status 1 if the model has none, or it no longer describes the operators. CSV has a row for each operator.
+    With device options, makes a plan and writes nothing: shows which operators each device runs and refuses, and the
+    partitions in execution order with their costs. Without them, shows the affinity stored in the model, and exits
+    with status 1 if there is none or it is out of date. The CSV has a row for each operator.
     """
     inputs = ct.planning.read_request(replace(request, explain=by == "operator"))
     with reading(source) as model:
@@ -70,7 +70,7 @@ def partition(source: Input, request: ct.PlanRequest, by: By = "partition", form
 
 
 def _planned(model: ct.Model, name: str, inputs: Any, form: str | None) -> ct.types.Plan:
-    """Return the plan for a model, and show it in the format `form`."""
+    """Return the plan for a model, and show it in the format `form`, if one is given."""
     plan = ct.plan(model, inputs)
     if form is not None:
         show_as(form, plan, text=ct.render.plan_text, json=ct.render.plan_json, csv=ct.render.rows_csv, file=name)

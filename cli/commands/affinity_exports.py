@@ -1,4 +1,4 @@
-"""The command export-affinity, which writes the affinity for other tools."""
+"""The command export-affinity: write a model's affinity for other tools."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ def export_affinity(
     source: Input,
     to: Annotated[ct.affinity.Target, option("--to", "Target format.", show_default=False)],
     output: Annotated[
-        str | None, option("--output -o", "The file to write; standard output if not given.", "FILE")
+        str | None, option("--output -o", "The file to write; by default standard output.", "FILE")
     ] = None,
     form: Form = "text",
 ) -> None:
-    """Write the affinity in the format of another tool.
+    """Write the affinity in another tool's format.
 
-    Targets are runtimes, compilers and viewers. onert: shell lines that set its environment (as JSON: --json). part:
-    rules for circle-partitioner. openvino: JSON for HETERO. model-explorer: node data. dot: a graph for Graphviz.
-    Affinity that the target would ignore or get wrong is refused; docs/affinity-exports.md lists the limits of each.
+    Targets are onert (shell lines that set its environment; JSON with --json), part (rules for circle-partitioner),
+    openvino (JSON for HETERO), model-explorer (node data) and dot (a graph for Graphviz). Fails if the target would
+    ignore or misread the affinity; docs/affinity-exports.md lists the limits of each target.
     """
     if form == "json" and to in ("part", "dot"):
-        raise ct.UsageError(f"there is no JSON for {to}")
+        raise ct.UsageError(f"the target {to} has no JSON output")
     if output is not None:
         refuse_inputs(output, [source])
     with reading(source) as model:

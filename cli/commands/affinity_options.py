@@ -1,4 +1,4 @@
-"""Options of the affinity commands, by the request fields that they set."""
+"""Options of the affinity commands, keyed by the request fields that they set."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Mode = Literal["min", "seed"]
 
 
 def filling(request: type[ct.planning.CostRequest], options: Mapping[str, Any]) -> Callable[[Command], Command]:
-    """Replace the parameter `request` of a command by options.
+    """Replace the parameter `request` of a command with options.
 
-    `options` maps fields of `request` to option types; the defaults are those of the fields.
+    `options` maps fields of `request` to option types; the defaults come from the fields.
     """
     defaults = {field.name: field.default for field in fields(request)}
     made = [
@@ -49,43 +49,43 @@ def _repeated(name: str, words: str, metavar: str) -> Any:
 
 
 COSTS = {
-    "costs": _option(Path | None, "--costs", "Times on each device (JSON); minimize the total time.", "FILE"),
-    "traces": _repeated("--trace", "Times on a device, from an operator trace", "DEVICE=TRACE"),
+    "costs": _option(Path | None, "--costs", "Operator times on each device (JSON); minimize the total.", "FILE"),
+    "traces": _repeated("--trace", "An operator trace with the times on a device", "DEVICE=TRACE"),
     "copy_rate": _option(
-        float, "--copy-rate", "Bandwidth of copies between devices, if not in --costs.", "BYTES_PER_US", min=1e-9
+        float, "--copy-rate", "Bandwidth of copies that are not in --costs.", "BYTES_PER_US", min=1e-9
     ),
 }
 """Options for the times of operators and copies."""
 PLANNING = {
     "devices": _option(
-        Any, "--devices", "Devices, the preferred first; the last gets all other operators.", "A,B,C", parser=listed
+        Any, "--devices", "Devices in order of preference; the last gets all other operators.", "A,B,C", parser=listed
     ),
     "capabilities": _repeated(
-        "--capabilities", "Operators that a device supports: FILE.json or a built-in table", "[DEVICE=]TABLE"
+        "--capabilities", "Operators a device supports: FILE.json or a built-in table", "[DEVICE=]TABLE"
     ),
-    "rules": _repeated("--set", "A rule, as in op:CONV_2D=npu", "SELECTOR=DEVICE"),
-    "rules_file": _option(Path | None, "--rules", "Rules: JSON, or a .part file of circle-partitioner.", "FILE"),
-    "allow_unmatched": _option(bool, "--allow-unmatched", "A rule that matches nothing is a warning, not an error."),
-    "default": _option(str | None, "--default", "The device of all remaining operators, if not the last.", "DEVICE"),
+    "rules": _repeated("--set", "A rule, such as op:CONV_2D=npu", "SELECTOR=DEVICE"),
+    "rules_file": _option(Path | None, "--rules", "Rules, as JSON or a .part file of circle-partitioner.", "FILE"),
+    "allow_unmatched": _option(bool, "--allow-unmatched", "Only warn if a rule matches nothing."),
+    "default": _option(str | None, "--default", "The device for all remaining operators, if not the last.", "DEVICE"),
     "reproject": _option(
         str | None,
         "--reproject",
-        "Give operators the devices that their sources have in this annotated model.",
+        "Give operators the devices of their sources in this annotated model.",
         "MODEL",
     ),
     **COSTS,
     "memory": _repeated("--memory", "Memory limit of a device", "DEVICE=BYTES"),
-    "min_size": _option(int, "--min-size", "Minimum operators per partition; smaller ones move away.", "N", min=1),
+    "min_size": _option(int, "--min-size", "Minimum partition size; smaller ones are dissolved.", "N", min=1),
     "limits": _repeated(
-        "--limit", "Limit on a device's partitions, as in npu:max-partitions=4", "DEVICE:KIND=NUMBER"
+        "--limit", "A limit on a device's partitions, such as npu:max-partitions=4", "DEVICE:KIND=NUMBER"
     ),
     "keep_together": _repeated(
         "--keep-together",
-        "Keep together QUANTIZE and DEQUANTIZE, users of a variable, or producers and readers of large tensors",
+        "Keep QUANTIZE and DEQUANTIZE, the users of a variable, or the users of large tensors together",
         "quantize|variables|BYTES",
     ),
-    "mode": _option(Mode, "--mode", "Partitioning algorithm; see docs/affinity.md."),
+    "mode": _option(Mode, "--mode", "The partitioning algorithm; see docs/affinity.md."),
 }
 WHAT_IF = PLANNING | {
-    "what_if": _repeated("--what-if", "Compare with operators moved to a device", "SELECTOR=DEVICE")
+    "what_if": _repeated("--what-if", "Compare with a plan in which these operators run on DEVICE", "SELECTOR=DEVICE")
 }

@@ -1,4 +1,4 @@
-"""The commands profile and attribute: times measured by a runtime, by operator, source and module."""
+"""The commands profile and attribute: times that a runtime measured, by operator, source and module."""
 
 from __future__ import annotations
 
@@ -18,37 +18,37 @@ from .parameters import FORMAT, first_executions, listed, refuse_mixing
 By = Literal["type", "operator", "source", "module"]
 Tables = Annotated[
     tuple[By, ...],
-    option("--by", "Show this table; may be repeated. Default: all (sources and modules only with origins)."),
+    option("--by", "Show this table; may be repeated. By default all (without origins, only types and operators)."),
 ]
 TimeForm = Annotated[Literal["text", "json", "csv", "collapsed", "speedscope"], FORMAT]
 ProfileForm = Annotated[Literal["text", "json", "collapsed", "speedscope"], FORMAT]
-Top = Annotated[int, option("--top", "Rows in each table, the longest first; 0 shows all.", "N", min=0)]
+Top = Annotated[int, option("--top", "Number of rows in each table, slowest first; 0 for all.", "N", min=0)]
 Depth = Annotated[int | None, option("--depth", "Truncate module paths to their first N components.", "N", min=1)]
 
 
 def attribute(
     traces: Annotated[
         tuple[str, ...],
-        argument("TRACE...", "Operator-level traces of one model; - is standard input."),
+        argument("TRACE...", "Traces of one model, by operator; - is standard input."),
     ],
     model: Annotated[str, option("--model", "The model that was run.", "M", show_default=False)],
     form: TimeForm = "text",
     by: Tables = (),
     top: Top = 10,
     skip: Annotated[
-        str, option("--skip", "Skip the first N executions of each trace; auto finds the warm-up.", "N|auto")
+        str, option("--skip", "Skip the first N executions of each trace; auto detects the warm-up.", "N|auto")
     ] = "0",
     process: Annotated[
-        int | None, option("--process", "The process to read from a system trace.", "PID", min=0)
+        int | None, option("--process", "The process to read in a system trace.", "PID", min=0)
     ] = None,
-    thread: Annotated[int | None, option("--thread", "The thread to read from a system trace.", "TID", min=0)] = None,
+    thread: Annotated[int | None, option("--thread", "The thread to read in a system trace.", "TID", min=0)] = None,
     depth: Depth = None,
 ) -> None:
     """Show where the time went, by operator and source.
 
     TRACE is onert's trace.chrome.json, a system trace with LiteRT's marks, the events of LiteRT's profiler, a report
-    of benchmark_model, or OpenVINO's detailed counters. Exit status 1 if the origins no longer describe the model's
-    operators.
+    of benchmark_model, or OpenVINO's detailed counters. Exits with status 1 if the origins no longer describe the
+    model's operators.
     """
     if [*traces, model].count("-") > 1:
         raise ct.UsageError("the trace and the model cannot both be standard input")
@@ -74,27 +74,27 @@ _STACKS = {"collapsed": ct.render.collapsed_text, "speedscope": ct.render.speeds
 
 
 def _shown(form: str, by: tuple[By, ...], named: bool) -> tuple[str, ...]:
-    """Return the tables to show: without origins, not that of sources, which would repeat the operators."""
+    """Return the tables to show. Without origins, the text omits sources, which would repeat the operators."""
     return by or (("type", "operator") if named and form != "json" else get_args(By))
 
 
 def profile(
     model: Annotated[str, argument("MODEL", "The model to run; - is standard input.")],
     on: Annotated[
-        str, option("--on", "The runtimes, as in litert:xnnpack,onert,openvino.", "PROGRAM,...", show_default=False)
+        str, option("--on", "The runtimes, such as litert:xnnpack,onert,openvino.", "PROGRAM,...", show_default=False)
     ],
     runs: Annotated[int, option("--runs", "Number of executions to record.", "N", min=1)] = 50,
     inputs: Annotated[
-        str | None, option("--inputs", "An .npz file with the inputs in order; random by default.", "F")
+        str | None, option("--inputs", "An .npz file with the inputs in order; by default random.", "F")
     ] = None,
     against: Annotated[
-        str | None, option("--against", "Compare with this model, recorded in turns on one runtime.", "OLD")
+        str | None, option("--against", "Compare with this model, alternating between both on one runtime.", "OLD")
     ] = None,
     recordings: Annotated[
-        int, option("--recordings", "Recordings of each model for --against to compare.", "N", min=2)
+        int, option("--recordings", "Number of recordings of each model with --against.", "N", min=2)
     ] = 6,
     output: Annotated[
-        str | None, option("--output -o", "Write one runtime's trace here, in its own format.", "TRACE")
+        str | None, option("--output -o", "Write the runtime's trace to this file, in its own format.", "TRACE")
     ] = None,
     form: ProfileForm = "text",
     by: Tables = (),
@@ -103,23 +103,23 @@ def profile(
     seed: Annotated[int, option("--seed", "Seed of the random inputs.", "N", min=0)] = 0,
     timeout: Annotated[float, option("--timeout", "Time limit for each runtime.", "SECONDS", min=0.1)] = 600.0,
 ) -> None:
-    """Run a model and show where the time goes.
+    """Run a model, and show where the time goes.
 
-    Runs the model with the runtime's own profiler, on one thread, in a separate process, and shows the trace as
-    `attribute` does. With --against, records two models in turns and compares their operators. Exit status 1 if
-    origins are stale or an operator became slower, 3 if a runtime does not run the model.
+    Runs the model with the runtime's own profiler, on one thread of a separate process, and shows the trace as
+    `attribute` does. With --against, alternates between two models and compares their operators. Exits with status 1
+    if origins are stale or an operator became slower, 3 if a runtime does not run the model.
     """
     programs = listed(on)
     if form == "speedscope" and len(programs) > 1:
-        raise ct.UsageError("speedscope takes one runtime")
+        raise ct.UsageError("--format speedscope takes only one runtime")
     if against is not None:
         if len(programs) != 1 or output is not None or by or form in _STACKS:
-            raise ct.UsageError("--against takes one runtime, and excludes -o, --by and stacks")
+            raise ct.UsageError("--against takes one runtime, and excludes -o, --by and stack formats")
         record = partial(ct.profile, on=on, runs=runs, inputs=inputs, seed=seed, timeout_s=timeout)
         _against(against, model, recordings, record, form)
     if output is not None:
         if len(programs) > 1:
-            raise ct.UsageError("-o keeps the trace of one runtime", hint="run the command once for each")
+            raise ct.UsageError("-o writes the trace of only one runtime", hint="run the command once for each")
         ct.files.check_target(output)
         refuse_mixing("the answer", output, "name a file for the trace")
     with reading(model) as opened:
@@ -141,7 +141,7 @@ def profile(
 
 
 def _against(old: str, new: str, recordings: int, record: Callable[[ct.Model], ct.types.Profile], form: str) -> None:
-    """Record two models in turns, and show which operators became slower; exit status 1 if one did."""
+    """Record two models alternately, and show which operators became slower; exit with status 1 if one did."""
     with reading(old) as before, reading(new) as after:
         traces = [record(one).trace for _ in range(recordings) for one in (before, after)]
     comparison = ct.compare_profiles(traces[::2], traces[1::2], paired=True)

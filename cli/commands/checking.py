@@ -23,7 +23,7 @@ def _explain(code: str, form: str) -> None:
 
 
 def _request(config: Path | None, **given: Any) -> Any:
-    """Read the settings of the project, overridden by the given options."""
+    """Read the project's settings; the given options override them."""
     file = config or ct.checks.find_settings()
     settings = ct.checks.CheckRequest() if file is None else ct.checks.read_settings(file)
     return replace(settings, **{name: value for name, value in given.items() if value}).read()
@@ -51,7 +51,7 @@ def check(
         bool, option("--structure-only", "Only check that the file is well formed and every index is in range.")
     ] = False,
     for_: Annotated[
-        str | None, option("--for", "Rate findings by whether litert or onert runs the model.", "PROGRAM,...")
+        str | None, option("--for", "Rate findings by their effect in litert or onert.", "PROGRAM,...")
     ] = None,
     with_: With = None,
     seconds: Timeout = 600.0,
@@ -60,27 +60,27 @@ def check(
     ignore: Annotated[str | None, option("--ignore", "Do not report these findings.", "CODE,...")] = None,
     fail_on: Annotated[
         Literal["warning", "error", "never"] | None,
-        option("--fail-on", "Lowest severity that gives exit status 1; by default from the settings, else warning."),
+        option("--fail-on", "Lowest severity that gives exit status 1; by default that of the settings, or warning."),
     ] = None,
     baseline: Baseline = None,
     config: Annotated[
         Path | None,
         option("--config", "Settings file; default: the nearest circletools.toml or pyproject.toml.", "FILE"),
     ] = None,
-    statistics: Annotated[bool, option("--statistics", "Count the findings of each code.")] = False,
+    statistics: Annotated[bool, option("--statistics", "Only count the findings of each code.")] = False,
     explain: Annotated[
         str | None, option("--explain", "Show what a finding means and what to do about it.", "CODE", shows=_explain)
     ] = None,
 ) -> None:
     """Find problems in models.
 
-    Checks the structure of the file and every index in it; then graph, tensors, signatures, aliased outputs, and
-    broken or stale origins and devices. --with also loads the model in litert, litert-gpu, onert, openvino, vela or
-    tflm; --for rates findings that keep litert or onert from running the model as errors. Exit status 3 if the
-    structure of a model is broken, 1 if there is a new error or warning.
+    Checks the file's structure and every index in it, then the graph, tensors, signatures and outputs, and whether
+    origins and devices are valid and up to date. --with also loads the model in litert, litert-gpu, onert, openvino,
+    vela or tflm; with --for, findings that keep litert or onert from running the model become errors. Exits with
+    status 3 if the structure of a model is broken, 1 if there is a new error or warning.
     """
     if statistics and form != "text":
-        raise ct.UsageError("--statistics is for text", hint="count the findings in the document")
+        raise ct.UsageError("--statistics requires --format text", hint="count the findings in the document")
     if structure_only and with_:
         raise ct.UsageError("--structure-only and --with exclude each other")
     request = _request(config, select=listed(select), ignore=listed(ignore), baseline=baseline, fail_on=fail_on)

@@ -1,4 +1,4 @@
-"""The command diff: the differences between two models, or a statement by digests."""
+"""The command diff: show the differences between two models, or compare them by digests."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def diff(
         str | None, option("--only", "Compare only these: structure,metadata,origins,affinity,file.", "SECTIONS")
     ] = None,
     ignore: Annotated[
-        tuple[str, ...], option("--ignore", "Leave out a path and everything below it; may be repeated.", "PATHGLOB")
+        tuple[str, ...], option("--ignore", "Ignore a path and everything below it; may be repeated.", "PATHGLOB")
     ] = (),
-    full: Annotated[bool, option("--full", "Show every difference, and whole values.")] = False,
+    full: Annotated[bool, option("--full", "Show every difference, with complete values.")] = False,
     attest: Annotated[
         bool, option("--attest", "Show by digests which parts are identical; docs/attest.py checks the JSON.")
     ] = False,
@@ -36,15 +36,15 @@ def diff(
         option("--on", "With --format markdown, show the refusals of these targets, as in fit --on.", "TARGETS"),
     ] = None,
     html: Annotated[
-        str | None, option("--html", "Also write a page with both graphs side by side, and changes coloured.", "FILE")
+        str | None, option("--html", "Also write a page with both graphs side by side and changes in colour.", "FILE")
     ] = None,
 ) -> None:
     """Show what differs between two models.
 
     Compares structure, metadata, origins, affinity and the files appended to the model. Operators, tensors and
-    buffers are matched by content, not by index; their order in the file does not count. Exit status 1 if there is a
+    buffers are matched by content; their order in the file does not matter. Exits with status 1 if there is a
     difference; docs/diff.md has the rules. --format markdown writes a comment for a pull request. --attest proves
-    that two models are identical except for the listed parts: tensors with their data, operators, subgraphs,
+    that two models are identical except for the parts it lists: tensors with their data, operators, subgraphs,
     signatures, metadata entries (docs/digest.md).
     """
     if before == after == "-":

@@ -1,4 +1,4 @@
-"""The command fit: whether a model runs on a target, and what stops it."""
+"""The command fit: show whether a model runs on a target, and if not, why."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..console.terminal import print_notes, show_as
 from ..signature import option
 from .parameters import FORMAT, Baseline, Input, Timeout, With, listed
 
-_TARGETS = f"The targets, as in xnnpack,npu.json: capability files, or {', '.join(ct.affinity.shipped())}."
+_TARGETS = f"The targets, such as xnnpack,npu.json: capability files, or {', '.join(ct.affinity.shipped())}."
 
 
 def fit(
@@ -24,16 +24,16 @@ def fit(
     form: Annotated[Literal["text", "json", "sarif"], FORMAT] = "text",
     baseline: Baseline = None,
     with_: With = None,
-    full: Annotated[bool, option("--full", "Show every reason and operator.")] = False,
-    strict: Annotated[bool, option("--strict", "Also exit with status 1 if the answer is unknown.")] = False,
+    full: Annotated[bool, option("--full", "Show all reasons and operators.")] = False,
+    strict: Annotated[bool, option("--strict", "Exit with status 1 if the answer is unknown.")] = False,
     seconds: Timeout = 600.0,
 ) -> None:
-    """Show whether models run on targets, and what stops them.
+    """Show whether models run on targets, and if not, why.
 
-    For each operator that a target refuses, shows the reason, the remedy and the operator's source; then the sources
-    to change, the worst first. Exit status 1 if a model is not resident on a target, 5 if that is unknown; with
-    --baseline, 1 only if an operator is newly refused; with --with, also 1 if a program disagrees with the table. See
-    docs/fit.md.
+    For each operator that a target refuses, shows the reason, the remedy and the operator's source; then lists the
+    sources to change, the worst first. Exits with status 1 if a target refuses an operator, 5 if that is unknown.
+    With --baseline, only newly refused operators count; with --with, the status is also 1 if a program disagrees with
+    the table. See docs/fit.md.
     """
     request = ct.FitRequest(on=listed(on), baseline=baseline, with_=listed(with_), timeout_s=seconds).read()
     with reading(source) as model:

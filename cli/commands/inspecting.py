@@ -1,4 +1,4 @@
-"""The command inspect: the contents of a model."""
+"""The command inspect: show the contents of a model."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from .parameters import Form, Input
 def inspect(
     source: Input,
     digest: Annotated[
-        bool, option("--digest", "Show digests of the model and its parts, independent of the layout of the file.")
+        bool, option("--digest", "Show digests of the model and its parts, independent of file layout.")
     ] = False,
     operators: Annotated[bool, option("--operators", "Show a table of the operators.")] = False,
     tensors: Annotated[bool, option("--tensors", "Show a table of the tensors.")] = False,
     cost: Annotated[bool, option("--cost", "Also show MACs, parameters and memory (docs/requires.md).")] = False,
-    subgraph: Annotated[int | None, option("--subgraph", "Only the tables of this subgraph.", "N", min=0)] = None,
+    subgraph: Annotated[int | None, option("--subgraph", "Only show tables of this subgraph.", "N", min=0)] = None,
     form: Form = "text",
 ) -> None:
-    """Show format, sizes, operators, signatures and metadata.
+    """Show a model's operators, signatures and metadata.
 
-    With --operators or --tensors, shows a table of all operators or tensors instead; the JSON has both.
+    With --operators or --tensors, shows a table of all operators or tensors instead; the JSON can have both.
 
     With --digest, shows digests instead; models with the same content have equal digests, whatever the layout of
     their files (docs/digest.md).

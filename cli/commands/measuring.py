@@ -1,4 +1,4 @@
-"""The command measure: time a model as a whole and in parts on its devices."""
+"""The command measure: time a model on its devices, as a whole and in parts."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from .parameters import Form
 
 
 def measure(
-    directory: Annotated[Path, argument("DIR", "The directory that a split wrote.")],
+    directory: Annotated[Path, argument("DIR", "The directory that `split` wrote.")],
     on: Annotated[
         tuple[str, ...],
-        option("--on", "The program for a device, as in npu=litert:xnnpack; may be repeated.", "DEVICE=PROGRAM"),
+        option("--on", "The program for a device, such as npu=litert:xnnpack; may be repeated.", "DEVICE=PROGRAM"),
     ] = (),
     source: Annotated[
         Path | None, option("--source", "The model that was split; by default the one in or next to DIR.", "MODEL")
     ] = None,
-    output: Annotated[str | None, option("--output -o", "The file for the JSON document.", "FILE")] = None,
-    seconds: Annotated[float, option("--seconds", "Seconds to run each plan.", "SECONDS", min=0.01)] = 2.0,
+    output: Annotated[str | None, option("--output -o", "Save the JSON document to this file.", "FILE")] = None,
+    seconds: Annotated[float, option("--seconds", "How long to run each plan.", "SECONDS", min=0.01)] = 2.0,
     seed: Annotated[int, option("--seed", "Seed of the random inputs.", "N", min=0)] = 0,
     timeout: Annotated[float, option("--timeout", "Time limit for measuring one model.", "SECONDS", min=0.1)] = 600.0,
     form: Form = "text",
 ) -> None:
-    """Measure a split, and the whole model on each device.
+    """Time a model in parts, and as a whole on each device.
 
-    Programs are litert, onert and openvino, with a variant after a colon; each runs on one thread. The whole model on
-    each device and the chain of parts run in turns. Exit status 1 if the parts do not run.
+    Programs are litert, onert and openvino, optionally with a colon and a variant, on one thread. Alternates between
+    the whole model on each device and the chain of parts. Exits with status 1 if the parts do not run.
     """
     if output == "-" and form == "json":
-        raise ct.UsageError("--json and an output of - would mix on standard output")
+        raise ct.UsageError("--json and the output file would both go to standard output")
     if output is not None:
         ct.files.check_target(output)
     request = ct.planning.MeasureRequest(on=on, seconds=seconds, seed=seed, timeout_s=timeout)

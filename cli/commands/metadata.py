@@ -27,14 +27,14 @@ def list_entries(source: Input, form: TableForm = "text") -> None:
 def get_entry(
     source: Input,
     name: Annotated[str, argument("NAME", _WORDS)],
-    output: Annotated[str | None, option("--output -o", "Write the value to FILE instead.", "FILE")] = None,
-    as_json: Annotated[bool, option("--json", "Write the contents of TFLITE_METADATA as JSON.")] = False,
+    output: Annotated[str | None, option("--output -o", "Write the value to this file instead.", "FILE")] = None,
+    as_json: Annotated[bool, option("--json", "Write TFLITE_METADATA as JSON.")] = False,
 ) -> None:
     """Write the value of a metadata entry to standard output."""
     if output is not None:
         refuse_inputs(output, [source])
     if as_json and name != "TFLITE_METADATA":
-        raise ct.UsageError("--json is for TFLITE_METADATA")
+        raise ct.UsageError("--json works only for TFLITE_METADATA")
     with reading(source) as model:
         value = ct.metadata.get(model, name)
         if as_json:
@@ -50,14 +50,14 @@ def set_entry(
     output: Output = None,
     *,
     name: Annotated[str, option("--name", _WORDS, "NAME")],
-    text: Annotated[str | None, option("--text", "The value, as text.", "TEXT")] = None,
+    text: Annotated[str | None, option("--text", "The value as text.", "TEXT")] = None,
     file: Annotated[str | None, option("--file", "The file with the value; - is standard input.", "FILE")] = None,
     erase: Erase = False,
     in_place: InPlace = False,
 ) -> None:
     """Set a metadata entry, or add one.
 
-    Without --erase, the old value stays in the file, unused.
+    Without --erase, the old value stays in the file as unused bytes.
     """
     if (text is None) == (file is None):
         raise ct.UsageError("give the value with either --text or --file")
@@ -73,14 +73,14 @@ def remove_entries(
     name: Annotated[tuple[str, ...], option("--name", "A metadata entry to remove; may be repeated.", "NAME")] = (),
     origins: Annotated[bool, option("--origins", "Remove the origin tables and their stamp.")] = False,
     affinity: Annotated[bool, option("--affinity", "Remove the affinity tables and their stamp.")] = False,
-    files: Annotated[bool, option("--files", "Drop the archive of associated files, such as labels.")] = False,
+    files: Annotated[bool, option("--files", "Remove the archive of associated files, such as labels.")] = False,
     erase: Erase = False,
     in_place: InPlace = False,
 ) -> None:
     """Remove metadata entries.
 
-    A missing name is an error. The value, unless another entry or a tensor shares it, stays in the file as unused
-    bytes; --erase drops them.
+    A missing name is an error. Values stay in the file as unused bytes; with --erase, those that no other entry or
+    tensor shares are removed.
     """
     if not (name or origins or affinity or files):
         raise ct.UsageError("nothing to remove", hint="use --name NAME, --origins, --affinity or --files")
@@ -109,16 +109,16 @@ def labels(
     file: Annotated[Path, option("--labels", "A text file with one label per line.", "FILE")],
     of: Annotated[str, option("--output", "The output, by position or name.", "OUTPUT")] = "0",
     name: Annotated[
-        str | None, option("--name", "The name of the file in the archive; labels.txt by default.", "FILE")
+        str | None, option("--name", "The file's name in the archive; by default labels.txt.", "FILE")
     ] = None,
     locale: Annotated[str, option("--locale", "The language of the labels, such as en.", "LOCALE")] = "",
-    values: Annotated[bool, option("--values", "Label the values in the output (for detectors).")] = False,
+    values: Annotated[bool, option("--values", "The labels name values in the output (for detectors).")] = False,
     in_place: InPlace = False,
 ) -> None:
-    """Name the classes of an output.
+    """Add labels for the classes of an output.
 
-    The label file is added to the ZIP archive after the model and listed in TFLITE_METADATA, where tflite-support
-    and MediaPipe read it. Labels name the entries of the output's last dimension.
+    Adds the label file to the ZIP archive after the model and lists it in TFLITE_METADATA, where tflite-support and
+    MediaPipe find it. Labels name the entries of the output's last dimension.
     """
     lines = read_text(file).splitlines()
 
@@ -132,10 +132,10 @@ def describe(
     source: Input,
     output: Output = None,
     name: Annotated[str | None, option("--name", "The name of the model.", "TEXT")] = None,
-    description: Annotated[str | None, option("--description", "What the model does.", "TEXT")] = None,
-    version: Annotated[str | None, option("--model-version", "Its version.", "TEXT")] = None,
-    author: Annotated[str | None, option("--author", "Who made the model.", "TEXT")] = None,
-    license_: Annotated[str | None, option("--license", "Its licence.", "TEXT")] = None,
+    description: Annotated[str | None, option("--description", "A description of the model.", "TEXT")] = None,
+    version: Annotated[str | None, option("--model-version", "The version of the model.", "TEXT")] = None,
+    author: Annotated[str | None, option("--author", "The author of the model.", "TEXT")] = None,
+    license_: Annotated[str | None, option("--license", "The licence of the model.", "TEXT")] = None,
     inputs: Annotated[tuple[str, ...], option("--input", "Describe an input; may be repeated.", "INPUT=TEXT")] = (),
     outputs: Annotated[
         tuple[str, ...], option("--output", "Describe an output; may be repeated.", "OUTPUT=TEXT")
@@ -143,25 +143,25 @@ def describe(
     mean: Annotated[str | None, option("--mean", "The mean of the first input, or one per channel.", "N,...")] = None,
     std: Annotated[str | None, option("--std", "The standard deviation of the first input.", "N,...")] = None,
     json: Annotated[
-        str | None, option("--json", "The whole description, in the form of `metadata get --json`.", "FILE")
+        str | None, option("--json", "A complete description, in the form of `metadata get --json`.", "FILE")
     ] = None,
-    files: Annotated[tuple[str, ...], option("--file", "A file that the JSON names; may be repeated.", "FILE")] = (),
+    files: Annotated[tuple[str, ...], option("--file", "A file named in the JSON; may be repeated.", "FILE")] = (),
     in_place: InPlace = False,
 ) -> None:
     """Describe a model, its inputs and its outputs.
 
-    Writes the texts to TFLITE_METADATA, for tflite-support and MediaPipe; its other fields stay. --mean and --std
-    state that the model expects (value - mean) / std. --json replaces the whole description.
+    Writes the texts to TFLITE_METADATA, which tflite-support and MediaPipe read, and keeps its other fields. --mean
+    and --std mean that the model expects (value - mean) / std. --json replaces the whole description.
     """
     if files and json is None:
         raise ct.UsageError("--file requires --json")
     if (mean is None) != (std is None):
-        raise ct.UsageError("--mean and --std require each other", hint="give both")
+        raise ct.UsageError("--mean and --std go together", hint="give both")
     texts = ct.metadata.Description(name, description, version, author, license_, inputs, outputs)
 
     if json is not None and (mean is not None or texts != ct.metadata.Description()):
         raise ct.UsageError(
-            "--json gives the whole description", hint="change the JSON file, or run the command twice"
+            "--json replaces the whole description", hint="edit the JSON file, or run the command twice"
         )
 
     def change(edit: ct.ModelEdit) -> ct.types.RewriteResult:
@@ -180,4 +180,4 @@ def _numbers(words: str) -> tuple[float, ...]:
     try:
         return tuple(float(word) for word in words.split(","))
     except ValueError as error:
-        raise ct.UsageError(f"{words!r} are not numbers", hint="write 127.5, or 123.7,116.3,103.5") from error
+        raise ct.UsageError(f"not numbers: {words!r}", hint="write 127.5, or 123.7,116.3,103.5") from error

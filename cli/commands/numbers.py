@@ -1,4 +1,4 @@
-"""The commands that find wrong values: compare and reduce."""
+"""Commands that find wrong values: compare and reduce."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from .rewriting import refuse_inputs, target
 
 
 def compare(
-    source: Annotated[str, argument("A", "The correct model, or the only one; - is standard input.")],
-    other: Annotated[str | None, argument("B", "A model that should compute the same.")] = None,
+    source: Annotated[str, argument("A", "The only model, or the correct one of two; - is standard input.")],
+    other: Annotated[str | None, argument("B", "A model that should compute the same values.")] = None,
     on: Annotated[
-        str, option("--on", "The programs, the reference first (docs/runtimes.md).", "PROGRAM,...")
+        str, option("--on", "Programs to run, the reference first (docs/runtimes.md).", "PROGRAM,...")
     ] = "litert:reference,litert:xnnpack",
     inputs: Annotated[
-        tuple[str, ...], option("--inputs", "An .npz file, or the bytes of the only input; one run per file.", "FILE")
+        tuple[str, ...], option("--inputs", "An .npz file, or the bytes of a single input; one run per file.", "FILE")
     ] = (),
-    seed: Annotated[int, option("--seed", "Seed of random inputs.", "N", min=0)] = 0,
+    seed: Annotated[int, option("--seed", "Seed of the random inputs.", "N", min=0)] = 0,
     runs: Annotated[int, option("--runs", "Number of runs, each with different inputs.", "K", min=1)] = 1,
     by: Annotated[
         Literal["operator", "module"], option("--by", "What each row of the table represents.")
@@ -37,16 +37,16 @@ def compare(
     max_steps: Annotated[
         float | None, option("--max-steps", "Report faults above this many quantization steps.", "N")
     ] = None,
-    timeout: Annotated[float, option("--timeout", "Time limit of one run of a program.", "SECONDS", min=0.1)] = 600.0,
-    html: Annotated[str | None, option("--html", "Also write a page with the graph of own errors.", "FILE")] = None,
+    timeout: Annotated[float, option("--timeout", "Time limit for a run of a program.", "SECONDS", min=0.1)] = 600.0,
+    html: Annotated[str | None, option("--html", "Also write a page with a graph of the errors.", "FILE")] = None,
     form: TableForm = "text",
 ) -> None:
     """Show which operators compute different values.
 
-    Compares a model with another program or another model. Each operator runs alone on the reference's values: a
-    remaining difference is its own error. The inherited error is the difference when the whole model runs. Without
-    thresholds, a fault is a difference that rounding does not explain. Exit status 1 if there is a fault, or a model
-    does not run. See docs/compare.md.
+    Compares a model in two programs, or two models. Runs each operator alone on the reference's values: the remaining
+    difference is its own error. The difference when the whole model runs is its inherited error. Without thresholds,
+    a fault is a difference that rounding cannot explain. Exits with status 1 if there is a fault or a model does not
+    run. See docs/compare.md.
     """
     request = ct.CompareRequest(listed(on), inputs, seed, runs, signature, min_snr, max_abs, max_steps, timeout)
     with ExitStack() as stack:
@@ -70,25 +70,25 @@ def reduce(
     output: Output = None,
     while_: Annotated[
         str | None,
-        option("--while", "A command; {} is the model; status 0 means that the model still fails.", "COMMAND"),
+        option("--while", "A command, with {} for the model; status 0 means that the model still fails.", "COMMAND"),
     ] = None,
     while_refused: Annotated[
-        str | None, option("--while-refused", "A program that refuses the model, or crashes.", "PROGRAM")
+        str | None, option("--while-refused", "A program that refuses the model, or crashes on it.", "PROGRAM")
     ] = None,
     while_differs: Annotated[
         str | None, option("--while-differs", "Programs that disagree, the correct one first.", "PROGRAM,...")
     ] = None,
     share_safe: Annotated[
-        bool, option("--share-safe", "Replace weights with random values and names with numbers.")
+        bool, option("--share-safe", "Replace weights by random values, and names by numbers.")
     ] = False,
     timeout: Annotated[float, option("--timeout", "Time limit per trial.", "SECONDS", min=0.1)] = 60.0,
     log: Annotated[str | None, option("--log", "Log results here, to resume an interrupted run.", "FILE")] = None,
     form: Form = "text",
 ) -> None:
-    """Write the smallest part of a model that still fails.
+    """Reduce a model to a small part that still fails.
 
-    Removes operators, outputs and constants as long as the failure stays the same. Exit status 4 unless the model
-    fails every time; 1, with OUT written, if it no longer fails after --share-safe. See docs/reduce.md.
+    Removes operators, outputs and constants as long as the failure stays the same. Exits with status 4 if the model
+    does not always fail; 1, with OUT written, if it no longer fails after --share-safe. See docs/reduce.md.
     """
     to = target(source, output, in_place=False)
     refuse_inputs(to, [source])
@@ -101,4 +101,4 @@ def reduce(
         raise Exit(1)
     command = (while_ or "").replace("{}", to)
     command = f"circletool check {to} --with {while_refused}" if while_refused else command
-    print_message(f"shown by: {f'circletool compare {to} --on {while_differs}' if while_differs else command}")
+    print_message(f"to reproduce: {f'circletool compare {to} --on {while_differs}' if while_differs else command}")

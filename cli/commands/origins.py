@@ -23,30 +23,28 @@ from .rewriting import rewrite
 def embed_origins(
     source: Input,
     output: Output = None,
-    origins: Annotated[Path | None, option("--origins", "A JSON or CSV file with sources and operators.")] = None,
+    origins: Annotated[Path | None, option("--origins", "A JSON or CSV file of sources and operators.")] = None,
     names: Annotated[
         Literal["auto", "tensor-names", "debug-metadata", "output"] | None,
-        option("--names", "What to name sources after; by default auto, the best names in the model."),
+        option("--names", "Where to take source names from; by default auto, the best names in the model."),
     ] = None,
     exported_program: Annotated[
         Path | None,
-        option("--exported-program", "The exported program (.pt2) of the model; runs the exporter again.", "FILE"),
+        option("--exported-program", "The model's exported program (.pt2); runs the exporter again.", "FILE"),
     ] = None,
-    onnx: Annotated[
-        Path | None, option("--onnx", "The ONNX file of the model, as written by torch.onnx.", "FILE")
-    ] = None,
-    replace: Annotated[bool, option("--replace", "Replace existing tables.")] = False,
+    onnx: Annotated[Path | None, option("--onnx", "The model's ONNX file, written by torch.onnx.", "FILE")] = None,
+    replace: Annotated[bool, option("--replace", "Replace existing origin tables.")] = False,
     erase: Erase = False,
     stamp: Stamp = True,
     absolute_paths: Annotated[
-        bool, option("--absolute-paths", "Write absolute paths, not relative to the working directory.")
+        bool, option("--absolute-paths", "Write absolute paths, instead of relative to the working directory.")
     ] = False,
     in_place: InPlace = False,
 ) -> None:
-    """Write the source of each operator as metadata.
+    """Write the source of each operator to the metadata.
 
-    The ONE compiler keeps this metadata up to date. Without --origins, sources are taken from the exporter's notes in
-    the model: source locations, or names of modules and nodes.
+    The ONE compiler keeps this metadata up to date. By default, takes sources from the exporter's information in the
+    model: source locations, or names of modules and nodes.
     """
     ways = {"--origins": origins, "--exported-program": exported_program, "--onnx": onnx, "--names": names}
     used = [name for name, value in ways.items() if value is not None]
@@ -77,23 +75,23 @@ def dump_origins(
     source: Input,
     form: Annotated[Literal["text", "json", "csv", "tree"], FORMAT] = "text",
     depth: Annotated[
-        int | None, option("--depth", "In a tree, truncate module paths to their first N parts.", "N", min=1)
+        int | None, option("--depth", "In a tree, truncate module paths to their first N components.", "N", min=1)
     ] = None,
-    operators: Annotated[str | None, option("--operators", "Only these operators, as in 0-10,15.", "RANGES")] = None,
-    source_name: Annotated[str | None, option("--source", "Only sources whose name matches.", "REGEX")] = None,
+    operators: Annotated[str | None, option("--operators", "Only operators such as 0-10,15.", "RANGES")] = None,
+    source_name: Annotated[str | None, option("--source", "Only sources whose names match.", "REGEX")] = None,
     subgraph: Annotated[int | None, option("--subgraph", "Only this subgraph.", "N", min=0)] = None,
     tables: Annotated[
         Path | None,
-        option("--tables", "Write the tables to DIR instead, as .bin and origins.json.", "DIR"),
+        option("--tables", "Instead write the tables to DIR, as .bin files and origins.json.", "DIR"),
     ] = None,
 ) -> None:
-    """Show the sources of each operator, and vice versa.
+    """Show the sources of each operator and vice versa.
 
-    Exit status 1 if the model has no origins, or they no longer describe its operators. embed-origins --origins reads
-    the JSON and the CSV.
+    Exits with status 1 if the model has no origins, or they no longer describe its operators. `embed-origins
+    --origins` reads the JSON and the CSV.
     """
     if depth is not None and form != "tree":
-        raise ct.UsageError("--depth is for --format tree")
+        raise ct.UsageError("--depth requires --format tree")
     selection = ct.origins.Selection.parse(operators, source_name, subgraph)
     with reading(source) as model:
         if tables is not None:
@@ -129,6 +127,6 @@ def _write_tables(model: ct.Model, directory: Path) -> ct.origins.OriginTable:
 
 
 def _is_dump(directory: Path) -> bool:
-    """Return whether an earlier dump wrote everything in a directory."""
+    """Return whether a directory contains only files that an earlier dump wrote."""
     names = [path.name for path in directory.iterdir()]
     return all(re.fullmatch(r"origins\.json|(ONE|CIRCLETOOLS)_\w+\.bin", name) for name in names)

@@ -16,15 +16,15 @@ def fix_outputs(
     source: Input,
     output: Output = None,
     subgraph: Annotated[
-        str, option("--subgraph", "Subgraphs to fix; entry: the main one and those of signatures.", "entry|all|N")
+        str, option("--subgraph", "Subgraphs to fix; entry: the main one and those with signatures.", "entry|all|N")
     ] = "entry",
     copy_operator: Annotated[
         Literal["auto", "transpose", "reshape", "concatenation"],
-        option("--copy-operator", "Operator that makes the copies."),
+        option("--copy-operator", "The operator that copies."),
     ] = "auto",
     runtime: Annotated[
         Literal["auto", "litert", "onert", "both", "vela"],
-        option("--runtime", "The runtime in which copies must be exact; auto: the runtime of the format."),
+        option("--runtime", "The runtime in which copies must be exact; auto is that of the format."),
     ] = "auto",
     keep_constants: Annotated[
         bool, option("--keep-constants", "Copy a constant only if the outputs list it twice.")
@@ -37,10 +37,10 @@ def fix_outputs(
 ) -> None:
     """Give every output of a model its own tensor.
 
-    Outputs that are constants, inputs or other outputs are copied by an operator that copies exactly in the runtime
-    of the format: LiteRT for .tflite (also onert if possible), onert for .circle. Run this after all other
-    optimizers: some remove operators that only copy. With --with, programs that accepted the model must accept the
-    result, or the next copy operator is tried. docs/outputs.md has the rules.
+    Copies outputs that are constants, inputs or other outputs, with an operator that is exact in the format's
+    runtime: LiteRT for .tflite (also onert if possible), onert for .circle. Run this after all optimizers, since some
+    remove operators that only copy. With --with, if a program accepted the model but not the result, the next copy
+    operator is tried. docs/outputs.md has the rules.
     """
     if form == "json" and not dry_run:
         refuse_mixing("--json", output, "name a file, or leave out --json")

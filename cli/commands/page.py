@@ -1,4 +1,4 @@
-"""The command report: everything known about a model, as an HTML page."""
+"""The command report: write everything known about a model as an HTML page."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def report(
     traces: Annotated[
         tuple[str, ...], option("--trace", "A trace that trace-stats or attribute reads; may be repeated.", "TRACE")
     ] = (),
-    skip: Annotated[int, option("--skip", "Skip the first N executions of operator-level traces.", "N", min=0)] = 0,
-    on: Annotated[str | None, option("--on", "Targets for the model, as in fit --on.", "TARGETS")] = None,
+    skip: Annotated[int, option("--skip", "Skip the first N executions in traces by operator.", "N", min=0)] = 0,
+    on: Annotated[str | None, option("--on", "Targets of the model, as for fit --on.", "TARGETS")] = None,
     source_url: Annotated[
         str,
-        option("--source-url", "Link source lines to this URL, with {file} and {line}.", "URL", show_default=False),
+        option("--source-url", "Link source lines to this URL of {file} and {line}.", "URL", show_default=False),
     ] = "",
     source_root: Annotated[
         str, option("--source-root", "The folder to which {file} is relative.", "DIR", show_default=False)
@@ -35,9 +35,9 @@ def report(
 ) -> None:
     """Write one HTML page about a model and its traces.
 
-    The page has the findings, graph, devices and origins, and where the time went. It is self-contained: open it from
-    disk, or send it to others. Exit status 1 if `check` finds an error or a warning, `trace-stats` finds an error, or
-    a target refuses an operator; the page is written anyway. See docs/report.md.
+    The page shows the findings, graph, devices and origins, and where the time went. It is self-contained, so it can
+    be opened from disk or sent to others. Exits with status 1 if `check` finds an error or a warning, `trace-stats`
+    finds an error, or a target refuses an operator; the page is written anyway. See docs/report.md.
     """
     inputs = [source, *traces]
     if inputs.count("-") > 1:

@@ -13,14 +13,14 @@ Input = Annotated[str, argument("IN", "The model to read; - is standard input.")
 Output = Annotated[str | None, argument("OUT", "The file to write (a directory if IN is one); - is standard output.")]
 Directory = Annotated[Path, argument("DIR", "The directory to write to.")]
 InPlace = Annotated[bool, option("--in-place", "Overwrite IN.")]
-DryRun = Annotated[bool, option("--dry-run", "Show the result; write nothing.")]
-Erase = Annotated[bool, option("--erase", "Write a minimal file without old values.")]
-Stamp = Annotated[bool, option("--stamp/--no-stamp", "Write a stamp, which reveals stale tables.")]
+DryRun = Annotated[bool, option("--dry-run", "Show the result, but write nothing.")]
+Erase = Annotated[bool, option("--erase", "Write a minimal file, which has no old values.")]
+Stamp = Annotated[bool, option("--stamp/--no-stamp", "Write a stamp that reveals stale tables.")]
 OneSubgraph = Annotated[int, option("--subgraph", "The subgraph to use.", "N", min=0)]
-With = Annotated[str | None, option("--with", "Also ask these programs (docs/runtimes.md).", "PROGRAM,...")]
-Timeout = Annotated[float, option("--timeout", "Time limit for each program of --with.", "SECONDS", min=0.1)]
+With = Annotated[str | None, option("--with", "Also try these programs (docs/runtimes.md).", "PROGRAM,...")]
+Timeout = Annotated[float, option("--timeout", "Time limit for each program in --with.", "SECONDS", min=0.1)]
 Baseline = Annotated[
-    Path | None, option("--baseline", "Report only findings that are not in this earlier JSON.", "FILE")
+    Path | None, option("--baseline", "Report only findings that are not in this earlier JSON output.", "FILE")
 ]
 
 FORMAT = option("--format", "Output format.")
@@ -29,7 +29,7 @@ TableForm = Annotated[Literal["text", "json", "csv"], FORMAT]
 
 
 def listed(words: str | None) -> tuple[str, ...]:
-    """Return the names that an option lists, separated by commas."""
+    """Return the names in a comma-separated list."""
     return tuple(name.strip() for name in words.split(",")) if words else ()
 
 
@@ -38,11 +38,11 @@ def first_executions(words: str) -> int | Literal["auto"]:
     if words == "auto":
         return "auto"
     if not (words.isascii() and words.isdigit() and len(words) < 10):
-        raise ct.UsageError(f"--skip takes a number or auto, not {words!r}")
+        raise ct.UsageError(f"--skip takes a number or `auto`, not {words!r}")
     return int(words)
 
 
 def refuse_mixing(what: str, output: str | None, hint: str) -> None:
     """Raise UsageError if both a model and `what` would go to standard output."""
     if output == "-":
-        raise ct.UsageError(f"{what} and an output of - would mix on standard output", hint=hint)
+        raise ct.UsageError(f"{what} and the output file would both go to standard output", hint=hint)

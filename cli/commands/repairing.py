@@ -19,10 +19,10 @@ def repair(
     in_place: InPlace = False,
     dry_run: DryRun = False,
 ) -> None:
-    """Fix findings that have only one remedy.
+    """Fix findings that have exactly one remedy.
 
-    Repairs findings that make programs refuse a model; a model that runs is not changed, unless --only names a code.
-    With --with, programs that accepted the model must accept the result. docs/findings.md lists the codes.
+    Fixes only findings that make programs refuse a model, or those whose codes --only names. With --with, programs
+    that accepted the model must also accept the result. docs/findings.md lists the codes.
     """
     rewrite(
         source,

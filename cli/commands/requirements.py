@@ -1,4 +1,4 @@
-"""The commands requires and cost: which runtimes load a model, and what it costs to run."""
+"""The commands requires and cost: which runtimes load a model, and its MACs, parameters and memory."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ from .rewriting import rewrite
 def requires(
     source: Input,
     runtime: Annotated[
-        str | None, option("--runtime", "Only these releases, as in litert-1.4 (TFLM: fit --on tflm).", "RELEASE,...")
+        str | None, option("--runtime", "Only these releases, e.g. litert-1.4 (TFLM: fit --on tflm).", "RELEASE,...")
     ] = None,
     lower: Annotated[bool, option("--lower", "Write a copy with the lowest operator versions.")] = False,
     write: Annotated[bool, option("--write", "Write a copy with the correct min_runtime_version.")] = False,
     output: Annotated[str | None, option("--output -o", "The file to write with --lower or --write.", "OUT")] = None,
     in_place: InPlace = False,
     resolver: Annotated[
-        Path | None, option("--resolver", "Write C++ that registers the operators with TFLM.", "FILE")
+        Path | None, option("--resolver", "Write C++ code that registers the operators with TFLM.", "FILE")
     ] = None,
     also: Annotated[
         str | None, option("--also", "With --resolver, also register the operators of these models.", "MODEL,...")
     ] = None,
     form: TableForm = "text",
 ) -> None:
-    """Show which TFLite and LiteRT releases load a model.
+    """Show which TFLite and LiteRT releases can load a model.
 
-    For older releases, shows what they lack, as measured with the releases on the package index since tflite-runtime
-    2.8. Exit status 1 if a release in --runtime does not load the model. See docs/requires.md.
+    Shows what older releases lack, as measured with all releases on the package index since tflite-runtime 2.8. Exits
+    with status 1 if a release in --runtime does not load the model. See docs/requires.md.
     """
     asked = {"--runtime": runtime, "--lower or --write": lower or write or None, "--resolver": resolver}
     if len(chosen := [name for name, value in asked.items() if value is not None]) > 1:

@@ -1,4 +1,4 @@
-"""Shared code of commands that write a changed model; and compact."""
+"""The command compact, and code shared by commands that write a changed model."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .parameters import InPlace, Input, Output
 
 
 def target(source: str, output: str | None, in_place: bool) -> str:
-    """Return where to write. Raises UsageError if that is ambiguous, or binary data would go to a terminal."""
+    """Return where to write. Raises UsageError if that is unclear, or if binary data would go to a terminal."""
     if output is None:
         if not in_place:
             raise ct.UsageError("no output file", hint="name one, or use --in-place")
@@ -29,19 +29,19 @@ def target(source: str, output: str | None, in_place: bool) -> str:
         if os.path.exists(source) and not os.path.isfile(source):  # opening a pipe would wait for its writer
             raise ct.UsageError("only a regular file can be overwritten", location=source, hint="name an output file")
     elif in_place and not ct.files.same_file(source, output):
-        raise ct.UsageError("--in-place overwrites IN, but OUT is another file", hint="give one of the two")
+        raise ct.UsageError("--in-place overwrites IN, but OUT is another file", hint="leave out one of the two")
     if is_member(output):
-        hint = "write a file, and use `circletool replace`"
+        hint = "write to a file, and then use `circletool replace`"
         raise ct.UsageError("a model in a bundle cannot be overwritten", location=output, hint=hint)
     if output == "-" and sys.stdout is not None and sys.stdout.isatty():
         raise ct.UsageError(
-            "the output is binary and standard output is a terminal", hint="name a file, or use a pipe"
+            "the output is binary, and standard output is a terminal", hint="name a file, or use a pipe"
         )
     return output
 
 
 def is_member(name: str) -> bool:
-    """Return whether a name refers to a model in a bundle, as in face.task!face.tflite."""
+    """Return whether a name refers to a model in a bundle, such as face.task!face.tflite."""
     return "!" in name and not Path(name).exists() and Path(name.partition("!")[0]).is_file()
 
 
@@ -65,10 +65,10 @@ def rewrite(
 ) -> ct.types.RewriteResult:
     """Apply `change` to a model and write it; list the changes on standard error.
 
-    With `rewires`, findings of `check` that only the new file has are reported, if the output is a regular file.
-    `erase` removes old values of metadata; with False, remaining old values are reported, with None they are not.
+    With `rewires`, reports the findings of `check` that only the new file has, if the output is a regular file.
+    `erase` removes old values of metadata; with False, old values that remain are reported, with None they are not.
 
-    `inputs` are the other input files; none of them may be the output. A `dry` run writes nothing and needs no
+    `inputs` are the other input files; the output must not be one of them. A `dry` run writes nothing and needs no
     output, but fails if writing would fail.
     """
     to = None if dry and output is None and not in_place else target(source, output, in_place)
@@ -92,7 +92,7 @@ def rewrite(
 
 
 def print_result(result: ct.types.RewriteResult, source: str = "") -> None:
-    """List the changes and then the notes on standard error."""
+    """List the changes, and then the notes, on standard error."""
     for line in result.changes or ("nothing to change",):
         print_message(line)
     print_notes(result.notes, source)
@@ -129,14 +129,14 @@ def compact(
     ] = False,
     outputs: Annotated[bool, option("--outputs", "With --prune, also drop operators that no output needs.")] = False,
     strip_names: Annotated[
-        bool, option("--strip-names", "Also drop the names of tensors; signatures keep theirs.")
+        bool, option("--strip-names", "Also drop tensor names; signatures keep their names.")
     ] = False,
     in_place: InPlace = False,
 ) -> None:
-    """Write a minimal file with only what the model uses.
+    """Write a minimal file without unused bytes.
 
-    Each value is written once. External data and bytes after the flatbuffer (an archive of associated files) are
-    kept. With --prune, the remaining objects are renumbered; docs/surgery.md has the rules.
+    Writes equal values only once. Keeps external data and bytes after the flatbuffer (an archive of associated
+    files). With --prune, the remaining objects are renumbered; docs/surgery.md has the rules.
     """
     if outputs and not prune:
         raise ct.UsageError("--outputs requires --prune", hint="use both")

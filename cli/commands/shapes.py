@@ -15,19 +15,19 @@ def set_shape(
     source: Input,
     output: Output = None,
     inputs: Annotated[
-        tuple[str, ...], option("--input", "The shape of an input, as in image=1,224,224,3.", "NAME=DIMS")
+        tuple[str, ...], option("--input", "The shape of an input, such as image=1,224,224,3.", "NAME=DIMS")
     ] = (),
     batch: Annotated[int | None, option("--batch", "The first dimension of every input.", "N", min=1)] = None,
-    static: Annotated[bool, option("--static", "Fix dynamic dimensions to the sizes in the file, often 1.")] = False,
-    dynamic_batch: Annotated[bool, option("--dynamic-batch", "Leave the first dimension open.")] = False,
-    mend: Annotated[bool, option("--mend", "Change constants that contain the batch size.")] = False,
+    static: Annotated[bool, option("--static", "Fix dynamic dimensions at their size in the file.")] = False,
+    dynamic_batch: Annotated[bool, option("--dynamic-batch", "Make the first dimension dynamic.")] = False,
+    mend: Annotated[bool, option("--mend", "Also change constants that contain the batch size.")] = False,
     subgraph: OneSubgraph = 0,
     in_place: InPlace = False,
 ) -> None:
-    """Change the shape or batch of inputs.
+    """Change the shapes or the batch size of inputs.
 
-    Shapes are computed as LiteRT's resize_tensor_input does. If an operator cannot be resized, the error names it.
-    NAME is a name in a signature, a tensor name or a position. docs/surgery.md has the rules.
+    Computes all other shapes as LiteRT's resize_tensor_input does; the error names the operator if one cannot be
+    resized. NAME is a name in a signature, a tensor name or a position. docs/surgery.md has the rules.
     """
     request = ct.surgery.ShapeRequest(inputs, batch, static, dynamic_batch, mend, subgraph)
     rewrite(source, output, in_place, lambda edit: ct.surgery.set_shape(edit, request), rewires=True)

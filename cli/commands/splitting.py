@@ -1,4 +1,4 @@
-"""Commands for parts: split, verify-split."""
+"""Commands for the parts of a model: split, verify-split."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def split(
     source: Input,
     directory: Directory,
     subgraph: OneSubgraph = 0,
-    force: Annotated[bool, option("--force", "Replace the files of an earlier split in DIR.")] = False,
+    force: Annotated[bool, option("--force", "Overwrite an earlier split in DIR.")] = False,
     runner: Annotated[
         Literal["openvino"] | None, option("--runner", "Also write a program that runs each part on its device.")
     ] = None,
@@ -27,9 +27,9 @@ def split(
 ) -> None:
     """Write a model for each partition of an annotated model.
 
-    Writes STEM.part.00001_DEVICE.circle (or .tflite) and so on to DIR, numbered in execution order,
-    STEM.part.conn.json in the format of circle-partitioner, and metadata/MANIFEST, which makes DIR a package for
-    onert. docs/split.md describes the contents of parts.
+    Writes to DIR: the parts, numbered in execution order, as STEM.part.00001_DEVICE.circle (or .tflite) and so on;
+    STEM.part.conn.json in the format of circle-partitioner; and metadata/MANIFEST, which makes DIR a package for
+    onert. docs/split.md describes the contents of the parts.
     """
     with reading(source) as model:
         done = ct.split(model, directory, subgraph=subgraph, force=force, runner=runner)
@@ -41,7 +41,7 @@ def split(
 
 
 def verify_split(
-    directory: Annotated[Path, argument("DIR", "The directory that a split wrote.")],
+    directory: Annotated[Path, argument("DIR", "The directory that `split` wrote.")],
     source: Annotated[
         Path | None, option("--source", "The model that was split; by default the one in or next to DIR.", "MODEL")
     ] = None,
@@ -54,12 +54,12 @@ def verify_split(
     seconds: Annotated[float, option("--timeout", "Time limit for running one model.", "SECONDS", min=0.1)] = 600.0,
     form: Form = "text",
 ) -> None:
-    """Check that the parts together equal the original.
+    """Check that the parts of a split match the whole model.
 
     First checks the files: every input must be computed before it is read, with the same type, shape and
-    quantization, and the parts must contain each operator of the source once, with the same connections. Then runs
-    the parts and the original with random inputs, and compares every bit. Exit status 1 if there is an error or a
-    warning; docs/split.md has all codes.
+    quantization, and the parts must contain each operator of the whole model once, with the same connections. Then
+    runs the parts and the whole model on random inputs, and compares all bits of the results. Exits with status 1 if
+    there is an error or a warning; docs/split.md lists all codes.
     """
     found = ct.verify_split(
         directory, source=source, runtime=runtime, subgraph=subgraph, seed=seed, timeout_s=seconds

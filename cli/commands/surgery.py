@@ -1,4 +1,4 @@
-"""Commands that cut, rename and sign finished models: extract, rename, signature, reorder, expose."""
+"""Commands for the parts, names, inputs and outputs of finished models."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ Pairs = tuple[str, ...]
 def extract(
     source: Input,
     output: Output = None,
-    from_: Annotated[Pairs, option("--from", "A tensor that becomes an input; may be repeated.", "TENSOR")] = (),
-    to: Annotated[Pairs, option("--to", "A tensor that becomes an output; may be repeated.", "TENSOR")] = (),
+    from_: Annotated[Pairs, option("--from", "A tensor to turn into an input; may be repeated.", "TENSOR")] = (),
+    to: Annotated[Pairs, option("--to", "A tensor to turn into an output; may be repeated.", "TENSOR")] = (),
     operators: Annotated[
-        str | None, option("--operators", "Operators by index instead, as in 0-10.", "RANGES")
+        str | None, option("--operators", "Instead take these operators, such as 0-10.", "RANGES")
     ] = None,
-    origin: Annotated[str | None, option("--origin", "Operators by the name of a source instead.", "GLOB")] = None,
-    signature: Annotated[str | None, option("--signature", "The operators of a signature instead.", "KEY")] = None,
+    origin: Annotated[str | None, option("--origin", "Instead take those of a source.", "GLOB")] = None,
+    signature: Annotated[str | None, option("--signature", "Instead take those of a signature.", "KEY")] = None,
     subgraph: OneSubgraph = 0,
     in_place: InPlace = False,
 ) -> None:
     """Write part of a model as a separate model.
 
-    By default takes the operators that depend on --from (default: the inputs of the model) and are needed for --to
-    (default: its outputs). TENSOR is a name, or index:12. Constants, called subgraphs, origins and devices are
-    included, and the part gets a signature. Without options, a model in a bundle (BUNDLE!MODEL) is copied unchanged.
-    docs/surgery.md has the rules.
+    By default, takes the operators that depend on --from (default: the model's inputs) and are needed for --to
+    (default: its outputs). TENSOR is a name or index:12. Includes constants, called subgraphs, origins and devices,
+    and adds a signature. Without options, copies a model in a bundle (BUNDLE!MODEL) unchanged. docs/surgery.md has
+    the rules.
     """
     request = ct.surgery.ExtractRequest(from_, to, operators, origin, signature, subgraph)
     out = target(source, output, in_place)
@@ -52,26 +52,26 @@ def rename(
     source: Input,
     output: Output = None,
     tensor: Annotated[Pairs, option("--tensor", "Rename tensors by name or glob; may be repeated.", "OLD=NEW")] = (),
-    input_: Annotated[Pairs, option("--input", "Name an input, as in 0=image; may be repeated.", "N=NEW")] = (),
-    output_: Annotated[Pairs, option("--output", "Name an output, as in 0=boxes; may be repeated.", "N=NEW")] = (),
+    input_: Annotated[Pairs, option("--input", "Name an input, such as 0=image; may be repeated.", "N=NEW")] = (),
+    output_: Annotated[Pairs, option("--output", "Name an output, such as 0=boxes; may be repeated.", "N=NEW")] = (),
     signature: Annotated[Pairs, option("--signature", "Rename a signature; may be repeated.", "OLD=NEW")] = (),
     signature_input: Annotated[
-        Pairs, option("--signature-input", "Rename an input of all signatures, or of one: KEY/OLD.", "OLD=NEW")
+        Pairs, option("--signature-input", "Rename an input in all signatures, or in one: KEY/OLD.", "OLD=NEW")
     ] = (),
     signature_output: Annotated[
-        Pairs, option("--signature-output", "Rename an output of all signatures, or of one: KEY/OLD.", "OLD=NEW")
+        Pairs, option("--signature-output", "Rename an output in all signatures, or in one: KEY/OLD.", "OLD=NEW")
     ] = (),
-    regex: Annotated[bool, option("--regex", "OLD of --tensor is a regular expression.")] = False,
+    regex: Annotated[bool, option("--regex", "Read OLD of --tensor as a regular expression.")] = False,
     subgraph: Annotated[
-        int | None, option("--subgraph", "Rename in this subgraph; for inputs and outputs, 0 by default.", "N", min=0)
+        int | None, option("--subgraph", "Rename in this subgraph; by default 0 for inputs and outputs.", "N", min=0)
     ] = None,
     in_place: InPlace = False,
 ) -> None:
     """Rename tensors, inputs, outputs and signatures.
 
-    OLD of --tensor is a name, a glob (each * in NEW stands for the match of the next * or ?) or index:12. --input and
-    --output rename a tensor and its names in signatures. All names change at once. The original bytes are never
-    rewritten; renaming back restores the file. docs/surgery.md has the rules.
+    OLD of --tensor is a name, a glob or index:12. Each * in NEW stands for what the next * or ? of a glob matched.
+    --input and --output rename a tensor, also in signatures. All names change at once, so names can be swapped.
+    Renaming back restores the file, since its bytes are never rewritten. docs/surgery.md has the rules.
     """
     request = ct.surgery.RenameRequest(
         tensors=tensor,
@@ -94,11 +94,11 @@ def signature(
     add: Annotated[str | None, option("--add", "The key of a signature to add.", "KEY")] = None,
     inputs: Annotated[
         Pairs,
-        option("--input", "An input of the signature; by default all, under their tensor names.", "NAME=TENSOR"),
+        option("--input", "An input of the signature; by default all, with their tensor names.", "NAME=TENSOR"),
     ] = (),
     outputs: Annotated[
         Pairs,
-        option("--output", "An output of the signature; by default all, under their tensor names.", "NAME=TENSOR"),
+        option("--output", "An output of the signature; by default all, with their tensor names.", "NAME=TENSOR"),
     ] = (),
     remove: Annotated[Pairs, option("--remove", "The key of a signature to remove; may be repeated.", "KEY")] = (),
     subgraph: OneSubgraph = 0,
@@ -106,7 +106,7 @@ def signature(
 ) -> None:
     """Add and remove signatures.
 
-    Removals are done first, so --remove and --add together can replace a signature. TENSOR is a name, or index:12.
+    Removes before it adds, so --remove and --add together can replace a signature. TENSOR is a name or index:12.
     """
     if add is None and not remove:
         raise ct.UsageError("nothing to change", hint="use --add KEY or --remove KEY")
@@ -120,17 +120,17 @@ def reorder(
     source: Input,
     output: Output = None,
     inputs: Annotated[
-        str | None, option("--inputs", "The old positions in their new order, as in 2,0,1.", "N,...")
+        str | None, option("--inputs", "The old positions in their new order, such as 2,0,1.", "N,...")
     ] = None,
     outputs: Annotated[
-        str | None, option("--outputs", "The old positions in their new order, as in 1,0.", "N,...")
+        str | None, option("--outputs", "The old positions in their new order, such as 1,0.", "N,...")
     ] = None,
     subgraph: OneSubgraph = 0,
     in_place: InPlace = False,
 ) -> None:
     """Reorder inputs and outputs.
 
-    Signatures refer to inputs and outputs by name, and do not change.
+    Signatures do not change, since they refer to inputs and outputs by name.
     """
     if inputs is None and outputs is None:
         raise ct.UsageError("nothing to reorder", hint="use --inputs or --outputs")
@@ -149,16 +149,16 @@ def _positions(words: str) -> tuple[int, ...]:
 def expose(
     source: Input,
     output: Output = None,
-    tensor: Annotated[Pairs, option("--tensor", "A tensor to make an output; may be repeated.", "TENSOR")] = (),
+    tensor: Annotated[Pairs, option("--tensor", "A tensor to turn into an output; may be repeated.", "TENSOR")] = (),
     every: Annotated[
-        Pairs, option("--every", "All outputs of operators whose code matches a glob; may be repeated.", "CODE")
+        Pairs, option("--every", "All outputs of operators whose code matches this glob; may be repeated.", "CODE")
     ] = (),
     subgraph: OneSubgraph = 0,
     in_place: InPlace = False,
 ) -> None:
-    """Make tensors outputs, to see their values.
+    """Turn tensors into outputs, to see their values.
 
-    They are appended to the outputs, and added to the signatures of the subgraph. TENSOR is a name, or index:12.
+    Appends them to the outputs of the subgraph and of its signatures. TENSOR is a name or index:12.
     """
     if not tensor and not every:
         raise ct.UsageError("nothing to expose", hint="use --tensor TENSOR or --every CODE")
@@ -170,14 +170,14 @@ def expose(
 
 
 def replace(
-    member: Annotated[str, argument("MEMBER", "The model in a bundle, as in face.task!face.tflite.")],
+    member: Annotated[str, argument("MEMBER", "The model in a bundle, such as face.task!face.tflite.")],
     model: Annotated[str, argument("MODEL", "The replacement model.")],
     output: Output = None,
 ) -> None:
     """Replace a model in a bundle.
 
-    The bundle (.task, .litertlm) is replaced whole or not at all; all other bytes stay, and models keep their
-    alignment. With OUT, a changed copy is written instead.
+    Rewrites the bundle (.task, .litertlm) completely or not at all. All other bytes stay the same, and models keep
+    their alignment. With OUT, writes a changed copy instead.
     """
     if output is not None:
         refuse_inputs(output, [member.partition("!")[0], model])

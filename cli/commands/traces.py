@@ -20,7 +20,7 @@ _MOST_SHOWN = 20
 
 
 By = Literal["bucket", "function"]
-Strict = Annotated[bool, option("--strict", "Fail if a diagnostic is an error.")]
+Strict = Annotated[bool, option("--strict", "Exit with status 3 if a diagnostic is an error.")]
 
 
 def trace_stats(
@@ -30,10 +30,10 @@ def trace_stats(
     by: Annotated[By | None, option("--by", "Show only layers and phases, or only functions.")] = None,
     strict: Strict = False,
 ) -> None:
-    """Show where the time of an NNAPI trace went.
+    """Show where the time went in an NNAPI trace.
 
     Shows times by layer and phase, run, execution and function. Reads systrace HTML, ftrace text, atrace -z and
-    Perfetto, gzipped or not. Exit status 1 if a diagnostic is an error, 3 with --strict.
+    Perfetto traces, gzipped or not. Exits with status 1 if a diagnostic is an error, 3 with --strict.
     """
     analysis = ct.read_trace(source, strict=strict)
     if by is None and form == "csv":
@@ -56,34 +56,34 @@ def _complain(*analyses: ct.types.Analysis) -> bool:
         kind = "note" if one.severity == "info" else one.severity
         print_diagnostic(kind, f"{one.location}: {one.code}: {one.message}{times}; {one.hint}")
     if len(diagnostics) > _MOST_SHOWN:
-        print_message(f"and {len(diagnostics) - _MOST_SHOWN} more; --format json has them all")
+        print_message(f"and {len(diagnostics) - _MOST_SHOWN} more; --format json shows all")
     return any(one.severity == "error" for one in diagnostics)
 
 
 def trace_compare(
-    traces: Annotated[tuple[str, ...], argument("A... B...", "Traces before and after; -- separates several.")],
+    traces: Annotated[tuple[str, ...], argument("A... B...", "Traces before and after; separate several with --.")],
     threshold: Annotated[
-        float, option("--threshold", "Report changes larger than this, in percent.", "PCT", min=0)
+        float, option("--threshold", "Report changes of more than this percentage.", "PCT", min=0)
     ] = 10.0,
     form: TableForm = "text",
     strict: Strict = False,
-    operators: Annotated[bool, option("--operators", "Compare operators in operator-level traces.")] = False,
+    operators: Annotated[bool, option("--operators", "Compare operators, in traces that attribute reads.")] = False,
     history: Annotated[
         tuple[str, ...],
         option("--history", "An earlier recording, or a directory of them; may be repeated.", "PATH"),
     ] = (),
-    paired: Annotated[bool, option("--paired", "Compare pair by pair; both sides were recorded in turns.")] = False,
+    paired: Annotated[bool, option("--paired", "Compare in pairs, if both sides were recorded alternately.")] = False,
     plan: Annotated[
         bool,
-        option("--plan", "Show which changes of operators could be detected, from recordings of one model."),
+        option("--plan", "Show which changes in operator times recordings of one model could reveal."),
     ] = False,
 ) -> None:
     """Show statistically significant changes between traces.
 
-    Compares layers and phases, or operators. Give several recordings of each (A1 A2 A3 -- B1 B2 B3): one of each
-    shows only large differences, unless --history shows how much recordings vary. With B alone, --history is what B
-    is compared with. Exit status 1 if something is significantly slower by more than the threshold, or if most
-    operators have no counterpart.
+    Compares layers and phases, or operators. Give several recordings of each side (A1 A2 A3 -- B1 B2 B3): one of each
+    reveals only large differences, unless --history shows how much recordings vary. If only B is given, it is
+    compared with --history. Exits with status 1 if something is significantly slower by more than the threshold, or
+    if most operators have no counterpart.
     """
     if plan:
         found = ct.visible_changes([ct.read_profile(source) for source in traces], threshold_percent=threshold)
@@ -111,13 +111,13 @@ def trace_compare(
     count = comparison.unpaired if isinstance(comparison, ct.types.ProfileComparison) else 0
     other = 2 * count > len(comparison.rows) - 1
     if other:
-        print_diagnostic("warning", f"operators that ran on one side only: {count}; is it another model or runtime?")
+        print_diagnostic("warning", f"operators that ran on one side only: {count}; was it another model or runtime?")
     if _complain(*analyses) or comparison.regressed or other:
         raise Exit(1)
 
 
 def _recordings(path: str) -> list[str]:
-    """Return the files of a directory, except names that begin with a dot, or the given file."""
+    """Return the files of a directory, except those whose names begin with a dot; or the given file."""
     if not Path(path).is_dir():
         return [path]
     found = sorted(str(one) for one in Path(path).iterdir() if not one.name.startswith("."))
@@ -127,7 +127,7 @@ def _recordings(path: str) -> list[str]:
 
 
 def _sides(traces: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the traces before and after. Raises UsageError if nothing separates the two sides."""
+    """Return the traces before and after. Raises UsageError if the two sides are not separated."""
     if BETWEEN in traces:
         at = traces.index(BETWEEN)
         before, after = traces[:at], traces[at + 1 :]
@@ -146,8 +146,8 @@ def trace_export(
 ) -> None:
     """Write the marks of a trace as nested slices.
 
-    The slices have layer and phase, for chrome://tracing or ui.perfetto.dev. Executions become a separate track. All
-    trace commands can also read the result.
+    The slices show layer and phase in chrome://tracing or ui.perfetto.dev; executions get a separate track. All trace
+    commands can also read the result.
     """
     refuse_inputs(output, [source])
     exported = ct.export_trace(source, to, strict=strict)

@@ -1,4 +1,4 @@
-"""The command track-origins: origins across a tool that does not keep them."""
+"""The command track-origins: carry origins across a tool that drops them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,7 @@ from .parameters import DryRun, Erase, Form, Stamp, refuse_mixing
 from .rewriting import rewrite
 
 Before = Annotated[str, argument("BEFORE", "The model before the tool, with or without origins.")]
-After = Annotated[
-    str, argument("AFTER", "The model after the tool; it or BEFORE may be -. With --tag, the file to write.")
-]
+After = Annotated[str, argument("AFTER", "The model after the tool; with --tag, the file to write. Either may be -.")]
 
 
 def track_origins(
@@ -25,30 +23,30 @@ def track_origins(
     after: After,
     output: Annotated[str | None, argument("OUT", "The file to write; - is standard output.")] = None,
     min_confidence: Annotated[
-        float, option("--min-confidence", "Leave out origins below this confidence.", "X", min=0.0, max=1.0)
+        float, option("--min-confidence", "Leave out origins with a lower confidence.", "X", min=0.0, max=1.0)
     ] = 0.25,
     replace: Annotated[
-        bool, option("--replace", "Replace origins of AFTER that differ from those of BEFORE.")
+        bool, option("--replace", "Replace origins in AFTER that differ from those in BEFORE.")
     ] = False,
     erase: Erase = False,
     stamp: Stamp = True,
     strict: Annotated[bool, option("--strict", "Exit with status 1 if an operator has no origin.")] = False,
     tag: Annotated[
-        bool, option("--tag", "Write BEFORE to AFTER with tags as names, for a tool that keeps names.")
+        bool, option("--tag", "Write BEFORE to AFTER with tags as tensor names, for a tool that keeps names.")
     ] = False,
     in_place: Annotated[bool, option("--in-place", "Overwrite AFTER.")] = False,
     dry_run: DryRun = False,
     form: Form = "text",
 ) -> None:
-    """Carry origins across a tool that does not keep them.
+    """Carry origins across a tool that drops them.
 
     AFTER is the model that an optimizer, quantizer or converter made from BEFORE. Its operators get the origins of
     BEFORE, and OUT is AFTER with these origins. Each origin is shown with its evidence and confidence;
     docs/tracking.md explains both. If BEFORE has no origins, its operators are the sources.
 
-    With --tag nothing is tracked: AFTER is written as BEFORE with tensors named after their operators. Run the tool
-    on this file, then track its result: origins are exact if the tool kept names, and OUT has the original names
-    again.
+    With --tag, nothing is tracked: AFTER becomes a copy of BEFORE in which tensors are named after their operators.
+    Run the tool on this file, then track its result: origins are exact if the tool kept the names, and OUT has the
+    original names again.
     """
     if tag:
         if output is not None or in_place or form == "json" or replace or strict:

@@ -1,1 +1,1 @@
-"""Standard output, standard error and signals."""
+"""Standard output, standard error, and signals."""

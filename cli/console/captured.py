@@ -1,4 +1,4 @@
-"""The output of a command about one model, captured instead of shown."""
+"""Capture the output of a command about one model instead of showing it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from contextvars import ContextVar
 
 import circletools as ct
 
-TEXT_TIMES, TEXT_BYTES = 10, 200 << 20  # the text limit: this many times the size of the models, plus this many bytes
+TEXT_TIMES, TEXT_BYTES = 10, 200 << 20  # at most TIMES the size of the models plus BYTES of text
 
 
 class Allowance:
-    """The maximum amount of text for the models read so far: a small crafted model could produce gigabytes."""
+    """The limit on text for the models read so far, as a small crafted model could produce gigabytes."""
 
     def __init__(self) -> None:
         self.read = self.written = 0
@@ -23,7 +23,7 @@ class Allowance:
         if self.read and self.written > TEXT_TIMES * self.read + TEXT_BYTES:
             message = f"more than {self.written} bytes would be written for models of {self.read} bytes"
             raise ct.InvalidInputError(
-                message, hint="a model was crafted to produce excessive text; the remaining text is left out"
+                message, hint="a model seems crafted to produce excessive text; the rest is left out"
             )
 
 
@@ -31,7 +31,7 @@ class Captured:
     """The bytes for standard output, and the messages (kind, text) for standard error.
 
     With `is_one_of_several`, a JSON document becomes one line, and a SARIF log becomes its run on one line. `counts`
-    is None for commands without a summary. `began` is true once a model was opened: an earlier error may concern
+    is None for commands without a summary. `began` is true once a model was opened; an error before that may concern
     the command line.
     """
 
@@ -58,7 +58,7 @@ def allowance() -> Allowance:
 
 
 def current() -> Captured | None:
-    """Return the capture that receives output, or None if output is shown."""
+    """Return the object that captures output, or None if output is shown."""
     return _current.get()
 
 
@@ -73,15 +73,15 @@ def capturing(captured: Captured) -> Iterator[Captured]:
 
 
 def begin() -> None:
-    """Note that a model is being opened."""
+    """Record that a model is being opened."""
     if (captured := _current.get()) is not None:
         captured.began = True
 
 
 def record(error: str | None, counts: Mapping[tuple[str, str], int] | None, unmatched: Iterable[str] = ()) -> bool:
-    """Record an error shown with a model's findings, and their counts; return whether output is captured.
+    """Record the counts of a model's findings, and the error shown with them; return whether output is captured.
 
-    The messages after the last model need the counts by severity and code, and the patterns without a match.
+    The summary after the last model needs the counts by severity and code, and the patterns without a match.
     """
     if (captured := _current.get()) is not None:
         captured.error, captured.counts, captured.unmatched = error, counts, frozenset(unmatched)

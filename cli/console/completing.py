@@ -1,4 +1,4 @@
-"""Shell completion of values, by the metavar of an option or argument."""
+"""Shell completion of values, chosen by the metavar of an option or argument."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import circletools as ct
 
 
 def _entries(ctx: typer.Context) -> Iterable[str]:
-    with ct.open(ctx.params["source"] or ctx.args[0]) as model:  # no value follows an option that takes none
+    with ct.open(ctx.params["source"] or ctx.args[0]) as model:  # a file after a flag is not parsed yet
         return [entry.name for entry in model.metadata]
 
 
@@ -35,7 +35,7 @@ _OFFERS: Mapping[str, Callable[[typer.Context], Iterable[str]]] = {
 
 
 def completion_of(metavar: str | None) -> Callable[..., list[str]] | None:
-    """Return the callback that completes values; after a comma or an equals sign, it completes the next name."""
+    """Return the callback that completes values; after a comma or equals sign, it completes the next name."""
     names = _OFFERS.get((metavar or "").removesuffix(",..."))
     return None if names is None else lambda ctx, incomplete: _offered(names, ctx, incomplete)
 

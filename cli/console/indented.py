@@ -1,4 +1,4 @@
-"""JSON as `json.dumps(..., indent=2)` writes it, but several times as fast: `json` visits each value in Python."""
+"""Write JSON as `json.dumps(..., indent=2)` does, but several times faster: `json` then works in pure Python."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _flat = json.JSONEncoder(separators=("," + _BREAK, ": ")).encode
 
 
 def indented(value: Any, line: str = "\n") -> str:
-    """Return a value as JSON, indented by two per level; `line` is the line break and indentation of its parent."""
+    """Return a value as JSON, indented by two spaces per level; `line` is its parent's line break and indentation."""
     if not isinstance(value, dict | list | tuple) or not value:
         return json.dumps(value)
     deeper = line + "  "

@@ -1,4 +1,4 @@
-"""How the allocator of this process treats freed memory."""
+"""Configure how this process's allocator treats freed memory."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # M_TRIM_THRESHOLD and M_MMAP_THRESHO
 
 
 def keep_freed() -> None:
-    """Make glibc reuse freed memory, since new arrays would fault in new pages; other C libraries are unchanged.
+    """Make glibc reuse freed memory, since new arrays would cause page faults; other C libraries are unaffected.
 
-    Arrays above 8 MiB still get their own pages, and at most 64 MiB are kept.
+    Arrays above 8 MiB still get their own pages, and at most 64 MiB of freed memory are kept.
     """
     with suppress(AttributeError, OSError, TypeError):  # another C library
         mallopt = ctypes.CDLL(None).mallopt

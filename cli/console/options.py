@@ -1,4 +1,4 @@
-"""Translate fields to options: library messages say `min_size=0`, the command line --min-size 0."""
+"""Translate fields into options: `min_size=0` in a message of the library becomes --min-size 0."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _OTHERS = {
     "traces": "trace",
     "with_": "with",
 }
-"""Options whose names differ from their field's."""
+"""The options whose names differ from those of their fields."""
 _FIELD = re.compile(r"`([a-z_]+)=([^`]*)`")
 
 
 def as_options(message: str) -> str:
-    """Return a message in which options replace fields and parameters (`field=value`, or `field=` alone)."""
+    """Return a message with fields and parameters (`field=value`, or just `field=`) replaced by options."""
     return _FIELD.sub(_option, message)
 
 

@@ -1,7 +1,7 @@
 """A progress line on stderr, shown once a command has run for a second.
 
 The line is erased before anything else is written. It has no colours or escape codes, so every terminal can show it.
-It is not shown if standard error is a pipe or, because of pagers, if standard output is one.
+It is not shown if standard error is not a terminal, or if standard output is a pipe, which may lead to a pager.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _USUAL_COLUMNS = 80
 
 
 class _Line:
-    """The progress line of one command. A daemon thread draws it; after `end` it is not drawn again."""
+    """The progress line of one command, drawn by a daemon thread until `end` is called."""
 
     def __init__(self, name: str) -> None:
         self.detail = ""
@@ -32,7 +32,7 @@ class _Line:
         self._began = time.monotonic()
         self._ended = Event()
         self._columns = self._steps = 0
-        with suppress(RuntimeError):  # no more threads can be started
+        with suppress(RuntimeError):  # if no more threads can be started, there is no line
             Thread(target=self._draw_on, daemon=True).start()
 
     def _draw_on(self) -> None:
@@ -89,13 +89,13 @@ def tell_progress(detail: str) -> None:
 
 
 def of_bytes(done: int, total: int) -> None:
-    """Show how much of a file is written; the library calls it as `progress`."""
+    """Show how much of a file has been written; the library calls this function as `progress`."""
     tell_progress(f"{done >> 20} of {total >> 20} MiB" if done < total else "")
 
 
 @contextmanager
 def hidden(data: bytes) -> Iterator[None]:
-    """Hide the progress line while data is written; it reappears only at the beginning of a line."""
+    """Hide the progress line while data is written; it reappears once the output is at the start of a line."""
     if _line is None:
         yield
         return

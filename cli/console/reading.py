@@ -1,4 +1,4 @@
-"""Open models and files so that errors name the file."""
+"""Open models and files in such a way that errors name the file."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from .captured import allowance, begin
 
 @contextmanager
 def reading(source: str) -> Iterator[ct.Model]:
-    """Open a model; an error about its contents gets the file's name in front of its location.
+    """Open a model; errors about its contents get the file's name in front of their location.
 
-    Raises InvalidInputError at the end if the file changed meanwhile: the data read may mix both versions.
+    Raises InvalidInputError at the end if the file changed meanwhile, since the data may then mix both versions.
     """
     begin()
     with naming(source), ct.open(source) as model:
@@ -29,7 +29,7 @@ def reading(source: str) -> Iterator[ct.Model]:
 
 @contextmanager
 def naming(source: str) -> Iterator[None]:
-    """Put the file's name in front of the location of errors about its contents, unless they name another file."""
+    """Put the file's name in front of the locations of errors about its contents, unless they name another file."""
     try:
         yield
     except ct.UsageError:
@@ -44,7 +44,7 @@ def naming(source: str) -> Iterator[None]:
 def read_bytes(path: str | Path) -> bytes:
     """Return the bytes of a file; - is standard input. Raises InvalidInputError."""
     try:
-        if Path(path).is_char_device() and str(path) != os.devnull:  # a device may have no end
+        if Path(path).is_char_device() and str(path) != os.devnull:  # reading a device may never end
             raise OSError(ENODEV, "it is a device")
         return sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
     except (OSError, ValueError) as error:

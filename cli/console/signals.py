@@ -1,4 +1,4 @@
-"""Signals that end the program: SIGINT, SIGTERM and SIGHUP first remove an unfinished output file."""
+"""Handle signals that end the program: on SIGINT, SIGTERM and SIGHUP, remove an unfinished output file first."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _ENDING = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP"
 
 
 class Stopped(BaseException):
-    """A signal that ends the program, raised as an exception so that running code can clean up."""
+    """The exception for a signal that ends the program, raised so that running code can clean up."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -27,13 +27,13 @@ def listen() -> None:
 
 
 def _stop(number: int, _frame: FrameType | None) -> None:
-    for other in _ENDING:  # cleaning up is quick, and must not be interrupted
+    for other in _ENDING:  # the cleanup is quick and must not be interrupted
         signal.signal(other, signal.SIG_IGN)
     raise Stopped(number)
 
 
 def end(number: int) -> NoReturn:
-    """End by the signal itself, so that a shell sees 128 + `number` and ends its loop as well."""
+    """End this process by the signal itself, so that a shell sees 128 + `number` and leaves its loop too."""
     signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)
-    sys.exit(128 + number)  # a signal does not kill the first process of a container
+    sys.exit(128 + number)  # signals do not kill the first process of a container

@@ -1,4 +1,4 @@
-"""Summarize the findings in all models."""
+"""Summarize the findings of all models."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .terminal import print_message, show
 
 
 def sum_up(models: Iterable[tuple[ct.render.Tally, bool]], *, statistics: bool) -> None:
-    """Show the counts for all models: as a table with `statistics`, and as one line if there are several models."""
+    """Show the counts for all models: with `statistics` as a table, and for several models also as one line."""
     read = list(models)
     counts: Counter[tuple[str, str]] = Counter()
     for some, _ in read:

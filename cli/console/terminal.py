@@ -1,4 +1,4 @@
-"""Write results to standard output and messages to standard error."""
+"""Write results to standard output, and messages to standard error."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def print_diagnostic(kind: str | None, message: str) -> None:
     if kind in _COLORS and sys.stderr.isatty() and not os.environ.get("NO_COLOR"):
         label = f"\033[{_COLORS[kind]}m{kind}:\033[0m "
     line = _encoded(f"{label}{_plain(message)}\n")
-    with suppress(OSError), progress.hidden(line):  # without a terminal, the exit status is enough
+    with suppress(OSError), progress.hidden(line):  # if the terminal is gone, the exit status must do
         sys.stderr.buffer.write(line)
         sys.stderr.buffer.flush()
 
@@ -47,7 +47,7 @@ def print_message(message: str) -> None:
 
 
 def print_notes(notes: Iterable[ct.Finding], source: str = "") -> None:
-    """Write the notes of a result to standard error, with their location: `warning: net.circle: subgraphs[0]: …`."""
+    """Write a result's notes with their locations to standard error: `warning: net.circle: subgraphs[0]: …`."""
     for note in notes:
         kind = "note" if note.severity == "info" else note.severity
         print_diagnostic(kind, ": ".join(filter(None, (source, note.location, note.message))))
@@ -70,7 +70,7 @@ def show(lines: Iterable[str]) -> None:
 
 
 def show_as(form: str, *values: Any, file: str | None = None, **writers: Callable[..., Any]) -> None:
-    """Write a result to standard output in a format (text, json, ...), with the writer for this format in `writers`.
+    """Write a result to standard output in a format (text, json, ...), using the writer for this format in `writers`.
 
     `file` is the input as named on the command line; a JSON document begins with it.
     """
@@ -92,7 +92,7 @@ def show_text(text: str) -> None:
 
 
 def show_bytes(data: bytes) -> None:
-    """Write bytes to standard output. Raises InvalidInputError if they exceed the allowance for the models."""
+    """Write bytes to standard output. Raises InvalidInputError if this exceeds the allowance for the models."""
     captured.allowance().write(len(data))
     if (keep := captured.current()) is not None:
         keep.out.append(data)
@@ -105,15 +105,15 @@ def show_bytes(data: bytes) -> None:
 
 
 def _plain(text: str) -> str:
-    """Escape control characters, because names in a model must not control the terminal."""
+    """Escape control characters, so that names in a model cannot control the terminal."""
     return text if text.isprintable() else text.translate(_CONTROLS)
 
 
 def show_json(document: dict[str, Any], file: str | None = None) -> None:
-    """Write a JSON document to standard output, `file` first; on a single line if it is one of several.
+    """Write a JSON document to standard output, with `file` first; on a single line if there are several models.
 
-    Bytes of names that are not UTF-8 stay surrogate escapes. Iterators in the document become arrays, and are written
-    as they are consumed.
+    Bytes in names that are not UTF-8 stay surrogate escapes. Iterators in the document become arrays, written while
+    they are consumed.
     """
     whole = document if file is None else {"file": file} | document
     keep = captured.current()
@@ -128,7 +128,7 @@ def show_json(document: dict[str, Any], file: str | None = None) -> None:
 
 
 def _json_pieces(document: dict[str, Any]) -> Iterator[str]:
-    """Yield the text of `json.dumps` for a document, with iterators written as lists."""
+    """Yield the text that `json.dumps` writes for a document, with iterators written as arrays."""
     for number, (key, value) in enumerate(document.items()):
         yield f"{',' if number else '{'}\n  {json.dumps(key)}: "
         if not isinstance(value, Iterator):
@@ -143,7 +143,7 @@ def _json_pieces(document: dict[str, Any]) -> Iterator[str]:
 
 
 def show_sarif(run: Any) -> None:
-    """Write a run as a SARIF log to standard output; for one of several models, only the run, on one line."""
+    """Write a run to standard output as a SARIF log; if there are several models, only the run, on one line."""
     keep = captured.current()
     if keep is not None and keep.is_one_of_several:
         show_text(json.dumps(run) + "\n")
@@ -152,7 +152,7 @@ def show_sarif(run: Any) -> None:
 
 
 def show_junit(suite: str) -> None:
-    """Write a suite as a JUnit document to standard output; for one of several models, only the suite."""
+    """Write a suite to standard output as a JUnit document; if there are several models, only the suite."""
     keep = captured.current()
     alone = keep is None or not keep.is_one_of_several
     show_text(ct.render.JUNIT_BEGIN + suite + ct.render.JUNIT_END if alone else suite)
@@ -161,5 +161,5 @@ def show_junit(suite: str) -> None:
 def _encoded(text: str) -> bytes:
     try:  # bytes that are not UTF-8 are written unchanged
         return text.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:  # a surrogate that is not an escaped byte, which JSON can contain
+    except UnicodeEncodeError:  # JSON can contain surrogates that are not escaped bytes
         return text.encode("utf-8", "backslashreplace")

@@ -1,4 +1,4 @@
-"""Make typer commands from annotated functions, with custom help and usage errors."""
+"""Make typer commands with custom help and usage errors from annotated functions."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _TEXTS = (str, str | None, list[str])
 
 
 def typer_of(**settings: Any) -> typer.Typer:
-    """Return a Typer with plain help, which halves the start-up time and looks the same in every terminal."""
+    """Return a Typer with plain help, which halves the start-up time and looks the same on every terminal."""
     return typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, context_settings=HELP, **settings)
 
 
 class AsGiven:
     """A command that does not convert strings, choices and defaults.
 
-    typer converts them with a library whose import takes longer than checking most models.
+    typer would convert them with a library that takes longer to import than most models take to check.
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -47,7 +47,7 @@ class AsGiven:
 
 
 def _choices(kind: Any) -> tuple[Any, ...]:
-    """Return the allowed words for a parameter type; empty if it accepts any text."""
+    """Return the words that a parameter type allows; none if it accepts any text."""
     return next((get_args(one) for one in (kind, *get_args(kind)) if get_origin(one) is Literal), ())
 
 
@@ -62,7 +62,7 @@ def _taken(parameter: Any, is_text: bool, choices: tuple[Any, ...], ctx: Any, va
 
 
 class Command(AsGiven, TyperCommand):
-    """A command whose usage line shows arguments by name, in brackets if they are optional."""
+    """A command whose usage line shows the names of its arguments, in brackets if they are optional."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """Return the arguments part of the usage line."""
@@ -82,7 +82,7 @@ class Command(AsGiven, TyperCommand):
         return [one for one in self.get_params(ctx) if one.param_type_name == kind]
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the command line; --json is --format json. Raises UsageError for an option that moved."""
+        """Parse the command line; --json becomes --format json. Raises UsageError for an option that has moved."""
         ctx.meta["form"] = (
             "json" if "--json" in args or "--format json" in " ".join(args).replace("=", " ") else "text"
         )
@@ -158,7 +158,7 @@ def _parameter(one: inspect.Parameter, kind: Any, declared: Declared) -> inspect
 
 
 def _among(words: Sequence[str]) -> Callable[[list[str]], list[str]]:
-    """Return the parser that accepts only these words."""
+    """Return a parser that accepts only these words."""
 
     def check(values: list[str]) -> list[str]:
         for value in values:
@@ -170,7 +170,7 @@ def _among(words: Sequence[str]) -> Callable[[list[str]], list[str]]:
 
 
 def _showing(shows: Callable[[str, str], None]) -> Callable[[typer.Context, str | None], None]:
-    """Return the callback of an option that shows something, as text or JSON, instead of running the command."""
+    """Return the callback of an option that shows something as text or JSON instead of running the command."""
 
     def show(ctx: typer.Context, value: str | None) -> None:
         if value is not None:

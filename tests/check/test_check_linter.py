@@ -60,7 +60,7 @@ def test_statistics(models: Path, jobs: str) -> None:
     refused = run("check", CLEAN, "--statistics", "--json")
     assert (refused.returncode, refused.stderr) == (
         2,
-        "error: --statistics is for text (count the findings in the document)\n",
+        "error: --statistics requires --format text (count the findings in the document)\n",
     )
 
 

@@ -86,12 +86,12 @@ def test_where_a_rewrite_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert target(str(model), str(model), in_place=True) == str(model)
     assert refused("in", None, False) == "no output file (name one, or use --in-place)"
     assert refused("-", None, True) == "standard input cannot be overwritten (name an output file)"
-    said = "--in-place overwrites IN, but OUT is another file (give one of the two)"
+    said = "--in-place overwrites IN, but OUT is another file (leave out one of the two)"
     assert refused(str(model), str(other), True) == said
     for terminal in (True, False):
         monkeypatch.setattr(sys.stdout, "isatty", lambda terminal=terminal: terminal, raising=False)
         if terminal:
-            said = "the output is binary and standard output is a terminal (name a file, or use a pipe)"
+            said = "the output is binary, and standard output is a terminal (name a file, or use a pipe)"
             assert refused("in", "-", False) == said
         else:
             assert target("in", "-", in_place=False) == "-"
@@ -117,7 +117,7 @@ def test_a_dry_run_writes_nothing_but_fails_where_writing_would(tmp_path: Path) 
     assert document["changes"] == plain.err.splitlines()
     assert json.loads(run("fix-outputs", twice, out, "--json").out) == document
     ran = run("fix-outputs", twice, "-", "--json")
-    said = "error: --json and an output of - would mix on standard output (name a file, or leave out --json)\n"
+    said = "error: --json and the output file would both go to standard output (name a file, or leave out --json)\n"
     assert (ran.status, ran.out, ran.err) == (2, b"", said)
 
 
@@ -156,7 +156,7 @@ def test_tracking_a_model(tmp_path: Path) -> None:
     assert (piped.out, piped.status) == (out.read_bytes(), ran.status)
     mixed = run("track-origins", BEFORE, AFTER, "-", "--json")
     assert (mixed.status, mixed.out) == (2, b"")
-    assert mixed.err.startswith("error: --json and an output of - would mix")
+    assert mixed.err.startswith("error: --json and the output file would both go")
     ran = run("track-origins", "-", "-", out)
     assert (ran.status, ran.err) == (2, "error: BEFORE and AFTER cannot both be standard input\n")
     for before, after, stdin in (("-", AFTER, BEFORE), (BEFORE, "-", AFTER)):
@@ -241,7 +241,7 @@ def test_affinity_by_operator_and_by_partition(devices: Path) -> None:
 
 def test_a_document_and_a_model_do_not_share_standard_output(devices: Path, tmp_path: Path) -> None:
     words: list[str | Path] = ["--devices", "cpu", "--default", "cpu"]
-    said = "error: --json and an output of - would mix on standard output (name an output file)\n"
+    said = "error: --json and the output file would both go to standard output (name an output file)\n"
     ran = run("annotate-affinity", MLP, "-", *words, "--json")
     assert (ran.status, ran.out, ran.err) == (2, b"", said)
     assert run("annotate-affinity", MLP, "-", *words).out == devices.read_bytes()
@@ -258,7 +258,7 @@ def test_exports_to_a_file_and_to_standard_output(devices: Path, tmp_path: Path)
     assert (ran.status, ran.out, file.read_bytes()) == (0, b"", shown)
     for to in ("part", "dot"):
         ran = run("export-affinity", devices, "--to", to, "--json")
-        assert (ran.status, ran.err) == (2, f"error: there is no JSON for {to}\n")
+        assert (ran.status, ran.err) == (2, f"error: the target {to} has no JSON output\n")
     ran = run("export-affinity", devices, "--to", "part", "-o", devices)
     assert ran.err == f"error: {devices}: the output is also an input (name another file)\n"
 
@@ -328,8 +328,8 @@ def test_diagnostics_of_traces_are_told() -> None:
     assert len(told(*[info] * 20)[1]) == 20
     failed, messages = told(*[info] * 22, error)
     assert failed
-    assert messages == [("note", said)] * 20 + [(None, "and 3 more; --format json has them all")]
-    assert told(*[info] * 21)[1][20:] == [(None, "and 1 more; --format json has them all")]
+    assert messages == [("note", said)] * 20 + [(None, "and 3 more; --format json shows all")]
+    assert told(*[info] * 21)[1][20:] == [(None, "and 1 more; --format json shows all")]
 
 
 def test_a_table_of_a_trace_is_that_of_layers_unless_functions_are_asked_for() -> None:

@@ -164,4 +164,4 @@ def test_a_tree(shown: Path) -> None:
     ran = run("dump-origins", shown, "--format", "tree", "--depth", "1")
     assert (ran.status, ran.out.decode().splitlines()[1].split()) == (0, ["node1", "2", "operators"])
     refused = run("dump-origins", shown, "--depth", "1")
-    assert (refused.status, refused.err) == (2, "error: --depth is for --format tree\n")
+    assert (refused.status, refused.err) == (2, "error: --depth requires --format tree\n")

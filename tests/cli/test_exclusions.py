@@ -59,7 +59,7 @@ def test_executions_to_skip(words: str, number: object) -> None:
 
 @pytest.mark.parametrize("words", ["", "x7", "-1", "\u0663", "\u00b2", "1234567890", "1.5", "Auto"])
 def test_what_is_no_number_of_executions(words: str) -> None:
-    with pytest.raises(ct.UsageError, match="a number or auto"):
+    with pytest.raises(ct.UsageError, match="a number or `auto`"):
         first_executions(words)
 
 
@@ -67,7 +67,7 @@ def test_a_model_and_a_document_do_not_mix() -> None:
     model = TFLITE / "output_twice.tflite"
     assert run("fix-outputs", model, "-").status == 0
     ran = run("fix-outputs", model, "-", "--json")
-    assert (ran.status, "would mix" in ran.err) == (2, True)
+    assert (ran.status, "would both go" in ran.err) == (2, True)
     assert run("fix-outputs", model, "--json", "--dry-run").status == 0
 
 

@@ -172,7 +172,7 @@ def test_a_process_that_ends_costs_its_own_file_only() -> None:
         *(("a", 0), ("die", 3), ("b", 0), ("crash", 3), ("leave", 3), ("memory", 3), ("find", 1), ("c", 0)),
     ]
     said = {file: "".join(text for _, text in outcome.messages) for file, outcome in ended}
-    assert "was killed by SIGKILL, perhaps because memory ran out" in (said["die"])
+    assert "was killed by SIGKILL, perhaps because it ran out of memory" in (said["die"])
     assert "was killed by SIGSEGV" in (said["crash"])
     assert "ended with exit status 7" in (said["leave"])
     assert "memory: MemoryError" in (said["memory"])
@@ -221,7 +221,7 @@ def test_a_killed_process_is_reported_for_its_file(tmp_path: Path) -> None:
     first, lost, last = (json.loads(line) for line in out.splitlines())
     assert (first["file"], last["file"]) == (str(MLP), str(DIAMOND))
     assert (lost["file"], lost["exit_status"], program.returncode) == (str(tmp_path / "fifo"), 3, 3)
-    assert f"error: {tmp_path / 'fifo'}: the process working on it was killed by SIGKILL" in err.decode()
+    assert f"error: {tmp_path / 'fifo'}: its process was killed by SIGKILL" in err.decode()
 
 
 def test_ctrl_c_ends_all_processes(tmp_path: Path) -> None:

@@ -122,7 +122,7 @@ def test_results_are_not_written_over_inputs(command: str, tmp_path: Path) -> No
     for name in ("p/b/b/m", "p/b/m", "q/in/a", "q/in/z", "r/in/a", "r/out/z", "s/in/x/a", "s/in/y/a", "t/b/b/m"):
         put(tmp_path / f"{name}.circle", model)
     refused("p/b", "p", f"{tmp_path}/p/b/m.circle: a result would overwrite an input")
-    refused("t/b", "t", f"{tmp_path}/t/b/m.circle: a result would lie in the input")
+    refused("t/b", "t", f"{tmp_path}/t/b/m.circle: a result would be inside the input directory")
     link = tmp_path / "q/out/a.circle"
     link.symlink_to("../in/z.circle")
     refused("q/in", "q/out", f"{link}: a result would overwrite an input")

@@ -52,7 +52,7 @@ def test_the_document_goes_to_standard_output_alone(parts: Path) -> None:
     assert json.loads(done.stdout)["plans"][2]["name"] == "split"
     both = run("measure", parts, "--on", ON[0], "--on", ON[1], "-o", "-", "--json")
     assert both.returncode == 2
-    assert "would mix on standard output" in both.stderr
+    assert "would both go to standard output" in both.stderr
 
 
 def test_what_is_wrong_is_told(parts: Path, tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ def test_standard_input_and_output() -> None:
 def test_no_binary_on_a_terminal(command: list[str]) -> None:
     ran = on_terminal([TOOL, *command, MLP, "-"], piped="stderr")
     assert (ran.status, ran.sent) == (2, "")
-    assert ran.piped.startswith("error: the output is binary and standard output is a terminal")
+    assert ran.piped.startswith("error: the output is binary, and standard output is a terminal")
 
 
 def test_a_failing_edit_leaves_no_file(twice: Path, tmp_path: Path) -> None:

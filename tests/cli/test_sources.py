@@ -58,7 +58,7 @@ def test_standard_input_cannot_be_shared(batch: BatchOptions, refused: bool) -> 
     if refused:
         with pytest.raises(ct.UsageError) as caught:
             list(named(command, ["x", "-"], {}, batch, several=True))
-        said = "standard input cannot be used with --jobs (name a file, or leave out the option)"
+        said = "standard input cannot be used with --jobs (name a file, or leave out --jobs)"
         assert str(caught.value) == said
     else:
         assert [task.file for task in named(command, ["x", "-"], {}, batch, several=True)] == ["x", "-"]
@@ -93,17 +93,17 @@ def test_where_results_cannot_go(top: Path) -> None:
     said = "the models of a directory cannot all go to standard output (name a directory)"
     assert refused(source, {"output": "-"}) == said
     file = source / "a.circle"
-    said = f"{file}: the input is a directory, the output a file (name a directory)"
+    said = f"{file}: a directory needs an output directory (name a directory)"
     assert refused(source, {"output": str(file)}) == said
     beside = "(name a directory next to it, or use --in-place)"
     for place in (source, source / "new", source / "b"):
-        said = f"{place}: the output lies in the input and would be read as models {beside}"
+        said = f"{place}: the output directory is inside the input directory {beside}"
         assert refused(source, {"output": str(place)}) == said
     assert len(list(mirror(command, str(source), {"output": f"{source}2"}, "output"))) == 2
 
 
 def test_results_are_not_written_over_other_inputs(top: Path) -> None:
-    remedy = "(name another directory, or remove the link that leads there)"
+    remedy = "(name another directory, or remove the link to this path)"
     (top / "out").mkdir()
     (top / "out" / "a.circle").write_bytes(b"")
     given = {"output": top / "out", "rules": top / "out" / "a.circle"}

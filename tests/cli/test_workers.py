@@ -81,13 +81,13 @@ def worker(process: Ended, pipe: object = None) -> Any:
         (0, "ended with exit status 0"),
         (1, "ended with exit status 1"),
         (-1, "was killed by SIGHUP"),
-        (-9, "was killed by SIGKILL, perhaps because memory ran out"),
+        (-9, "was killed by SIGKILL, perhaps because it ran out of memory"),
         (-11, "was killed by SIGSEGV"),
         (-99, "was killed by 99"),
     ],
 )
 def test_how_a_process_ended(code: int | None, how: str) -> None:
-    assert worker(Ended(code, stubborn=True)).end() == f"the process working on it {how}"
+    assert worker(Ended(code, stubborn=True)).end() == f"its process {how}"
 
 
 class Pipe:
@@ -200,7 +200,7 @@ def test_signals_that_end_the_program(name: str, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize(
     ("error", "status", "said"),
     [
-        (MemoryError(), 3, "error: out of memory: the input needs more than this process may use\n"),
+        (MemoryError(), 3, "error: out of memory: the input needs more memory than this process may use\n"),
         (OSError(28, "No space left on device"), 4, "error: cannot write: No space left on device\n"),
         (ct.OutputError("full", location="out"), 4, "error: out: full\n"),
         (ct.InvalidInputError("bad", hint="do"), 3, "error: bad (do)\n"),

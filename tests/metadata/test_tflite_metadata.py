@@ -185,13 +185,13 @@ def test_the_commands(tmp_path: Path) -> None:
     ran = run("metadata", "describe", path_of("tflite/cnn"), out, "--json", written, "--file", labels)
     assert (ran.status, document(out.read_bytes())) == (0, document(last.read_bytes()))
     for words, said in (
-        (("--mean", "1"), "--mean and --std require each other"),
+        (("--mean", "1"), "--mean and --std go together"),
         (("--mean", "1", "--std", "0"), "std must be above 0"),
         (("--mean", "1", "--std", "1,2"), "mean and std must have the same length"),
-        (("--mean", "1", "--std", "x"), "are not numbers"),
+        (("--mean", "1", "--std", "x"), "not numbers"),
         (("--input", "9=x"), "no tensor is called '9'"),
         (("--output", "x=x"), "no tensor is called 'x'"),
-        (("--json", labels, "--name", "x"), "--json gives the whole description"),
+        (("--json", labels, "--name", "x"), "--json replaces the whole description"),
         (("--file", labels), "--file requires --json"),
     ):
         ran = run("metadata", "describe", out, last, *words)

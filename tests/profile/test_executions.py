@@ -170,5 +170,5 @@ def test_the_options(tmp_path: Path) -> None:
     assert "executions at the beginning, left out: 1" in err
     assert run(path, "--model", model, "--process", "10")[1].startswith("litert: 7 executions")
     status, _, err = run(path, "--model", model, "--skip", "some")
-    assert (status, "--skip takes a number or auto, not 'some'" in err) == (2, True)
+    assert (status, "--skip takes a number or `auto`, not 'some'" in err) == (2, True)
     assert run(path, "--model", model, "--skip", "-1")[0] == 2

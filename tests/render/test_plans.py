@@ -232,5 +232,5 @@ def test_exports_as_text() -> None:
     openvino = json.loads(exported("openvino", bytes_of("tflite/cnn"), "CPU"))
     assert (openvino["schema_version"], openvino["device"]) == (1, "HETERO:CPU")
     for target in ("part", "dot"):
-        with pytest.raises(ct.UsageError, match=f"there is no JSON for {target}"):
+        with pytest.raises(ct.UsageError, match=f"the target {target} has no JSON output"):
             exported(target, mlp, "cpu", as_json=True)
