@@ -1,4 +1,4 @@
-"""From a request to a plan: devices, partitions, and what they cost.
+"""Turn a request into a plan: devices, partitions, and their costs.
 
 `ct.plan` makes a plan; `ct.planning` contains related functions: costs from files, traces and measurements.
 """

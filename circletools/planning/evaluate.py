@@ -34,7 +34,7 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Transfers:
-    """The cuts of a subgraph, and totals: a copy brings a tensor to one other device, once.
+    """The cuts of a subgraph, and their totals; each copy brings one tensor to one other device.
 
     `launches` is the number of partitions; `copied_bytes` omits tensors of unknown size.
     """
@@ -49,7 +49,7 @@ class Transfers:
 def transfers(facts: Graph, partitions: Sequence[int], devices: Sequence[int]) -> Transfers:
     """Return the transfers between the partitions of a subgraph; both sequences have an item for each operator."""
     producer = dict(zip(facts.definitions.values.tolist(), facts.definitions.operators.tolist(), strict=True))
-    for operator in facts.folded:  # every partition holds the results it reads
+    for operator in facts.folded:  # every partition has a copy of the results it reads
         for tensor in facts.results.of(operator):
             producer.pop(tensor, None)
     readers: dict[int, set[int]] = {}
@@ -82,7 +82,7 @@ def _cut(
 
 
 _EXACT = 1e-6
-"""The relative accuracy of the integer program: a plan that exceeds the lower bound by less counts as optimal."""
+"""The relative accuracy of the integer program: a plan within it of the lower bound counts as optimal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class Evaluation:
 
     @property
     def excess(self) -> float | None:
-        """Return the greatest possible excess over the optimum as a share of the bound; None if unknown."""
+        """Return the greatest possible excess over the optimum, as a fraction of the lower bound; None if unknown."""
         if self.estimate is None or self.least_us is None:
             return None
         over = self.estimate.total_us - self.least_us
@@ -116,7 +116,7 @@ def evaluated(
     *,
     memory: bool = False,
 ) -> tuple[Evaluation, ...]:
-    """Return the cost of each subgraph; `tables` are the subgraphs' cost tables, if costs are known.
+    """Return the costs of each subgraph; `tables` are the subgraphs' cost tables, if costs are known.
 
     `least_us` is a lower bound on the time of any choice of devices, by subgraph.
     """

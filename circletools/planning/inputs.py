@@ -33,7 +33,7 @@ from circletools.wording import Attributes, counted, suggestion
 
 @dataclass(frozen=True, slots=True)
 class CostInputs(Attributes):
-    """The inputs of costs: `traces` holds the name and content of a trace for each device."""
+    """The inputs from which costs follow: `traces` holds the name and content of a trace for each device."""
 
     document: CostDocument
     traces: Mapping[str, tuple[str, OperatorTrace]]
@@ -65,7 +65,7 @@ class PlanInputs(Attributes):
 
     @property
     def devices(self) -> tuple[str, ...]:
-        """The named devices; empty if they are to be taken from the model."""
+        """The devices that the request names; empty if they are to be taken from the model."""
         return self.request.devices or self.rules.devices
 
     @property
@@ -83,7 +83,7 @@ class PlanInputs(Attributes):
                 raise UsageError(f"`memory={words}` is not a number of bytes", hint="write `memory=npu=1048576`")
             if device not in devices:
                 hint = suggestion(device, devices)
-                raise UsageError(f"`memory={words}`: device {device!r} is not among the devices", hint=hint)
+                raise UsageError(f"`memory={words}`: unknown device {device!r}", hint=hint)
             if devices.index(device) in caps:
                 raise UsageError(f"`memory={words}`: duplicate value for {device!r}")
             caps[devices.index(device)] = int(count)
@@ -91,7 +91,7 @@ class PlanInputs(Attributes):
 
 
 @overload
-def read_request(request: PlanRequest) -> PlanInputs: ...  # type: ignore[overload-overlap]  # the narrower goes first
+def read_request(request: PlanRequest) -> PlanInputs: ...  # type: ignore[overload-overlap]  # narrower first
 @overload
 def read_request(request: CostRequest) -> CostInputs: ...
 def read_request(request: CostRequest) -> PlanInputs | CostInputs:
@@ -130,7 +130,7 @@ def _with_last(rules: RuleSet, device: str, tables: Mapping[str, Capability]) ->
 
 
 def _check(request: PlanRequest) -> None:
-    """Raise UsageError for fields that exclude or need each other."""
+    """Raise UsageError for fields that exclude each other, or that lack a field they need."""
     devices = request.devices
     if not all(devices) or len(set(devices)) < len(devices):
         named = ",".join(devices)
@@ -144,13 +144,13 @@ def _check(request: PlanRequest) -> None:
     if not 0 <= request.solve_time <= 1e6:
         raise UsageError(f"`solve_time={request.solve_time:g}` must be at least 0 seconds")
     if request.min_size < 1:
-        raise UsageError(f"`min_size={request.min_size}`: a partition has at least one operator")
+        raise UsageError(f"`min_size={request.min_size}` must be at least 1")
 
 
 def _check_costs(request: CostRequest) -> None:
     """Raise UsageError for invalid numbers, and for standard input."""
     if "-" in (str(request.costs), *(words.partition("=")[2] for words in request.traces)):
-        raise UsageError("costs and traces cannot be standard input", hint="name a file")
+        raise UsageError("costs and traces cannot be read from standard input", hint="name a file")
     for field, number, least in (
         ("copy_rate", request.copy_rate, 1e-9),
         ("copy_overhead", request.copy_overhead, 0),
@@ -173,7 +173,7 @@ def _traces(words: Sequence[str]) -> dict[str, tuple[str, OperatorTrace]]:
     for word in words:
         device, _, name = word.partition("=")
         if not device or not name:
-            raise UsageError(f"`traces={word}` names no device or no trace", hint="write `traces=npu=trace.json`")
+            raise UsageError(f"`traces={word}` must name a device and a trace", hint="write `traces=npu=trace.json`")
         if device in found:
             raise UsageError(f"`traces={word}`: duplicate value for {device!r}")
         found[device] = name, read_profile(name)
@@ -207,9 +207,9 @@ def _earlier(name: str) -> Earlier:
 
 @dataclass(frozen=True, slots=True)
 class TraceTimes:
-    """The microseconds that operators take in an inference, by subgraph and index: the median, or a trace's averages.
+    """The times of operators in one inference in us, by subgraph and operator index: medians, or a trace's averages.
 
-    `elsewhere` lists the operators that the trace shows wholly or partly on other devices, and these devices.
+    `elsewhere` maps each operator that ran wholly or partly on other devices to these devices.
     """
 
     times_us: Mapping[tuple[int, int], float]
@@ -217,9 +217,9 @@ class TraceTimes:
 
 
 def measured_times(model: ModelGraph, trace: OperatorTrace, others: Collection[str] = ()) -> TraceTimes:
-    """Return the times of the operators in a trace, without operators that ran on one of `others`.
+    """Return the times of the operators in a trace, except for operators that ran on one of the devices `others`.
 
-    A backend is one of `others` if it has the same name. Raises InvalidInputError for the trace of another model.
+    A backend counts as a device if it has the same name. Raises InvalidInputError for the trace of another model.
     """
     times, elsewhere = {}, {}
     for place, measured in Join(model, trace).operators.items():
@@ -247,7 +247,7 @@ def costs_of(model: ModelGraph, inputs: CostInputs, devices: Sequence[str]) -> t
         measured[device] = found.times_us
         if found.elsewhere:
             where = ", ".join(sorted(frozenset().union(*found.elsewhere.values())))
-            message = f"{counted(len(found.elsewhere), 'operator')} ran on {where}, which gives no time for {device}"
+            message = f"{counted(len(found.elsewhere), 'operator')} ran on {where}; times on {device} are unknown"
             notes.append(Finding("RAN_ON_ANOTHER_DEVICE", "info", name, message))
         absent = operators - len(found.times_us) - len(found.elsewhere)
         if absent:
@@ -258,8 +258,8 @@ def costs_of(model: ModelGraph, inputs: CostInputs, devices: Sequence[str]) -> t
     if costs.assumed(devices):
         given = inputs.defaults
         message = (
-            f"transfers not listed in the costs take {given.overhead_us:g} us and {given.bytes_per_us:g} bytes/us "
-            "(`copy_rate=`)"
+            f"transfers not listed in the costs take {given.overhead_us:g} us, plus their size at "
+            f"{given.bytes_per_us:g} bytes/us (`copy_rate=`)"
         )
         notes.append(Finding("TRANSFERS_NOT_LISTED", "info", "", message))
     return costs, notes

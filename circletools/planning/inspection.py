@@ -1,4 +1,4 @@
-"""The affinity in a model: device and partition of each operator, whether it is current, and its costs."""
+"""The affinity in a model: the device and partition of each operator, whether this is current, and its costs."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from circletools.wording import Tabular
 class AffinityInspection(Tabular):
     """The affinity of a model, by subgraph.
 
-    `freshness` is None if the model has no affinity; for a stale affinity no subgraph is shown. `outputs` are the
-    names of the first outputs of operators. `transfers` are the costs that need no times; for these, an operator
-    without a partition forms its own, with a number below 0. `estimates` are present if costs were given.
+    `freshness` is None if the model has no affinity; if the affinity is stale, no subgraph is shown. `outputs` holds
+    the name of each operator's first output. `transfers` holds costs that need no times; there, each operator without
+    a partition forms one, with a negative number. `estimates` are present if costs were given.
     """
 
     model_format: Literal["circle", "tflite"]
@@ -47,7 +47,7 @@ class AffinityInspection(Tabular):
 
     @property
     def is_current(self) -> bool:
-        """Whether the model has an affinity that describes its operators."""
+        """Whether the model has an affinity that still describes its operators."""
         return self.freshness is not None and self.freshness.state != "stale"
 
     def to_rows(self) -> list[dict[str, Any]]:
@@ -71,7 +71,7 @@ class AffinityInspection(Tabular):
             }
 
     def partitions(self, subgraph: int) -> list[tuple[int | None, str | None, list[int]]]:
-        """Return number, device and operators of each partition in execution order, then operators without one."""
+        """Return the number, device and operators of each partition in execution order, then the other operators."""
         placement = self.affinity.subgraphs[subgraph]
         members: dict[tuple[int, int], list[int]] = {}
         for operator, key in enumerate(zip(placement.partitions.tolist(), placement.devices.tolist(), strict=True)):
@@ -134,6 +134,6 @@ def _estimates(chooser: Chooser, partitioning: Partitioning, costs: Costs) -> di
     for index, planned in given.items():
         if -1 in planned.numbers:
             place = f"subgraphs[{index}].operators[{planned.numbers.index(-1)}]"
-            raise EditError("an operator without a device has no time", location=place, hint="annotate-affinity")
+            raise EditError("an operator without a device has no time", location=place, hint="run annotate-affinity")
     tables = cost_tables(chooser, partitioning.devices, costs) if partitioning.devices else []
     return {index: estimated(chooser.model.graphs[index], tables[index], planned) for index, planned in given.items()}

@@ -1,4 +1,4 @@
-"""Runs a model as a whole and in parts on its devices, and measures the time."""
+"""Measure the time that a model takes on its devices, as a whole and in parts."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Device(Attributes):
 
 @dataclass(frozen=True, slots=True)
 class PartTime(Attributes):
-    """A part on its device, and its time including inputs and outputs; None if it did not run."""
+    """A part and its device, and the time it took with its inputs and outputs; None if it did not run."""
 
     device: str
     operators: tuple[int, ...]
@@ -46,7 +46,7 @@ class PartTime(Attributes):
 
 @dataclass(frozen=True, slots=True)
 class PlanTime(Attributes):
-    """A plan, and its time: the 5th percentile of its rounds. `failure` is why it does not run."""
+    """A plan, and its time: the 5th percentile over rounds. `failure` is the reason why it does not run."""
 
     name: str
     parts: tuple[PartTime, ...]
@@ -56,7 +56,7 @@ class PlanTime(Attributes):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Measurement(Tabular):
-    """Alternating measurements: the whole model on each device, then the parts of the split (`plans[-1]`).
+    """Measurements in alternation: the whole model on each device, and the parts of the split (`plans[-1]`).
 
     `notes` name the devices that do not run the whole model.
     """
@@ -91,16 +91,16 @@ class Measurement(Tabular):
 MEASURING = ("litert", "onert", "openvino")
 """The programs that support timing of runs."""
 Times = NDArray[np.float64] | str
-"""The times of a chain by round, step and phase; or why it does not run."""
+"""The times of a chain by round, step and phase, or the reason why it does not run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasureRequest(Attributes):
     """Options for measuring devices.
 
-    `on`: `DEVICE=PROGRAM[:VARIANT]`, the program that runs a device's operators; not needed if named like a program.
-    `seconds`: the time spent on a plan. `seed`: for the random inputs. `timeout_s`: the limit on loading and
-    measuring a model.
+    `on`: `DEVICE=PROGRAM[:VARIANT]`, the program that runs a device's operators; not needed if the device is named
+    like a program. `seconds`: the time spent on each plan. `seed`: the seed of random inputs. `timeout_s`: the time
+    limit for loading and measuring a model.
     """
 
     on: tuple[str, ...] = ()
@@ -148,7 +148,7 @@ def measure(
 
 
 def plan_of_parts(model: Model, connections: Connections, place: str) -> SplitPlan:
-    """Return the plan of a split. Raises InvalidInputError if the model would now be split differently."""
+    """Return the plan of a split. Raises InvalidInputError if the model would be split differently now."""
     plan = plan_split(model, 0)
     expected = connect(plan, Path(connections.source.file), model.format)
     if [(part.inputs, part.outputs) for part in expected.parts] != [
@@ -169,7 +169,7 @@ def measured_devices(names: Sequence[str], request: MeasureRequest) -> dict[str,
     for words in request.on:
         device, equals, program = words.partition("=")
         if not equals or not device or not program or device in chosen:
-            problem = f"duplicate program for {device!r}" if device in chosen else "names no device or no program"
+            problem = f"duplicate program for {device!r}" if device in chosen else "must name a device and a program"
             raise UsageError(f"{words!r}: {problem}", hint="write npu=litert:xnnpack")
         if device not in names:
             raise UsageError(f"{words!r}: the split has no device {device!r}", hint=suggestion(device, names))
@@ -208,7 +208,7 @@ def times_of(chains: Sequence[Chain], worker: Worker, request: MeasureRequest) -
 
 
 def _ending(chain: Chain, worker: Worker, request: MeasureRequest) -> int:
-    """Return the first step of a chain that ends the process even when run alone, else the last step."""
+    """Return the first step of a chain that fails even when it is run alone, else the last step."""
     for number, step in enumerate(chain):
         if worker.measure(ChainsRequest(((step,),), 0.0, request.seed)).failure:
             return number
@@ -233,6 +233,6 @@ def with_times(plan: PlanTime, times_us: Times) -> PlanTime:
 
 
 def _unhindered(times_us: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the 5th percentile over rounds: other work on the machine adds to times, often to most of them."""
+    """Return the 5th percentile over rounds: other work on the machine lengthens times, often most of them."""
     found: NDArray[np.float64] = np.quantile(times_us, 0.05, axis=0)
     return found

@@ -1,4 +1,4 @@
-"""The plan for a model: devices, partitions, costs, and the reasons for the choices."""
+"""The plan for a model: devices, partitions, costs, and the reasons for each choice."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ _Place = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class DeviceShare:
-    """The work of a device: operators, their percentage, the bytes they compute, and launches of partitions.
+    """The work of a device: the number and percentage of its operators, the bytes they compute, and launches.
 
-    `macs` are the multiply-accumulates known from shapes, and `macs_percent` is their percentage.
+    `macs` counts the multiply-accumulates known from shapes; `macs_percent` is their percentage of the total.
     """
 
     device: str
@@ -49,9 +49,9 @@ class DeviceShare:
 
 @dataclass(frozen=True, slots=True)
 class RefusedOperators:
-    """Operators of a code (subgraph, index) that run elsewhere because a device refuses them for the same reason.
+    """Operators (subgraph, index) of one code that run elsewhere because a device refuses them for the same reason.
 
-    Without `measured`, the table does not cover them, and the device may accept them.
+    If not `measured`, they are not covered by the table, so the device may accept them.
     """
 
     device: str
@@ -64,7 +64,7 @@ class RefusedOperators:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The devices in order, and the operators refused by those with a capability table, most frequent first."""
+    """The devices in order, and the operators that devices with a capability table refuse, most frequent first."""
 
     devices: tuple[DeviceShare, ...] = ()
     refusals: tuple[RefusedOperators, ...] = ()
@@ -75,9 +75,9 @@ def summarize(
     partitioning: Partitioning,
     refused: Refusals | None = None,
 ) -> Summary:
-    """Return the work of each device; operators on device -1 are not counted.
+    """Return the work of each device; operators without a device (-1) are not counted.
 
-    `refused` are the refusals of devices with a capability table, by subgraph and operator.
+    `refused` holds the refusals of devices with a capability table, by subgraph and operator.
     """
     devices = partitioning.devices
     operators, launches, made, count, products = (np.zeros(len(devices)) for _ in range(5))
@@ -139,10 +139,10 @@ class Move(Attributes):
 
 @dataclass(frozen=True, slots=True)
 class SubgraphWhatIf(Attributes):
-    """The result of moving operators of a subgraph.
+    """The effect of moving operators of a subgraph to other devices.
 
-    `impossible` lists, by device, the moved operators that the device refuses, before or after; their missing times
-    would make the move look like a gain.
+    `impossible` lists, by device, the moved operators that the device refuses, before or after the move; without
+    their times, the move would look like a gain.
     """
 
     moves: tuple[Move, ...]
@@ -160,7 +160,7 @@ class SubgraphWhatIf(Attributes):
 
 @dataclass(frozen=True, slots=True)
 class WhatIf(Attributes):
-    """The comparison of every subgraph; `refused` are notes about moves to a device that refuses the operator."""
+    """The comparison of every subgraph; `refused` holds notes about moves to a device that refuses the operator."""
 
     subgraphs: tuple[SubgraphWhatIf, ...]
     refused: tuple[Finding, ...]
@@ -169,14 +169,14 @@ class WhatIf(Attributes):
 def moved(chooser: Chooser, partitioning: Partitioning, changes: Sequence[Rule], sizing: Sizing) -> Partitioning:
     """Return the partitions after moving operators; all other operators keep their devices.
 
-    The most specific of several changes applies. Raises UsageError for a change that selects nothing or names no
-    device of the plan, EditError if the mode cannot partition the result.
+    If several changes select an operator, the most specific one applies. Raises UsageError for a change that selects
+    nothing or names an unknown device, EditError if the mode cannot partition the result.
     """
     devices = partitioning.devices
     for change in changes:
         if change.device not in devices:
             hint = suggestion(change.device, devices)
-            raise UsageError(f"device {change.device!r} is not among the devices", location=change.place, hint=hint)
+            raise UsageError(f"unknown device {change.device!r}", location=change.place, hint=hint)
     subgraphs = []
     for index, rules in enumerate(by_precedence(chooser, changes)):
         planned = partitioning.subgraphs[index]
@@ -217,9 +217,9 @@ def compare(assignment: Assignment, before: EvaluatedPlan, after: EvaluatedPlan)
 class Plan(Tabular):
     """The device of every operator, the resulting partitions, and their evaluation, all by subgraph.
 
-    `code_names` are the operator codes. `caps` are bytes by device number. `steps` are the steps of growing
-    partitions, with the subgraph; None unless requested. `what_if` is present if requested. `notes` are remarks on
-    the plan: operators on devices that refuse them, gaps in traces, defaults in use.
+    `code_names` are the operator codes. `caps` maps device numbers to their memory in bytes. `steps` holds the steps
+    by which partitions grew, each with its subgraph, `what_if` the effect of moves; both are None unless requested.
+    `notes` are remarks on the plan: operators on devices that refuse them, gaps in traces, defaults in use.
     """
 
     model_format: Literal["circle", "tflite"]
@@ -248,7 +248,7 @@ class Plan(Tabular):
         return self.devices[self.subgraphs[subgraph].numbers[operator]]
 
     def reason(self, subgraph: int, operator: int) -> str:
-        """Return why an operator is on its device."""
+        """Return the reason why an operator is on its device."""
         reason = self.assignment.why(subgraph, operator)
         moved = self.subgraphs[subgraph].moved.get(operator)
         return f"{moved}; before: {reason}" if moved else reason

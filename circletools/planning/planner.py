@@ -1,8 +1,8 @@
-"""From a request to a plan.
+"""Turn a request into a plan.
 
 request -> inputs                     files read
-graph, inputs -> devices before       from the model's own tables, or an earlier model's
-graph, inputs -> chooser, costs       operators by the names in rules; times from documents and traces
+graph, inputs -> devices before       from the tables of the model or of an earlier one
+graph, inputs -> chooser, costs       operators that rules select; times from documents and traces
 these -> problem                      devices, rules, refusals, cost tables, sizes
 problem -> assignment -> partitions -> evaluation, summary, notes
 """
@@ -54,9 +54,9 @@ def plan(model: Model, request: PlanRequest | PlanInputs) -> Plan:
     """Return the device of every operator of a model, the resulting partitions, and their costs.
 
     The graphs of the model are not checked; `ct.planning.broken_graphs` reports their faults. Raises UsageError for a
-    request that is not valid for this model (a rule that matches nothing, a device that is not among the devices,
-    costs without devices), EditError if an operator is left without a device, a mode cannot partition the model or a
-    memory limit cannot be kept, InvalidInputError for files that cannot be read.
+    request that is not valid for this model (a rule that matches nothing, an unknown device, costs without devices),
+    EditError if an operator is left without a device, the mode cannot partition the model or a memory limit cannot be
+    kept, InvalidInputError for files that cannot be read.
 
     >>> request = ct.PlanRequest(devices=("npu", "cpu"), rules=("op:CONV_2D=npu",), default="cpu")
     >>> with ct.open("in.tflite") as model:
@@ -84,7 +84,7 @@ def make_plan_problem(
     before: Reprojection | None,
     costs: tuple[Costs, Sequence[Finding]] | None,
 ) -> PlanProblem:
-    """Return the problem: operators, devices, rules, refusals and costs."""
+    """Return the placement problem: operators, devices, rules, refusals and costs."""
     request, facts = inputs.request, chooser.model.graphs
     notes = [] if before is None else list(before.conflicts)
     rules = inputs.rules.matching(chooser, allow_unmatched=request.allow_unmatched)
@@ -109,7 +109,7 @@ def make_plan_problem(
 
 
 def _not_measured(device: str, refused: Sequence[Sequence[Refusal | None]]) -> Iterator[Finding]:
-    """Yield a note about operators that count as refused only because the table does not cover them."""
+    """Yield a note about operators that count as refused only because a device's table does not cover them."""
     places = [
         f"subgraphs[{subgraph}].operators[{operator}]"
         for subgraph, of_subgraph in enumerate(refused)
@@ -118,7 +118,7 @@ def _not_measured(device: str, refused: Sequence[Sequence[Refusal | None]]) -> I
     ]
     if places:
         number = counted(len(places), "operator")
-        message = f"{number} for which {device} was not tested, first {places[0]}: counted as refused"
+        message = f"{number} that {device} was not tested with, first {places[0]}: counted as refused"
         yield Finding("NOT_MEASURED", "info", "", message)
 
 
@@ -171,12 +171,12 @@ def _left(partitioning: Partitioning, min_size: int) -> Iterator[Finding]:
             number = counted(len(subgraph.left), "partition")
             first = f"{numbered(subgraph.left[0].operators, 'operator')} first"
             fewer = f"{number} of fewer than {min_size} operators"
-            message = f"{fewer} remain, {first}: a rule keeps them, or no other device supports them or has room"
+            message = f"{fewer} remain, {first}: a rule fixes them, or no other device supports them or has room"
             yield Finding("PARTITION_TOO_SMALL", "warning", f"subgraphs[{index}]", message)
 
 
 def _not_split(model: ModelGraph, partitioning: Partitioning) -> Iterator[Finding]:
-    """Yield a note about each subgraph whose variables or hash tables keep it from being split."""
+    """Yield a note about each subgraph that cannot be split because of its variables or hash tables."""
     resources, names = Resources(model), dict(enumerate(partitioning.devices))
     for graph, subgraph in zip(model.graphs, partitioning.subgraphs, strict=True):
         state = resources.state(graph.index)

@@ -1,7 +1,7 @@
-"""Affinity after a compiler: an operator goes to the device that its sources had before.
+"""Restore affinity after compilation: an operator goes to the device that its sources had before.
 
-The ONE compiler drops metadata that it does not know, but keeps the origin tables correct. So the devices of a model
-annotated before compilation can be carried to the compiled model by its sources.
+The ONE compiler drops metadata that it does not know, but keeps the origin tables correct. Its sources therefore
+connect the compiled model with the devices of the model that was annotated before compilation.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from circletools.origin.read import Origins, origins_freshness, origins_in
 
 @dataclass(frozen=True, slots=True)
 class Reprojection:
-    """The earlier device names in order, the earlier device of each operator, and notes on sources that disagree."""
+    """The earlier device names in order, the earlier device of each operator, and notes on conflicting sources."""
 
     devices: tuple[str, ...]
     before: tuple[dict[int, Decision], ...]
@@ -36,7 +36,7 @@ class Earlier:
 
 
 def devices_of_sources(annotated: ModelGraph) -> Earlier:
-    """Return the device of each source: that of most of its operators, or the first in a tie.
+    """Return the device of each source: the one with most of its operators, in a tie the first of them.
 
     Raises EditError if the model has no origins or no affinity, or if they are stale.
     """
@@ -51,11 +51,11 @@ def devices_of_sources(annotated: ModelGraph) -> Earlier:
 
 
 def reproject(model: ModelGraph, earlier: Earlier) -> Reprojection:
-    """Return the devices that the sources of each operator had in the annotated model.
+    """Return, for each operator, the device that its sources had in the annotated model.
 
-    If they disagree, the most common device is taken, or the first in a tie. A single op table for
-    all subgraphs, as the ONE compiler writes it, is used only for the main subgraph. Raises EditError if the model
-    has no origins, or stale ones.
+    If the sources disagree, the most common device is taken, in a tie the first. If all subgraphs share an operator
+    table, as in the ONE compiler's output, it is used only for the main subgraph. Raises EditError if the model has
+    no origins, or stale ones.
     """
     origins, names = fresh_origins(model), earlier.affinity.devices
     before: list[dict[int, Decision]] = []
@@ -74,7 +74,7 @@ def reproject(model: ModelGraph, earlier: Earlier) -> Reprojection:
                 message = f"its sources were on {wanted}; {row[operator].device} is used"
                 conflicts.append(Finding("CONFLICTING_SOURCES", "warning", place, message))
         if len(subgraph) and not row:
-            message = "it has no separate origins, so the earlier devices are not known"
+            message = "the subgraph has no origins of its own, so its earlier devices are not known"
             conflicts.append(Finding("NO_ORIGINS", "warning", f"subgraphs[{index}]", message))
         before.append(row)
     return Reprojection(earlier.affinity.names, tuple(before), tuple(conflicts))
@@ -85,9 +85,9 @@ def _most(votes: Counter[int]) -> int:
 
 
 def devices_before(model: ModelGraph, earlier: Earlier | None, *, needed: bool) -> Reprojection | None:
-    """Return the earlier devices of operators: those in an earlier model, else those in the model's own tables.
+    """Return the earlier devices of operators, from an earlier model if given, else from the model's own tables.
 
-    Raises UsageError if these are `needed` and there are none, EditError if they are stale.
+    Raises UsageError if devices are `needed` and there are none, EditError if they are stale.
     """
     if earlier is not None:
         return reproject(model, earlier)
@@ -97,7 +97,7 @@ def devices_before(model: ModelGraph, earlier: Earlier | None, *, needed: bool) 
             return None
         raise UsageError("no devices are named", hint="write `devices=npu,cpu`")
     if check_freshness(model, affinity).state == "stale":
-        raise EditError("the affinity of the model is stale", hint="give devices and rules again")
+        raise EditError("the affinity of the model is stale", hint="specify the devices and rules again")
     before: list[dict[int, Decision]] = [{} for _ in model.graphs]
     for index, subgraph in affinity.subgraphs.items():
         for operator, device in enumerate(subgraph.devices.tolist()):
@@ -122,7 +122,7 @@ def fresh_origins(model: ModelGraph) -> Origins:
     """Return the origins of a model. Raises EditError if it has none, or stale ones."""
     origins = origins_in(model)
     if origins is None:
-        raise EditError("the model has no origins", hint="embed-origins adds them, before the compiler runs")
+        raise EditError("the model has no origins", hint="run embed-origins before the compiler")
     if origins_freshness(model, origins).state == "stale":
         raise EditError("the origins of the model are stale", hint="embed-origins --replace writes new ones")
     return origins

@@ -1,4 +1,4 @@
-"""Requests to the planner: plain values, from a program or a command line."""
+"""Requests to the planner: plain values that a program or a command line supplies."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ Path = str | os.PathLike[str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostRequest(Attributes):
-    """The sources of times of operators and copies.
+    """Where the times of operators and copies come from.
 
-    `costs` is a document (docs/costs.md), `traces` are `DEVICE=FILE`, operator traces of runs on a device. A copy
-    that the document does not list takes `copy_overhead` (us) plus its bytes / `copy_rate` (bytes/us); on a device
-    without a launch time in the document, each partition takes `launch` (us).
+    `costs` is a document (docs/costs.md); `traces` names operator traces of runs on a device, as `DEVICE=FILE`. A
+    copy that the document does not list takes `copy_overhead` (us) plus its bytes divided by `copy_rate` (bytes/us);
+    if the document has no launch time for a device, launching a partition takes `launch` (us).
     """
 
     costs: Path | None = None
@@ -29,7 +29,7 @@ class CostRequest(Attributes):
 
     @property
     def has_costs(self) -> bool:
-        """Whether there are any times."""
+        """Whether the request names any times."""
         return self.costs is not None or bool(self.traces)
 
     @property
@@ -44,21 +44,21 @@ class PlanRequest(CostRequest):
 
         PlanRequest(devices=("npu", "cpu"), rules=("op:CONV_2D=npu",), default="cpu")
 
-    `devices`: their names, the preferred first; by default those in the rules, the model, or the costs.
-    `rules`: `SELECTOR=DEVICE`, which take precedence over `rules_file` (JSON, or a `.part` of circle-partitioner).
-    `capabilities`: `[DEVICE=]TABLE`, what a device accepts: a file, or the name of a shipped table.
-    `allow_unmatched`: a rule that matches nothing is a note, not an error, as always for rules of a `.part` file.
-    `default`: the device of the remaining operators; else the last of several devices, if it has no table.
-    `mode`, `min_size`: how partitions are made, and their minimum number of operators.
+    `devices`: their names, preferred devices first; by default those in the rules, the model, or the costs.
+    `rules`: `SELECTOR=DEVICE`; they take precedence over `rules_file` (JSON, or a `.part` of circle-partitioner).
+    `capabilities`: `[DEVICE=]TABLE`, the operators a device accepts: a file, or the name of a shipped table.
+    `allow_unmatched`: report a rule that matches nothing as a note, as is always done for rules of a `.part` file.
+    `default`: the device of the remaining operators; by default the last of several devices, if it has no table.
+    `mode`, `min_size`: how partitions are formed, and the minimum number of their operators.
     `limits`: `DEVICE:KIND=NUMBER`, limits on the device's partitions (circletools/affinity/problem.py).
-    `keep_together`: `quantize`, `variables`, or a number of bytes: QUANTIZE with DEQUANTIZE, the users of a variable
-    or hash table, or the producer and readers of any tensor of at least that many bytes, are in one partition.
-    `join`: which operators may share a partition: `connected`, `shared` (they read one constant or input), `any`.
-    `reproject`: an annotated model; an operator gets the device that its sources have there.
+    `keep_together`: operators to put in one partition: `quantize` (QUANTIZE with DEQUANTIZE), `variables` (the users
+    of a variable or hash table), or a number of bytes (producer and readers of any tensor of at least that size).
+    `join`: which operators may share a partition: `connected`, `shared` (with a common constant or input), or `any`.
+    `reproject`: an annotated model; each operator gets the device that its sources have there.
     `keep`: without `devices`, use the devices in the model, even if there are costs.
-    `solve_time`: seconds, for all subgraphs, in which an integer program may look for better devices and a proof.
+    `solve_time`: seconds, for all subgraphs, in which an integer program may seek better devices and a proof.
     `memory`: `DEVICE=BYTES`, the memory of a device.
-    `what_if`: `SELECTOR=DEVICE`, operators to move, to compare the result with the plan.
+    `what_if`: `SELECTOR=DEVICE`, operators to move; the result is compared with the plan.
     `explain`: also return the steps by which each partition grew, in mode `seed`.
 
     docs/affinity.md and docs/costs.md explain each.

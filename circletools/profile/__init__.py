@@ -1,1 +1,1 @@
-"""Attribute measured time to a model, and compare measurements."""
+"""Attribute measured times to a model, and compare measurements."""

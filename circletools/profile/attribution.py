@@ -1,10 +1,10 @@
-"""Time by origin: the operators of a trace joined with the model's, and their times divided among their sources.
+"""Time by origin: the operators of a trace are matched to the model's, and their times divided among their sources.
 
-    trace  ->  runs that are operators of the model, runs that the runtime added
+    trace  ->  runs of the model's operators, runs that the runtime added
     operator's time  ->  its sources, evenly  ->  the sources' modules, evenly
 
-All times are whole nanoseconds. A remainder goes to the first parts, one nanosecond each, so that the parts of every
-time add up to it.
+All times are whole nanoseconds. The remainder of a division goes to the first parts, one nanosecond each, so that the
+parts add up to the whole.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from circletools.wording import Attributes, Tabular, counted
 class OperatorTime(Attributes):
     """An operator of the model; `time` is None if the trace does not contain it.
 
-    `operand_bytes` are the bytes of its inputs and outputs, including constants; a dynamic dimension counts as 1.
-    `macs` are its multiply-accumulates in one run, None if a dimension is dynamic.
+    `operand_bytes` is the size of its inputs and outputs, including constants; a dynamic dimension counts as 1.
+    `macs` is the number of its multiply-accumulates in one run, None if a dimension is dynamic.
     """
 
     subgraph: int
@@ -55,8 +55,8 @@ class OperatorTime(Attributes):
 class AddedTime(Attributes):
     """Time that belongs to no operator of the model.
 
-    Kinds: `inserted` by the runtime; a `delegate` or an operator of one; `inside`, a part of another row, which
-    already includes its time.
+    The kinds are `inserted` (by the runtime), `delegate` (a delegate or an operator of one), and `inside` (part of
+    another row, which already includes its time).
     """
 
     kind: AddedKind
@@ -69,7 +69,7 @@ class AddedTime(Attributes):
 
 @dataclass(frozen=True, slots=True)
 class AmbiguousTime(Attributes):
-    """The time of rows that may belong to several operators; as the operator is not known, they share it evenly."""
+    """The time of rows that may each belong to any of several operators, which share it evenly."""
 
     names: tuple[str, ...]
     operators: tuple[Place, ...]
@@ -91,7 +91,7 @@ class DelegatedGroup(Attributes):
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """The share of a group: its operators, and whether it shares any of them with other groups."""
+    """The share of a group in the time: its operators, and whether other groups share any of them."""
 
     operators: tuple[Place, ...]
     shared: bool
@@ -102,8 +102,8 @@ class Shared:
 class GroupTime(Attributes):
     """A source, a module or an operator code; `source` is a source's id.
 
-    The group without a name has operators without an origin. `details` are a source's details; `parent` is the path
-    of the module around a module.
+    The group without a name has the operators without an origin. `details` are a source's details; `parent` is the
+    path of the module that contains a module.
     """
 
     source: int | None
@@ -115,14 +115,14 @@ class GroupTime(Attributes):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Attribution(Tabular):
-    """The distribution of the time of `executions` inferences.
+    """The time of `executions` inferences by operator, source, module and operator code.
 
     `total_ns` is the sum over operators and added time, `medians_ns` the sum of their medians. `named` means that the
-    model has no origin tables, and operators' output names serve as sources. `unchecked` counts operators whose names
-    could not be compared with the model's codes, `ignored` are marks that are neither operators nor parts of one. The
-    time of `ambiguous` rows is divided evenly among the operators. `others` counts omitted executions of other
-    models. Times are multiples of `tick_ns`. `whole` holds the trace's figures of executions other than operators,
-    `whole.elapsed_ns` without the warm-up of `warm_up` executions. `notes` are remarks for a reader of the tables; a
+    model has no origin tables, so that operators' output names serve as sources. `unchecked` counts operators whose
+    names could not be compared with the model's codes; `ignored` names marks that are neither operators nor parts of
+    one. The time of `ambiguous` rows is divided evenly among their operators. `others` counts omitted executions of
+    other models. Times are multiples of `tick_ns`. `whole` holds the trace's figures for whole executions;
+    `whole.elapsed_ns` excludes the first `warm_up` executions. `notes` are remarks for readers of the tables; a
     warning means that the origins no longer describe the operators.
     """
 
@@ -163,10 +163,10 @@ class Attribution(Tabular):
 def attribute(
     model: Model, trace: OperatorTrace | Sequence[OperatorTrace], *, depth: int | None = None
 ) -> Attribution:
-    """Return the time in a trace by operator, source and module, using the sources in the model.
+    """Return the times in a trace by operator, source and module, using the origins in the model.
 
-    Several recordings are merged. The time of a module includes all modules in it; paths have at most `depth` parts.
-    Raises UsageError for recordings that cannot be merged, InvalidInputError if the trace is not of this model,
+    Several recordings are merged. The time of a module includes the modules in it; paths have at most `depth` parts.
+    Raises UsageError for recordings that cannot be merged, InvalidInputError for a trace of another model,
     TableFormatError for malformed origins.
 
         with ct.open("out.circle") as model:
@@ -192,7 +192,7 @@ def _notes(found: Attribution, model: ModelGraph, trace: OperatorTrace) -> Itera
         yield Finding("NO_ORIGINS", "info", model.name, message)
     share = 100 * sum(row.total_ns for row in found.ambiguous) / max(found.total_ns, 1)
     rows = counted(sum(len(row.names) for row in found.ambiguous), "kind of row", "kinds of rows")
-    even = f"{rows} may belong to several operators, which share the time evenly: {share:.1f} % of all"
+    even = f"{rows} may belong to several operators, which share the time evenly: {share:.1f} % of the total"
     unchecked = "operators not checked against the model, because their names are unknown"
     ignored = f"marks that are not operators of the model, ignored: {', '.join(found.ignored)}"
     for some, code, message in (
@@ -222,7 +222,7 @@ def _notes_on_executions(trace: OperatorTrace) -> Iterator[Finding]:
 def attribute_to(
     model: ModelGraph, trace: OperatorTrace, origins: Origins | None, depth: int | None = None
 ) -> Attribution:
-    """Like `attribute`, with the origins given (None: every operator is its own source) and without notes."""
+    """Like `attribute`, but with given origins (None: every operator is its own source) and without notes."""
     named = origins is None
     origins = origins_by_output(model, range(len(model))) if origins is None else origins
     every, (trace, joined) = trace, joined_executions(model, trace)
@@ -331,13 +331,13 @@ def _groups(
 
 
 class _Shares:
-    """Adds up the shares of groups, such as sources, in the operators' times.
+    """Sums up the shares that groups, such as sources, have in the operators' times.
 
     A group is a name, or None for operators without one.
     """
 
     def __init__(self, measured: Mapping[Place, Measured], trace: OperatorTrace) -> None:
-        """Start with the times to divide."""
+        """Start with the measured times, which are to be divided."""
         self._measured, self._trace = measured, trace
         self._totals: dict[Any, int] = {}
         self._parts: dict[Any, dict[Place, float]] = {}
@@ -350,7 +350,7 @@ class _Shares:
         parts[place] = parts.get(place, 0.0) + part
 
     def groups(self) -> Iterator[tuple[Any, Shared]]:
-        """Yield the share of every group, by name; the unnamed one comes last."""
+        """Yield the share of every group, ordered by name; the group without a name comes last."""
         for group, parts in sorted(self._parts.items(), key=lambda entry: (entry[0] is None, entry[0])):
             runs = sum(self._measured[place].runs for place in parts if place in self._measured)
             shared = any(not math.isclose(part, 1) for part in parts.values())
@@ -358,7 +358,7 @@ class _Shares:
             yield group, Shared(tuple(sorted(parts)), shared, time)
 
     def _times(self, parts: Mapping[Place, float]) -> dict[int, int]:
-        """Return the time in each execution."""
+        """Return the time of these parts in each execution."""
         known = frozenset((place, part) for place, part in parts.items() if place in self._measured)
         if known not in self._executions:  # many sources of one operator have the same share
             times: dict[int, float] = {}

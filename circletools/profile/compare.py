@@ -1,13 +1,13 @@
-"""Basics of comparing times: the ratio, its confidence interval, and the verdict.
+"""Compare times: the ratio, its confidence interval, and the verdict.
 
     executions of a recording -> mean of the fastest tenth -> mean of the fastest recordings of a side -> ratio
 
-Other work on a machine only ever adds time, so the fastest executions are nearest to what the model needs, and of
-four recordings or more the slowest fourth is left out. Two kinds of variation bound the error: between the recordings
-of a side, and those of a history of the same model; recordings made alternately are also compared in pairs; and
-between the fastest executions of five parts of each recording, because executions that follow each other are slow
-together (the method of batch means). The variation between processes, such as in memory placement, is added: an
-assumed one, or more if the recordings show it. A change is significant by any of these, each at part of the level.
+Other work on a machine can only add time, so the fastest executions are nearest to the model's own time, and the
+slowest quarter of four or more recordings is omitted. The error is estimated in two ways: one is the variation among
+recordings (those of each side, those of a history of the same model, and, if recordings alternate, their pairs); the
+other is the variation between the fastest executions in five parts of each recording, because successive executions
+tend to be slow together (the method of batch means), plus the variation between processes, as in memory placement:
+an assumed one, or more if the recordings show it. Either can make a change significant, each at part of the level.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Samples = npt.NDArray[np.float64]
 """The time of every execution of a recording, in nanoseconds."""
 
 NO_TIME: Samples = np.zeros(1)
-"""The times of a row that a recording lacks."""
+"""The times of a row that is not in a recording."""
 
 _One = TypeVar("_One")
 _Row = TypeVar("_Row", bound=Any)
@@ -36,14 +36,14 @@ _Row = TypeVar("_Row", bound=Any)
 Verdict = Literal["slower", "faster", "same", "cannot tell", "only before", "only after"]
 
 ASSUMED_SPREAD = 0.25
-"""The assumed standard deviation between recordings of a model, used if nothing shows it."""
+"""The assumed standard deviation between recordings of a model, used if none can be measured."""
 
 PROCESS_SPREAD = 0.1
 """The assumed variation between processes in addition to the spread of their executions."""
 
 _COARSEST_NS = 1000
 _FASTEST, _PARTS, _TRIMMED = 10, 5, 4
-_FEWEST, _MANY = 4, 100  # of executions; and of degrees of freedom, as good as infinitely many
+_FEWEST, _MANY = 4, 100  # of executions; of degrees of freedom (treated as infinitely many)
 LEVEL = 0.05
 """The significance level, two-sided."""
 
@@ -52,12 +52,12 @@ _POWER = 0.9
 
 @dataclass(frozen=True, slots=True)
 class ComparedTime:
-    """A time before and after; `low` and `high` bound the ratio, with a confidence of 95 %.
+    """A time before and after; `low` and `high` bound the ratio with 95 % confidence.
 
-    The ratio and the bounds are None without a time before; the bounds also without a time after. The verdicts
-    `slower` and `faster` are significant and exceed the threshold; `same` is within it; with `only before` and `only
-    after`, one side lacks the operator. With equally many recordings that vary equally, nine of ten comparisons find
-    a change by the ratio `visible` or more.
+    Without a time before, the ratio and the bounds are None; without a time after, the bounds are. The verdicts
+    `slower` and `faster` mean a significant change above the threshold, `same` a change within it, `only before` and
+    `only after` that one side lacks the operator. With as many recordings that vary as much, nine of ten comparisons
+    find a change by a ratio of `visible` or more.
     """
 
     before_ns: int
@@ -75,7 +75,7 @@ class ComparedTime:
 
     @property
     def regressed(self) -> bool:
-        """Whether it is significantly slower, by more than the threshold."""
+        """Whether the time after is significantly longer, by more than the threshold."""
         return self.verdict == "slower"
 
     def to_row(self) -> dict[str, Any]:
@@ -86,7 +86,7 @@ class ComparedTime:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Comparison(Generic[_One, _Row]):
-    """Recordings of two sides, and rows of the times that were compared; each has its time last."""
+    """The recordings of two sides, and the rows that were compared; the last field of a row is its time."""
 
     before: tuple[_One, ...]
     after: tuple[_One, ...]
@@ -99,18 +99,18 @@ class Comparison(Generic[_One, _Row]):
         return any(row.time.regressed for row in self.rows)
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """Return the key of each row, its times before and after, and the verdict."""
+        """Return the key of each row, the times before and after, and the verdict."""
         keys = [{name: getattr(row, name) for name in row.__slots__ if name != "time"} for row in self.rows]
         return [key | row.time.to_row() for key, row in zip(keys, self.rows, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Times to compare: the recordings of both sides. `total_ns` is the total time before, in the same unit.
+    """A row of times to compare, from the recordings of both sides. `total_ns` is the total time before.
 
-    `history` are other recordings of the earlier model, which show how recordings vary. The recordings of both sides
-    form pairs if they were made alternately (`paired`). `pace` is how much other operators changed (a standard
-    deviation of logarithms), which single recordings cannot distinguish from the speed of the machine.
+    `history` holds further recordings of the earlier model, which show how much recordings vary. If the recordings of
+    both sides were made alternately (`paired`), they form pairs. `pace` is how much other operators changed (a
+    standard deviation of logarithms), which single recordings cannot distinguish from a change in machine speed.
     """
 
     before: Sequence[Samples]
@@ -130,25 +130,25 @@ class _Estimate:
     errors: tuple[tuple[float, float], ...]
 
     def chance(self, sign: int) -> float:
-        """Return the probability of such a time after, or of a longer one (-1: a shorter one), if nothing changed."""
+        """Return the probability of a time after at least this long (-1: at most this long) if nothing changed."""
         change = bool(self.after) - bool(self.before)
         logarithm = math.log(self.after / self.before) if self.before and self.after else change
         return len(self.errors) * min(tail(sign * logarithm / error, freedom) for error, freedom in self.errors)
 
     def reach(self) -> float:
-        """Return the error of the logarithm that is not exceeded with a confidence of 95 %."""
+        """Return the error of the ratio's logarithm that is not exceeded with 95 % confidence."""
         level = LEVEL / 2 / len(self.errors)
         return min(700.0, *(quantile(1 - level, freedom) * error for error, freedom in self.errors))
 
     def visible(self, rows: int, limit: float, tick: float) -> float:
-        """Return the ratio that is detected with a probability of 90 %, as one of this many rows."""
+        """Return the ratio that is detected with a probability of 90 % if this many rows are compared."""
         return min(visible(*one, rows * len(self.errors), limit, tick) for one in self.errors)
 
 
 def location(times: Samples) -> float:
-    """Return the mean of the fastest tenth and at least one, or of all if there are fewer than four executions.
+    """Return the mean of the fastest tenth of executions (at least one), or of all if there are fewer than four.
 
-    Executions that take no time, such as those that do not reach an operator, count only in proportion.
+    Executions that take no time, such as those that skip an operator, count in proportion to their number.
     """
     some = np.sort(times[times > 0])
     count = max(1, len(some) // _FASTEST) if len(some) >= _FEWEST else None
@@ -156,9 +156,9 @@ def location(times: Samples) -> float:
 
 
 def _scatter(times: Samples) -> tuple[float, int]:
-    """Return the variance of the logarithm of the fastest time of a recording's parts, and its degrees of freedom.
+    """Return the variance of the logarithm of the fastest times in a recording's parts, and its degrees of freedom.
 
-    If some executions take no time at all, this variation is added.
+    If some executions take no time at all, the variation of their share is added.
     """
     parts = [some[some > 0] for some in np.array_split(times, _PARTS)]
     fastest = np.log([some.min() for some in parts if len(some)])
@@ -167,7 +167,7 @@ def _scatter(times: Samples) -> tuple[float, int]:
 
 
 def tick_of(times: Iterable[npt.NDArray[np.int64]]) -> int:
-    """Return the clock's step in nanoseconds, of which all times are multiples. A trace has whole microseconds."""
+    """Return the clock's step in nanoseconds: all times are multiples of it. Trace times are whole microseconds."""
     tick = _COARSEST_NS
     for some in times:
         tick = math.gcd(tick, int(np.gcd.reduce(some)) if len(some) else 0)
@@ -177,9 +177,9 @@ def tick_of(times: Iterable[npt.NDArray[np.int64]]) -> int:
 def sides_of(
     recording: type[_One], *sides: _One | Sequence[_One], paired: bool
 ) -> tuple[list[_One], list[_One], list[_One]]:
-    """Return the recordings before, after, and of the history; a side is one recording or several.
+    """Return the recordings of the earlier side, the later side and the history; a side is one recording or several.
 
-    Raises UsageError if recordings made alternately do not form pairs, or have a history too.
+    Raises UsageError if recordings made alternately do not form pairs, or if there is a history as well.
     """
     before, after, history = (
         [side] if isinstance(side, recording) else list(cast("Sequence[_One]", side)) for side in sides
@@ -187,17 +187,17 @@ def sides_of(
     if paired and len(before) != len(after):
         raise UsageError(f"alternating recordings come in pairs: {len(before)} before, {len(after)} after")
     if paired and history:
-        raise UsageError("recordings with a history cannot form pairs", hint="leave out the history, or the pairs")
+        raise UsageError("recordings with a history cannot form pairs", hint="omit either the history or the pairs")
     return before, after, history
 
 
 def compare_times(rows: Sequence[Row], *, limit: float, tick_ns: float) -> list[ComparedTime]:
     """Compare the times of each row.
 
-    A row is slower if its ratio is above 1 + `limit`, the difference is more than a tick of the clock, and it is
-    significant: by Student's t over the recordings or by the scatter of executions. The level is corrected for the
-    number of rows (Holm) and of estimators: at most 5 % of comparisons of equal models have a row that is slower or
-    faster. An added row is slower if it takes more than `limit` of the total time before.
+    A row is slower if its ratio is above 1 + `limit`, the difference is more than a tick of the clock, and the change
+    is significant by Student's t over the recordings or by the scatter of executions. The level is corrected for the
+    number of rows (Holm) and of estimators, so that at most 5 % of comparisons of equal models have a row that is
+    slower or faster. An added row is slower if it takes more than the fraction `limit` of the total time before.
     """
     found = [_estimate(row, tick_ns) for row in rows]
     slower, faster = (_holm([one.chance(sign) for one in found]) for sign in (1, -1))
@@ -210,8 +210,8 @@ def compare_times(rows: Sequence[Row], *, limit: float, tick_ns: float) -> list[
 def visible(error: float, freedom: float, rows: int, limit: float, tick: float = 0.0) -> float:
     """Return the ratio that is detected with a probability of 90 %, as one of this many rows.
 
-    The statistic must exceed its quantile, and the ratio must exceed the limit and a tick; a margin allows for an
-    estimate below the true ratio. `error` is the standard error of its logarithm.
+    The statistic must exceed its quantile, and the ratio must exceed the limit and a tick; a margin allows for
+    estimates below the true ratio. `error` is the standard error of the ratio's logarithm.
     """
     short = quantile(_POWER, freedom) * error
     reach = max(quantile(1 - LEVEL / 2 / rows, freedom) * error, math.log1p(limit), math.log1p(tick))
@@ -264,9 +264,9 @@ def _estimate(row: Row, tick_ns: float) -> _Estimate:
 
 
 def _fastest(side: Samples) -> tuple[float, int, float]:
-    """Return the mean of the fastest three quarters of recordings, their number, and the sum of squared deviations.
+    """Return the mean of the fastest three quarters of recordings, their number, and their sum of squared deviations.
 
-    Deviations are relative, and those of slower recordings count like that of the slowest one that is left (the
+    Deviations are relative; slower recordings count with the deviation of the slowest one that is kept (the
     Winsorized variance of a trimmed mean; K. K. Yuen, Biometrika 61, 1974).
     """
     side = np.sort(side)
@@ -277,9 +277,9 @@ def _fastest(side: Samples) -> tuple[float, int, float]:
 
 
 def _within(row: Row, sides: Sequence[Samples], rounding: float, variance: float) -> tuple[tuple[float, float], ...]:
-    """Return the error from the scatter of executions; empty if a recording has too few of them, or takes no time.
+    """Return the error from the scatter of executions; empty if a recording has too few of them or takes no time.
 
-    Processes vary by at least `variance`, which their recordings show.
+    The variation between processes counts as at least `variance`, which the recordings show.
     """
     recordings = [times for side in (row.before, row.after) for times in side]
     if not all(side.all() for side in sides) or min(map(len, recordings)) < _FEWEST:
@@ -290,7 +290,7 @@ def _within(row: Row, sides: Sequence[Samples], rounding: float, variance: float
     pace = row.pace if len(recordings) == 2 else 0.0
     process = max(PROCESS_SPREAD**2, variance) + rounding / 2
     total = float(variances.sum()) + process * inverse + pace**2
-    # The degrees of freedom of a sum of variances, by Welch and Satterthwaite; those assumed have infinitely many.
+    # The degrees of freedom of a sum of variances (Welch-Satterthwaite); an assumed variance has infinitely many.
     inexact = float((variances**2 / [freedom for _, freedom, _ in found]).sum())
     freedom = max(1, int(total**2 / inexact)) if inexact * _MANY > total**2 else math.inf
     return ((math.sqrt(total), freedom),)
@@ -323,7 +323,7 @@ def tail(t: float, freedom: float) -> float:
 
 @lru_cache(maxsize=1024)
 def quantile(probability: float, freedom: float) -> float:
-    """Return the `t` that is not exceeded with this probability, which is above a half."""
+    """Return the `t` that is not exceeded with this probability, which must be above one half."""
     if math.isinf(freedom):
         return NormalDist().inv_cdf(probability)
     low, high = 0.0, 1.0

@@ -1,4 +1,4 @@
-"""Compares recordings: operator-level traces by operator, NNAPI traces by layer and phase."""
+"""Compare recordings: operator-level traces by operator, NNAPI traces by layer and phase."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ from circletools.trace.nnapi.timeline import APP_PHASES, run_of
 from circletools.trace.operators.profile import NORMAL_QUARTILE, OperatorRun, OperatorTrace, Runtime, self_times
 from circletools.wording import Attributes, Tabular
 
-_NEW = 1 << 20  # the number of an added row, after all earlier rows
+_NEW = 1 << 20  # the first number of an added row, above those of all earlier rows
 
 RECORDINGS = (1, 3, 6)
-"""The numbers of recordings per side for which a plan shows detectable changes."""
+"""The numbers of recordings per side for which the detectable changes are shown."""
 
 _Key = tuple[int, int, int, int, str]
 """Subgraph, the model's operator, and the runtime's name.
 
-Between operator and name: two 0s for the operator's own run; for a delegate's row after it (after operator -1 at the
-start) the numbers of the delegate's part, from 1, and of the row in this part.
+Between the operator and the name are two numbers: 0 and 0 for the operator's own run; for a delegate's row after it
+(at the start, after operator -1), the number of the delegate's part, from 1, and that of the row in this part.
 """
 
 _Times = dict[_Key | None, Samples]
-"""The self times in every execution: of each operator, and of all together under the key None."""
+"""The self times in every execution: of each operator and, under the key None, of all operators together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class ProfileComparison(Comparison[ComparedProfile, ComparedOperator], Tabular):
 
     @property
     def unpaired(self) -> int:
-        """The number of operators with time on one side only; if that is most, the model or runtime differs."""
+        """The number of operators with times on one side only; if these are most, the model or runtime differs."""
         return sum(bool(row.time.before_ns) != bool(row.time.after_ns) for row in self.rows[1:])
 
 
@@ -87,10 +87,10 @@ def compare_profiles(
     history: Sequence[OperatorTrace] = (),
     paired: bool = False,
 ) -> ProfileComparison:
-    """Compare the operators of two sides by their self times per execution; a side is one recording or several.
+    """Compare the operators of two sides by self time per execution; a side is one recording or several.
 
-    Operators are matched by subgraph, index and the runtime's name; a delegate's rows by the operators between which
-    they run, and their order. `history`, `paired` and the verdicts are those of `compare_traces`.
+    Operators are matched by subgraph, index and the runtime's name; a delegate's rows are matched by their order and
+    by the operators between which they run. For `history`, `paired` and the verdicts, see `compare_traces`.
     """
     sides = sides_of(OperatorTrace, before, after, history, paired=paired)
     times = [[_times(trace) for trace in side] for side in sides]
@@ -115,14 +115,14 @@ def compare_profiles(
 
 
 def _present(key: _Key | None, time: ComparedTime, times: Sequence[Sequence[_Times]]) -> ComparedTime:
-    """Return a time whose verdict states that only one side has the operator, unless that makes it slower."""
+    """Return the time; if only one side has the operator, its verdict states this, unless it is `slower`."""
     before, after = (any(key in some for some in side) for side in times[:2])
     verdict: Verdict = "only after" if after else "only before"
     return time if (before and after) or time.regressed else replace(time, verdict=verdict)
 
 
 def _paces(series: Sequence[Sequence[Sequence[Samples]]]) -> list[float]:
-    """For each row, return the median change of the other operators; the first row is not an operator."""
+    """Return the median change of the other operators for each row; the first row is not an operator."""
     times = [[location(some[0]) for some in sides[:2]] for sides in series]
     changes = [abs(math.log(after / before)) if before and after else None for before, after in times]
     known = np.sort([change for change in changes[1:] if change is not None])
@@ -136,7 +136,7 @@ def _paces(series: Sequence[Sequence[Sequence[Samples]]]) -> list[float]:
 
 @dataclass(frozen=True, slots=True)
 class VisibleChange(Attributes):
-    """The variation between recordings of an operator, as a relative standard deviation, and the detectable ratios.
+    """The variation of an operator between recordings (`spread`, a relative standard deviation).
 
     `visible` holds, for each number of recordings per side, the ratio that nine of ten comparisons detect.
     """
@@ -153,12 +153,12 @@ class VisibleChange(Attributes):
 def visible_changes(
     history: Sequence[OperatorTrace], recordings: Sequence[int] = RECORDINGS, threshold_percent: float = 10.0
 ) -> tuple[VisibleChange, ...]:
-    """Return the changes that this many recordings per side could reveal, given recordings of one model.
+    """Return the changes that these numbers of recordings per side could reveal, given recordings of one model.
 
     The first row is the sum over all operators. Raises UsageError for fewer than two recordings.
     """
     if len(history) < 2:
-        raise UsageError("one recording cannot show how recordings vary", hint="give several of the same model")
+        raise UsageError("one recording cannot show how recordings vary", hint="pass several of the same model")
     times = [_times(trace) for trace in history]
     keys = [None, *sorted({key for some in times for key in some if key})]
     tick_ns, found = _tick([history]), []
@@ -176,7 +176,7 @@ def visible_changes(
 
 
 def _places(keys: Iterable[_Key | None]) -> Iterator[tuple[int | None, int | None, int | None, str]]:
-    """Yield subgraph, operator, row and name of each key, in order."""
+    """Yield the subgraph, operator, row and name of each key, in order."""
     row = -1
     for key in keys:
         if key is None:
@@ -189,7 +189,7 @@ def _places(keys: Iterable[_Key | None]) -> Iterator[tuple[int | None, int | Non
 
 
 def _same_rows(before: Iterable[_Key], after: Iterable[_Key]) -> dict[_Key | None, _Key]:
-    """Return the rows before that match delegates' rows after; a changed operator may change names and numbers.
+    """Return the earlier rows that match delegates' later rows; a changed operator may change names and numbers.
 
     Parts with the same number of rows are paired row by row, others by name, in order of occurrence.
     """
@@ -215,7 +215,7 @@ def _same_rows(before: Iterable[_Key], after: Iterable[_Key]) -> dict[_Key | Non
 
 
 def _tick(sides: Sequence[Sequence[OperatorTrace]]) -> float:
-    """Return the coarsest tick; the tick of averages is divided by their number of executions."""
+    """Return the coarsest tick; for averages, the tick is divided by the number of executions."""
     return max(
         tick_of([np.array([run.duration_ns for run in trace.runs], np.int64)])
         / (trace.executions if trace.averaged else 1)
@@ -225,7 +225,7 @@ def _tick(sides: Sequence[Sequence[OperatorTrace]]) -> float:
 
 
 def _times(trace: OperatorTrace) -> _Times:
-    """Return the times of an operator in every execution; the mean if only that is known."""
+    """Return the times of each operator in every execution, or their means if only these are known."""
     averaged, count = trace.averaged, 1 if trace.averaged else trace.executions
     own = [run.duration_ns / trace.executions for run in trace.runs] if averaged else self_times(trace.runs)
     found: dict[_Key | None, list[float]] = {None: [0.0] * count}
@@ -235,13 +235,13 @@ def _times(trace: OperatorTrace) -> _Times:
         if key not in found:
             found[key] = [0.0] * count
         found[key][at] += time
-        if not averaged or run.subgraph == first:  # averages of a caller include what it calls
+        if not averaged or run.subgraph == first:  # a caller's averages include the subgraphs it calls
             found[None][at] += time
     return {key: np.array(times) for key, times in found.items()}
 
 
 def _keys(runs: Sequence[OperatorRun]) -> list[_Key]:
-    """Return the key of each run. Each part of a model that a delegate took numbers its rows from 0."""
+    """Return the key of each run. Rows are numbered from 0 in each part of a model that a delegate took."""
     found: dict[int, _Key] = {}
     latest: dict[tuple[int, int, int], tuple[int, int, int]] = {}
     for at in sorted(range(len(runs)), key=lambda at: (runs[at].execution, runs[at].lane, runs[at].start_ns)):
@@ -261,7 +261,7 @@ _ELAPSED = ("", "elapsed")
 _WARM_UP, _BENCHMARK = APP_PHASES[1:]
 Unit = Literal["execution", "run"]
 _Bucket = tuple[Unit, str, str]
-"""Unit, layer and phase."""
+"""The unit, the layer and the phase."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,7 +275,7 @@ class ComparedTrace(Attributes):
 
 @dataclass(frozen=True, slots=True)
 class ComparedBucket(Attributes):
-    """The time of a layer and phase, per execution or per run; without a layer, the elapsed time."""
+    """The time of a layer and phase, per execution or per run; without a layer, it is the elapsed time."""
 
     layer: str
     phase: str
@@ -296,14 +296,14 @@ def compare_traces(
     history: Sequence[Analysis] = (),
     paired: bool = False,
 ) -> TraceComparison:
-    """Compare two sides; a side is one or several recordings, preferably three or more for better intervals.
+    """Compare two sides; a side is one recording or several (three or more give better intervals).
 
-    `history` holds further recordings of the earlier model, which show how much they vary. With `paired`, the
-    recordings of both sides were made alternately, and each is compared with its partner.
+    `history` holds further recordings of the earlier model, which show how much recordings vary. `paired` means that
+    the recordings of both sides were made alternately; each is then compared with its partner.
 
-    If all recordings have executions, the phases of execution are compared per execution, in wall-clock time, the
-    others per run, in self time of threads. Warm-up is excluded. `low` and `high` bound the ratio with a confidence
-    of 95 %. A row is slower only if that is significant: see `compare_times`.
+    If all recordings have executions, the phases of execution are compared per execution, in wall-clock time, and the
+    others per run, in self time of threads. Warm-up is excluded. `low` and `high` bound the ratio with 95 %
+    confidence. A row is slower only if the change is significant: see `compare_times`.
     """
     sides = sides_of(Analysis, before, after, history, paired=paired)
     executed = all(len(analysis.executions) for side in sides for analysis in side)
@@ -327,7 +327,7 @@ def compare_traces(
 
 
 def _measured(analysis: Analysis) -> list[int]:
-    """Return the places of the executions to compare: those of the benchmark, else all except the warm-up."""
+    """Return the indices of the executions to compare: those of the benchmark, else all except the warm-up."""
     phases = [run_of(segment)[1] for segment in analysis.executions.segments.tolist()]
     for wanted in ({_BENCHMARK}, set(APP_PHASES) - {_WARM_UP}):
         chosen = [place for place, phase in enumerate(phases) if phase in wanted]
@@ -350,7 +350,7 @@ def _bucket_times(analysis: Analysis, executed: bool) -> dict[_Bucket, Samples]:
                 found["execution", layer, phase] = times + own[chosen]
     measured = (segment for segment in analysis.tables if run_of(segment)[1] != _WARM_UP)
     for (layer, phase), time in analysis.tables.total(measured).self_ns.items():
-        if executed and phase == "PBM":  # it grows with the number of executions
+        if executed and phase == "PBM":  # this phase grows with the number of executions
             found["execution", layer, phase] = np.full(count, time / count)
         elif not (executed and phase in _EXECUTION):
             found["run", layer, phase] = np.array([time / max(1, len(analysis.runs))])

@@ -1,9 +1,9 @@
-"""Match the rows of a delegate with the operators of the model that it took.
+"""Match the rows of a delegate with those operators of the model that it took.
 
-A delegate takes the operators that have no row in the trace. LiteRT gives it those that are ready together, so the
-rows between two of the model's operators belong to one such group, in which they are aligned by their kinds, both in
-execution order. The best alignments are those in which most rows have an expected kind. A row that has the same
-operator in all of them is exact; one that has several is ambiguous.
+A delegate takes the operators that have no row in the trace. LiteRT gives it groups of operators that are ready
+together, so the rows between two of the model's own operators belong to one group. The rows and operators of a group
+are aligned by kind, both in execution order; in the best alignments, most rows have an expected kind. A row matched
+to the same operator in all of these is exact; otherwise it is ambiguous.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _BEFORE, _DOES, _AFTER = range(3)
 
 @dataclass(frozen=True, slots=True)
 class ExpectedRows:
-    """The rows expected for an operator: kinds of rows before its work, doing its work, and after its work.
+    """The rows expected for an operator: kinds of rows before its work, for its work, and after its work.
 
     `many`: several rows may do its work; `elided`: it may have no row. If `does` is empty, any row may do it.
     """
@@ -43,7 +43,7 @@ class ExpectedRows:
 
 
 def align(operators: Sequence[ExpectedRows], rows: Sequence[str]) -> list[list[int]]:
-    """Return the operators that each row may belong to, by their places; `rows` are kinds.
+    """Return the indices of the operators that each row may belong to; `rows` holds the kinds of the rows.
 
     Long lists are aligned piece by piece.
     """
@@ -57,7 +57,7 @@ def align(operators: Sequence[ExpectedRows], rows: Sequence[str]) -> list[list[i
         places = [[first + place for place in row] for row in _Window(some, more, last).places()]
         if last:
             return found + places
-        kept = len(places) // 2  # later rows can still change the others
+        kept = len(places) // 2  # later rows can still change the second half
         found += places[:kept]
         first = places[kept][0]
 
@@ -71,7 +71,7 @@ class _Window:
     def __init__(self, operators: Sequence[ExpectedRows], rows: Sequence[str], last: bool) -> None:
         self._rows = rows
         skipped = np.array([0 if one.elided else _SKIPPED for one in operators], np.int32)
-        self._skipped = np.append(np.int32(0), np.cumsum(skipped, dtype=np.int32))  # sums before each operator
+        self._skipped = np.append(np.int32(0), np.cumsum(skipped, dtype=np.int32))  # the sum before each operator
         self._end = -self._skipped[1:] if last else np.zeros(len(operators), np.int32)
         self._many = np.array([0 if one.many or one.does is None else _AGAIN for one in operators], np.int32)
         self._scores = {row: self._of(operators, row) for row in set(rows)}
@@ -88,7 +88,7 @@ class _Window:
         )
 
     def places(self) -> list[list[int]]:
-        """Return the operators of each row in the best alignments."""
+        """Return the indices of the operators that each row has in the best alignments."""
         forward = list(self._forward())
         behind = np.stack([np.full_like(self._end, _NEVER), self._end, self._end])
         found = []
@@ -114,7 +114,7 @@ class _Window:
             yield state
 
     def _backward(self, state: _Scores) -> _Scores:
-        """Return the best scores of alignments after a row, given those after the next one."""
+        """Return the best scores of the alignments after a row, given those after the next row."""
         enter = np.maximum(state[_BEFORE], state[_DOES]) + self._skipped[:-1]
         later = np.append(np.maximum.accumulate(enter[::-1])[::-1][1:], _NEVER) - self._skipped[1:]
         before = np.maximum(state[_BEFORE], state[_DOES])
@@ -125,17 +125,17 @@ class _Window:
 
 
 WHOLE = -1
-"""The number of a row that stands for a delegate's whole work on one group."""
+"""The number of a row that covers all the work of a delegate on one group."""
 
 _MOST_LOOKED_AT = 1 << 20
 _COMPOSITE = "STABLEHLO_COMPOSITE"
 
 
 class Row(NamedTuple):
-    """A row of an execution: of the model's operator `number`, or of a delegate.
+    """A row of an execution, for the model's operator `number` or for a delegate.
 
-    For a delegate, `number` counts its rows, from 0 in each group. In averages, `copies` is the number of groups in
-    the row: rows with the same number and name are combined.
+    For a delegate, `number` counts its rows, from 0 in each group. In averages, rows with the same number and name
+    are combined, and `copies` is the number of groups in the row.
     """
 
     number: int
@@ -146,9 +146,9 @@ class Row(NamedTuple):
 
 @dataclass(slots=True)
 class _Group:
-    """The operators that a delegate took together, the places of its rows, and the rows' numbers.
+    """The operators that a delegate took together, the indices of its rows, and the rows' numbers.
 
-    `last` is the last place, and `highest` the highest number, excluding added rows of several groups.
+    `last` is the last index, and `highest` the highest number, not counting added rows of several groups.
     """
 
     operators: tuple[int, ...]
@@ -159,7 +159,7 @@ class _Group:
 
 
 class Delegates:
-    """Finds the operators of a subgraph to which the rows of delegates belong."""
+    """Finds the operators of a subgraph that the rows of delegates belong to."""
 
     def __init__(self, graph: Graph) -> None:
         """Start with the operators of a graph."""
@@ -178,9 +178,9 @@ class Delegates:
         self._known = names.KINDS | set(graph.operators.schema.enums["BuiltinOperator"].values())
 
     def operators_of(self, rows: Sequence[Row]) -> list[tuple[int, ...]]:
-        """Return the operators to which each row of an execution may belong; empty for the model's own rows.
+        """Return the operators that each row of an execution may belong to; none for the model's own rows.
 
-        Rows with the same operators share one tuple, as there can be many of both.
+        Rows with the same operators share one tuple, because there can be many rows with many operators.
         """
         groups, taken = self._groups(rows)
         kinds = [names.kind_of(row.name) for row in rows]
@@ -211,7 +211,7 @@ class Delegates:
         found: list[tuple[int, ...]] = []
         end = len(becomes)
         between: tuple[int, ...] = ()
-        firsts = [0]  # for each row, the last place at which the next may end
+        firsts = [0]  # for each row, the last index at which the next row may end
         for at in group.rows:
             firsts.append(aligned[at][-1] if at in aligned else firsts[-1])
         for first, at in zip(reversed(firsts[:-1]), reversed(group.rows), strict=True):
@@ -220,13 +220,13 @@ class Delegates:
                 end, between = aligned[at][0] + 1, ()
             elif kinds[at] in self._known:
                 found.append(())
-            else:  # between its neighbours, including these
+            else:  # between its neighbours, inclusive
                 between = between or group.operators[first:end]
                 found.append(between)
         return found[::-1]
 
     def _alike(self, kind: str, operators: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the operators that may become a row of a kind; all of them if the kind is not known."""
+        """Return the operators that may produce a row of this kind; all of them if the kind is unknown."""
         if kind not in self._known:
             return operators
         return tuple(operator for operator in operators if _may_have(self._becomes[operator], kind))
@@ -234,7 +234,7 @@ class Delegates:
     def _groups(self, rows: Sequence[Row]) -> tuple[list[_Group], tuple[int, ...]]:
         """Return the groups that a delegate took, in order, and all operators that it took.
 
-        If operators ran in an unexpected order, there are no groups, as they cannot be distinguished.
+        If operators ran in an unexpected order, groups cannot be distinguished, and none are returned.
         """
         own = [row.number for row in rows if not row.of_delegate]
         kept = set(own)
@@ -265,16 +265,16 @@ def _may_have(one: ExpectedRows, kind: str) -> bool:
 
 
 def _give_copies(rows: Sequence[Row], groups: Sequence[_Group]) -> set[int]:
-    """Add rows of several groups to the groups that lack their number.
+    """Assign rows that stand for several groups to the groups that lack their number.
 
-    Return the rows for which these groups are not known.
+    Return the rows whose groups are not known.
     """
     waiting = {at: row.copies - 1 for at, row in enumerate(rows) if row.of_delegate and row.copies > 1}
     if len(waiting) * len(groups) > _MOST_LOOKED_AT:
         return set(waiting)
     numbers = Counter(rows[at].number for at in waiting)
     ordered = sorted((at for at in waiting if numbers[rows[at].number] == 1), key=lambda at: rows[at].number)
-    for beyond in (False, True):  # first numbers missing between others, then numbers that may follow the last one
+    for beyond in (False, True):  # first numbers missing between others, then numbers after the last one
         for at in ordered:
             fitting = [group for group in groups if _lacks(group, rows[at].number, at, beyond)] if waiting[at] else []
             if len(fitting) <= waiting[at]:
@@ -288,7 +288,7 @@ def _give_copies(rows: Sequence[Row], groups: Sequence[_Group]) -> set[int]:
 
 
 def _lacks(group: _Group, number: int, at: int, beyond: bool) -> bool:
-    """Return whether a later group lacks a row of this `number` that it should or, with `beyond`, could have."""
+    """Return whether a later group lacks a row of this `number` that it should have or, with `beyond`, could have."""
     if group.last <= at or number in group.numbers:
         return False
     return number == len(group.numbers) if beyond else number < group.highest

@@ -1,7 +1,7 @@
-"""Joins the runs of a trace with the operators of a model; on request, also the runs of delegates; and ranks times.
+"""Join the runs of a trace, optionally including those of delegates, with the operators of a model; rank times.
 
-Executions of other models in the trace are found and left out. Times share a rank if the trace cannot resolve them:
-its clock has a step, and runs vary.
+Executions of other models in the trace are recognized and omitted. Times share a rank if the trace cannot distinguish
+them, because its clock has a step and runs vary.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from circletools.wording import Attributes
 AddedKind = Literal["inserted", "delegate", "inside"]
 Kind = AddedKind | Literal["operator"] | None
 Place = tuple[int, int]
-"""Subgraph and operator index."""
+"""A subgraph index and an operator index."""
 
 _MOST_KINDS = 64
-_FINER = 3  # a mean resolves more than the steps of the clock
-_NEAR = 0.1  # of the greater time: closer times change order from one recording of a model to the next
-_TRIMMED = 10  # one of this many executions is dropped at each end, and at least one if there are three
+_FINER = 3  # a mean resolves differences smaller than a step of the clock
+_NEAR = 0.1  # of the longer time: times closer than this change order between recordings of a model
+_TRIMMED = 10  # one in this many executions is dropped at each end, at least one if there are three
 
 
 @dataclass(frozen=True, slots=True)
 class Spread(Attributes):
     """The distribution of execution times, in nanoseconds.
 
-    `p90_ns` and `p99_ns` are by nearest rank, `spread_ns` is the interquartile range, and the bounds of the median
-    have a confidence of 95 %.
+    `p90_ns` and `p99_ns` are nearest-rank percentiles, `spread_ns` is the interquartile range, and the bounds enclose
+    the median with 95 % confidence.
     """
 
     min_ns: int
@@ -54,8 +54,8 @@ class Spread(Attributes):
 class Time(Attributes):
     """A measured time. `median_ns` is the median over executions; None if only averages are known.
 
-    The same holds for `spread`, the distribution over executions, and `typical_ns`, their mean without a tenth at
-    each end: with a clock of whole microseconds it resolves a short operator more finely than a median.
+    The same holds for `spread`, the distribution over executions, and for `typical_ns`, their mean without a tenth at
+    each end; if the clock counts whole microseconds, this mean resolves short operators more finely than a median.
     `delegated_ns` is the part from a delegate's rows, `ambiguous_ns` the part from equal shares of rows that match
     several operators.
     """
@@ -85,7 +85,7 @@ class Measured:
     executions: Counter[int] = field(default_factory=Counter)
 
     def add(self, run: OperatorRun, self_ns: int, *, delegated: bool = False) -> None:
-        """Count a run, with its self time."""
+        """Add a run and its self time."""
         self.runs += run.calls
         self.total_ns += self_ns
         self.delegated_ns += self_ns * delegated
@@ -95,12 +95,12 @@ class Measured:
 
 
 class Join:
-    """Classifies the runs of a trace: `operators` of the model, `added` runs, and names that are neither.
+    """Classifies the runs of a trace as `operators` of the model, `added` runs, or names that are neither.
 
-    `unchecked` are operators whose names do not identify the code. Runs of delegates are added or, with `delegates`,
-    joined with the operators that the delegates took; `groups` are runs of a delegate for several operators, by its
-    name and these operators. `ambiguous` holds the runs that may belong to several operators: the runtime's names for
-    them, these operators, the time. Raises InvalidInputError for the trace of another model.
+    `unchecked` holds operators whose names do not identify the code. Runs of delegates are added or, if `delegates`,
+    joined with the operators that the delegates took; `groups` holds a delegate's runs for several operators, by its
+    name and these operators. `ambiguous` holds runs that may belong to several operators: their names in the runtime,
+    these operators, and the time. Raises InvalidInputError for the trace of another model.
     """
 
     def __init__(self, model: ModelGraph, trace: OperatorTrace, *, delegates: bool = False) -> None:
@@ -112,7 +112,7 @@ class Join:
         self.ignored: set[str] = set()
         self.ambiguous: list[tuple[tuple[str, ...], tuple[Place, ...], int]] = []
         if trace.runtime == "executorch":
-            message = "ExecuTorch's operators are those of a .pte program, not of a TFLite or Circle model"
+            message = "the trace is from ExecuTorch: its operators are those of a .pte program, not of this model"
             raise InvalidInputError(message, hint="trace-compare --operators reads them without a model")
         self._model = model
         self._codes = [graph.operators.code_names for graph in model.graphs]
@@ -139,7 +139,7 @@ class Join:
             elif of:
                 self.groups.setdefault((run.name, of), Measured()).add(run, self_ns)
             else:
-                # A called subgraph's time is also included in its caller's, and averages do not show how much of it.
+                # A caller's time includes the subgraphs it calls, and averages do not show how much of it is theirs.
                 self._add("inside" if trace.averaged and run.subgraph != first else kind, run, self_ns)
         for of, run, total_ns in shared.times.values():
             for place, part in zip(of, split(total_ns, len(of)), strict=True):
@@ -161,7 +161,7 @@ class Join:
     def _delegated(
         self, runs: Sequence[tuple[Kind, OperatorRun]], trace: OperatorTrace, first: int
     ) -> dict[int, tuple[Place, ...]]:
-        """Return the operators of each run of a delegate, by its place in the runs; equal results share a tuple."""
+        """Return the operators of each run of a delegate, by the index of the run; equal results share a tuple."""
         executions: dict[tuple[int, int], list[int]] = {}
         for at, (kind, run) in enumerate(runs):
             if kind in ("operator", "delegate") and not (trace.averaged and run.subgraph != first):
@@ -185,11 +185,11 @@ class Join:
         return places
 
     def _kind(self, run: OperatorRun) -> Kind:
-        """Return the kind of a run, None for a foreign mark. Raises InvalidInputError for a run of another model."""
+        """Return the kind of a run, None for any other mark. Raises InvalidInputError for a run of another model."""
         if run.of_delegate:
             return "delegate"
         if run.subgraph >= len(self._codes):
-            raise _other_model(f"subgraph {run.subgraph} runs {run.name}", f"subgraphs: {len(self._codes)}")
+            raise _other_model(f"subgraph {run.subgraph} ran {run.name}", f"the subgraph count is {len(self._codes)}")
         if self._runtime == "onert" and run.name == "Permute":
             return "inserted"
         codes = self._codes[run.subgraph]
@@ -198,7 +198,7 @@ class Join:
             builtin = self._runtime == "openvino" or is_builtin(self._runtime, run.name, self._builtin)
             # LiteRT appends the operators in a composite's decomposition to the subgraph that contains the composite.
             if builtin and (self._runtime in ("onert", "openvino") or "STABLEHLO_COMPOSITE" not in codes):
-                raise _other_model(place, f"operators there: {len(codes)}")
+                raise _other_model(place, f"their number is {len(codes)}")
             return "inserted" if builtin or self._runtime == "onert" else "delegate"
         agreed = agrees(self._runtime, run.name, codes[run.operator], self._builtin)
         if agreed:
@@ -213,7 +213,7 @@ class Join:
 
 
 class _Shared:
-    """Adds up the runs that may belong to several operators, by the identity of their tuple of operators."""
+    """Sums up the runs that may belong to several operators, by the identity of their tuple of operators."""
 
     def __init__(self) -> None:
         self.times: dict[tuple[int, int, str], tuple[tuple[Place, ...], OperatorRun, int]] = {}
@@ -238,8 +238,8 @@ def _row(kind: Kind, run: OperatorRun, trace: OperatorTrace) -> Row:
 
 
 def _other_model(traced: str, model: str) -> InvalidInputError:
-    hint = "give the model that was run: rewrites that add, remove or move operators change their indices"
-    message = f"the trace is not of this model: {traced} in the trace; in the model {model}"
+    hint = "use the model that was run: rewrites that add, remove or move operators change operator indices"
+    message = f"the trace is not of this model: {traced} in the trace; in the model, {model}"
     return InvalidInputError(message, hint=hint)
 
 
@@ -264,7 +264,7 @@ def joined_executions(model: ModelGraph, trace: OperatorTrace) -> tuple[Operator
 
 
 def _of_model(model: ModelGraph, trace: OperatorTrace) -> list[int]:
-    """Return the executions of a model; empty if too many differ from each other."""
+    """Return the executions that are of this model; empty if too many executions differ from each other."""
     runs: list[list[OperatorRun]] = [[] for _ in range(trace.executions)]
     for run in trace.runs:
         runs[run.execution].append(run)
@@ -286,13 +286,13 @@ def _of_model(model: ModelGraph, trace: OperatorTrace) -> list[int]:
 
 
 def time_of(measured: Measured, trace: OperatorTrace) -> Time:
-    """Return the total of the runs."""
+    """Return the time of the runs."""
     time = time_in(measured.runs, measured.total_ns, measured.executions, trace)
     return replace(time, delegated_ns=measured.delegated_ns, ambiguous_ns=measured.ambiguous_ns)
 
 
 def time_in(runs: int, total_ns: int, executions: Mapping[int, int], trace: OperatorTrace) -> Time:
-    """Return a time from the time in each execution; executions that are not listed took none."""
+    """Return a time, given the time in each execution; executions that are not listed took none."""
     if trace.averaged:
         return Time(runs, total_ns, None)
     times = sorted(executions.values())
@@ -316,8 +316,8 @@ def time_in(runs: int, total_ns: int, executions: Mapping[int, int], trace: Oper
 def median_bounds(count: int) -> tuple[int, int]:
     """Return the positions in this many sorted times that enclose the true median with 95 % confidence.
 
-    With too few times, these are the first and the last. The bounds hold for any distribution: the number of times
-    below the median is binomial, as in tossing a coin.
+    If there are too few times, these are the first and the last. The bounds hold for any distribution, because the
+    number of times below the median is binomial with a probability of one half.
     """
     if count < 1000:
         tails = list(accumulate(math.comb(count, heads) / 2**count for heads in range(count)))
@@ -328,18 +328,18 @@ def median_bounds(count: int) -> tuple[int, int]:
 
 
 class Rank(NamedTuple):
-    """A place in the order, 1 for the first; `shared` is the place of the first time that cannot be distinguished."""
+    """A place in the order, from 1; `shared` is the first place whose time cannot be distinguished from this one."""
 
     place: int
     shared: int
 
 
 def ranks(times: Sequence[Time], tick_ns: int, work: Sequence[int] | None = None) -> list[Rank]:
-    """Return the rank of each time, the greatest first.
+    """Return the rank of each time; the longest time comes first.
 
-    Times are compared by `typical_ns`. Times that share a rank differ from the greatest of them by less than a third
-    of a step of the clock, or less than a tenth; the one with the most `work` comes first, as work is the same in
-    each trace. Averages, and operators that do not run in most executions, are ranked by their totals.
+    Times are compared by `typical_ns`. Times that share a rank differ from the longest of them by less than a third
+    of a clock step, or less than a tenth; the one with the most `work` comes first, because work is the same in every
+    trace. Averages, and operators that do not run in most executions, are ranked by their totals.
     """
     groups: list[list[int]] = []
     for at in sorted(range(len(times)), key=lambda at: _key(times[at])):

@@ -1,4 +1,4 @@
-"""Run a model with a runtime's own profiler, and attribute the recorded times to the model."""
+"""Run a model under a runtime's own profiler, and attribute the recorded times to the model."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from circletools.wording import Attributes
 
 @dataclass(frozen=True, slots=True)
 class Profile(Attributes):
-    """The recording of a model by a runtime: `data` is the runtime's trace, `trace` its parsed contents.
+    """A recording of a model in a runtime: `data` is the runtime's trace, `trace` its parsed contents.
 
     `program` is the runtime with its variant (`litert:xnnpack`), `version` its package's version.
     """
@@ -45,9 +45,9 @@ def profile(
 ) -> Profile:
     """Run a model `runs` times on a runtime, and return where the time went; see `attribute`.
 
-    `on` is `litert`, `onert` or `openvino`, with a variant after a colon. `inputs` are the arrays of each run, or one
-    set for all runs, or an .npz file with one set in order; without them they are made from `seed`. The attribution
-    excludes the warm-up. The program runs in a separate process with one thread, except for onert's convolutions.
+    `on` is `litert`, `onert` or `openvino`, optionally with `:` and a variant. `inputs` are arrays for each run, one
+    set for all runs, or an .npz file with one set in input order; by default they are made from `seed`. Warm-up is
+    not attributed. The program runs in a separate process with one thread, except for onert's convolutions.
     Raises UsageError if the program has no profiler or is not installed, InvalidInputError if it does not run the
     model.
 

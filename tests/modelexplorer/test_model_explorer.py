@@ -152,7 +152,7 @@ def test_the_server_asks_the_extension(tmp_path: Path) -> None:
         data = bytes_of("circle/mlp")
         (tmp_path / "mlp.circle").write_bytes(data)
         answer = asked(address, question("circletools_origins", tmp_path / "mlp.circle", "main"))
-        reason = "the model has no origins (embed-origins adds them, before the compiler runs)"
+        reason = "the model has no origins (run embed-origins before the compiler)"
         assert answer == {"result": None, "error": reason}
 
 

@@ -148,9 +148,9 @@ def test_devices_are_those_that_are_named_in_their_order() -> None:
     ("on", "said", "hint"),
     [
         ((), "no program is named for device 'npu'", "add, for example, npu=litert:xnnpack"),
-        (("npu",), "'npu': names no device or no program", "write npu=litert:xnnpack"),
-        (("=litert",), "'=litert': names no device or no program", "write npu=litert:xnnpack"),
-        (("npu=",), "'npu=': names no device or no program", "write npu=litert:xnnpack"),
+        (("npu",), "'npu': must name a device and a program", "write npu=litert:xnnpack"),
+        (("=litert",), "'=litert': must name a device and a program", "write npu=litert:xnnpack"),
+        (("npu=",), "'npu=': must name a device and a program", "write npu=litert:xnnpack"),
         (("npu=litert", "npu=onert"), "'npu=onert': duplicate program for 'npu'", "write npu=litert:xnnpack"),
         (("nqu=litert",), "'nqu=litert': the split has no device 'nqu'", "did you mean 'npu'?"),
         (("npu=vela",), "vela cannot be measured", "available: litert, onert, openvino"),

@@ -212,11 +212,11 @@ def test_gaps_of_traces_are_notes(tmp_path: Path) -> None:
     trace = diamond_trace(tmp_path / "a.json", ("cpu", "ruy"), leave_out=(5,))
     plan = planned(devices=("cpu", "ruy"), default="cpu", traces=(f"cpu={trace}",))
     assert [(note.code, note.severity, note.location, note.message) for note in plan.notes[:2]] == [
-        ("RAN_ON_ANOTHER_DEVICE", "info", str(trace), "2 operators ran on ruy, which gives no time for cpu"),
+        ("RAN_ON_ANOTHER_DEVICE", "info", str(trace), "2 operators ran on ruy; times on cpu are unknown"),
         ("NOT_IN_TRACE", "info", str(trace), "1 operator is not in the trace of cpu"),
     ]
     assert plan.notes[2].code == "TRANSFERS_NOT_LISTED"
-    assert "0 us and 1000 bytes/us" in plan.notes[2].message
+    assert "0 us, plus their size at 1000 bytes/us" in plan.notes[2].message
     estimate = plan.evaluation[0].estimate
     assert estimate is not None
     assert (estimate.operators_us, estimate.operators_without_time) == (1 + 3 + 5, 3)
@@ -280,7 +280,7 @@ def test_sources_that_disagree_are_noted(tmp_path: Path) -> None:
         ({"devices": TWO, "default": "gpu"}, "is not among `devices=`"),
         ({"devices": TWO, "capabilities": ("xnnpakc",)}, "did you mean 'xnnpack'"),
         ({"devices": TWO, "capabilities": ("npu=xnnpack", "npu=onert-cpu")}, "duplicate capability table"),
-        ({"devices": TWO, "default": "cpu", "min_size": 0}, "at least one operator"),
+        ({"devices": TWO, "default": "cpu", "min_size": 0}, "`min_size=0` must be at least 1"),
         ({"devices": TWO, "default": "cpu", "mode": "safe"}, "`mode` must be one of 'seed', 'min', not 'safe'"),
         ({"devices": TWO, "default": "cpu", "mode": "seed", "min_size": 2}, "need `mode=min`"),
         ({"devices": TWO, "default": "cpu", "mode": "seed", "memory": ("cpu=1",)}, "need `mode=min`"),
@@ -296,9 +296,9 @@ def test_sources_that_disagree_are_noted(tmp_path: Path) -> None:
         ({"costs": "COSTS", "launch": float("nan")}, "`launch=nan`"),
         ({"costs": "-"}, "standard input"),
         ({"traces": ("cpu=-",)}, "standard input"),
-        ({"traces": ("trace.json",)}, "names no device or no trace"),
-        ({"traces": ("=trace.json",)}, "names no device or no trace"),
-        ({"traces": ("cpu=",)}, "names no device or no trace"),
+        ({"traces": ("trace.json",)}, "must name a device and a trace"),
+        ({"traces": ("=trace.json",)}, "must name a device and a trace"),
+        ({"traces": ("cpu=",)}, "must name a device and a trace"),
         ({"traces": ("cpu=TRACE", "cpu=TRACE")}, "duplicate value for 'cpu'"),
         ({"costs": "COSTS", "what_if": ("index:0=npu",), "explain": True}, "exclude each other"),
         ({"costs": "COSTS", "what_if": ("index:0=nqu",)}, "did you mean 'npu'"),

@@ -22,19 +22,19 @@ from tests.kit.support import bytes_of, path_of
     [
         (
             OperatorRun(0, 2, "Conv2D", "cpu", 0, 1, 0),
-            r"operators\[2\] is Conv2D in the trace; in the model SOFTMAX",
+            r"operators\[2\] is Conv2D in the trace; in the model, SOFTMAX",
         ),
         (
             OperatorRun(0, 0, "Comparison", "cpu", 0, 1, 0),
-            "is Comparison in the trace; in the model FULLY_CONNECTED",
+            "is Comparison in the trace; in the model, FULLY_CONNECTED",
         ),
         (
             OperatorRun(4, 0, "Softmax", "cpu", 0, 1, 0),
-            "subgraph 4 runs Softmax in the trace; in the model subgraphs: 1",
+            "subgraph 4 ran Softmax in the trace; in the model, the subgraph count is 1",
         ),
         (
             OperatorRun(0, 3, "Softmax", "cpu", 0, 1, 0),
-            r"operators\[3\] is Softmax in the trace; in the model operators there: 3",
+            r"operators\[3\] is Softmax in the trace; in the model, their number is 3",
         ),
     ],
 )

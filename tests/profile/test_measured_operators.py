@@ -80,7 +80,7 @@ def test_the_bounds_of_a_median_hold_it_as_often_as_they_say(count: int) -> None
 
 WRONG = (
     "the trace is not of this model: {} "
-    "(give the model that was run: rewrites that add, remove or move operators change their indices)"
+    "(use the model that was run: rewrites that add, remove or move operators change operator indices)"
 )
 
 
@@ -98,12 +98,12 @@ def one(runtime: Runtime, subgraph: int, operator: int, name: str, **more: Any) 
 @pytest.mark.parametrize(
     ("trace", "said"),
     [
-        (one("onert", 0, 2, "Conv2D"), "operators[2] is Conv2D in the trace; in the model SOFTMAX"),
-        (one("onert", 0, 3, "Softmax"), "operators[3] is Softmax in the trace; in the model operators there: 3"),
-        (one("onert", 1, 0, "Softmax"), "subgraph 1 runs Softmax in the trace; in the model subgraphs: 1"),
-        (one("litert", 0, 3, "SOFTMAX"), "operators[3] is SOFTMAX in the trace; in the model operators there: 3"),
-        (one("benchmark_model", 0, 2, "MyOp"), "operators[2] is MyOp in the trace; in the model SOFTMAX"),
-        (one("openvino", 0, 3, "Odd"), "operators[3] is Odd in the trace; in the model operators there: 3"),
+        (one("onert", 0, 2, "Conv2D"), "operators[2] is Conv2D in the trace; in the model, SOFTMAX"),
+        (one("onert", 0, 3, "Softmax"), "operators[3] is Softmax in the trace; in the model, their number is 3"),
+        (one("onert", 1, 0, "Softmax"), "subgraph 1 ran Softmax in the trace; in the model, the subgraph count is 1"),
+        (one("litert", 0, 3, "SOFTMAX"), "operators[3] is SOFTMAX in the trace; in the model, their number is 3"),
+        (one("benchmark_model", 0, 2, "MyOp"), "operators[2] is MyOp in the trace; in the model, SOFTMAX"),
+        (one("openvino", 0, 3, "Odd"), "operators[3] is Odd in the trace; in the model, their number is 3"),
     ],
 )  # fmt: skip
 def test_the_trace_of_another_model(trace: OperatorTrace, said: str) -> None:
@@ -145,8 +145,8 @@ def test_parts_of_a_composite_are_inserted_behind_its_subgraph() -> None:
     assert "STABLEHLO_COMPOSITE" in codes
     (row,) = joined(data, one("litert", 0, len(codes), "ADD")).added
     assert (row.kind, row.index) == ("inserted", len(codes))
-    assert "operators there" in refused(data, one("onert", 0, len(codes), "Add"))
-    assert "operators there" in refused(data, one("openvino", 0, len(codes), "Add"))
+    assert "their number is" in refused(data, one("onert", 0, len(codes), "Add"))
+    assert "their number is" in refused(data, one("openvino", 0, len(codes), "Add"))
 
 
 def test_averages_of_what_is_called_are_inside_its_caller() -> None:
