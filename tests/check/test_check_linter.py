@@ -155,7 +155,7 @@ def test_explain() -> None:
     assert run("check", "--explain", TWICE).stdout.splitlines()[:3] == [
         "DUPLICATE_OUTPUT (warning, info in called subgraphs)",
         "  an output is the same tensor as an earlier output",
-        "  To do: `fix-outputs`",
+        "  To do: run `fix-outputs`",
     ]
     assert run("check", "--explain", "TWICE").returncode == 2
 

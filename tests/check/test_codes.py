@@ -62,7 +62,7 @@ def test_a_code_is_explained() -> None:
         "check",
         "warning, info in called subgraphs",
         "an output is the same tensor as an earlier output",
-        "`fix-outputs`",
+        "run `fix-outputs`",
         ct.checks.explain("DUPLICATE_OUTPUT").example,
         "asked",
     )

@@ -35,10 +35,10 @@ def test_trace_stats_of_a_bad_trace(tmp_path: Path) -> None:
     )
     ran = run("trace-stats", none)
     assert ran.status == 1
-    assert f"error: {none}: T001: no NN marks; record while a model runs" in ran.err
+    assert f"error: {none}: T001: the trace has no NN marks; record while a model runs" in ran.err
     ran = run("trace-stats", none, "--strict")
     assert (ran.status, ran.out) == (3, b"")
-    assert ran.err.startswith(f"error: {none}: T001: no NN marks (record while")
+    assert ran.err.startswith(f"error: {none}: T001: the trace has no NN marks (record while")
     ran = run("trace-stats", put(tmp_path / "bad", b"\x89PNG\0\0"))
     assert (ran.status, ran.out) == (3, b"")
     assert run("trace-stats", TRACE, "--json", "--format", "csv").status == 2

@@ -100,7 +100,7 @@ def test_errors_of_a_strict_reading() -> None:
     assert codes(read_trace(ftrace(table(warned)), strict=True)) == ["T010"]
     with pytest.raises(InvalidInputError) as caught:
         read_trace(data, strict=True)
-    assert (caught.value.location, caught.value.hint) == ("<bytes>:6", "the mark adds no time")
+    assert (caught.value.location, caught.value.hint) == ("<bytes>:6", "correct the mark, which adds no time")
     assert "T022: an unknown layer or phase: [NN_LX_PP]p" in str(caught.value)
 
 
